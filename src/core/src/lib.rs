@@ -1,0 +1,1 @@
+//! The room that decides: pure, synchronous and deterministic. No clock, no client, no kube.

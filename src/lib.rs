@@ -1,0 +1,1 @@
+//! Headroom as a library: the rooms of the operator, in the order in which a decision passes through them.
