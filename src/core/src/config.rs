@@ -1,0 +1,311 @@
+//! What users asked for, parsed and valid: pools and cluster settings. No defaults are hidden elsewhere.
+
+use std::sync::Arc;
+
+use crate::labels::Labels;
+use crate::reason::Reason;
+use crate::resources::Resources;
+use crate::scheduling::constraints::Taint;
+use crate::time::{Seconds, UnixTime};
+use crate::window::Window;
+
+/// Everything that steers a plan and is not the world or memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Which deliberate differences from Cluster Autoscaler are on (law 10).
+    pub profile: Profile,
+    /// The leader term; part of every intent's id.
+    pub epoch: u64,
+    /// Valid pools, sorted by name.
+    pub pools: Vec<Pool>,
+    /// Cluster-wide settings.
+    pub cluster: ClusterSettings,
+}
+
+/// One switch per deliberate difference from Cluster Autoscaler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Everything better that we have.
+    #[default]
+    Headroom,
+    /// Decide as Cluster Autoscaler does; the golden vectors run under it.
+    ClusterAutoscaler,
+}
+
+/// A NodePool, parsed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// Name; at most 40 characters.
+    pub name: Arc<str>,
+    /// Unique id of the object.
+    pub uid: Arc<str>,
+    /// Creation time: the oldest of two owners wins.
+    pub created_at: UnixTime,
+    /// Whether a deletion timestamp is set: nothing new is begun.
+    pub deleting: bool,
+    /// Whether the plan acts.
+    pub mode: Mode,
+    /// Lower bound of the sum over groups, schedules not yet applied.
+    pub min_nodes: u32,
+    /// Upper bound of the sum over groups, schedules not yet applied.
+    pub max_nodes: u32,
+    /// Most cpu in milli-cores over all nodes; `None` for no limit.
+    pub limit_cpu_milli: Option<i64>,
+    /// Most memory in bytes over all nodes; `None` for no limit.
+    pub limit_memory_bytes: Option<i64>,
+    /// What a new node offers; `None` when it must be asked of the provider or learned.
+    pub template: Option<NodeTemplate>,
+    /// Taints that a node loses once it is started.
+    pub startup_taints: Vec<Taint>,
+    /// Price of a node in millionths of a currency unit per hour; `None` when unknown.
+    pub price_per_hour_micro: Option<i64>,
+    /// Higher is tried first by the priority expander.
+    pub priority: i32,
+    /// How it grows.
+    pub scale_up: ScaleUp,
+    /// How it shrinks.
+    pub scale_down: ScaleDown,
+    /// Bounds by time of day.
+    pub schedules: Vec<Schedule>,
+}
+
+/// Whether a pool's plan is carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Yes.
+    #[default]
+    Apply,
+    /// Planned as if applied, after the Apply pools have been, and only reported.
+    Preview,
+    /// Nothing new; drains under way are undone, increases watched to their end.
+    Suspend,
+}
+
+/// What a new node of a pool offers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeTemplate {
+    /// Labels, the pool's own among them; zone and hostname are added per group and node.
+    pub labels: Labels,
+    /// Lasting taints.
+    pub taints: Vec<Taint>,
+    /// What the machine has.
+    pub capacity: Resources,
+    /// What pods can have: capacity less what is reserved.
+    pub allocatable: Resources,
+}
+
+/// How a pool grows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScaleUp {
+    /// Whether it may grow.
+    pub enabled: bool,
+    /// From the request to the node's registration. Default 15 min.
+    pub provision_timeout: Seconds,
+    /// From registration to readiness. Default 15 min.
+    pub startup_timeout: Seconds,
+    /// First backoff. Default 5 min.
+    pub backoff_initial: Seconds,
+    /// Longest backoff. Default 30 min.
+    pub backoff_max: Seconds,
+    /// Forgotten so long after the last failure. Default 3 h.
+    pub backoff_reset_after: Seconds,
+}
+
+/// How a pool shrinks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScaleDown {
+    /// Whether it may shrink.
+    pub enabled: bool,
+    /// Percent of requests over allocatable under which a node is a candidate. Default 50.
+    pub utilization_threshold_percent: u32,
+    /// Default 10 min.
+    pub unneeded_for: Seconds,
+    /// Default 20 min.
+    pub unready_for: Seconds,
+    /// Default 10 min.
+    pub delay_after_add: Seconds,
+    /// Default 0.
+    pub delay_after_delete: Seconds,
+    /// Default 3 min.
+    pub delay_after_failure: Seconds,
+    /// Ceilings on removals at once; all active ones apply.
+    pub budgets: Vec<Budget>,
+    /// How nodes are emptied.
+    pub drain: Drain,
+}
+
+/// How nodes are emptied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drain {
+    /// Longest grace given to a pod. Default 10 min.
+    pub max_grace_period: Seconds,
+    /// How long refused evictions are tried again. Default 2 min.
+    pub eviction_timeout: Seconds,
+    /// Pods with local storage keep their node. Default true.
+    pub skip_local_storage: bool,
+    /// kube-system pods without PDB keep their node. Default true.
+    pub skip_system_pods: bool,
+    /// Pods whose controller has fewer replicas keep their node. Default 0.
+    pub min_replicas: u32,
+}
+
+/// A ceiling on nodes that leave at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// Name, unique in its list.
+    pub name: Arc<str>,
+    /// The ceiling.
+    pub ceiling: Ceiling,
+    /// Which removals it counts and limits; empty for all.
+    pub reasons: Vec<Reason>,
+    /// When it is active; `None` for always.
+    pub window: Option<Window>,
+}
+
+/// A number of nodes, or a part of the ready ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ceiling {
+    /// So many nodes.
+    Nodes(u32),
+    /// Percent of ready nodes, rounded down, at least 1 unless the percentage is 0.
+    Percent(u32),
+}
+
+/// Bounds while a window is active. Overlaps: highest min, lowest max, and max wins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// Name, unique in its list.
+    pub name: Arc<str>,
+    /// When it is active.
+    pub window: Window,
+    /// Lower bound, if it sets one.
+    pub min_nodes: Option<u32>,
+    /// Upper bound, if it sets one.
+    pub max_nodes: Option<u32>,
+}
+
+/// What Cluster Autoscaler takes as flags.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterSettings {
+    /// The expander chain; each narrows, the last tie is broken by name. Default least-waste.
+    pub expanders: Vec<Expander>,
+    /// Most nodes in the cluster, foreign ones included; `None` for no limit.
+    pub max_nodes: Option<u32>,
+    /// Most cpu in milli-cores in the cluster.
+    pub max_cpu_milli: Option<i64>,
+    /// Most memory in bytes in the cluster.
+    pub max_memory_bytes: Option<i64>,
+    /// Unhealthy when more than this part of nodes is unready … Default 45.
+    pub max_unready_percent: u32,
+    /// … and more than this many are. Default 3.
+    pub ok_unready_count: u32,
+    /// Pods with a lower priority neither cause nodes nor keep them. Default -10.
+    pub expendable_pods_priority_cutoff: i32,
+    /// Pods younger than this do not cause nodes. Default 0.
+    pub new_pod_delay: Seconds,
+    /// Most nodes leaving at once in the whole cluster. Default 10.
+    pub max_removals: u32,
+    /// Most of those that may be draining at once. Default 1.
+    pub max_drains: u32,
+    /// Cluster-wide budgets, used besides each pool's own.
+    pub budgets: Vec<Budget>,
+    /// The kill switch: no voluntary removal is begun, and those not yet deleting are undone.
+    pub voluntary_disruption_stopped: bool,
+    /// Whether replicas not created yet are demand. Default true.
+    pub anticipation: bool,
+    /// Most anticipated pods at once. Default 5,000.
+    pub max_anticipated_pods: u32,
+    /// Most nodes one plan may add to one group. Default 1,000.
+    pub max_nodes_per_scale_up: u32,
+    /// Work units (pod-node checks) that one plan may spend in packing. Default 50 million.
+    pub max_work_units: u64,
+}
+
+/// How one option is chosen among several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expander {
+    /// Smallest idle part of cpu and memory.
+    LeastWaste,
+    /// Fewest nodes.
+    LeastNodes,
+    /// Most pods helped.
+    MostPods,
+    /// Highest pool priority.
+    Priority,
+    /// Lowest price for what is placed; options without a price are left out.
+    Price,
+    /// By a hash of the option: chance without a random generator.
+    Random,
+}
+
+impl Default for ScaleUp {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            provision_timeout: Seconds::minutes(15),
+            startup_timeout: Seconds::minutes(15),
+            backoff_initial: Seconds::minutes(5),
+            backoff_max: Seconds::minutes(30),
+            backoff_reset_after: Seconds::hours(3),
+        }
+    }
+}
+
+impl Default for ScaleDown {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            utilization_threshold_percent: 50,
+            unneeded_for: Seconds::minutes(10),
+            unready_for: Seconds::minutes(20),
+            delay_after_add: Seconds::minutes(10),
+            delay_after_delete: Seconds(0),
+            delay_after_failure: Seconds::minutes(3),
+            budgets: Vec::new(),
+            drain: Drain::default(),
+        }
+    }
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self {
+            max_grace_period: Seconds::minutes(10),
+            eviction_timeout: Seconds::minutes(2),
+            skip_local_storage: true,
+            skip_system_pods: true,
+            min_replicas: 0,
+        }
+    }
+}
+
+impl Default for ClusterSettings {
+    fn default() -> Self {
+        Self {
+            expanders: vec![Expander::LeastWaste],
+            max_nodes: None,
+            max_cpu_milli: None,
+            max_memory_bytes: None,
+            max_unready_percent: 45,
+            ok_unready_count: 3,
+            expendable_pods_priority_cutoff: -10,
+            new_pod_delay: Seconds(0),
+            max_removals: 10,
+            max_drains: 1,
+            budgets: Vec::new(),
+            voluntary_disruption_stopped: false,
+            anticipation: true,
+            max_anticipated_pods: 5_000,
+            max_nodes_per_scale_up: 1_000,
+            max_work_units: 50_000_000,
+        }
+    }
+}
+
+impl Config {
+    /// The pool of this name.
+    #[must_use]
+    pub fn pool(&self, name: &str) -> Option<&Pool> {
+        self.pools.binary_search_by(|pool| (*pool.name).cmp(name)).ok().map(|index| &self.pools[index])
+    }
+}

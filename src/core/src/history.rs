@@ -1,0 +1,340 @@
+//! What the operator remembers: exactly what status holds, in whole seconds (law 2). Nothing here decides.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::reason::Reason;
+use crate::time::UnixTime;
+use crate::world::provider::FailureClass;
+
+/// Most decisions kept per pool; the oldest go first.
+pub const DECISIONS_MAX: usize = 20;
+/// Most intents per pool. Never trimmed: a full journal means no new action, reason JournalFull (law 9).
+pub const INTENTS_MAX: usize = 50;
+/// Most backoffs per pool; likewise never trimmed.
+pub const BACKOFFS_MAX: usize = 50;
+/// Most victims named by one Remove intent.
+pub const VICTIMS_MAX: usize = 100;
+/// Most unneeded clocks per pool; beyond it the youngest are dropped (law 9).
+pub const UNNEEDED_MAX: usize = 2000;
+/// Most examples of pod or node names in any list.
+pub const EXAMPLES_MAX: usize = 3;
+
+/// The memory of all pools, by pool name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Per pool; a pool without an entry has no memory and starts at zero.
+    pub pools: BTreeMap<Arc<str>, PoolHistory>,
+}
+
+/// The memory of one pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolHistory {
+    /// Actions under way, oldest first.
+    pub intents: Vec<Intent>,
+    /// The highest number used in an intent's or decision's id.
+    pub sequence: u64,
+    /// Failures that hold groups back.
+    pub backoffs: BTreeMap<BackoffKey, Backoff>,
+    /// Since when each node has been unneeded without a break.
+    pub unneeded: BTreeMap<Arc<str>, UnixTime>,
+    /// Controllers whose missing replicas were bought for before they existed.
+    pub anticipations: BTreeMap<Arc<str>, Anticipation>,
+    /// What was learned of each group from live nodes: allocatable amounts, for scale from zero.
+    pub learned: BTreeMap<Arc<str>, LearnedTemplate>,
+    /// Pods this pool could not help, by reason.
+    pub refusals: Vec<Refusal>,
+    /// Nodes that stay although someone or something would have them go, by reason.
+    pub blocked: Vec<Blocked>,
+    /// Start of the last increase.
+    pub last_scale_up: Option<UnixTime>,
+    /// Start of the last removal.
+    pub last_scale_down: Option<UnixTime>,
+    /// The last failed removal or increase.
+    pub last_failure: Option<UnixTime>,
+    /// The last decisions, newest first, at most [`DECISIONS_MAX`].
+    pub decisions: Vec<Decision>,
+}
+
+/// The name of an intent: `<epoch>-<sequence>`, unique within its pool, and the cloud's client token.
+pub type IntentId = Arc<str>;
+
+/// An action that was journalled before its first effect (laws 3 to 5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// Unique within the pool.
+    pub id: IntentId,
+    /// The leader term (leaseTransitions) that wrote it.
+    pub epoch: u64,
+    /// What is to happen, and how far it has come.
+    pub action: Action,
+    /// Why, for the decision record.
+    pub reason: Reason,
+    /// When it was decided.
+    pub started_at: UnixTime,
+    /// After this it ends as Failed.
+    pub deadline: UnixTime,
+}
+
+/// What an intent does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Raise one group's target.
+    Increase(Increase),
+    /// Remove named nodes of one group.
+    Remove(Removal),
+}
+
+/// `desired >= to` for one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Increase {
+    /// The group.
+    pub group: Arc<str>,
+    /// The target it was decided on.
+    pub from: u32,
+    /// The target wanted; greater than `from`.
+    pub to: u32,
+    /// How far it has come.
+    pub phase: IncreasePhase,
+}
+
+/// The states of an increase. It leaves the journal when its nodes have been seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IncreasePhase {
+    /// Written down; the cloud may or may not have been asked.
+    Journalled,
+    /// The cloud has accepted `to`; its nodes have not all been seen yet.
+    Requested,
+}
+
+/// The removal of named nodes of one group, all in the same phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// The group.
+    pub group: Arc<str>,
+    /// The nodes that go; one that turns out to be needed is let go of.
+    pub victims: Vec<Victim>,
+    /// How far it has come.
+    pub phase: RemovalPhase,
+    /// When the present phase began.
+    pub phase_since: UnixTime,
+}
+
+/// One node that is to go.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Victim {
+    /// The node's name.
+    pub node: Arc<str>,
+    /// The instance's provider id; the cloud is told this and never a number.
+    pub id: Arc<str>,
+}
+
+/// The states of a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RemovalPhase {
+    /// Written down; the nodes may or may not carry our mark.
+    Journalled,
+    /// All victims carry our mark as far as we know.
+    Marked,
+    /// Pods are being evicted.
+    Draining,
+    /// Nothing movable is left; the provider may or may not have been told to delete.
+    Deleting,
+    /// Given up: marks are being taken off again.
+    Undoing,
+}
+
+/// What a backoff holds back: never more than what failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BackoffKey {
+    /// The group.
+    pub group: Arc<str>,
+    /// The zone, where the failure names one.
+    pub zone: Option<Arc<str>>,
+    /// The instance type, where the failure names one.
+    pub instance_type: Option<Arc<str>>,
+    /// The market (`OnDemand`, `Spot`), where the failure names one.
+    pub market: Option<Arc<str>>,
+}
+
+/// A failure that holds its key back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The class of trouble.
+    pub class: FailureClass,
+    /// Failures counted since it was last forgotten; at least 1.
+    pub failures: u32,
+    /// The last failure.
+    pub since: UnixTime,
+    /// Held back up to and including this instant.
+    pub until: UnixTime,
+    /// The provider's words, cut to 512 characters.
+    pub message: Arc<str>,
+}
+
+/// Replicas of one controller that were bought for before the pods existed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anticipation {
+    /// When the shortfall was first planned for.
+    pub since: UnixTime,
+    /// Not anticipated again before this instant, once the pods have failed to appear.
+    pub until: Option<UnixTime>,
+    /// How often the pods failed to appear in a row.
+    pub failures: u32,
+}
+
+/// What live nodes of a group taught.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LearnedTemplate {
+    /// Allocatable cpu in milli-cores.
+    pub cpu_milli: i64,
+    /// Allocatable memory in bytes.
+    pub memory_bytes: i64,
+    /// Allocatable pods.
+    pub pods: i64,
+}
+
+/// Pods that a pool could not help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The first rule that failed.
+    pub reason: Reason,
+    /// The values, for example `needs zone b; pool has a, c`.
+    pub message: Arc<str>,
+    /// How many pods.
+    pub pods_count: u32,
+    /// Some of them, sorted.
+    pub examples: Vec<Arc<str>>,
+    /// Since when this reason has held without a break.
+    pub since: UnixTime,
+}
+
+/// Nodes that stay, by reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Why they stay.
+    pub reason: Reason,
+    /// How many nodes.
+    pub count: u32,
+    /// Some of them, sorted.
+    pub examples: Vec<Arc<str>>,
+    /// The object in the way, as `kind/namespace/name`, if there is one.
+    pub object: Option<Arc<str>>,
+    /// Since when this reason has held without a break.
+    pub since: UnixTime,
+}
+
+/// One decision as status keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The intent's id, or a number of its own for a decision without effect.
+    pub id: IntentId,
+    /// When it was made.
+    pub time: UnixTime,
+    /// What was done.
+    pub action: DecisionAction,
+    /// The group it acted on; empty when it concerns the pool.
+    pub group: Arc<str>,
+    /// Nodes the pool wanted before.
+    pub from: u32,
+    /// Nodes the pool wants after.
+    pub to: u32,
+    /// Why.
+    pub reason: Reason,
+    /// The same for a person, with numbers.
+    pub message: Arc<str>,
+    /// How it ended.
+    pub outcome: DecisionOutcome,
+    /// How many pods it is for, or moves.
+    pub pods_count: u32,
+    /// Some of those pods (or of the nodes that leave), sorted.
+    pub examples: Vec<Arc<str>>,
+    /// The other pools that were looked at, and their verdict.
+    pub considered: Vec<Considered>,
+}
+
+/// What a decision did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecisionAction {
+    /// Asked for more nodes.
+    ScaleUp,
+    /// Removed nodes.
+    ScaleDown,
+}
+
+/// How a decision ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecisionOutcome {
+    /// Its intent is still open.
+    InProgress,
+    /// What was wanted is there.
+    Done,
+    /// It ran into an error or its deadline.
+    Failed,
+    /// The world had moved on; planned again.
+    Superseded,
+    /// Taken back on purpose.
+    Cancelled,
+}
+
+/// A pool that was looked at and not chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Considered {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// Why not.
+    pub reason: Reason,
+    /// The values.
+    pub message: Arc<str>,
+}
+
+impl PoolHistory {
+    /// The open increases of `group`.
+    pub fn increases_of<'a>(
+        &'a self,
+        group: &'a str,
+    ) -> impl Iterator<Item = (&'a Intent, &'a Increase)> + 'a {
+        self.intents.iter().filter_map(move |intent| match &intent.action {
+            Action::Increase(increase) if &*increase.group == group => Some((intent, increase)),
+            Action::Increase(_) | Action::Remove(_) => None,
+        })
+    }
+
+    /// The open removals.
+    pub fn removals(&self) -> impl Iterator<Item = (&Intent, &Removal)> {
+        self.intents.iter().filter_map(|intent| match &intent.action {
+            Action::Remove(removal) => Some((intent, removal)),
+            Action::Increase(_) => None,
+        })
+    }
+
+    /// The intent of this id, if it is open.
+    #[must_use]
+    pub fn intent(&self, id: &str) -> Option<&Intent> {
+        self.intents.iter().find(|intent| &*intent.id == id)
+    }
+
+    /// Puts `decision` first and drops what exceeds [`DECISIONS_MAX`].
+    pub fn record(&mut self, decision: Decision) {
+        self.decisions.insert(0, decision);
+        self.decisions.truncate(DECISIONS_MAX);
+    }
+
+    /// Notes how the decision of `id` ended; nothing happens when it has already been dropped.
+    pub fn conclude(&mut self, id: &str, outcome: DecisionOutcome) {
+        if let Some(decision) = self.decisions.iter_mut().find(|decision| &*decision.id == id) {
+            decision.outcome = outcome;
+        }
+    }
+}
+
+impl Increase {
+    /// The names of the Node objects that a provider which makes nodes itself gives them: derived from pool and
+    /// intent, so that a retry after a crash asks for the very same ones.
+    #[must_use]
+    pub fn node_names(&self, pool: &str, id: &str) -> Vec<Arc<str>> {
+        (0..self.to.saturating_sub(self.from))
+            .map(|index| Arc::from(format!("{pool}-{id}-{index}")))
+            .collect()
+    }
+}

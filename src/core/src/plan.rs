@@ -1,0 +1,251 @@
+//! The shape of a plan: the next steps, the memory they need, and every reason why not more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::history::{History, IntentId, Victim};
+use crate::labels::ObjectKey;
+use crate::reason::Reason;
+use crate::time::{Seconds, UnixTime};
+use crate::world::provider::FailureClass;
+
+/// What [`crate::plan`] returns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Bounded steps, in order; each belongs to a journalled intent of `next_history`, or takes a mark off.
+    pub steps: Vec<Step>,
+    /// Why, and why not.
+    pub reasons: Reasons,
+    /// The memory after this plan; its journal is written before any step runs.
+    pub next_history: History,
+    /// When something may change although nothing happens; `None` for never.
+    pub wake_at: Option<UnixTime>,
+}
+
+/// One effect on the outside world. The executor has no choices left, but refuses what is no longer true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Raise a group's target to `to`.
+    Increase {
+        /// The pool.
+        pool: Arc<str>,
+        /// The intent, and the cloud's client token.
+        intent: IntentId,
+        /// The group.
+        group: Arc<str>,
+        /// The target it was decided on.
+        from: u32,
+        /// The target wanted.
+        to: u32,
+        /// When the intent was decided: providers that simulate a delay count from here.
+        started_at: UnixTime,
+    },
+    /// Put our taint and annotation on these nodes, and cordon them.
+    Mark {
+        /// The pool.
+        pool: Arc<str>,
+        /// The intent.
+        intent: IntentId,
+        /// The nodes.
+        nodes: Vec<Arc<str>>,
+    },
+    /// Evict these pods of one marked node, after a live look at the node.
+    Evict {
+        /// The pool.
+        pool: Arc<str>,
+        /// The intent.
+        intent: IntentId,
+        /// The node.
+        node: Arc<str>,
+        /// The pods, with the unique id each must still have and the grace it gets.
+        pods: Vec<Eviction>,
+    },
+    /// Delete these instances by id, after a live look that nothing movable runs there.
+    Delete {
+        /// The pool.
+        pool: Arc<str>,
+        /// The intent.
+        intent: IntentId,
+        /// The group.
+        group: Arc<str>,
+        /// The instances.
+        victims: Vec<Victim>,
+        /// Whether pods that have no other place may be lost with the node (unready nodes).
+        force: bool,
+    },
+    /// Take our taint, annotation and cordon off.
+    Unmark {
+        /// The pool whose intent it was, if known.
+        pool: Option<Arc<str>>,
+        /// The intent, if it is still open.
+        intent: Option<IntentId>,
+        /// The node.
+        node: Arc<str>,
+    },
+}
+
+/// One pod to evict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// Namespace and name.
+    pub pod: ObjectKey,
+    /// The unique id it must still have.
+    pub uid: Arc<str>,
+    /// The grace it gets.
+    pub grace: Seconds,
+}
+
+/// What the world answered to a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// The intent.
+    pub intent: IntentId,
+    /// What happened.
+    pub result: StepResult,
+}
+
+/// The result of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepResult {
+    /// The cloud accepted the increase; nodes will come.
+    Increased,
+    /// Not yet: the provider works on it, ask again at the instant given.
+    Pending(UnixTime),
+    /// The group's size had moved past `to`, or away from `from`.
+    Superseded,
+    /// The increase failed; `created` nodes came all the same.
+    IncreaseFailed {
+        /// The class of trouble.
+        class: FailureClass,
+        /// The provider's words.
+        message: Arc<str>,
+        /// Nodes that were created before the failure.
+        created: u32,
+    },
+    /// The marks are on all nodes named.
+    Marked,
+    /// A node could not be marked: it is gone, or changed by somebody.
+    MarkFailed {
+        /// The node.
+        node: Arc<str>,
+        /// Why.
+        message: Arc<str>,
+    },
+    /// Each pod's answer.
+    Evicted {
+        /// The node.
+        node: Arc<str>,
+        /// Pods refused, each with whether a PDB refused it and the API server's words.
+        refused: Vec<(ObjectKey, bool, Arc<str>)>,
+    },
+    /// The provider accepted the deletion of all victims.
+    Deleted,
+    /// A live look found movable pods: the node is let go of.
+    NotEmpty {
+        /// The node.
+        node: Arc<str>,
+        /// The pod.
+        pod: ObjectKey,
+    },
+    /// The provider failed to delete.
+    DeleteFailed {
+        /// The node.
+        node: Arc<str>,
+        /// The provider's words.
+        message: Arc<str>,
+    },
+    /// The mark is off.
+    Unmarked {
+        /// The node.
+        node: Arc<str>,
+    },
+    /// The guard refused: claim lost, stale view or bounds. Nothing was sent.
+    Refused {
+        /// Why.
+        message: Arc<str>,
+    },
+    /// The call failed or its end is unknown; the next tick looks again.
+    Unknown {
+        /// What was seen.
+        message: Arc<str>,
+    },
+}
+
+/// Every reason of one plan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reasons {
+    /// Per group of equal pending pods.
+    pub pods: Vec<PodVerdict>,
+    /// Per pool: what keeps it from growing or shrinking as a whole.
+    pub pools: BTreeMap<Arc<str>, Vec<PoolReason>>,
+    /// Per node that stays or goes, managed pools only.
+    pub nodes: Vec<NodeVerdict>,
+    /// What Preview pools would have done.
+    pub preview: Vec<PreviewAction>,
+}
+
+/// The verdict on one group of equal pending pods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodVerdict {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// The controller, or the pod's own name.
+    pub owner: Arc<str>,
+    /// How many pods, anticipated ones included.
+    pub pods_count: u32,
+    /// How many of them do not exist yet.
+    pub anticipated_count: u32,
+    /// Some of their names, sorted.
+    pub examples: Vec<Arc<str>>,
+    /// How many found a place on nodes that exist or are on their way.
+    pub on_existing_count: u32,
+    /// How many got a new node, by pool.
+    pub on_new: BTreeMap<Arc<str>, u32>,
+    /// How many got nothing.
+    pub unplaced_count: u32,
+    /// Why they were not demand at all, if so.
+    pub skipped: Option<Reason>,
+    /// Each pool that did not take them, with its first failing rule.
+    pub pools: Vec<PoolReason>,
+}
+
+/// A reason that concerns a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolReason {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// The reason.
+    pub reason: Reason,
+    /// The values, for a person.
+    pub message: Arc<str>,
+}
+
+/// The verdict on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeVerdict {
+    /// The node.
+    pub node: Arc<str>,
+    /// Its pool; empty for foreign nodes.
+    pub pool: Arc<str>,
+    /// Why it stays, or that it is on its way out.
+    pub reason: Reason,
+    /// The object in the way, as `kind/namespace/name`.
+    pub object: Option<Arc<str>>,
+}
+
+/// What a Preview pool would have done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviewAction {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// Nodes it has.
+    pub from: u32,
+    /// Nodes it would want.
+    pub to: u32,
+    /// Why.
+    pub reason: Reason,
+    /// For a person.
+    pub message: Arc<str>,
+}

@@ -1,0 +1,219 @@
+//! The closed set of reasons: every "no" and every "yes" of the operator has a variant here (law 7).
+
+/// Declares [`Reason`] once: variant, doc line and word stay together.
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// Why something was, or was not, done. Strings are PascalCase and stable: users and dashboards see them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason { $($(#[doc = $doc])+ $name,)+ }
+        impl Reason {
+            /// Every reason, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+            /// The word for status, events and metric labels.
+            #[must_use]
+            pub fn as_str(self) -> &'static str { match self { $(Self::$name => stringify!($name),)+ } }
+            /// The doc line, for `headroom explain` and the reference page.
+            #[must_use]
+            pub fn doc(self) -> &'static str { match self { $(Self::$name => concat!($($doc),+).trim_ascii(),)+ } }
+        }
+    };
+}
+
+reasons! {
+    // === why nodes were added ===
+    /// Pods that the scheduler cannot place fit new nodes of this pool.
+    PodsUnschedulable,
+    /// Replicas that a controller has decided on but not created yet need new nodes.
+    ReplicasAnticipated,
+    /// The pool was below its minimum size.
+    BelowMinNodes,
+
+    // === why a pool does not help a pod ===
+    /// A new node of the pool would be too small, or what its DaemonSets leave is.
+    InsufficientResources,
+    /// A taint of the pool's nodes is not tolerated.
+    TaintNotTolerated,
+    /// The pod's node selector asks for a label the pool's nodes do not have.
+    NodeSelectorMismatch,
+    /// The pod's required node affinity does not match the pool's nodes.
+    NodeAffinityMismatch,
+    /// The pod names a node.
+    NodeNameMismatch,
+    /// A host port is taken on every new node.
+    HostPortConflict,
+    /// Required pod affinity cannot be met on a new node.
+    PodAffinityMismatch,
+    /// Required pod anti-affinity forbids every new node.
+    PodAntiAffinityConflict,
+    /// A topology spread constraint forbids every new node.
+    TopologySpreadViolation,
+    /// A volume is bound to a place that the pool's nodes are not in.
+    VolumeNodeAffinityMismatch,
+    /// The pod uses a constraint that this version cannot simulate, so no node is bought on a guess.
+    UnsupportedConstraint,
+    /// Another pool was chosen for the pod.
+    AnotherPoolChosen,
+
+    // === why a pool cannot grow ===
+    /// The pool is at maxNodes.
+    MaxNodesReached,
+    /// The group is at its own maximum.
+    GroupMaxNodesReached,
+    /// The pool's cpu or memory limit is reached.
+    PoolLimitReached,
+    /// A limit of the ClusterScalingPolicy is reached.
+    ClusterLimitReached,
+    /// A failure holds the group back.
+    BackingOff,
+    /// The pool is suspended.
+    Suspended,
+    /// The pool is in Preview: it is planned for, never acted on.
+    PreviewOnly,
+    /// scaleUp.enabled is false.
+    ScaleUpDisabled,
+    /// The pool's spec is invalid.
+    Invalid,
+    /// The pool is being deleted.
+    PoolDeleting,
+    /// The provider has not answered, so sizes are unknown.
+    ProviderUnknown,
+    /// No template: neither declared, nor known to the provider, nor learned from a node.
+    TemplateUnknown,
+    /// Too many of the pool's nodes are unready.
+    PoolUnhealthy,
+    /// The journal holds as many intents as it may.
+    JournalFull,
+    /// The journal could not be written, so nothing was done.
+    JournalUnavailable,
+
+    // === why a pending pod is not demand ===
+    /// The pod fits a node that is there or on its way.
+    FitsExistingCapacity,
+    /// The pod's priority is under the cutoff.
+    Expendable,
+    /// The pod is younger than the configured delay.
+    TooYoung,
+    /// The pod belongs to a DaemonSet, which never causes nodes.
+    DaemonSetPod,
+    /// More anticipated replicas than the limit.
+    AnticipationLimit,
+    /// Replicas decided on have not appeared for too long.
+    AnticipationBackoff,
+
+    // === why an increase ended ===
+    /// All nodes asked for have been seen.
+    NodesRegistered,
+    /// The provider refused or failed.
+    LaunchFailed,
+    /// Asked for, but not registered before the deadline.
+    ProvisionTimeout,
+    /// The group's size had changed in between.
+    SizeChanged,
+
+    // === why nodes leave ===
+    /// Nothing but DaemonSet and mirror pods runs on the node.
+    Empty,
+    /// The node's requests are under the threshold and its pods fit elsewhere.
+    Underutilized,
+    /// The node has been unready for too long.
+    Unready,
+    /// A person asked for it.
+    RemovalRequested,
+    /// The instance never became a node.
+    NeverRegistered,
+
+    // === why a node stays ===
+    /// Utilization is at or above the threshold.
+    NotUnderutilized,
+    /// Not unneeded for long enough yet.
+    NotUnneededLongEnough,
+    /// Not unready for long enough yet.
+    NotUnreadyLongEnough,
+    /// The pool is at minNodes.
+    MinNodesReached,
+    /// The annotation scale-down-disabled is set.
+    ScaleDownDisabledAnnotation,
+    /// scaleDown.enabled is false.
+    ScaleDownDisabled,
+    /// Nodes were added, removed or failed to be removed a short time ago.
+    InCooldown,
+    /// A budget of the pool or cluster allows no more removals now.
+    BudgetExhausted,
+    /// The kill switch stops all voluntary removals.
+    DisruptionStopped,
+    /// Too many nodes of the zone or cluster are unready: removals wait.
+    ClusterUnhealthy,
+    /// The node belongs to another autoscaler.
+    ForeignNode,
+    /// The node belongs to no pool.
+    NotManaged,
+    /// The node is not started yet.
+    NotStarted,
+    /// A pod has no other place.
+    NoPlaceToMovePods,
+    /// The pod's controller does not exist.
+    ControllerNotFound,
+    /// The pod's controller has too few replicas.
+    MinReplicasReached,
+    /// The pod has no controller to make it anew.
+    NotReplicated,
+    /// The pod keeps data on the node.
+    LocalStorageRequested,
+    /// The pod says safe-to-evict=false.
+    NotSafeToEvictAnnotation,
+    /// A kube-system pod without a PodDisruptionBudget.
+    UnmovableKubeSystemPod,
+    /// A PodDisruptionBudget allows no eviction.
+    NotEnoughPdb,
+    /// A pod must run to its end first.
+    BlockedByOnCompletionPod,
+    /// Pending pods are planned onto the node.
+    PlannedFor,
+    /// What is known of the cluster is too old to remove anything.
+    StaleView,
+
+    // === why a removal ended ===
+    /// The node is gone.
+    NodeRemoved,
+    /// A pod came to the node between the decision and the deletion.
+    PodArrived,
+    /// The drain did not end in time.
+    DrainTimeout,
+    /// The pool's spec changed, and the node is to stay.
+    SpecChanged,
+    /// The provider refused or failed to delete.
+    DeletionFailed,
+    /// The node had gone before.
+    NodeGone,
+
+    // === the health of a pool ===
+    /// Spec accepted, inputs readable, loop running.
+    Accepted,
+    /// Not looked at yet.
+    Pending,
+    /// An earlier pool has the same nodes or group.
+    Conflict,
+    /// A bug: this pool or pod class was set aside for the tick.
+    Internal,
+}
+
+impl Reason {
+    /// The reason of a word; `None` for words that are none.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|reason| reason.as_str() == word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_reasons_correspond() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::parse(reason.as_str()), Some(*reason));
+            assert!(reason.doc().ends_with('.'), "{reason:?} has no doc line");
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! What is: the cluster as the watches delivered it, with sums kept incrementally. It decides nothing.
+
+pub mod interner;
+pub mod node;
+pub mod pod;
+pub mod provider;
+pub mod workload;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::known::Known;
+use crate::labels::{Labels, ObjectKey};
+use crate::resources::Resources;
+use interner::{InternedId, Interner};
+use node::Node;
+use pod::{Owner, Pod, PodClass};
+use provider::ProviderState;
+use workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget};
+
+/// The dense id of a pod; reused after its deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodId(pub u32);
+
+/// The dense id of a node; reused after its deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// One change of the world. Applying the same change twice is harmless.
+#[derive(Clone, Debug)]
+pub enum Delta {
+    /// A pod is new or has changed.
+    PodApplied(Box<Pod>),
+    /// A pod is gone.
+    PodDeleted(ObjectKey),
+    /// A node is new or has changed.
+    NodeApplied(Box<Node>),
+    /// A node is gone.
+    NodeDeleted(Arc<str>),
+    /// A controller is new or has changed.
+    ControllerApplied(Box<Controller>),
+    /// A controller is gone.
+    ControllerDeleted(ControllerKind, ObjectKey),
+    /// A DaemonSet is new or has changed.
+    DaemonSetApplied(Box<DaemonSet>),
+    /// A DaemonSet is gone.
+    DaemonSetDeleted(ObjectKey),
+    /// A PodDisruptionBudget is new or has changed.
+    BudgetApplied(Box<DisruptionBudget>),
+    /// A PodDisruptionBudget is gone.
+    BudgetDeleted(ObjectKey),
+    /// A namespace is new, or its labels have changed.
+    NamespaceApplied(Arc<str>, Labels),
+    /// A namespace is gone.
+    NamespaceDeleted(Arc<str>),
+    /// What a pool's provider said.
+    ProviderObserved(Arc<str>, Known<ProviderState>),
+    /// The pool is no longer managed.
+    ProviderForgotten(Arc<str>),
+    /// A full list of a kind begins: what it does not name by its end is gone.
+    ListStarted(Kind),
+    /// The full list is complete.
+    ListEnded(Kind),
+}
+
+/// The kinds that are listed and watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Pods.
+    Pod,
+    /// Nodes.
+    Node,
+    /// ReplicaSets, StatefulSets, Jobs, ReplicationControllers: each is listed on its own.
+    Controller(ControllerKind),
+    /// DaemonSets.
+    DaemonSet,
+    /// PodDisruptionBudgets.
+    Budget,
+    /// Namespaces.
+    Namespace,
+}
+
+/// A pod in the world.
+#[derive(Clone, Debug)]
+pub struct PodEntry {
+    /// As delivered.
+    pub pod: Pod,
+    /// The id of its class in [`World::classes`].
+    pub class: InternedId,
+}
+
+/// A node in the world, with what runs on it.
+#[derive(Clone, Debug)]
+pub struct NodeEntry {
+    /// The node's name.
+    pub name: Arc<str>,
+    /// As delivered; `None` while only pods bound to it are known (watches are not ordered between kinds).
+    pub node: Option<Node>,
+    /// The pods bound to it, finished ones included, in no order.
+    pub pods: Vec<PodId>,
+    /// The sum of the requests of its pods that have not finished.
+    pub requested: Resources,
+}
+
+/// The cluster as the watches delivered it.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    pods: Vec<Option<PodEntry>>,
+    free_pods: Vec<PodId>,
+    pod_ids: FxHashMap<ObjectKey, PodId>,
+    nodes: Vec<Option<NodeEntry>>,
+    free_nodes: Vec<NodeId>,
+    node_ids: BTreeMap<Arc<str>, NodeId>,
+    unbound: BTreeMap<ObjectKey, PodId>,
+    owned_count: FxHashMap<Arc<str>, u32>,
+    owners: Interner<Owner>,
+    classes: Interner<PodClass>,
+    controllers: BTreeMap<(ControllerKind, ObjectKey), Controller>,
+    daemon_sets: BTreeMap<ObjectKey, DaemonSet>,
+    budgets: BTreeMap<ObjectKey, DisruptionBudget>,
+    namespaces: BTreeMap<Arc<str>, Labels>,
+    providers: BTreeMap<Arc<str>, Known<ProviderState>>,
+    sweeps: BTreeMap<Kind, Sweep>,
+    revision: u64,
+}
+
+/// Names seen since a full list began.
+#[derive(Clone, Debug, Default)]
+struct Sweep {
+    seen: BTreeSet<ObjectKey>,
+}
+
+impl World {
+    /// An empty world.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Applies one change. Any order and repetition of changes that ends in the same objects gives the same world.
+    pub fn apply(&mut self, delta: Delta) {
+        self.revision += 1;
+        self.note_seen(&delta);
+        match delta {
+            Delta::PodApplied(pod) => self.apply_pod(*pod),
+            Delta::PodDeleted(key) => self.delete_pod(&key),
+            Delta::NodeApplied(node) => self.apply_node(*node),
+            Delta::NodeDeleted(name) => self.delete_node(&name),
+            Delta::ControllerApplied(controller) => {
+                self.controllers.insert((controller.kind, controller.key.clone()), *controller);
+            }
+            Delta::ControllerDeleted(kind, key) => {
+                self.controllers.remove(&(kind, key));
+            }
+            Delta::DaemonSetApplied(set) => {
+                self.daemon_sets.insert(set.key.clone(), *set);
+            }
+            Delta::DaemonSetDeleted(key) => {
+                self.daemon_sets.remove(&key);
+            }
+            Delta::BudgetApplied(budget) => {
+                self.budgets.insert(budget.key.clone(), *budget);
+            }
+            Delta::BudgetDeleted(key) => {
+                self.budgets.remove(&key);
+            }
+            Delta::NamespaceApplied(name, labels) => {
+                self.namespaces.insert(name, labels);
+            }
+            Delta::NamespaceDeleted(name) => {
+                self.namespaces.remove(&name);
+            }
+            Delta::ProviderObserved(pool, state) => {
+                self.providers.insert(pool, state);
+            }
+            Delta::ProviderForgotten(pool) => {
+                self.providers.remove(&pool);
+            }
+            Delta::ListStarted(kind) => {
+                self.sweeps.insert(kind, Sweep::default());
+            }
+            Delta::ListEnded(kind) => self.sweep(kind),
+        }
+    }
+
+    /// Counts every change applied: equal revisions mean an unchanged world.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The pod of a live id.
+    ///
+    /// # Panics
+    /// When the pod is gone: ids do not outlive the plan that read them.
+    #[must_use]
+    pub fn pod(&self, id: PodId) -> &PodEntry {
+        self.pods[id.0 as usize].as_ref().expect("a live pod id has an entry")
+    }
+
+    /// The id of the pod of this key.
+    #[must_use]
+    pub fn pod_id(&self, key: &ObjectKey) -> Option<PodId> {
+        self.pod_ids.get(key).copied()
+    }
+
+    /// The node of a live id.
+    ///
+    /// # Panics
+    /// When the node is gone: ids do not outlive the plan that read them.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> &NodeEntry {
+        self.nodes[id.0 as usize].as_ref().expect("a live node id has an entry")
+    }
+
+    /// The node of this name, if the watch has delivered it.
+    #[must_use]
+    pub fn node_named(&self, name: &str) -> Option<(NodeId, &Node, &NodeEntry)> {
+        let id = *self.node_ids.get(name)?;
+        let entry = self.node(id);
+        entry.node.as_ref().map(|node| (id, node, entry))
+    }
+
+    /// All delivered nodes in order of their names.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node, &NodeEntry)> {
+        self.node_ids.values().filter_map(|id| {
+            let entry = self.node(*id);
+            entry.node.as_ref().map(|node| (*id, node, entry))
+        })
+    }
+
+    /// One more than the highest node id in use: the length for tables indexed by node id.
+    #[must_use]
+    pub fn node_capacity(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Pods without a node, in order of their keys; finished ones included.
+    pub fn unbound(&self) -> impl Iterator<Item = (PodId, &PodEntry)> {
+        self.unbound.values().map(|id| (*id, self.pod(*id)))
+    }
+
+    /// How many pods there are.
+    #[must_use]
+    pub fn pods_count(&self) -> usize {
+        self.pod_ids.len()
+    }
+
+    /// How many pods of this owner exist, are not finished and not being deleted.
+    #[must_use]
+    pub fn active_pods_of(&self, owner_uid: &str) -> u32 {
+        self.owned_count.get(owner_uid).copied().unwrap_or(0)
+    }
+
+    /// Controllers in order of kind and key.
+    pub fn controllers(&self) -> impl Iterator<Item = &Controller> {
+        self.controllers.values()
+    }
+
+    /// One controller.
+    #[must_use]
+    pub fn controller(&self, kind: ControllerKind, key: &ObjectKey) -> Option<&Controller> {
+        self.controllers.get(&(kind, key.clone()))
+    }
+
+    /// DaemonSets in order of their keys.
+    pub fn daemon_sets(&self) -> impl Iterator<Item = &DaemonSet> {
+        self.daemon_sets.values()
+    }
+
+    /// PodDisruptionBudgets in order of their keys.
+    pub fn budgets(&self) -> impl Iterator<Item = &DisruptionBudget> {
+        self.budgets.values()
+    }
+
+    /// The labels of a namespace; `None` when it is not known.
+    #[must_use]
+    pub fn namespace_labels(&self, name: &str) -> Option<&Labels> {
+        self.namespaces.get(name)
+    }
+
+    /// What the provider of `pool` last said; `None` when it was never asked.
+    #[must_use]
+    pub fn provider(&self, pool: &str) -> Option<&Known<ProviderState>> {
+        self.providers.get(pool)
+    }
+
+    /// The interned classes of the pods that exist.
+    #[must_use]
+    pub fn classes(&self) -> &Interner<PodClass> {
+        &self.classes
+    }
+
+    /// The world as sorted plain values: equal for any two histories that end in the same objects.
+    #[must_use]
+    pub fn canonical(&self) -> Canonical {
+        let mut pods: Vec<Pod> = self.pods.iter().flatten().map(|entry| entry.pod.clone()).collect();
+        pods.sort_by(|a, b| a.key.cmp(&b.key));
+        let nodes = self.node_ids.values().map(|id| {
+            let entry = self.node(*id);
+            let mut names: Vec<ObjectKey> =
+                entry.pods.iter().map(|id| self.pod(*id).pod.key.clone()).collect();
+            names.sort();
+            (entry.name.clone(), entry.node.clone(), names, entry.requested.clone())
+        });
+        let owned = self.owned_count.iter().map(|(uid, count)| (uid.clone(), *count)).collect();
+        Canonical {
+            pods,
+            nodes: nodes.collect(),
+            unbound: self.unbound.keys().cloned().collect(),
+            owned,
+            controllers: self.controllers.values().cloned().collect(),
+            daemon_sets: self.daemon_sets.values().cloned().collect(),
+            budgets: self.budgets.values().cloned().collect(),
+            namespaces: self.namespaces.clone(),
+            providers: self.providers.clone(),
+            classes_count: self.classes.len(),
+        }
+    }
+
+    fn apply_pod(&mut self, mut pod: Pod) {
+        self.delete_pod(&pod.key);
+        let class = self.classes.acquire(&pod.class);
+        pod.class = self.classes.get(class).clone();
+        if let Some(owner) = &pod.owner {
+            let id = self.owners.acquire(owner);
+            pod.owner = Some(self.owners.get(id).clone());
+        }
+        let id = self.free_pods.pop().unwrap_or_else(|| {
+            self.pods.push(None);
+            PodId(u32::try_from(self.pods.len() - 1).expect("fewer than 2^32 pods fit in memory"))
+        });
+        self.pod_ids.insert(pod.key.clone(), id);
+        if let (Some(owner), true) = (&pod.owner, counts_for_owner(&pod)) {
+            *self.owned_count.entry(owner.uid.clone()).or_insert(0) += 1;
+        }
+        match &pod.node {
+            Some(name) => {
+                let node_id = self.node_slot(name);
+                let entry = self.node_mut(node_id);
+                entry.pods.push(id);
+                if !pod.phase.finished() {
+                    entry.requested.add(&pod.class.requests);
+                }
+            }
+            None => {
+                self.unbound.insert(pod.key.clone(), id);
+            }
+        }
+        self.pods[id.0 as usize] = Some(PodEntry { pod, class });
+    }
+
+    fn delete_pod(&mut self, key: &ObjectKey) {
+        let Some(id) = self.pod_ids.remove(key) else { return };
+        let Some(PodEntry { pod, class }) = self.pods[id.0 as usize].take() else { return };
+        self.free_pods.push(id);
+        self.unbound.remove(key);
+        if let Some(owner) = &pod.owner {
+            if counts_for_owner(&pod) {
+                if let Some(count) = self.owned_count.get_mut(&owner.uid) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.owned_count.remove(&owner.uid);
+                    }
+                }
+            }
+            let owner_id = self.owners.acquire(owner);
+            self.owners.release(owner_id);
+            self.owners.release(owner_id);
+        }
+        if let Some(name) = &pod.node {
+            let node_id = self.node_slot(name);
+            let entry = self.node_mut(node_id);
+            entry.pods.retain(|other| *other != id);
+            if !pod.phase.finished() {
+                entry.requested.subtract(&pod.class.requests);
+            }
+            self.drop_node_if_unused(node_id);
+        }
+        self.classes.release(class);
+    }
+
+    fn apply_node(&mut self, node: Node) {
+        let id = self.node_slot(&node.name);
+        self.node_mut(id).node = Some(node);
+    }
+
+    fn delete_node(&mut self, name: &str) {
+        let Some(&id) = self.node_ids.get(name) else { return };
+        self.node_mut(id).node = None;
+        self.drop_node_if_unused(id);
+    }
+
+    /// The slot of the node of this name, made if it is not there.
+    fn node_slot(&mut self, name: &Arc<str>) -> NodeId {
+        if let Some(&id) = self.node_ids.get(name) {
+            return id;
+        }
+        let id = self.free_nodes.pop().unwrap_or_else(|| {
+            self.nodes.push(None);
+            NodeId(u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 nodes fit in memory"))
+        });
+        self.nodes[id.0 as usize] = Some(NodeEntry {
+            name: name.clone(),
+            node: None,
+            pods: Vec::new(),
+            requested: Resources::default(),
+        });
+        self.node_ids.insert(name.clone(), id);
+        id
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut NodeEntry {
+        self.nodes[id.0 as usize].as_mut().expect("a live node id has an entry")
+    }
+
+    fn drop_node_if_unused(&mut self, id: NodeId) {
+        let entry = self.node(id);
+        if entry.node.is_none() && entry.pods.is_empty() {
+            let name = entry.name.clone();
+            self.node_ids.remove(&name);
+            self.nodes[id.0 as usize] = None;
+            self.free_nodes.push(id);
+        }
+    }
+
+    /// Remembers an applied object's key while a full list of its kind is being delivered.
+    fn note_seen(&mut self, delta: &Delta) {
+        if self.sweeps.is_empty() {
+            return;
+        }
+        let (kind, key) = match delta {
+            Delta::PodApplied(pod) => (Kind::Pod, pod.key.clone()),
+            Delta::NodeApplied(node) => (Kind::Node, cluster_key(&node.name)),
+            Delta::ControllerApplied(controller) => {
+                (Kind::Controller(controller.kind), controller.key.clone())
+            }
+            Delta::DaemonSetApplied(set) => (Kind::DaemonSet, set.key.clone()),
+            Delta::BudgetApplied(budget) => (Kind::Budget, budget.key.clone()),
+            Delta::NamespaceApplied(name, _) => (Kind::Namespace, cluster_key(name)),
+            _ => return,
+        };
+        if let Some(sweep) = self.sweeps.get_mut(&kind) {
+            sweep.seen.insert(key);
+        }
+    }
+
+    /// Deletes what the full list of `kind` did not name.
+    fn sweep(&mut self, kind: Kind) {
+        let Some(Sweep { seen }) = self.sweeps.remove(&kind) else { return };
+        let gone = |key: &ObjectKey| !seen.contains(key);
+        match kind {
+            Kind::Pod => {
+                let mut keys: Vec<ObjectKey> = self.pod_ids.keys().filter(|key| gone(key)).cloned().collect();
+                keys.sort();
+                keys.iter().for_each(|key| self.delete_pod(key));
+            }
+            Kind::Node => {
+                let names: Vec<Arc<str>> =
+                    self.node_ids.keys().filter(|name| gone(&cluster_key(name))).cloned().collect();
+                names.iter().for_each(|name| self.delete_node(name));
+            }
+            Kind::Controller(kind) => self.controllers.retain(|(k, key), _| *k != kind || !gone(key)),
+            Kind::DaemonSet => self.daemon_sets.retain(|key, _| !gone(key)),
+            Kind::Budget => self.budgets.retain(|key, _| !gone(key)),
+            Kind::Namespace => self.namespaces.retain(|name, _| !gone(&cluster_key(name))),
+        }
+    }
+}
+
+/// A world without ids: see [`World::canonical`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Canonical {
+    pods: Vec<Pod>,
+    nodes: Vec<(Arc<str>, Option<Node>, Vec<ObjectKey>, Resources)>,
+    unbound: Vec<ObjectKey>,
+    owned: BTreeMap<Arc<str>, u32>,
+    controllers: Vec<Controller>,
+    daemon_sets: Vec<DaemonSet>,
+    budgets: Vec<DisruptionBudget>,
+    namespaces: BTreeMap<Arc<str>, Labels>,
+    providers: BTreeMap<Arc<str>, Known<ProviderState>>,
+    classes_count: usize,
+}
+
+/// Whether its controller counts this pod as one it need not make anew.
+fn counts_for_owner(pod: &Pod) -> bool {
+    !pod.phase.finished() && pod.deletion_at.is_none()
+}
+
+/// The key of a cluster-scoped object.
+fn cluster_key(name: &Arc<str>) -> ObjectKey {
+    ObjectKey::new("", &**name)
+}

@@ -1,0 +1,77 @@
+//! Nodes as decisions see them: the watch's payload.
+
+use std::sync::Arc;
+
+use crate::labels::Labels;
+use crate::resources::Resources;
+use crate::scheduling::constraints::Taint;
+use crate::time::UnixTime;
+
+/// Label that names the pool a node belongs to.
+pub const POOL_LABEL: &str = "headroom.dev/pool";
+/// Label that names the node group inside the pool.
+pub const GROUP_LABEL: &str = "headroom.dev/group";
+/// Annotation by which our mark names the intent it belongs to (law 8).
+pub const INTENT_ANNOTATION: &str = "headroom.dev/intent";
+/// Annotation by which a person asks for a node's removal; the only value is `requested`.
+pub const REMOVE_ANNOTATION: &str = "headroom.dev/remove";
+/// Key of the hard taint on nodes that are leaving; kube-proxy and the service controller drain by it.
+pub const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+/// Cluster Autoscaler's annotation that keeps a node for ever.
+pub const SCALE_DOWN_DISABLED_ANNOTATION: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+/// The label that carries a node's own name.
+pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
+/// The label that carries a node's zone.
+pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
+/// A node as the watch delivers it: the payload of [`super::Delta::NodeApplied`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Name.
+    pub name: Arc<str>,
+    /// Unique id.
+    pub uid: Arc<str>,
+    /// `spec.providerID`; empty when the cloud has not named it yet.
+    pub provider_id: Arc<str>,
+    /// Labels.
+    pub labels: Labels,
+    /// The annotations that decisions read, and no others (see [`keeps_annotation`]).
+    pub annotations: Labels,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// `spec.unschedulable`: cordoned.
+    pub unschedulable: bool,
+    /// What pods can have.
+    pub allocatable: Resources,
+    /// What the machine has.
+    pub capacity: Resources,
+    /// The Ready condition.
+    pub ready: Readiness,
+    /// Last transition of the Ready condition; the creation time when the condition is missing.
+    pub ready_changed_at: UnixTime,
+    /// `metadata.creationTimestamp`.
+    pub created_at: UnixTime,
+    /// Whether a deletion timestamp is set.
+    pub deleting: bool,
+}
+
+/// The status of a node's Ready condition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Readiness {
+    /// Condition is True.
+    Ready,
+    /// Condition is False.
+    NotReady,
+    /// Condition is Unknown or missing: the kubelet has not been heard.
+    #[default]
+    Unknown,
+}
+
+/// Whether decisions read the annotation `key`; all others are dropped at the edge.
+#[must_use]
+pub fn keeps_annotation(key: &str) -> bool {
+    key.starts_with("headroom.dev/")
+        || key.starts_with("cluster-autoscaler.kubernetes.io/")
+        || key.starts_with("karpenter.sh/")
+        || key.starts_with("delay-deletion.cluster-autoscaler.kubernetes.io/")
+}

@@ -1,0 +1,135 @@
+//! Pods as decisions see them: the class that replicas share, and the little that is each pod's own.
+
+use std::sync::Arc;
+
+use crate::labels::{Labels, ObjectKey};
+use crate::resources::Resources;
+use crate::scheduling::constraints::{PodAffinityTerm, RequiredNodeAffinity, Toleration, TopologySpread};
+use crate::time::{Seconds, UnixTime};
+
+/// Everything about a pod that decides where it may run and what its move costs.
+///
+/// All replicas of one template are equal here (and so are those of two controllers with equal templates),
+/// so predicates run once a class. World interns classes with reference counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodClass {
+    /// The namespace: pod affinity and PDBs depend on it.
+    pub namespace: Arc<str>,
+    /// The labels. Per-pod labels of StatefulSets and indexed Jobs are kept, since selectors may use them.
+    pub labels: Labels,
+    /// The effective request: max of init containers and the sum of containers with sidecars, plus overhead;
+    /// `pods` is 1.
+    pub requests: Resources,
+    /// `spec.nodeSelector`.
+    pub node_selector: Labels,
+    /// `requiredDuringSchedulingIgnoredDuringExecution` node affinity.
+    pub node_affinity: Option<RequiredNodeAffinity>,
+    /// Required pod affinity terms.
+    pub pod_affinity: Vec<PodAffinityTerm>,
+    /// Required pod anti-affinity terms.
+    pub pod_anti_affinity: Vec<PodAffinityTerm>,
+    /// `DoNotSchedule` spread constraints only; soft ones never block.
+    pub topology_spread: Vec<TopologySpread>,
+    /// Tolerations.
+    pub tolerations: Vec<Toleration>,
+    /// Host ports as (protocol, address, port); an empty address is every address.
+    pub host_ports: Vec<(Arc<str>, Arc<str>, u16)>,
+    /// Names of the PersistentVolumeClaims it mounts (ephemeral ones included), in the pod's namespace.
+    pub claims: Vec<Arc<str>>,
+    /// Names of hostPath and non-memory emptyDir volumes, whose data a move would lose.
+    pub local_volumes: Vec<Arc<str>>,
+    /// `spec.priority`; 0 when unset.
+    pub priority: i32,
+    /// `spec.schedulerName`.
+    pub scheduler: Arc<str>,
+    /// Whether restartPolicy is `Always`.
+    pub restarts_always: bool,
+    /// A static pod's mirror (annotation `kubernetes.io/config.mirror`).
+    pub mirror: bool,
+    /// Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`.
+    pub safe_to_evict: SafeToEvict,
+    /// Annotation `…/safe-to-evict-local-volumes`, as written.
+    pub safe_local_volumes: Option<Arc<str>>,
+    /// Annotation `…/daemonset-pod=true`, or owned by a DaemonSet.
+    pub daemon_set: bool,
+    /// Annotation `…/enable-ds-eviction`: overrides whether a DaemonSet pod is evicted.
+    pub daemon_set_eviction: Option<bool>,
+    /// Annotation `…/pod-scale-up-delay`, unless malformed.
+    pub scale_up_delay: Option<Seconds>,
+    /// `spec.terminationGracePeriodSeconds`; 30 s when unset.
+    pub termination_grace: Seconds,
+}
+
+/// What the annotation `safe-to-evict` says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SafeToEvict {
+    /// No annotation, or another value.
+    #[default]
+    Unset,
+    /// `true`: may always be moved.
+    Always,
+    /// `false`: keeps its node.
+    Never,
+    /// `on-completion`: the node waits until the pod has finished.
+    OnCompletion,
+}
+
+/// `status.phase`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PodPhase {
+    /// Not yet running; also any phase that the API server does not name.
+    #[default]
+    Pending,
+    /// Running.
+    Running,
+    /// All containers ended well.
+    Succeeded,
+    /// At least one container ended badly.
+    Failed,
+}
+
+impl PodPhase {
+    /// Whether the pod has ended for good and holds no resources.
+    #[must_use]
+    pub fn finished(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// The controller that owns an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// Kind, for example `ReplicaSet`.
+    pub kind: Arc<str>,
+    /// Name, in the pod's namespace.
+    pub name: Arc<str>,
+    /// Unique id of the controller object.
+    pub uid: Arc<str>,
+}
+
+/// A pod as the watch delivers it: the payload of [`super::Delta::PodApplied`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pod {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique id.
+    pub uid: Arc<str>,
+    /// What it shares with its siblings.
+    pub class: Arc<PodClass>,
+    /// The controller that owns it; `None` for a naked pod.
+    pub owner: Option<Arc<Owner>>,
+    /// `spec.nodeName`.
+    pub node: Option<Arc<str>>,
+    /// `status.nominatedNodeName`: preemption is under way there.
+    pub nominated_node: Option<Arc<str>>,
+    /// Phase.
+    pub phase: PodPhase,
+    /// Whether the scheduler said PodScheduled=False with reason Unschedulable.
+    pub unschedulable: bool,
+    /// Whether a scheduling gate holds it back.
+    pub gated: bool,
+    /// `metadata.creationTimestamp`.
+    pub created_at: UnixTime,
+    /// `metadata.deletionTimestamp`: the time at which the grace period is over.
+    pub deletion_at: Option<UnixTime>,
+}

@@ -1,0 +1,60 @@
+//! Controllers, DaemonSets and disruption budgets as decisions see them.
+
+use std::sync::Arc;
+
+use crate::labels::ObjectKey;
+use crate::scheduling::constraints::LabelSelector;
+use crate::world::pod::PodClass;
+
+/// A ReplicaSet, StatefulSet, ReplicationController or Job: who makes pods, and how many it has decided on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// Kind, for example `ReplicaSet`.
+    pub kind: ControllerKind,
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique id; pods point to it by [`super::pod::Owner::uid`].
+    pub uid: Arc<str>,
+    /// Pods that should exist now and not be finished: `spec.replicas`, or for a Job
+    /// min(parallelism, completions - succeeded).
+    pub desired: u32,
+    /// The class of the pods it makes.
+    pub class: Arc<PodClass>,
+    /// Why no pods are to be expected although some are missing (ReplicaFailure, suspended, quota), if so.
+    pub stalled: Option<Arc<str>>,
+}
+
+/// The kinds whose missing replicas count as demand, plus those that only matter for drain rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ControllerKind {
+    /// apps/v1 ReplicaSet.
+    ReplicaSet,
+    /// apps/v1 StatefulSet.
+    StatefulSet,
+    /// batch/v1 Job.
+    Job,
+    /// v1 ReplicationController.
+    ReplicationController,
+}
+
+/// A DaemonSet: one pod on each node its template accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DaemonSet {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique id.
+    pub uid: Arc<str>,
+    /// The class of its pods.
+    pub class: Arc<PodClass>,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisruptionBudget {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Which pods of its namespace it guards; an empty selector guards all of them.
+    pub selector: LabelSelector,
+    /// `status.disruptionsAllowed`; 0 while the status is not there or not current.
+    pub disruptions_allowed: u32,
+}
