@@ -5,6 +5,7 @@ pub mod config;
 pub mod history;
 pub mod known;
 pub mod labels;
+pub mod nodes;
 pub mod plan;
 pub mod reason;
 pub mod resources;

@@ -270,6 +270,12 @@ impl World {
         self.daemon_sets.values()
     }
 
+    /// One DaemonSet.
+    #[must_use]
+    pub fn daemon_set(&self, key: &ObjectKey) -> Option<&DaemonSet> {
+        self.daemon_sets.get(key)
+    }
+
     /// PodDisruptionBudgets in order of their keys.
     pub fn budgets(&self) -> impl Iterator<Item = &DisruptionBudget> {
         self.budgets.values()
