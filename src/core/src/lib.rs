@@ -10,6 +10,8 @@ pub mod plan;
 pub mod reason;
 pub mod resources;
 pub mod scheduling;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod time;
 pub mod window;
 pub mod world;
