@@ -45,6 +45,9 @@ impl<'c> Allowance<'c> {
         for (pool, memory) in &history.pools {
             for (intent, removal) in memory.removals() {
                 let drains = intent.reason != Reason::Empty && removal.phase != RemovalPhase::Deleting;
+                if intent.reason == Reason::NeverRegistered {
+                    continue;
+                }
                 let one = Leaving { pool: pool.clone(), reason: intent.reason, drains };
                 leaving.extend(removal.victims.iter().map(|_| one.clone()));
             }
