@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::history::{Blocked, EXAMPLES_MAX, History};
+use crate::history::{Blocked, EXAMPLES_MAX, History, PoolHistory};
 use crate::labels::ObjectKey;
 use crate::plan::NodeVerdict;
 use crate::reason::Reason;
@@ -78,6 +78,11 @@ pub fn remember(history: &mut History, verdicts: &[NodeVerdict], now: UnixTime) 
         entry.count += 1;
         if entry.examples.len() < EXAMPLES_MAX {
             entry.examples.push(verdict.node.clone());
+        }
+    }
+    for pool in found.keys().filter(|pool| !pool.is_empty()) {
+        if !history.pools.contains_key(*pool) {
+            history.pools.insert((*pool).into(), PoolHistory::default());
         }
     }
     for (pool, memory) in &mut history.pools {
