@@ -44,7 +44,7 @@ impl<'c> Allowance<'c> {
         let mut leaving = Vec::new();
         for (pool, memory) in &history.pools {
             for (intent, removal) in memory.removals() {
-                let drains = intent.reason != Reason::Empty && removal.phase != RemovalPhase::Deleting;
+                let drains = drains(intent.reason) && removal.phase != RemovalPhase::Deleting;
                 if intent.reason == Reason::NeverRegistered {
                     continue;
                 }
@@ -62,8 +62,9 @@ impl<'c> Allowance<'c> {
     ///
     /// # Errors
     /// The first ceiling in that order that leaves no room.
-    pub fn take(&mut self, pool: &Pool, reason: Reason, drains: bool) -> Result<(), Held> {
+    pub fn take(&mut self, pool: &Pool, reason: Reason) -> Result<(), Held> {
         let cluster = &self.config.cluster;
+        let drains = drains(reason);
         if cluster.voluntary_disruption_stopped {
             return Err(Held { reason: Reason::DisruptionStopped, object: None });
         }
@@ -123,6 +124,11 @@ pub fn next_change(config: &Config, now: UnixTime) -> Option<UnixTime> {
     let cluster = config.cluster.budgets.iter().filter_map(|budget| budget.window.as_ref());
     let changes = pools.chain(cluster).filter_map(|window| window.next_change(now.to_jiff()));
     changes.min().map(UnixTime::from_jiff)
+}
+
+/// Whether a removal for this reason counts as a drain: all but those of nodes found empty.
+fn drains(reason: Reason) -> bool {
+    reason != Reason::Empty
 }
 
 /// The budgets that are active and limit removals for this reason.

@@ -354,8 +354,7 @@ impl<'a, 's> Pass<'a, 's> {
         {
             return Some(Reason::JournalFull.into());
         }
-        let drains = candidate.reason != Reason::Empty && !candidate.movable.is_empty();
-        let held = self.allowance.take(pool, candidate.reason, drains).err()?;
+        let held = self.allowance.take(pool, candidate.reason).err()?;
         Some(Verdict { reason: held.reason, object: held.object })
     }
 
