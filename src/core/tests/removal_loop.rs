@@ -482,7 +482,7 @@ impl Cluster {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn bounds_hold_at_every_tick_and_no_mark_is_left_at_rest(seed in any::<u64>()) {
