@@ -5,6 +5,7 @@ pub mod config;
 pub mod history;
 pub mod known;
 pub mod labels;
+pub mod nodes;
 pub mod plan;
 pub mod reason;
 pub mod resources;
@@ -14,3 +15,5 @@ pub mod testing;
 pub mod time;
 pub mod window;
 pub mod world;
+
+pub use nodes::plan_nodes::{absorb, plan};
