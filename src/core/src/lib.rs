@@ -15,3 +15,5 @@ pub mod testing;
 pub mod time;
 pub mod window;
 pub mod world;
+
+pub use nodes::plan_nodes::{absorb, plan};

@@ -7,11 +7,12 @@ use headroom_core::config::{Budget, Ceiling, Config, Mode};
 use headroom_core::history::{History, RemovalPhase};
 use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey;
-use headroom_core::nodes::budgets;
+use headroom_core::nodes::bounds::bounds;
 use headroom_core::nodes::foreign::{Members, marked_by};
 use headroom_core::nodes::health::Health;
 use headroom_core::nodes::removal::{DELETE_TIMEOUT, Scene, absorb_one, advance, holds_node};
 use headroom_core::nodes::scale_down::decide;
+use headroom_core::nodes::wake::Wake;
 use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::{PodRef, Snapshot};
@@ -155,6 +156,7 @@ impl Cluster {
                 members: &members,
                 health: &health,
                 now: self.now,
+                guard: None,
             };
             let mut steps = advance(&mut self.history, &scene).steps;
             let mut snapshot = Snapshot::new(&self.world);
@@ -217,7 +219,7 @@ impl Cluster {
                 }
             }
         }
-        let (min, _) = budgets::bounds(pool, self.now);
+        let min = bounds(pool, self.now, &mut Wake::new(self.now)).min;
         let registered = self.world.nodes().count();
         for step in steps {
             let Step::Delete { intent, victims, force, .. } = step else { continue };

@@ -90,6 +90,9 @@ pub fn judge(
         Standing::NotManaged => return stays(Reason::NotManaged),
     };
     let pool = &scene.config.pools[member.pool];
+    if !scene.work_on(&pool.name) {
+        return stays(Reason::Internal);
+    }
     let requested = node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
     if let Some(reason) =
         pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, scene, pool))
