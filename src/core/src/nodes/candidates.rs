@@ -162,6 +162,9 @@ fn pool_in_the_way(pool: &Pool, requested: bool, scene: &Scene<'_>) -> Option<Re
 
 /// Why this node may not go, whatever runs on it.
 fn node_in_the_way(node: &Node, scene: &Scene<'_>, pool: &Pool) -> Option<Reason> {
+    if node.deleting {
+        return Some(Reason::NodeGone);
+    }
     if marked_by(node).is_some() {
         // The mark of a removal that has ended: it is coming off now.
         return Some(Reason::InCooldown);
@@ -169,7 +172,7 @@ fn node_in_the_way(node: &Node, scene: &Scene<'_>, pool: &Pool) -> Option<Reason
     if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
         return Some(Reason::ScaleDownDisabledAnnotation);
     }
-    not_started(node, pool.scale_up.startup_timeout, scene.now).then_some(Reason::NotStarted)
+    not_started(node, pool, scene.now).then_some(Reason::NotStarted)
 }
 
 fn above_threshold(node: &Node, ix: NodeIx, scene: &Scene<'_>, snapshot: &Snapshot<'_>, pool: &Pool) -> bool {

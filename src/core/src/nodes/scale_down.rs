@@ -407,7 +407,7 @@ impl<'a, 's> Pass<'a, 's> {
             from,
         };
         let memory = history.pools.entry(pool.name.clone()).or_default();
-        self.steps.push(open_intent(memory, self.scene.config, pool, opening, self.scene.now));
+        self.steps.extend(open_intent(memory, self.scene.config, pool, opening, self.scene.now));
         for candidate in candidates {
             self.leaving.insert(candidate.victim.node.clone(), first.reason);
             if let Some(clocks) = self.clocks.get_mut(&first.pool) {

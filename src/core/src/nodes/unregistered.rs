@@ -53,7 +53,7 @@ pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<
                 pods_count: 0,
                 from: state.target,
             };
-            steps.push(open_intent(memory, scene.config, pool, opening, scene.now));
+            steps.extend(open_intent(memory, scene.config, pool, opening, scene.now));
         }
     }
     scene.work_done();

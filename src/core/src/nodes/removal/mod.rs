@@ -45,6 +45,8 @@ pub const DELETE_TIMEOUT: Seconds = Seconds(300);
 pub const GONE_EXTRA: Seconds = Seconds(30);
 /// Most pods in one eviction step, so that a step stays within its deadline.
 pub const EVICTIONS_MAX: usize = 20;
+/// Most nodes in one step that marks or deletes, for the same reason.
+pub const NODES_MAX: usize = 20;
 
 /// What every rule of this room looks at.
 #[derive(Clone, Copy, Debug)]
@@ -351,8 +353,10 @@ impl One<'_, '_> {
     }
 
     fn put_mark(&mut self, nodes: Vec<Arc<str>>) {
-        let (pool, intent) = (self.pool.name.clone(), self.intent.id.clone());
-        self.advance.steps.push(Step::Mark { pool, intent, nodes });
+        for nodes in nodes.chunks(NODES_MAX) {
+            let (pool, intent) = (self.pool.name.clone(), self.intent.id.clone());
+            self.advance.steps.push(Step::Mark { pool, intent, nodes: nodes.to_vec() });
+        }
     }
 
     /// Victims on which the world does not show our whole mark.
@@ -448,16 +452,15 @@ impl One<'_, '_> {
         let runs = |victim: &&Victim| self.instance_runs(&group, victim) != Some(false);
         let victims: Vec<Victim> = self.removal().victims.iter().filter(runs).cloned().collect();
         self.advance.wake(self.scene.now.plus(RETRY));
-        if victims.is_empty() {
-            return;
+        for victims in victims.chunks(NODES_MAX) {
+            self.advance.steps.push(Step::Delete {
+                pool: self.pool.name.clone(),
+                intent: self.intent.id.clone(),
+                group: group.clone(),
+                victims: victims.to_vec(),
+                force: self.intent.reason == Reason::Unready,
+            });
         }
-        self.advance.steps.push(Step::Delete {
-            pool: self.pool.name.clone(),
-            intent: self.intent.id.clone(),
-            group,
-            victims,
-            force: self.intent.reason == Reason::Unready,
-        });
     }
 
     /// Undoing: marks come off until the world shows none.
