@@ -14,6 +14,7 @@ pub mod increase;
 pub mod learn;
 pub mod limits;
 pub mod packing;
+pub mod patterns;
 pub mod placement;
 pub mod preview;
 pub mod scale_up;
