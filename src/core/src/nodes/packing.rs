@@ -104,7 +104,7 @@ fn pack_in_order(
     limits: PackingLimits,
 ) -> Packing {
     let simple = wanted.iter().all(|wanted| {
-        !snapshot.has_topology_rules(wanted.class) && snapshot.class(wanted.class).host_ports.is_empty()
+        snapshot.class(wanted.class).host_ports.is_empty() && !snapshot.has_topology_rules(wanted.class)
     });
     if simple {
         let packing = pack_amounts(snapshot, groups, wanted, order, limits);
