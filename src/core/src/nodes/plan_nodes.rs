@@ -7,7 +7,7 @@ use crate::config::{Config, Mode};
 use crate::history::History;
 use crate::nodes::context::{Context, Part, Quarantine};
 use crate::nodes::demand::{self, Skipped};
-use crate::nodes::{explain, increase, learn, placement, preview, scale_up};
+use crate::nodes::{explain, increase, learn, preview, scale_up};
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
 use crate::time::UnixTime;
@@ -58,8 +58,7 @@ fn plan_once(
     learn::learn(&mut ctx);
     scale_up::enforce_min(&mut ctx, Mode::Apply);
     collect(&mut ctx);
-    placement::place(&mut ctx);
-    scale_up::serve(&mut ctx, Mode::Apply);
+    scale_up::serve_all(&mut ctx);
 
     let answers = explain::answers(&mut ctx);
     ctx.reasons.pods = explain::verdicts(&ctx, &answers);
