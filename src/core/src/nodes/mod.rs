@@ -29,6 +29,7 @@ mod room;
 pub mod scale_down;
 pub mod scale_up;
 pub mod template;
+mod trial;
 pub mod unregistered;
 pub mod utilization;
 pub mod verdicts;
