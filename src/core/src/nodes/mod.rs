@@ -8,6 +8,7 @@ pub mod bounds;
 pub mod cluster_state;
 pub mod context;
 pub mod demand;
+pub mod estimator;
 pub mod expander;
 pub mod explain;
 pub mod increase;
