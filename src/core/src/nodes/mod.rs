@@ -11,6 +11,7 @@ pub mod cluster_state;
 pub mod context;
 pub mod demand;
 pub mod drainability;
+pub mod estimator;
 pub mod expander;
 pub mod explain;
 pub mod foreign;
