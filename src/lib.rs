@@ -1,1 +1,4 @@
 //! Headroom as a library: the rooms of the operator, in the order in which a decision passes through them.
+
+pub mod api;
+pub mod cli;
