@@ -8,6 +8,8 @@ pub mod queue;
 pub mod slim;
 mod watch;
 pub mod watched;
+#[cfg(test)]
+mod wire_tests;
 
 pub use feed::{Feed, KubeFeed, Now, Spawn, WatchHealth};
 pub use policies::{Policies, PolicyChange, PolicyObject};
