@@ -282,7 +282,7 @@ pub struct NodeTemplate {
 }
 
 /// A taint: pods without a toleration for it stay away.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
     /// Key of the taint: a name, or prefix/name. Required.
