@@ -6,6 +6,7 @@ pub mod history;
 pub mod known;
 pub mod labels;
 pub mod plan;
+pub mod quantity;
 pub mod reason;
 pub mod resources;
 pub mod scheduling;
