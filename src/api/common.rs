@@ -100,7 +100,7 @@ pub struct Window {
     #[schemars(length(min = 9, max = 100), regex(pattern = CRON_PATTERN))]
     pub start: String,
 
-    /// How long the window stays open, in real time that passes, for example `10h`. Required; more than 0, at most
+    /// How long the window stays open, in real time that passes, for example `10h`. Required. More than 0, at most
     /// `168h`.
     #[x_kube(validation = Rule::new("duration(self) > duration('0s') && duration(self) <= duration('168h')")
         .message("window.duration must be more than 0 and at most 168h: shorten it, or use a second window"))]
