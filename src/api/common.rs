@@ -117,7 +117,7 @@ pub enum BudgetReason {
     /// It has not been ready for longer than `unreadyFor`.
     Unready,
     /// A person asked with the annotation `headroom.dev/remove: requested`.
-    Requested,
+    RemovalRequested,
 }
 
 /// A ceiling on how many nodes may be leaving at the same time. All active budgets apply; the smallest wins.

@@ -211,8 +211,10 @@ pub enum FailureClass {
     QuotaExceeded,
     /// The launch can not succeed before someone changes its configuration.
     InvalidConfiguration,
-    /// The cloud asks for patience: tried again soon, without a backoff.
-    Transient,
+    /// A permission is missing: likewise.
+    PermissionDenied,
+    /// The cloud asks for fewer calls: tried again soon.
+    Throttled,
     /// Anything else: that group backs off.
     Other,
 }
