@@ -19,8 +19,9 @@ pub use node_pool::{
     PoolLimits, Price, Provider, ProviderType, ScaleDown, ScaleUp, Schedule, Taint, TaintEffect,
 };
 pub use node_pool_status::{
-    BackoffStatus, BlockedNodes, Bounds, ConsideredPool, Decision, GroupStatus, GroupTemplate, Instance,
-    Intent, NodeCounts, NodePoolStatus, PodSample, PreviewPlan, UnneededNodes,
+    AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, Decision, GroupStatus,
+    GroupTemplate, Instance, Intent, NodeCounts, NodePoolStatus, PodSample, PreviewPlan, RefusalStatus,
+    UnneededNodes,
 };
 
 /// The API group of every kind of Headroom.

@@ -262,8 +262,12 @@ const VALUE_FIX: &str =
     "use at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit";
 
 fn all_if_empty(reasons: &[BudgetReason]) -> Vec<BudgetReason> {
-    let all =
-        [BudgetReason::Empty, BudgetReason::Underutilized, BudgetReason::Unready, BudgetReason::Requested];
+    let all = [
+        BudgetReason::Empty,
+        BudgetReason::Underutilized,
+        BudgetReason::Unready,
+        BudgetReason::RemovalRequested,
+    ];
     let mut reasons = if reasons.is_empty() { all.to_vec() } else { reasons.to_vec() };
     reasons.sort_unstable();
     reasons.dedup();
