@@ -34,7 +34,8 @@ pub fn operator() -> Result<PathBuf> {
     static BINARY: Mutex<Option<PathBuf>> = Mutex::new(None);
     once(&BINARY, || match std::env::var_os("HEADROOM_BIN") {
         Some(path) => Ok(PathBuf::from(path)),
-        None => build_operator(&["--features", "failpoints"], "debug"),
+        // The features of the whole workspace, as `make test` builds it, so that cargo need not build twice.
+        None => build_operator(&["--workspace", "--features", "headroom/failpoints"], "debug"),
     })
 }
 
@@ -43,14 +44,14 @@ pub fn release_operator() -> Result<PathBuf> {
     static BINARY: Mutex<Option<PathBuf>> = Mutex::new(None);
     once(&BINARY, || match std::env::var_os("HEADROOM_BIN") {
         Some(path) => Ok(PathBuf::from(path)),
-        None => build_operator(&["--release"], "release"),
+        None => build_operator(&["--package", "headroom", "--release"], "release"),
     })
 }
 
 fn build_operator(flags: &[&str], profile_folder: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "--package", "headroom", "--bin", "headroom"])
+        .args(["build", "--quiet", "--locked", "--bin", "headroom"])
         .args(flags)
         .current_dir(repository())
         .status()
