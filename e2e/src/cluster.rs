@@ -25,15 +25,27 @@ impl ControlPlane {
         let (api, name) = self.api_for(&object).await?;
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let applied = api.patch(&name, &params, &Patch::Apply(&object)).await;
-        applied.with_context(|| format!("failed to apply {} {name}", object["kind"]))
+        applied.map_err(plain).with_context(|| format!("failed to apply {} {name}", object["kind"]))
     }
 
-    /// Creates an object, such as one that must be refused: the error holds the API server's message.
+    /// Creates an object; it must not exist.
     pub async fn create(&self, object: impl Into<Value>) -> Result<DynamicObject> {
         let object = object.into();
         let (api, name) = self.api_for(&object).await?;
         let created = api.create(&PostParams::default(), &serde_json::from_value(object.clone())?).await;
-        created.with_context(|| format!("failed to create {} {name}", object["kind"]))
+        created.map_err(plain).with_context(|| format!("failed to create {} {name}", object["kind"]))
+    }
+
+    /// Tries to create an object that the API server must refuse, and returns its message. Errors when it is
+    /// accepted.
+    pub async fn refusal(&self, object: impl Into<Value>) -> Result<String> {
+        let object = object.into();
+        let (api, name) = self.api_for(&object).await?;
+        match api.create(&PostParams::default(), &serde_json::from_value(object)?).await {
+            Ok(_) => bail!("{name} is accepted, and should be refused"),
+            Err(kube::Error::Api(status)) => Ok(status.message),
+            Err(other) => Err(other.into()),
+        }
     }
 
     /// Changes some fields of an existing object by a merge patch.
@@ -46,7 +58,7 @@ impl ControlPlane {
     ) -> Result<DynamicObject> {
         let (api, _) = self.api_for(&identity(api_version, kind, name)).await?;
         let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(&change)).await;
-        patched.with_context(|| format!("failed to patch {kind} {name}"))
+        patched.map_err(plain).with_context(|| format!("failed to patch {kind} {name}"))
     }
 
     /// Deletes an object (namespace `default` where the kind has one) without waiting until it is gone.
@@ -226,6 +238,14 @@ impl ControlPlane {
 pub fn is_ready(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+}
+
+/// The API server's own words instead of the whole answer, which repeats them three times.
+fn plain(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow::anyhow!("{} ({})", status.message, status.code),
+        other => other.into(),
+    }
 }
 
 fn identity(api_version: &str, kind: &str, name: &str) -> Value {

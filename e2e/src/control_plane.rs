@@ -82,6 +82,7 @@ pub struct ControlPlane {
     binaries: PathBuf,
     audit_log: Option<PathBuf>,
     folder: TempDir,
+    explain: bool,
 }
 
 impl ControlPlane {
@@ -127,7 +128,8 @@ impl ControlPlane {
         for component in rest {
             components.insert(component, Process::start(plan.recipe(component))?);
         }
-        let started = Self { components, client, binaries, audit_log: plan.audit_log.clone(), folder };
+        let started =
+            Self { components, client, binaries, audit_log: plan.audit_log.clone(), folder, explain: false };
         if options.metrics_server {
             started.apply_all(&components::metrics_api(plan.ports.metrics_server)).await?;
         }
@@ -208,6 +210,11 @@ impl ControlPlane {
         self.folder.disable_cleanup(true);
     }
 
+    /// The story has failed: its reader needs the ends of the logs, and the folder with the rest.
+    pub(crate) fn explain_on_drop(&mut self) {
+        self.explain = true;
+    }
+
     /// Controllers are at work once the namespace that all stories use exists.
     async fn wait_default_namespace(&self) -> Result<()> {
         let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> = kube::Api::all(self.client());
@@ -229,7 +236,7 @@ impl fmt::Debug for ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if self.explain || std::thread::panicking() {
             self.keep_folder();
             eprintln!("{}{}", self.log_tails(8), self.operator_log_tails(40));
             eprintln!("logs are kept in {}", self.folder.path().display());
