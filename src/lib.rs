@@ -5,4 +5,5 @@ pub mod api;
 pub mod cli;
 pub mod controllers;
 pub mod host;
+pub mod observe;
 pub mod provider;

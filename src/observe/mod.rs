@@ -1,0 +1,14 @@
+//! The only room that watches: slim wire objects become deltas and policy changes; it decides nothing and writes nothing.
+
+pub mod convert;
+pub mod decoder;
+pub mod feed;
+pub mod policies;
+pub mod queue;
+pub mod slim;
+mod watch;
+pub mod watched;
+
+pub use feed::{Feed, KubeFeed, Now, Spawn, WatchHealth};
+pub use policies::{Policies, PolicyChange, PolicyObject};
+pub use watched::Watch;
