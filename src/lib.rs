@@ -1,5 +1,9 @@
 //! Headroom as a library: the rooms of the operator, in the order in which a decision passes through them.
 
+pub mod actuate;
 pub mod api;
 pub mod cli;
+pub mod controllers;
+pub mod host;
 pub mod observe;
+pub mod provider;

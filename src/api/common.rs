@@ -100,7 +100,7 @@ pub struct Window {
     #[schemars(length(min = 9, max = 100), regex(pattern = CRON_PATTERN))]
     pub start: String,
 
-    /// How long the window stays open, in real time that passes, for example `10h`. Required; more than 0, at most
+    /// How long the window stays open, in real time that passes, for example `10h`. Required. More than 0, at most
     /// `168h`.
     #[x_kube(validation = Rule::new("duration(self) > duration('0s') && duration(self) <= duration('168h')")
         .message("window.duration must be more than 0 and at most 168h: shorten it, or use a second window"))]
@@ -117,7 +117,7 @@ pub enum BudgetReason {
     /// It has not been ready for longer than `unreadyFor`.
     Unready,
     /// A person asked with the annotation `headroom.dev/remove: requested`.
-    Requested,
+    RemovalRequested,
 }
 
 /// A ceiling on how many nodes may be leaving at the same time. All active budgets apply; the smallest wins.

@@ -33,40 +33,12 @@ pub mod types {
     pub const DISRUPTION_STOPPED: &str = "DisruptionStopped";
 }
 
-/// The reasons of conditions.
+/// The reasons of conditions that no decision has. All others are [`headroom_core::reason::Reason`], by its words.
 pub mod reasons {
-    /// Ready: the object is accepted and acted on.
-    pub const ACCEPTED: &str = "Accepted";
-    /// Ready is unknown: the operator has seen the object and not judged it yet.
-    pub const NOT_YET_OBSERVED: &str = "NotYetObserved";
-    /// Ready is false, Stalled is true: the spec was stored and is not valid.
-    pub const INVALID_SPEC: &str = "InvalidSpec";
-    /// Ready is false, Stalled is true: another, older object owns the same group or target.
-    pub const CONFLICT: &str = "Conflict";
-    /// Ready is true: `mode: Suspend`, nothing is done.
-    pub const SUSPENDED: &str = "Suspended";
-    /// Ready is true: `mode: Preview`, the plan is only told.
-    pub const PREVIEW: &str = "Preview";
-    /// Ready is false: a fault in the operator itself; the object is left out until it changes.
-    pub const INTERNAL: &str = "Internal";
     /// ProviderAvailable is true.
     pub const PROVIDER_ANSWERS: &str = "ProviderAnswers";
-    /// ProviderAvailable is false: its calls fail.
-    pub const PROVIDER_UNAVAILABLE: &str = "ProviderUnavailable";
-    /// ScalingUp: pods wait for nodes.
-    pub const PODS_UNSCHEDULABLE: &str = "PodsUnschedulable";
-    /// ScalingUp: the pool is under its minimum.
-    pub const BELOW_MIN_NODES: &str = "BelowMinNodes";
     /// ScalingDown: nodes are not needed.
     pub const NODES_UNNEEDED: &str = "NodesUnneeded";
-    /// BackingOff: launches failed.
-    pub const LAUNCH_FAILED: &str = "LaunchFailed";
-    /// AtLimit: `maxNodes` is reached.
-    pub const MAX_NODES_REACHED: &str = "MaxNodesReached";
-    /// AtLimit: a limit on the pool's CPU or memory is reached.
-    pub const POOL_LIMIT_REACHED: &str = "PoolLimitReached";
-    /// AtLimit: a limit of the cluster is reached.
-    pub const CLUSTER_LIMIT_REACHED: &str = "ClusterLimitReached";
     /// ClampedByProvider: the provider's bounds are narrower.
     pub const PROVIDER_BOUNDS: &str = "ProviderBounds";
     /// TemplateVerified is true: learned from a live node.
@@ -77,36 +49,16 @@ pub mod reasons {
     pub const TEMPLATE_DIFFERS: &str = "TemplateDiffers";
     /// ClusterHealthy is true.
     pub const FEW_UNREADY: &str = "FewUnready";
-    /// ClusterHealthy is false: too many nodes are unready.
-    pub const TOO_MANY_UNREADY: &str = "TooManyUnready";
-    /// DisruptionStopped: someone has stopped removals.
-    pub const STOPPED_BY_POLICY: &str = "StoppedByPolicy";
 
     /// Every reason above, for tests and for the documentation.
     pub const ALL: &[&str] = &[
-        ACCEPTED,
-        NOT_YET_OBSERVED,
-        INVALID_SPEC,
-        CONFLICT,
-        SUSPENDED,
-        PREVIEW,
-        INTERNAL,
         PROVIDER_ANSWERS,
-        PROVIDER_UNAVAILABLE,
-        PODS_UNSCHEDULABLE,
-        BELOW_MIN_NODES,
         NODES_UNNEEDED,
-        LAUNCH_FAILED,
-        MAX_NODES_REACHED,
-        POOL_LIMIT_REACHED,
-        CLUSTER_LIMIT_REACHED,
         PROVIDER_BOUNDS,
         LEARNED,
         NO_LIVE_NODE,
         TEMPLATE_DIFFERS,
         FEW_UNREADY,
-        TOO_MANY_UNREADY,
-        STOPPED_BY_POLICY,
     ];
 }
 
@@ -142,7 +94,7 @@ pub struct Wanted<'a> {
     pub type_: &'a str,
     /// Its state.
     pub status: ConditionStatus,
-    /// One of [`reasons`], PascalCase.
+    /// A word of [`headroom_core::reason::Reason`], or one of [`reasons`].
     pub reason: &'a str,
     /// For people; cut to [`MAX_MESSAGE_LENGTH`] characters.
     pub message: &'a str,
@@ -189,6 +141,8 @@ pub fn get<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition
 
 #[cfg(test)]
 mod tests {
+    use headroom_core::reason::Reason;
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -202,19 +156,19 @@ mod tests {
     #[test]
     fn transition_time_moves_only_with_the_status() {
         let mut list = Vec::new();
-        assert!(set(&mut list, &ready(ConditionStatus::True, reasons::ACCEPTED), Some(1), at(0)));
-        assert!(set(&mut list, &ready(ConditionStatus::True, reasons::SUSPENDED), Some(2), at(9)));
+        assert!(set(&mut list, &ready(ConditionStatus::True, Reason::Accepted.as_str()), Some(1), at(0)));
+        assert!(set(&mut list, &ready(ConditionStatus::True, Reason::Suspended.as_str()), Some(2), at(9)));
         assert_eq!(list[0].last_transition_time, Time(at(0)));
-        assert!(set(&mut list, &ready(ConditionStatus::False, reasons::INVALID_SPEC), Some(2), at(12)));
+        assert!(set(&mut list, &ready(ConditionStatus::False, Reason::Invalid.as_str()), Some(2), at(12)));
         assert_eq!(list[0].last_transition_time, Time(at(12)));
     }
 
     #[test]
     fn setting_the_same_condition_again_changes_nothing() {
         let mut list = Vec::new();
-        set(&mut list, &ready(ConditionStatus::True, reasons::ACCEPTED), Some(1), at(0));
+        set(&mut list, &ready(ConditionStatus::True, Reason::Accepted.as_str()), Some(1), at(0));
         let before = list.clone();
-        assert!(!set(&mut list, &ready(ConditionStatus::True, reasons::ACCEPTED), Some(1), at(50)));
+        assert!(!set(&mut list, &ready(ConditionStatus::True, Reason::Accepted.as_str()), Some(1), at(50)));
         assert_eq!(list, before);
     }
 
@@ -222,8 +176,12 @@ mod tests {
     fn conditions_stay_sorted_by_type_even_when_read_unsorted() {
         let mut list = Vec::new();
         for type_ in [types::STALLED, types::READY, types::AT_LIMIT] {
-            let wanted =
-                Wanted { type_, status: ConditionStatus::True, reason: reasons::CONFLICT, message: "" };
+            let wanted = Wanted {
+                type_,
+                status: ConditionStatus::True,
+                reason: Reason::Conflict.as_str(),
+                message: "",
+            };
             set(&mut list, &wanted, None, at(0));
             list.reverse();
         }
@@ -235,7 +193,7 @@ mod tests {
     #[test]
     fn a_cleared_condition_is_gone() {
         let mut list = Vec::new();
-        set(&mut list, &ready(ConditionStatus::True, reasons::ACCEPTED), None, at(0));
+        set(&mut list, &ready(ConditionStatus::True, Reason::Accepted.as_str()), None, at(0));
         assert!(clear(&mut list, types::READY));
         assert!(!clear(&mut list, types::READY));
         assert_eq!(get(&list, types::READY), None);
@@ -245,7 +203,7 @@ mod tests {
     fn a_long_message_is_cut() {
         let mut list = Vec::new();
         let message = "ö".repeat(5000);
-        let wanted = Wanted { message: &message, ..ready(ConditionStatus::False, reasons::INTERNAL) };
+        let wanted = Wanted { message: &message, ..ready(ConditionStatus::False, Reason::Internal.as_str()) };
         set(&mut list, &wanted, None, at(0));
         assert_eq!(list[0].message.chars().count(), MAX_MESSAGE_LENGTH);
     }
@@ -255,6 +213,7 @@ mod tests {
         for reason in reasons::ALL {
             assert!(reason.starts_with(|c: char| c.is_ascii_uppercase()), "{reason}");
             assert!(reason.chars().all(|c| c.is_ascii_alphanumeric()), "{reason}");
+            assert_eq!(Reason::parse(reason), None, "{reason} has two homes");
         }
         let unique: std::collections::BTreeSet<_> = reasons::ALL.iter().collect();
         assert_eq!(unique.len(), reasons::ALL.len());

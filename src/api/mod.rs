@@ -1,10 +1,13 @@
 //! What users write and read: the types of the custom resources; parses and validates them, decides nothing.
 
+#![deny(missing_docs)]
+
 pub mod cluster_scaling_policy;
 pub mod common;
 pub mod conditions;
 pub mod node_pool;
 pub mod node_pool_status;
+pub mod validate;
 
 pub use cluster_scaling_policy::{
     Anticipation, ClusterLimits, ClusterScalingPolicy, ClusterScalingPolicySpec, ClusterScalingPolicyStatus,
@@ -16,8 +19,9 @@ pub use node_pool::{
     PoolLimits, Price, Provider, ProviderType, ScaleDown, ScaleUp, Schedule, Taint, TaintEffect,
 };
 pub use node_pool_status::{
-    BackoffStatus, BlockedNodes, Bounds, ConsideredPool, Decision, GroupStatus, GroupTemplate, Instance,
-    Intent, NodeCounts, NodePoolStatus, PodSample, PreviewPlan, UnneededNodes,
+    AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, Decision, GroupStatus,
+    GroupTemplate, Instance, Intent, NodeCounts, NodePoolStatus, PodSample, PreviewPlan, RefusalStatus,
+    UnneededNodes,
 };
 
 /// The API group of every kind of Headroom.

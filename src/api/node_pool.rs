@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube::{CustomResource, KubeSchema};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity, Resources, Window};
@@ -66,7 +66,7 @@ pub struct NodePoolSpec {
     #[schemars(with = "Mode")]
     pub mode: Option<Mode>,
 
-    /// Where nodes come from. Required; `provider.type` can not be changed later.
+    /// Where nodes come from. Required. `provider.type` can not be changed later.
     pub provider: Provider,
 
     /// Fewest nodes that the pool keeps, over all its groups. The pool grows to it and never shrinks under it.
@@ -136,14 +136,14 @@ pub enum Mode {
 #[x_kube(validation = Rule::new("(self.type == 'KWOK') == has(self.kwok)")
     .message("provider.kwok must be set when provider.type is KWOK, and no other member: add spec.provider.kwok").field_path(".type"))]
 pub struct Provider {
-    /// The kind of provider. `KWOK`: Node objects that KWOK brings to life, for trials and tests. Required; can not
+    /// The kind of provider. `KWOK`: Node objects that KWOK brings to life, for trials and tests. Required. Can not
     /// be changed later.
     #[serde(rename = "type")]
     #[x_kube(validation = Rule::new("self == oldSelf")
         .message("provider.type is immutable: create another NodePool for the other provider"))]
     pub type_: ProviderType,
 
-    /// Settings of provider KWOK. Required when `type` is `KWOK`.
+    /// Settings of provider KWOK. Default: none; required when `type` is `KWOK`, and only allowed then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kwok: Option<KwokProvider>,
 }
@@ -162,7 +162,7 @@ pub enum ProviderType {
 #[x_kube(validation = Rule::new("!has(self.failures) || self.failures.all(f, !has(f.zone) || f.zone in self.zones)")
     .message("kwok.failures[].zone must be one of kwok.zones: correct the zone or add it to kwok.zones").field_path(".failures"))]
 pub struct KwokProvider {
-    /// The zones, one node group each; a node carries its zone as label `topology.kubernetes.io/zone`. Required; 1 to 16,
+    /// The zones, one node group each; a node carries its zone as label `topology.kubernetes.io/zone`. Required. 1 to 16,
     /// no two alike.
     #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 63), regex(pattern = ZONE_PATTERN)))]
     #[x_kube(validation = Rule::new("self.all(z, self.exists_one(o, o == z))")
@@ -211,8 +211,10 @@ pub enum FailureClass {
     QuotaExceeded,
     /// The launch can not succeed before someone changes its configuration.
     InvalidConfiguration,
-    /// The cloud asks for patience: tried again soon, without a backoff.
-    Transient,
+    /// A permission is missing: likewise.
+    PermissionDenied,
+    /// The cloud asks for fewer calls: tried again soon.
+    Throttled,
     /// Anything else: that group backs off.
     Other,
 }
@@ -241,7 +243,7 @@ pub struct NodeTemplate {
     /// Labels of a new node, besides the ones that the operator and the provider set (hostname, zone, `headroom.dev/`).
     /// Pods select nodes by them. Default: none. At most 64.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64), inner(length(max = 63), regex(pattern = LABEL_VALUE_PATTERN)))]
+    #[schemars(schema_with = "label_values")]
     #[x_kube(validation = Rule::new("self.all(k, size(k) <= 316 && k.matches('^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$'))")
         .message("template.labels has a key that is no label key: use name or prefix/name, with letters, digits, '-', '_' and '.'"))]
     #[x_kube(validation = Rule::new("!self.exists(k, k == 'kubernetes.io/hostname' || k == 'topology.kubernetes.io/zone' || k.startsWith('headroom.dev/'))")
@@ -281,8 +283,16 @@ pub struct NodeTemplate {
     pub reserved: Option<Resources>,
 }
 
+fn label_values(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 64,
+        "additionalProperties": { "type": "string", "maxLength": 63, "pattern": LABEL_VALUE_PATTERN },
+    })
+}
+
 /// A taint: pods without a toleration for it stay away.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
     /// Key of the taint: a name, or prefix/name. Required.

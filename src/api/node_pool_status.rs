@@ -52,6 +52,11 @@ pub struct NodePoolStatus {
     #[schemars(length(max = 64))]
     pub groups: Vec<GroupStatus>,
 
+    /// The highest number that an intent or a decision of this pool has had; the next one gets a higher one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub sequence: Option<i64>,
+
     /// Groups that are left alone after a failed launch, and until when; the one that ends first comes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -62,10 +67,20 @@ pub struct NodePoolStatus {
     #[schemars(length(max = 64))]
     pub intents: Vec<Intent>,
 
-    /// Nodes that are not needed, grouped by since when.
+    /// Controllers whose missing replicas this pool has bought nodes for before the pods existed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
+    pub anticipations: Vec<AnticipationStatus>,
+
+    /// Nodes that are not needed, grouped by since when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2000))]
     pub unneeded: Vec<UnneededNodes>,
+
+    /// Pods that this pool could not help, grouped by why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    pub refusals: Vec<RefusalStatus>,
 
     /// Nodes that can not be removed, grouped by what keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -239,7 +254,7 @@ pub struct BackoffStatus {
 
     /// What the provider said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 512))]
     pub message: Option<String>,
 }
 
@@ -294,6 +309,10 @@ pub struct Intent {
     /// When it was decided.
     pub started_at: Time,
 
+    /// When it reached the present step, where a limit counts from that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase_since: Option<Time>,
+
     /// When it has failed if it is not done.
     pub deadline: Time,
 
@@ -318,6 +337,46 @@ pub struct Instance {
     pub id: Option<String>,
 }
 
+/// Replicas of one controller that nodes were bought for before the pods existed.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnticipationStatus {
+    /// The controller, as kind/namespace/name.
+    #[schemars(length(max = 600))]
+    pub controller: String,
+
+    /// When its missing replicas were first planned for.
+    pub since: Time,
+
+    /// Until when they are not planned for again, once the pods have failed to appear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+
+    /// How many times in a row the pods failed to appear.
+    #[schemars(range(min = 0))]
+    pub failures: i32,
+}
+
+/// Pods that a pool could not help, all for the same reason.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusalStatus {
+    /// Why, such as `TaintNotTolerated` or `MaxNodesReached`.
+    #[schemars(length(max = 128))]
+    pub reason: String,
+
+    /// The same in a sentence, with the values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub message: Option<String>,
+
+    /// The pods.
+    pub pods: PodSample,
+
+    /// Since when.
+    pub since: Time,
+}
+
 /// Nodes that have not been needed since the same moment.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -326,7 +385,7 @@ pub struct UnneededNodes {
     pub since: Time,
 
     /// Their names.
-    #[schemars(length(max = 1000), inner(length(max = 253)))]
+    #[schemars(length(max = 2000), inner(length(max = 253)))]
     pub nodes: Vec<String>,
 }
 
@@ -419,6 +478,11 @@ pub struct Decision {
     #[schemars(length(max = 64))]
     pub action: String,
 
+    /// The group that it acted on; none if it concerns the pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 255))]
+    pub group: Option<String>,
+
     /// Nodes of the pool before.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
@@ -437,6 +501,11 @@ pub struct Decision {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub message: Option<String>,
+
+    /// How it ended: `InProgress`, `Done`, `Failed`, `Superseded` (the world had moved on) or `Cancelled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub outcome: Option<String>,
 
     /// The pods that it was about.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -461,7 +530,7 @@ pub struct ConsideredPool {
     #[schemars(length(max = 253))]
     pub pool: String,
 
-    /// `Chosen`, `NotChosen` (it fits, another was better), `NoFit` or `Skipped` (not tried).
+    /// `NotChosen` (it fits, another was better), `NoFit` or `Skipped` (not tried).
     #[schemars(length(max = 64))]
     pub verdict: String,
 
@@ -471,6 +540,6 @@ pub struct ConsideredPool {
 
     /// The same in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 512))]
     pub message: Option<String>,
 }

@@ -1,0 +1,3 @@
+//! The loops: read, decide, act, render, write. They hold no rule of their own.
+
+pub mod leader;
