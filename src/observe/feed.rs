@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -21,6 +21,7 @@ use super::slim::{
 };
 use super::watch::follow;
 use super::watched::{Change, Watch, Watched};
+use crate::host::Host;
 
 /// What a loop observes through: watches of a real cluster, or a simulated one.
 pub trait Feed: Send + Sync {
@@ -70,11 +71,6 @@ pub struct WatchHealth {
     pub trouble: Option<String>,
 }
 
-/// Runs a task to its end; the host decides where.
-pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
-/// The host's clock.
-pub type Now = Arc<dyn Fn() -> UnixTime + Send + Sync>;
-
 /// The watches of a cluster.
 #[derive(Clone, Debug)]
 pub struct KubeFeed {
@@ -83,26 +79,28 @@ pub struct KubeFeed {
 
 impl KubeFeed {
     /// Starts one task a kind, for the life of the host.
-    pub fn start(client: &Client, spawn: &Spawn, now: &Now) -> Self {
-        let shared = Arc::new(Shared { inner: Mutex::default(), bell: Notify::new(), now: now.clone() });
+    #[must_use]
+    pub fn start(client: &Client, host: &Arc<Host>) -> Self {
+        let inner = Mutex::default();
+        let shared = Arc::new(Shared { inner, bell: Notify::new(), host: Arc::downgrade(host) });
         let feed = Self { shared };
-        feed.follow::<RawNodePool>(client, spawn);
-        feed.follow::<RawClusterScalingPolicy>(client, spawn);
-        feed.follow::<SlimNamespace>(client, spawn);
-        feed.follow::<SlimNode>(client, spawn);
-        feed.follow::<SlimDaemonSet>(client, spawn);
-        feed.follow::<SlimReplicaSet>(client, spawn);
-        feed.follow::<SlimStatefulSet>(client, spawn);
-        feed.follow::<SlimJob>(client, spawn);
-        feed.follow::<SlimReplicationController>(client, spawn);
-        feed.follow::<SlimDisruptionBudget>(client, spawn);
-        feed.follow::<SlimPod>(client, spawn);
+        feed.follow::<RawNodePool>(client, host);
+        feed.follow::<RawClusterScalingPolicy>(client, host);
+        feed.follow::<SlimNamespace>(client, host);
+        feed.follow::<SlimNode>(client, host);
+        feed.follow::<SlimDaemonSet>(client, host);
+        feed.follow::<SlimReplicaSet>(client, host);
+        feed.follow::<SlimStatefulSet>(client, host);
+        feed.follow::<SlimJob>(client, host);
+        feed.follow::<SlimReplicationController>(client, host);
+        feed.follow::<SlimDisruptionBudget>(client, host);
+        feed.follow::<SlimPod>(client, host);
         feed
     }
 
-    fn follow<K: Watched>(&self, client: &Client, spawn: &Spawn) {
+    fn follow<K: Watched>(&self, client: &Client, host: &Host) {
         let port = Port { shared: self.shared.clone(), watch: K::WATCH };
-        spawn(Box::pin(follow::<K>(client.clone(), port)));
+        host.spawn(follow::<K>(client.clone(), port));
     }
 }
 
@@ -140,7 +138,8 @@ impl Feed for KubeFeed {
 struct Shared {
     inner: Mutex<Inner>,
     bell: Notify,
-    now: Now,
+    /// Weak, because the host's tasks hold this: dropping the host must end them.
+    host: Weak<Host>,
 }
 
 impl fmt::Debug for Shared {
@@ -275,9 +274,14 @@ impl Port {
         self.ring(Urgency::AtOnce);
     }
 
+    /// The host's clock.
+    pub(super) fn now(&self) -> UnixTime {
+        self.shared.host.upgrade().map(|host| host.now()).unwrap_or_default()
+    }
+
     /// The server was heard.
     pub(super) fn contact(&self) {
-        let now = (self.shared.now)();
+        let now = self.now();
         let mut inner = self.shared.lock();
         let state = inner.state(self.watch);
         state.heard_at = Some(now);

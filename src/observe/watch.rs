@@ -12,7 +12,9 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
 use kube::{Api, Client};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
+
+use headroom_core::time::Seconds;
 
 use super::feed::Port;
 use super::watched::Watched;
@@ -32,6 +34,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 const PAUSE_MIN: Duration = Duration::from_millis(800);
 /// Longest pause after trouble.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A watch that lasted so long ends the row of troubles.
+const STABLE_AFTER: Seconds = Seconds(2);
 
 /// The object itself, or what is left of one that cannot be decoded.
 trait Payload<K>: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static
@@ -105,15 +109,16 @@ async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, 
     loop {
         let mut stop = match list::<K, P>(&api, port).await {
             Ok(mut version) => loop {
-                let opened_at = Instant::now();
+                let opened_at = port.now();
                 let stop = watch::<K, P>(&api, port, &mut version).await;
                 // A server that ends watches at once is treated as one in trouble.
-                if opened_at.elapsed() > PAUSE_MIN {
+                let lasted = port.now().since(opened_at) >= STABLE_AFTER;
+                if lasted {
                     pause.reset();
                 }
                 match stop {
                     Stop::Ended => {
-                        if opened_at.elapsed() <= PAUSE_MIN {
+                        if !lasted {
                             pause.rest().await;
                         }
                     }

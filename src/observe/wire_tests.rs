@@ -18,9 +18,10 @@ use serde_json::{Value, json};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::{Kind, World};
 
-use super::feed::{Feed, KubeFeed, Now, Spawn};
+use super::feed::{Feed, KubeFeed};
 use super::policies::Policies;
 use super::watched::Watch;
+use crate::host::Host;
 
 /// The body of an answer.
 type Answer = UnsyncBoxBody<Bytes, Infallible>;
@@ -117,7 +118,7 @@ fn event(kind: &str, object: Value) -> Value {
 struct Rig {
     feed: KubeFeed,
     server: Arc<Mutex<Server>>,
-    now: Now,
+    host: Arc<Host>,
     world: World,
     policies: Policies,
 }
@@ -131,14 +132,9 @@ impl Rig {
             async move { Ok::<_, Infallible>(response) }
         });
         let client = Client::new(service, "default");
-        let began = tokio::time::Instant::now();
-        let now: Now =
-            Arc::new(move || UnixTime(i64::try_from(began.elapsed().as_secs()).expect("a short test")));
-        let spawn: Spawn = Arc::new(|task| {
-            tokio::spawn(task);
-        });
-        let feed = KubeFeed::start(&client, &spawn, &now);
-        Self { feed, server, now, world: World::new(), policies: Policies::default() }
+        let host = Host::simulated(UnixTime(0).to_jiff(), 1);
+        let feed = KubeFeed::start(&client, &host);
+        Self { feed, server, host, world: World::new(), policies: Policies::default() }
     }
 
     /// Lets `seconds` pass and takes in what came.
@@ -158,7 +154,7 @@ impl Rig {
     }
 
     fn health_of(&self, watch: Watch) -> super::WatchHealth {
-        let health = self.feed.health((self.now)());
+        let health = self.feed.health(self.host.now());
         health.into_iter().find(|health| health.watch == watch).expect("every watch is there")
     }
 }
@@ -215,7 +211,7 @@ async fn a_failing_list_leaves_what_is_known_and_is_tried_again_ever_more_slowly
     assert!(!rig.feed.synced());
     assert_eq!(rig.calls_of("pods"), 5, "0, 0.8, 2.4, 5.6 and 12 s");
     assert!(rig.health_of(PODS).trouble.expect("refused").contains("refused"));
-    assert_eq!(rig.feed.staleness((rig.now)()), None);
+    assert_eq!(rig.feed.staleness(rig.host.now()), None);
     rig.pass(60).await;
     assert!(rig.feed.synced());
     assert_eq!(rig.health_of(PODS).trouble, None);
@@ -249,7 +245,7 @@ async fn silence_shows_as_age_and_ends_in_a_new_watch() {
     let mut rig = Rig::new(Server::default());
     rig.pass(100).await;
     assert_eq!(rig.health_of(PODS).silent_for, Some(Seconds(100)));
-    assert_eq!(rig.feed.staleness((rig.now)()), Some(Seconds(100)));
+    assert_eq!(rig.feed.staleness(rig.host.now()), Some(Seconds(100)));
     rig.pass(30).await;
     assert!(rig.health_of(PODS).silent_for < Some(Seconds(10)));
 }
