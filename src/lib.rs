@@ -6,4 +6,6 @@ pub mod cli;
 pub mod controllers;
 pub mod host;
 pub mod observe;
+pub mod options;
 pub mod provider;
+pub mod telemetry;

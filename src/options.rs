@@ -26,7 +26,12 @@ pub const TAKEOVER_GAP: Duration = Duration::from_secs(120);
 #[derive(Args, Clone, Debug)]
 pub struct RunOptions {
     /// Where /metrics, /healthz and /readyz are served
-    #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT", env = "HEADROOM_METRICS_ADDRESS")]
+    #[arg(
+        long,
+        default_value = "0.0.0.0:8080",
+        value_name = "ADDRESS:PORT",
+        env = "HEADROOM_METRICS_ADDRESS"
+    )]
     pub metrics_address: SocketAddr,
 
     /// Namespace of the Lease by which replicas elect their leader

@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::{fmt, fs};
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tempfile::TempDir;
@@ -215,15 +216,17 @@ impl ControlPlane {
         self.explain = true;
     }
 
-    /// Controllers are at work once the namespace that all stories use exists.
+    /// The API server makes the namespace that all stories use a moment after it says that it is ready.
     async fn wait_default_namespace(&self) -> Result<()> {
-        let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> = kube::Api::all(self.client());
+        let namespaces: kube::Api<Namespace> = kube::Api::all(self.client());
         wait::until("the default namespace exists", START_DEADLINE, async || {
-            self.check_running()?;
+            if let Err(ended) = self.check_running() {
+                return Ok(Err(ended));
+            }
             namespaces.get("default").await?;
-            Ok(())
+            Ok(Ok(()))
         })
-        .await
+        .await?
     }
 }
 

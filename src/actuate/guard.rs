@@ -126,26 +126,23 @@ impl Guard {
         describe: impl FnOnce(&T) -> String,
         call: impl Future<Output = T>,
     ) -> Result<T, Refusal> {
+        self.admit(operation.to_owned())?.see_through(describe, call).await
+    }
+
+    /// The leave to make one mutating call, now.
+    ///
+    /// # Errors
+    /// [`Refusal::NoClaim`]: then nothing may be sent.
+    pub fn admit(&self, operation: String) -> Result<Leave, Refusal> {
         let Some(claim) = self.claim() else {
-            self.note(operation, "refused");
-            return Err(Refusal::NoClaim { operation: operation.to_owned() });
+            self.note(&operation, "refused");
+            return Err(Refusal::NoClaim { operation });
         };
         self.shared.calls.fetch_add(1, Ordering::Relaxed);
-        self.crash_point(operation, "before");
+        self.crash_point(&operation, "before");
         let rest = claim.expires_at.saturating_duration_since(self.shared.host.monotonic());
         let deadline = rest.saturating_sub(LEASE_MARGIN).min(STEP_DEADLINE);
-        let result = tokio::time::timeout(deadline, call).await;
-        self.crash_point(operation, "after");
-        match result {
-            Ok(value) => {
-                self.note(operation, &describe(&value));
-                Ok(value)
-            }
-            Err(_) => {
-                self.note(operation, "deadline");
-                Err(Refusal::Deadline { operation: operation.to_owned(), deadline })
-            }
-        }
+        Ok(Leave { guard: self.clone(), operation, deadline })
     }
 
     fn note(&self, operation: &str, result: &str) {
@@ -158,6 +155,41 @@ impl Guard {
     fn crash_point(&self, operation: &str, side: &str) {
         let number = self.shared.effects.fetch_add(1, Ordering::Relaxed) + 1;
         self.shared.crash.reached(number, operation, side);
+    }
+}
+
+/// The leave to make one mutating call, for a limited time.
+#[derive(Debug)]
+#[must_use = "a call that was admitted is to be made"]
+pub struct Leave {
+    guard: Guard,
+    operation: String,
+    deadline: Duration,
+}
+
+impl Leave {
+    /// Waits for the call's end, no longer than the leave lasts.
+    ///
+    /// # Errors
+    /// [`Refusal::Deadline`] when the end was not seen in time; whether the call took effect is then unknown.
+    pub async fn see_through<T>(
+        self,
+        describe: impl FnOnce(&T) -> String,
+        call: impl Future<Output = T>,
+    ) -> Result<T, Refusal> {
+        let Self { guard, operation, deadline } = self;
+        let result = tokio::time::timeout(deadline, call).await;
+        guard.crash_point(&operation, "after");
+        match result {
+            Ok(value) => {
+                guard.note(&operation, &describe(&value));
+                Ok(value)
+            }
+            Err(_) => {
+                guard.note(&operation, "deadline");
+                Err(Refusal::Deadline { operation, deadline })
+            }
+        }
     }
 }
 

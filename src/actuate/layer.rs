@@ -58,9 +58,9 @@ pub type GuardedBody = UnsyncBoxBody<Bytes, BoxError>;
 
 impl<S, B> Service<Request<Body>> for GuardService<S>
 where
-    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
-    S::Error: Into<BoxError>,
-    S::Future: Send,
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Error: Into<BoxError> + 'static,
+    S::Future: Send + 'static,
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
@@ -73,35 +73,54 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The service that was polled ready answers this call; its clone waits for the next.
-        let next = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, next);
-        let (guard, kind) = (self.guard.clone(), self.kind);
-        Box::pin(async move {
-            if is_watch(&request) {
-                let response = inner.call(request).await.map_err(Into::into)?;
-                return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
-            }
-            let operation = operation(&request);
-            let mutates = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-            let exchange = async move {
-                let (parts, body) = inner.call(request).await.map_err(Into::into)?.into_parts();
-                let bytes = body.collect().await.map_err(Into::into)?.to_bytes();
-                let body = Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
-                Ok::<_, BoxError>(Response::from_parts(parts, body))
+        if is_watch(&request) {
+            let answer = self.inner.call(request);
+            return Box::pin(async move {
+                let response = answer.await.map_err(Into::into)?;
+                Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+            });
+        }
+        let operation = operation(&request);
+        let mutates = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        if mutates && self.kind == ClientKind::Work {
+            // The leave is taken before the service sees the request: it may act as soon as it is called.
+            return match self.guard.admit(operation) {
+                Ok(leave) => {
+                    let exchange = whole(self.inner.call(request));
+                    Box::pin(async move { leave.see_through(status_of, exchange).await? })
+                }
+                Err(refusal) => Box::pin(std::future::ready(Err(refusal.into()))),
             };
-            if mutates && kind == ClientKind::Work {
-                let describe = |answer: &Result<Response<GuardedBody>, BoxError>| match answer {
-                    Ok(response) => response.status().as_u16().to_string(),
-                    Err(_) => "error".to_owned(),
-                };
-                return guard.mutate(&operation, describe, exchange).await?;
-            }
+        }
+        let exchange = whole(self.inner.call(request));
+        Box::pin(async move {
             match tokio::time::timeout(READ_DEADLINE, exchange).await {
                 Ok(answer) => answer,
                 Err(_) => Err(Refusal::Deadline { operation, deadline: READ_DEADLINE }.into()),
             }
         })
+    }
+}
+
+/// The answer with its body read whole, so that a body which stalls falls under the same deadline.
+async fn whole<E, B>(
+    answer: impl Future<Output = Result<Response<B>, E>>,
+) -> Result<Response<GuardedBody>, BoxError>
+where
+    E: Into<BoxError>,
+    B: HttpBody<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let (parts, body) = answer.await.map_err(Into::into)?.into_parts();
+    let bytes = body.collect().await.map_err(Into::into)?.to_bytes();
+    Ok(Response::from_parts(parts, Full::new(bytes).map_err(|never| match never {}).boxed_unsync()))
+}
+
+/// The HTTP status, for the call log.
+fn status_of(answer: &Result<Response<GuardedBody>, BoxError>) -> String {
+    match answer {
+        Ok(response) => response.status().as_u16().to_string(),
+        Err(_) => "error".to_owned(),
     }
 }
 

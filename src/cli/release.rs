@@ -34,7 +34,9 @@ pub async fn release() -> anyhow::Result<()> {
     let marked: Vec<String> = list
         .items
         .into_iter()
-        .filter(|node| node.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(INTENT_ANNOTATION)))
+        .filter(|node| {
+            node.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(INTENT_ANNOTATION))
+        })
         .filter_map(|node| node.metadata.name)
         .collect();
     let mut stuck = Vec::new();

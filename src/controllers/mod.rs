@@ -1,3 +1,4 @@
 //! The loops: read, decide, act, render, write. They hold no rule of their own.
 
+pub mod health;
 pub mod leader;

@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn an_unreadable_quantity_names_its_resource() {
-        let error = Decoder::default().resources(&amounts(&[("memory", "2GB")])).expect_err("GB is no suffix");
+        let error =
+            Decoder::default().resources(&amounts(&[("memory", "2GB")])).expect_err("GB is no suffix");
         assert!(error.to_string().contains("memory"), "{error}");
     }
 }

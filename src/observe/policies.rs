@@ -125,7 +125,11 @@ pub struct RawClusterScalingPolicy {
 }
 
 /// The object with its spec decoded as far as it can be.
-pub fn object<S: for<'de> Deserialize<'de>>(metadata: ObjectMeta, spec: Value, status: Value) -> PolicyObject<S> {
+pub fn object<S: for<'de> Deserialize<'de>>(
+    metadata: ObjectMeta,
+    spec: Value,
+    status: Value,
+) -> PolicyObject<S> {
     PolicyObject {
         name: metadata.name.as_deref().unwrap_or_default().into(),
         uid: metadata.uid.as_deref().unwrap_or_default().into(),

@@ -51,13 +51,16 @@ pub fn of(source: Source<'_>, decoder: &mut Decoder) -> Result<PodClass, Error> 
     let Source { namespace, pod_name, metadata, spec, status, daemon_set } = source;
     let labels = decoder.labels(metadata.labels.iter().flatten());
     let annotation = |name: &str| {
-        metadata.annotations.as_ref()?.get(&format!("cluster-autoscaler.kubernetes.io/{name}")).map(String::as_str)
+        metadata
+            .annotations
+            .as_ref()?
+            .get(&format!("cluster-autoscaler.kubernetes.io/{name}"))
+            .map(String::as_str)
     };
     let affinity = spec.affinity.as_ref();
     let pod_terms = affinity.and_then(|a| a.pod_affinity.as_ref()).map_or(&[][..], |a| &a.required);
     let anti_terms = affinity.and_then(|a| a.pod_anti_affinity.as_ref()).map_or(&[][..], |a| &a.required);
-    let node_affinity =
-        affinity.and_then(|a| a.node_affinity.as_ref()).and_then(|a| a.required.as_ref());
+    let node_affinity = affinity.and_then(|a| a.node_affinity.as_ref()).and_then(|a| a.required.as_ref());
     Ok(PodClass {
         namespace: decoder.text(namespace),
         requests: requests::of_pod(spec, status, decoder)?,
@@ -179,8 +182,7 @@ fn merge_keys(
 ) {
     for key in keys {
         let Some(value) = own.get(key) else { continue };
-        let requirement =
-            Requirement { key: decoder.text(key), operator, values: vec![decoder.text(value)] };
+        let requirement = Requirement { key: decoder.text(key), operator, values: vec![decoder.text(value)] };
         if !selector.match_expressions.contains(&requirement) {
             selector.match_expressions.push(requirement);
         }
@@ -263,8 +265,7 @@ fn host_ports(spec: &PodSpec, decoder: &mut Decoder) -> Vec<(Arc<str>, Arc<str>,
             continue;
         }
         let address = if port.host_ip == "0.0.0.0" { "" } else { &port.host_ip };
-        let entry =
-            (decoder.text(port.protocol.as_deref().unwrap_or("TCP")), decoder.text(address), number);
+        let entry = (decoder.text(port.protocol.as_deref().unwrap_or("TCP")), decoder.text(address), number);
         if !ports.contains(&entry) {
             ports.push(entry);
         }
@@ -375,7 +376,10 @@ mod tests {
             "spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
                 "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["hash"], "labelSelector":
                 {"matchExpressions": [{"key": "hash", "operator": "In", "values": ["7f"]}]}}]}}));
-        assert_eq!(class.topology_spread[0].selector.as_ref().expect("a selector").match_expressions.len(), 1);
+        assert_eq!(
+            class.topology_spread[0].selector.as_ref().expect("a selector").match_expressions.len(),
+            1
+        );
     }
 
     #[test]
@@ -424,9 +428,13 @@ mod tests {
 
     #[test]
     fn durations_of_go_are_read_and_anything_else_is_none() {
-        for (text, seconds) in
-            [("90s", Some(90)), ("1.5h", Some(5400)), ("1h0m1s", Some(3601)), ("1500ms", Some(2)), ("0", Some(0))]
-        {
+        for (text, seconds) in [
+            ("90s", Some(90)),
+            ("1.5h", Some(5400)),
+            ("1h0m1s", Some(3601)),
+            ("1500ms", Some(2)),
+            ("0", Some(0)),
+        ] {
             assert_eq!(go_duration(text), seconds.map(Seconds), "{text}");
         }
         for text in ["", "5", "m", "-5s", "5 s", "1d", "."] {

@@ -56,7 +56,9 @@ mod tests {
 
     #[test]
     fn a_node_whose_kubelet_was_never_heard_is_unknown_since_its_creation() {
-        let node = decode(serde_json::json!({"metadata": {"name": "n", "creationTimestamp": "2026-11-01T00:00:00Z"}}));
+        let node = decode(
+            serde_json::json!({"metadata": {"name": "n", "creationTimestamp": "2026-11-01T00:00:00Z"}}),
+        );
         assert_eq!(node.ready, Readiness::Unknown);
         assert_eq!(Some(node.ready_changed_at), UnixTime::parse("2026-11-01T00:00:00Z"));
     }
@@ -69,7 +71,10 @@ mod tests {
             "status": {"allocatable": {"cpu": "3920m", "pods": "110"}, "capacity": {"cpu": 4},
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-01T00:00:09Z"}]}}));
         assert_eq!(node.annotations.iter().collect::<Vec<_>>(), [("headroom.dev/remove", "requested")]);
-        assert_eq!((node.allocatable.cpu_milli, node.allocatable.pods, node.capacity.cpu_milli), (3920, 110, 4000));
+        assert_eq!(
+            (node.allocatable.cpu_milli, node.allocatable.pods, node.capacity.cpu_milli),
+            (3920, 110, 4000)
+        );
         assert_eq!((node.ready, &*node.provider_id), (Readiness::Ready, "kwok://n"));
     }
 }

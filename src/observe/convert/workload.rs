@@ -5,9 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use headroom_core::labels::ObjectKey;
-use headroom_core::scheduling::constraints::{
-    LabelSelector, Operator, Requirement, TaintEffect, Toleration,
-};
+use headroom_core::scheduling::constraints::{LabelSelector, Operator, Requirement, TaintEffect, Toleration};
 use headroom_core::world::pod::PodClass;
 use headroom_core::world::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget};
 
@@ -115,7 +113,12 @@ pub fn daemon_set(slim: &SlimDaemonSet, decoder: &mut Decoder) -> Result<DaemonS
         add_toleration(&mut class, taint, effect, decoder);
     }
     if template.spec.host_network {
-        add_toleration(&mut class, "node.kubernetes.io/network-unavailable", TaintEffect::NoSchedule, decoder);
+        add_toleration(
+            &mut class,
+            "node.kubernetes.io/network-unavailable",
+            TaintEffect::NoSchedule,
+            decoder,
+        );
     }
     Ok(DaemonSet { key, uid: uid_of(&slim.metadata), class: decoder.class(class) })
 }
@@ -229,7 +232,8 @@ mod tests {
     use super::*;
 
     fn wire(mut value: serde_json::Value) -> String {
-        value["metadata"] = serde_json::json!({"name": "w", "namespace": "shop", "uid": "u", "generation": 2});
+        value["metadata"] =
+            serde_json::json!({"name": "w", "namespace": "shop", "uid": "u", "generation": 2});
         value.to_string()
     }
 
@@ -243,7 +247,10 @@ mod tests {
     #[test]
     fn a_job_wants_no_more_pods_than_it_has_completions_left() {
         assert_eq!(
-            job_desired(serde_json::json!({"parallelism": 5, "completions": 7}), serde_json::json!({"succeeded": 4})),
+            job_desired(
+                serde_json::json!({"parallelism": 5, "completions": 7}),
+                serde_json::json!({"succeeded": 4})
+            ),
             (3, false)
         );
     }
@@ -270,18 +277,25 @@ mod tests {
 
     #[test]
     fn a_replica_failure_stalls_the_replica_set() {
-        let text = wire(serde_json::json!({"spec": {"replicas": 4, "template": {"metadata": {"labels": {"a": "b"}}}},
+        let text = wire(
+            serde_json::json!({"spec": {"replicas": 4, "template": {"metadata": {"labels": {"a": "b"}}}},
             "status": {"replicas": 1, "conditions": [{"type": "ReplicaFailure", "status": "True",
-                "reason": "FailedCreate", "message": "exceeded quota"}]}}));
+                "reason": "FailedCreate", "message": "exceeded quota"}]}}),
+        );
         let slim: SlimReplicaSet = serde_json::from_str(&text).expect("a replica set");
         let controller = replica_set(&slim, &mut Decoder::default()).expect("understood");
-        assert_eq!((controller.desired, controller.stalled.as_deref()), (4, Some("FailedCreate: exceeded quota")));
+        assert_eq!(
+            (controller.desired, controller.stalled.as_deref()),
+            (4, Some("FailedCreate: exceeded quota"))
+        );
         assert_eq!(controller.class.labels.get("a"), Some("b"));
     }
 
     #[test]
     fn an_old_replica_set_costs_no_class() {
-        let text = wire(serde_json::json!({"spec": {"replicas": 0, "template": {"metadata": {"labels": {"a": "b"}}}}}));
+        let text = wire(
+            serde_json::json!({"spec": {"replicas": 0, "template": {"metadata": {"labels": {"a": "b"}}}}}),
+        );
         let slim: SlimReplicaSet = serde_json::from_str(&text).expect("a replica set");
         let mut decoder = Decoder::default();
         let controller = replica_set(&slim, &mut decoder).expect("understood");
@@ -290,8 +304,10 @@ mod tests {
 
     #[test]
     fn missing_pods_of_a_stateful_set_carry_the_claims_of_the_next_one() {
-        let text = wire(serde_json::json!({"spec": {"replicas": 3, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]},
-            "status": {"replicas": 1}}));
+        let text = wire(
+            serde_json::json!({"spec": {"replicas": 3, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]},
+            "status": {"replicas": 1}}),
+        );
         let slim: SlimStatefulSet = serde_json::from_str(&text).expect("a stateful set");
         let controller = stateful_set(&slim, &mut Decoder::default()).expect("understood");
         assert_eq!(controller.class.claims, [Arc::from("data-w-1")]);
@@ -307,7 +323,9 @@ mod tests {
     }
 
     fn budget(spec: serde_json::Value, observed: i64) -> DisruptionBudget {
-        let text = wire(serde_json::json!({"spec": spec, "status": {"disruptionsAllowed": 2, "observedGeneration": observed}}));
+        let text = wire(
+            serde_json::json!({"spec": spec, "status": {"disruptionsAllowed": 2, "observedGeneration": observed}}),
+        );
         let slim: SlimDisruptionBudget = serde_json::from_str(&text).expect("a budget");
         disruption_budget(&slim, &mut Decoder::default()).expect("understood")
     }

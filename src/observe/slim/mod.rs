@@ -16,7 +16,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
 pub use affinity::{
-    Affinity, NodeSelector, NodeSelectorTerm, PodTerm, SelectorRequirement, Selector, SpreadConstraint,
+    Affinity, NodeSelector, NodeSelectorTerm, PodTerm, Selector, SelectorRequirement, SpreadConstraint,
     Toleration,
 };
 pub use node::{SlimNamespace, SlimNode, Taint};
@@ -111,7 +111,9 @@ pub(crate) fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectM
 }
 
 /// Keeps the annotations that decisions read; the values of all others are skipped without a copy.
-fn kept_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+fn kept_annotations<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
     struct Kept;
     impl<'de> Visitor<'de> for Kept {
         type Value = BTreeMap<String, String>;
