@@ -57,3 +57,41 @@ fn every_rule_is_broken_by_a_bad_object() {
         assert!(broken, "no bad object expects {message:?}");
     }
 }
+
+/// What the rules of an object's definition say about it.
+fn verdict(object: &Value, old: Option<&Value>) -> Result<(), String> {
+    let definition = definitions().into_iter().find(|d| object["kind"] == d.spec.names.kind.as_str()).unwrap();
+    let schema = definition.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+    let schema = serde_json::to_value(schema).unwrap();
+    kube_cel::Validator::new().validate(&schema, object, old).map_err(|errors| errors.to_string())
+}
+
+#[test]
+fn rules_refuse_the_bad_objects_that_expect_their_messages() {
+    let messages = messages();
+    let by_rule = |text: &str| messages.iter().any(|message| message.contains(expected(text)));
+    let bad = objects("bad-objects");
+    let mut tried = 0;
+    for (file, (text, object)) in bad.iter().filter(|(_, (text, _))| by_rule(text)) {
+        let refusal = verdict(object, None).expect_err(file);
+        assert!(refusal.contains(expected(text)), "{file}: {refusal}");
+        tried += 1;
+    }
+    assert!(25 <= tried, "only {tried} bad objects are refused by rules");
+}
+
+#[test]
+fn rules_accept_the_good_objects() {
+    for (file, (_, object)) in objects("good-objects") {
+        assert_eq!(verdict(&object, None), Ok(()), "{file}");
+        assert_eq!(verdict(&object, Some(&object)), Ok(()), "{file} unchanged");
+    }
+}
+
+#[test]
+fn the_type_of_provider_can_not_be_changed() {
+    let (_, old) = &objects("good-objects")["smallest.yaml"];
+    let mut new = old.clone();
+    new["spec"]["provider"]["type"] = "AWS".into();
+    assert!(verdict(&new, Some(old)).unwrap_err().contains("provider.type is immutable"));
+}
