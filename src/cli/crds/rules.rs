@@ -60,7 +60,8 @@ fn every_rule_is_broken_by_a_bad_object() {
 
 /// What the rules of an object's definition say about it.
 fn verdict(object: &Value, old: Option<&Value>) -> Result<(), String> {
-    let definition = definitions().into_iter().find(|d| object["kind"] == d.spec.names.kind.as_str()).unwrap();
+    let definition =
+        definitions().into_iter().find(|d| object["kind"] == d.spec.names.kind.as_str()).unwrap();
     let schema = definition.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
     let schema = serde_json::to_value(schema).unwrap();
     kube_cel::Validator::new().validate(&schema, object, old).map_err(|errors| errors.to_string())
