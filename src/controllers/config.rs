@@ -163,6 +163,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
                 skip_local_storage: scale_down.drain.skip_local_storage,
                 skip_system_pods: scale_down.drain.skip_system_pods,
                 min_replicas: scale_down.drain.min_replicas,
+                ..Drain::default()
             },
         },
         schedules: schedules
