@@ -22,6 +22,7 @@ pub use self::error::ApiError;
 pub use self::kind::{Kind, KindInfo};
 pub use self::log::{Change, Entry};
 pub use self::object::{ObjectKey, at, condition, labels, number, set_condition, text, timestamp};
+pub(crate) use self::object::{object_at, seconds};
 pub use self::patch::Patch;
 pub use self::selector::{FieldSelector, Filter, LabelSelector};
 pub use self::shared::SharedStore;
