@@ -3,24 +3,86 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::history::{History, IntentId, PoolHistory};
+use headroom_core::history::{IntentId, PoolHistory};
 use headroom_core::plan::Step;
-use headroom_core::time::UnixTime;
+use tokio::time::Instant;
 
-use crate::api::NodePool;
-use crate::api::NodePoolStatus;
+use crate::api::{NodePoolSpec, NodePoolStatus};
+use crate::observe::PolicyObject;
+use crate::report;
 
 /// One NodePool as the API server has it, as far as we know.
 #[derive(Clone, Debug)]
 pub struct StoredPool {
-    /// The object as the watch last delivered it; its status may be behind `status`.
-    pub object: NodePool,
     /// The newest resourceVersion seen, by watch or by our own write.
     pub resource_version: String,
+    /// Counts edits of the spec; the newest seen.
+    pub generation: i64,
     /// The status as last read or written.
     pub status: NodePoolStatus,
+    /// The memory in that status.
+    pub history: PoolHistory,
     /// When a report was last written.
-    pub reported_at: Option<tokio::time::Instant>,
+    pub reported_at: Option<Instant>,
+    uid: Arc<str>,
+}
+
+impl StoredPool {
+    /// The pool as just read.
+    #[must_use]
+    pub fn of(object: &PolicyObject<NodePoolSpec>) -> Self {
+        let status = status_in(object);
+        Self {
+            resource_version: object.resource_version.clone(),
+            generation: object.generation,
+            history: report::parse(&status),
+            status,
+            reported_at: None,
+            uid: object.uid.clone(),
+        }
+    }
+
+    /// The watch delivered the object. It may be older than our own last write, so only a newer version counts; an
+    /// object made anew under the same name is another pool.
+    ///
+    /// Returns whether this is another pool than before, whose memory is its own.
+    pub fn seen(&mut self, object: &PolicyObject<NodePoolSpec>) -> bool {
+        if self.uid != object.uid {
+            *self = Self::of(object);
+            return true;
+        }
+        if newer(&object.resource_version, &self.resource_version) {
+            self.read_back(object);
+        }
+        false
+    }
+
+    /// The object was read live.
+    pub fn read_back(&mut self, object: &PolicyObject<NodePoolSpec>) {
+        let reported_at = self.reported_at;
+        *self = Self { reported_at, ..Self::of(object) };
+    }
+
+    /// Our own write was accepted.
+    pub fn written(&mut self, resource_version: String, status: NodePoolStatus, at: Instant) {
+        self.resource_version = resource_version;
+        self.history = report::parse(&status);
+        self.status = status;
+        self.reported_at = Some(at);
+    }
+}
+
+/// The status of an object; what cannot be read of it counts as not there, and the next report writes it anew.
+fn status_in(object: &PolicyObject<NodePoolSpec>) -> NodePoolStatus {
+    report::readable_status(&object.status)
+}
+
+/// Whether version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
+fn newer(a: &str, b: &str) -> bool {
+    match (a.parse::<u64>(), b.parse::<u64>()) {
+        (Ok(a), Ok(b)) => a > b,
+        _ => a != b,
+    }
 }
 
 /// What is known of each pool, by name.
@@ -106,18 +168,4 @@ pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
 #[must_use]
 pub fn journal_differs(in_hand: &PoolHistory, stored: &PoolHistory) -> bool {
     in_hand.intents.iter().any(|intent| stored.intent(&intent.id) != Some(intent))
-}
-
-/// The history of one pool, made if it is not there.
-pub fn pool_history<'a>(history: &'a mut History, pool: &Arc<str>) -> &'a mut PoolHistory {
-    history.pools.entry(pool.clone()).or_default()
-}
-
-/// The earlier of two instants, either of which may be absent.
-#[must_use]
-pub fn earlier(a: Option<UnixTime>, b: Option<UnixTime>) -> Option<UnixTime> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
 }

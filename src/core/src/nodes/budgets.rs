@@ -7,6 +7,7 @@ use crate::config::{Budget, Ceiling, Config, Pool};
 use crate::history::{History, RemovalPhase};
 use crate::reason::Reason;
 use crate::time::UnixTime;
+use crate::nodes::bounds;
 use crate::window::Window;
 
 /// How many nodes are leaving and may still begin to; the budgets are asked for each removal.
@@ -108,10 +109,8 @@ pub fn open(window: &Window, now: UnixTime) -> bool {
 /// The lower and upper bound of a pool at `now`, schedules applied: highest min, lowest max, and max wins.
 #[must_use]
 pub fn bounds(pool: &Pool, now: UnixTime) -> (u32, u32) {
-    let active = || pool.schedules.iter().filter(|schedule| open(&schedule.window, now));
-    let max = active().filter_map(|schedule| schedule.max_nodes).min().unwrap_or(pool.max_nodes);
-    let min = active().filter_map(|schedule| schedule.min_nodes).max().unwrap_or(pool.min_nodes);
-    (min.min(max), max)
+    let bounds = bounds::at(pool, now);
+    (bounds.min, bounds.max)
 }
 
 /// The next instant at which a budget or schedule opens or closes.
