@@ -8,4 +8,5 @@ pub mod host;
 pub mod observe;
 pub mod options;
 pub mod provider;
+pub mod report;
 pub mod telemetry;
