@@ -27,7 +27,7 @@ lint: ## Formatting and clippy, every warning an error.
 deny: ## Licences, sources, duplicates and known holes of the dependencies.
 	@hack/deny.sh
 
-crds: ## Writes crds/ anew from the types in src/api.
+crds: ## Writes crds/ and docs/fields.md anew from the types in src/api.
 	@hack/crds.sh
 
 cluster: ## A local control plane with KWOK and metrics-server, until Ctrl-C.

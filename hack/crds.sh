@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes crds/, one file a definition, from what `headroom crds` prints.
+# Writes crds/, one file a definition, from what `headroom crds` prints, and docs/fields.md.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,3 +21,6 @@ mkdir -p crds
 rm -f crds/*.yaml
 cp "$fresh"/*.yaml crds/
 ls crds/*.yaml
+cargo run --quiet --package headroom --bin headroom -- crds --docs >"$fresh/fields.md"
+cp "$fresh/fields.md" docs/fields.md
+echo docs/fields.md

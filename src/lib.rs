@@ -9,4 +9,5 @@ pub mod observe;
 pub mod options;
 pub mod provider;
 pub mod report;
+pub mod simulate;
 pub mod telemetry;

@@ -1,6 +1,8 @@
 //! Renders the custom resource definitions as the files in crds/; reads and writes no cluster.
 
 pub mod field_docs;
+#[cfg(test)]
+mod rules;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,

@@ -26,7 +26,11 @@ enum Command {
     Run(RunOptions),
     /// Print the custom resource definitions
     #[command(after_help = "Example:\n  headroom crds | kubectl apply --server-side -f -")]
-    Crds,
+    Crds {
+        /// Print the page of all their fields instead, in Markdown
+        #[arg(long)]
+        docs: bool,
+    },
     /// Take every mark of the operator off the nodes, for an uninstall
     #[command(
         after_help = "Stop the operator first: it would put its marks on again.\n\nExample:\n  headroom release"
@@ -44,7 +48,13 @@ pub fn main() -> ExitCode {
             telemetry::start(options.log_format);
             anyhow::Ok(())
         }
-        Command::Crds => crds::render_all().map(|yaml| print!("{yaml}")).map_err(anyhow::Error::from),
+        Command::Crds { docs: true } => {
+            print!("{}", crds::field_docs::render());
+            Ok(())
+        }
+        Command::Crds { docs: false } => {
+            crds::render_all().map(|yaml| print!("{yaml}")).map_err(anyhow::Error::from)
+        }
         Command::Release => {
             telemetry::start(LogFormat::Text);
             in_runtime(release::release())

@@ -85,12 +85,15 @@ impl Server {
 }
 
 fn whole(code: u16, body: &Value) -> Response<Answer> {
-    Response::builder().status(code).body(Full::new(Bytes::from(body.to_string())).boxed_unsync()).expect("a response")
+    Response::builder()
+        .status(code)
+        .body(Full::new(Bytes::from(body.to_string())).boxed_unsync())
+        .expect("a response")
 }
 
 fn streamed(events: Vec<Value>, open: bool) -> Response<Answer> {
-    let frames = stream::iter(events)
-        .map(|event| Ok::<_, Infallible>(Frame::data(Bytes::from(format!("{event}\n")))));
+    let frames =
+        stream::iter(events).map(|event| Ok::<_, Infallible>(Frame::data(Bytes::from(format!("{event}\n")))));
     let rest = stream::once(async move {
         if open {
             future::pending::<()>().await;

@@ -77,21 +77,25 @@ async fn every_good_object_is_kept_as_it_was_written() {
 #[tokio::test]
 async fn status_is_kept_whole_and_shown_in_columns() {
     story(Options::new(), async |cluster| {
-        for (file, words) in [
-            ("with-status.yaml", &["2", "60", "7", "5", "ScaleUp 6→7", "PodsUnschedulable", "Apply", "0.768"][..]),
-            ("policy-with-status.yaml", &["Stopped", "True", "12", "TaintNotTolerated"][..]),
-        ] {
+        for file in ["with-status.yaml", "policy-with-status.yaml"] {
             let Some(path) = objects("good-objects")?.into_iter().find(|path| path.ends_with(file)) else {
                 bail!("{file} is missing");
             };
             let written: Value = serde_saphyr::from_str(&fs::read_to_string(&path)?)?;
             cluster.kubectl(&["apply", "--server-side", "--filename", text(&path)?])?;
-            cluster.kubectl(&["apply", "--server-side", "--subresource=status", "--filename", text(&path)?])?;
+            cluster.kubectl(&[
+                "apply",
+                "--server-side",
+                "--subresource=status",
+                "--filename",
+                text(&path)?,
+            ])?;
             let stored = kubectl_get(cluster, &written)?;
             ensure!(stored["status"] == written["status"], "stored {}", stored["status"]);
         }
         let shown = cluster.kubectl(&["get", "headroom", "--output=wide", "--no-headers"])?;
-        for word in ["ScaleUp 6→7", "PodsUnschedulable", "Apply", "2026-01-05T09:10:00Z", "0.768", "Stopped"] {
+        for word in ["ScaleUp 6→7", "PodsUnschedulable", "Apply", "2026-01-05T09:10:00Z", "0.768", "Stopped"]
+        {
             ensure!(shown.contains(word), "kubectl shows no {word}:\n{shown}");
         }
         Ok(())

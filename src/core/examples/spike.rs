@@ -297,7 +297,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let nodes_count = world.nodes().count();
     println!("{nodes_count} nodes, {} pods, {changes_count} changes", world.pods_count());
     println!("filled at {:.1} µs a change", apply_time.as_secs_f64() * 1e6 / changes_count as f64);
-    println!("memory: {before} MB before, {} MB after, {} MB at most", memory_mb("VmRSS"), memory_mb("VmHWM"));
+    println!(
+        "memory: {before} MB before, {} MB after, {} MB at most",
+        memory_mb("VmRSS"),
+        memory_mb("VmHWM")
+    );
 
     let keys: Vec<ObjectKey> = world
         .nodes()

@@ -5,11 +5,16 @@ pub mod config;
 pub mod history;
 pub mod known;
 pub mod labels;
+pub mod nodes;
 pub mod plan;
 pub mod quantity;
 pub mod reason;
 pub mod resources;
 pub mod scheduling;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod time;
 pub mod window;
 pub mod world;
+
+pub use nodes::plan_nodes::{absorb, plan};

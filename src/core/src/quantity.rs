@@ -85,7 +85,7 @@ impl Quantity {
         Self { nanos: i128::from(units) * NANOS_PER_UNIT }
     }
 
-    /// Thousandths, rounded up away from zero; cut to what an i64 holds.
+    /// Thousandths, rounded up away from zero; cut to ±(2^63 - 1).
     pub fn milli(self) -> i64 {
         saturated(divided_away_from_zero(self.nanos, NANOS_PER_MILLI))
     }
@@ -196,7 +196,9 @@ fn divided_away_from_zero(number: i128, divisor: i128) -> i128 {
 }
 
 fn saturated(number: i128) -> i64 {
-    i64::try_from(number).unwrap_or(if number < 0 { i64::MIN } else { i64::MAX })
+    // The same on both sides, so that the sign can always be turned.
+    let cut = number.clamp(-i128::from(i64::MAX), i128::from(i64::MAX));
+    i64::try_from(cut).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -270,6 +272,12 @@ mod tests {
     }
 
     #[test]
+    fn thousandths_of_huge_amounts_are_cut_to_the_same_size_on_both_sides() {
+        check("1E", i64::MAX, 1_000_000_000_000_000_000);
+        check("-1E", -i64::MAX, -1_000_000_000_000_000_000);
+    }
+
+    #[test]
     fn digits_beyond_a_billionth_round_up() {
         assert_eq!(Quantity::parse("1.0000000001").unwrap(), Quantity::parse("1000000001n").unwrap());
         assert_eq!(Quantity::parse("0.0000000000001Ki").unwrap(), Quantity::parse("1n").unwrap());
@@ -323,7 +331,7 @@ mod tests {
         fn whole_numbers_are_exact(number in any::<i64>()) {
             let kept = number.max(-i64::MAX);
             prop_assert_eq!(Quantity::parse(&number.to_string()).unwrap().units(), kept);
-            prop_assert_eq!(Quantity::parse(&format!("{number}m")).unwrap().milli(), number);
+            prop_assert_eq!(Quantity::parse(&format!("{number}m")).unwrap().milli(), kept);
         }
 
         #[test]

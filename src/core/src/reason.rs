@@ -31,6 +31,8 @@ reasons! {
     // === why a pool does not help a pod ===
     /// A new node of the pool would be too small, or what its DaemonSets leave is.
     InsufficientResources,
+    /// The node is cordoned or on its way out.
+    NodeUnschedulable,
     /// A taint of the pool's nodes is not tolerated.
     TaintNotTolerated,
     /// The pod's node selector asks for a label the pool's nodes do not have.

@@ -36,6 +36,13 @@ impl Resources {
         Self { cpu_milli, memory_bytes, ..Self::default() }
     }
 
+    /// The same with so many pods.
+    #[must_use]
+    pub fn with_pods(mut self, pods: i64) -> Self {
+        self.pods = pods;
+        self
+    }
+
     /// The amount of an extended resource; zero when absent.
     #[must_use]
     pub fn extended(&self, name: &str) -> i64 {

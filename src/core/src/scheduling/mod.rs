@@ -1,3 +1,15 @@
-//! Does this pod fit this node: one file a predicate, each named after kube-scheduler's plugin.
+//! Does this pod fit this node: one file a predicate, each named after kube-scheduler's plugin. It decides nothing else.
 
 pub mod constraints;
+pub mod fit;
+pub mod host_ports;
+pub mod node_affinity;
+pub mod node_name;
+pub mod refusal;
+pub mod resources;
+pub mod snapshot;
+pub mod taints;
+pub mod topology;
+
+pub use refusal::Refusal;
+pub use snapshot::{ClassIx, Mark, NodeIx, NodeView, PodRef, Presence, Snapshot, TemplateNode};

@@ -66,6 +66,19 @@ impl<T: Eq + Hash> Interner<T> {
         &self.slots[id.0 as usize].as_ref().expect("a live id has a value").0
     }
 
+    /// The id of `value` if it is alive; no reference is taken.
+    #[must_use]
+    pub fn find(&self, value: &T) -> Option<InternedId> {
+        self.ids.get(value).copied()
+    }
+
+    /// Live values in order of their ids, which depends on history.
+    pub fn iter(&self) -> impl Iterator<Item = (InternedId, &Arc<T>)> {
+        (0u32..)
+            .zip(&self.slots)
+            .filter_map(|(id, slot)| slot.as_ref().map(|(value, _)| (InternedId(id), value)))
+    }
+
     /// How many distinct values are alive.
     #[must_use]
     pub fn len(&self) -> usize {

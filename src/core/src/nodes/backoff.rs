@@ -1,0 +1,114 @@
+//! How long a failure holds a group back, and when it is forgotten. It does not decide what failed.
+
+use std::sync::Arc;
+
+use crate::config::ScaleUp;
+use crate::history::{Backoff, BackoffKey, PoolHistory};
+use crate::time::{Seconds, UnixTime};
+use crate::world::provider::FailureClass;
+
+/// Longest message kept, in characters; the provider's words can be pages.
+const MESSAGE_CHARS_MAX: usize = 512;
+
+/// The backoff after one more failure at `now`, given the one before, if any.
+///
+/// The first lasts `backoff_initial`, even when the maximum is smaller. A failure inside the window slides it by the
+/// same length; one after it doubles the length, up to `backoff_max`. Forgotten once the last failure is longer ago
+/// than `backoff_reset_after`.
+/// Source: utils/backoff/exponential_backoff.go, Backoff.
+#[must_use]
+pub fn after_failure(
+    before: Option<&Backoff>,
+    class: FailureClass,
+    message: &str,
+    now: UnixTime,
+    settings: &ScaleUp,
+) -> Backoff {
+    let remembered = before.filter(|backoff| !forgotten(backoff, now, settings));
+    let (length, failures) = match remembered {
+        None => (settings.backoff_initial, 1),
+        Some(backoff) => {
+            let length = backoff.until.since(backoff.since);
+            let length = if backoff.until < now { doubled(length, settings.backoff_max) } else { length };
+            (length, backoff.failures.saturating_add(1))
+        }
+    };
+    Backoff { class, failures, since: now, until: now.plus(length), message: shortened(message) }
+}
+
+/// Whether the last failure is so long ago that it no longer counts.
+#[must_use]
+pub fn forgotten(backoff: &Backoff, now: UnixTime, settings: &ScaleUp) -> bool {
+    settings.backoff_reset_after < now.since(backoff.since)
+}
+
+/// Notes a failure of `key` in a pool's memory.
+pub fn register(
+    memory: &mut PoolHistory,
+    key: BackoffKey,
+    class: FailureClass,
+    message: &str,
+    now: UnixTime,
+    settings: &ScaleUp,
+) {
+    let backoff = after_failure(memory.backoffs.get(&key), class, message, now, settings);
+    memory.backoffs.insert(key, backoff);
+    memory.last_failure = Some(now);
+}
+
+fn doubled(length: Seconds, max: Seconds) -> Seconds {
+    Seconds(length.0.saturating_mul(2)).min(max)
+}
+
+/// The first characters of a message; never cuts one in two.
+fn shortened(message: &str) -> Arc<str> {
+    match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => Arc::from(&message[..end]),
+        None => Arc::from(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fail(before: Option<&Backoff>, at: i64) -> Backoff {
+        after_failure(before, FailureClass::Other, "no", UnixTime(at), &ScaleUp::default())
+    }
+
+    #[test]
+    fn failure_after_the_window_doubles_it() {
+        let first = fail(None, 0);
+        assert_eq!(first.until, UnixTime(300));
+        assert_eq!(fail(Some(&first), 301).until, UnixTime(301 + 600));
+    }
+
+    #[test]
+    fn failure_inside_the_window_slides_it() {
+        let first = fail(None, 0);
+        assert_eq!(fail(Some(&first), 300).until, UnixTime(600));
+    }
+
+    #[test]
+    fn length_is_bounded() {
+        let mut backoff = fail(None, 0);
+        for _ in 0..10 {
+            backoff = fail(Some(&backoff), backoff.until.0 + 1);
+        }
+        assert_eq!(backoff.until.since(backoff.since), Seconds::minutes(30));
+    }
+
+    #[test]
+    fn old_failures_are_forgotten() {
+        let first = fail(None, 0);
+        let again = fail(Some(&first), 3 * 3600 + 1);
+        assert_eq!((again.failures, again.until.since(again.since)), (1, Seconds::minutes(5)));
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let message = "ä".repeat(600);
+        let backoff = after_failure(None, FailureClass::Other, &message, UnixTime(0), &ScaleUp::default());
+        assert_eq!(backoff.message.chars().count(), 512);
+    }
+}

@@ -1,0 +1,405 @@
+//! How many nodes each pool and group has, by state, and how many are on their way. It counts and decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::config::{Config, Pool};
+use crate::history::{Action, BackoffKey, History, PoolHistory, RemovalPhase};
+use crate::known::Known;
+use crate::nodes::bounds::{self, Bounds};
+use crate::nodes::wake::Wake;
+use crate::resources::Resources;
+use crate::time::UnixTime;
+use crate::world::node::{DELETION_TAINT, GROUP_LABEL, Node, POOL_LABEL, Readiness};
+use crate::world::provider::{GroupState, InstanceState, ProviderState};
+use crate::world::{NodeId, World};
+
+/// Every pool's state.
+#[derive(Clone, Debug)]
+pub struct ClusterState<'w> {
+    /// By pool name; every pool of the configuration has an entry.
+    pub pools: BTreeMap<Arc<str>, PoolState<'w>>,
+    /// Nodes of the world that no pool owns.
+    pub foreign_count: u32,
+    /// Capacity of all nodes of the world, foreign ones included, that are not leaving.
+    pub capacity: Resources,
+    /// By node id: the pool, the group and the state of each node that a pool owns.
+    members: Vec<Option<Member>>,
+}
+
+/// A node's place in a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// The group; empty when the node does not say and the provider does not know.
+    pub group: Arc<str>,
+    /// What it does.
+    pub stage: Stage,
+}
+
+/// The state of a registered node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// Ready and without startup taints.
+    Ready,
+    /// Not ready yet, and younger than the pool's startup timeout: it counts as on its way.
+    NotStarted,
+    /// Not ready.
+    Unready,
+    /// Carries our mark or a deletion timestamp, or is the victim of an open removal.
+    Leaving,
+}
+
+/// One pool's state.
+#[derive(Clone, Debug)]
+pub struct PoolState<'w> {
+    /// The pool.
+    pub pool: &'w Pool,
+    /// What the provider said; `None` when that is not known.
+    pub provider: Option<&'w ProviderState>,
+    /// Why it is not known.
+    pub provider_unknown: Option<Arc<str>>,
+    /// Its bounds now.
+    pub bounds: Bounds,
+    /// Its groups: those of the provider, and those that nodes or open increases name.
+    pub groups: BTreeMap<Arc<str>, GroupCounts<'w>>,
+    /// Whether too many of its nodes are unready for it to grow.
+    pub unhealthy: bool,
+}
+
+/// One group's counts.
+#[derive(Clone, Debug, Default)]
+pub struct GroupCounts<'w> {
+    /// What the provider said of the group; `None` when it did not name it.
+    pub state: Option<&'w GroupState>,
+    /// The nodes of the world.
+    pub nodes: Vec<NodeId>,
+    /// Ready nodes.
+    pub ready: u32,
+    /// Nodes that are not ready and too old to be starting.
+    pub unready: u32,
+    /// Nodes that are still starting.
+    pub not_started: u32,
+    /// Nodes that are leaving.
+    pub leaving: u32,
+    /// Instances that are no node yet and may still become one.
+    pub unregistered: u32,
+    /// Instances that did not become nodes in time.
+    pub long_unregistered: Vec<Arc<str>>,
+    /// Nodes that will come: asked for or running, but not in the world yet.
+    pub upcoming: u32,
+    /// The target as far as we know: what the provider said, or what an open increase will make of it.
+    pub target: u32,
+    /// Whether a failure holds the group back, and until when.
+    pub backed_off_until: Option<UnixTime>,
+    /// Whether the group has an open increase.
+    pub growing: bool,
+}
+
+impl PoolState<'_> {
+    /// Nodes that the pool wants: the sum of its groups' targets.
+    #[must_use]
+    pub fn target(&self) -> u32 {
+        self.groups.values().map(|group| group.target).fold(0, u32::saturating_add)
+    }
+
+    /// Ready nodes.
+    #[must_use]
+    pub fn ready(&self) -> u32 {
+        self.groups.values().map(|group| group.ready).fold(0, u32::saturating_add)
+    }
+
+    /// Registered nodes that are not leaving.
+    #[must_use]
+    pub fn registered(&self) -> u32 {
+        self.groups.values().map(|group| group.ready + group.unready + group.not_started).sum()
+    }
+}
+
+impl<'w> ClusterState<'w> {
+    /// Counts the nodes of `world` as the pools of `config` see them at `now`.
+    #[must_use]
+    pub fn new(
+        world: &'w World,
+        history: &History,
+        config: &'w Config,
+        now: UnixTime,
+        wake: &mut Wake,
+    ) -> Self {
+        let mut pools = BTreeMap::new();
+        for pool in &config.pools {
+            pools.insert(pool.name.clone(), empty_pool(pool, world, history, now, wake));
+        }
+        let mut state = Self {
+            pools,
+            foreign_count: 0,
+            capacity: Resources::default(),
+            members: vec![None; world.node_capacity()],
+        };
+        state.count_nodes(world, history, now, wake);
+        for pool_state in state.pools.values_mut() {
+            let memory = history.pools.get(&pool_state.pool.name);
+            count_instances(pool_state, memory, world, now, wake);
+            pool_state.unhealthy = unhealthy(pool_state, config);
+        }
+        state
+    }
+
+    /// The pool, group and stage of a node; `None` for foreign ones.
+    #[must_use]
+    pub fn member(&self, node: NodeId) -> Option<&Member> {
+        self.members.get(node.0 as usize).and_then(Option::as_ref)
+    }
+
+    /// Nodes there are and nodes on their way, foreign ones included, leaving ones too.
+    #[must_use]
+    pub fn nodes_total(&self) -> u32 {
+        let owned = self.pools.values().flat_map(|pool| pool.groups.values());
+        owned
+            .map(|group| group.ready + group.unready + group.not_started + group.leaving + group.upcoming)
+            .fold(self.foreign_count, u32::saturating_add)
+    }
+
+    fn count_nodes(&mut self, world: &'w World, history: &History, now: UnixTime, wake: &mut Wake) {
+        let instances = instance_index(&self.pools);
+        let victims = victims(history);
+        for (id, node, _) in world.nodes() {
+            let owner = owner_of(node, &self.pools, &instances);
+            let leaving = leaving(node) || victims.contains(&node.name);
+            if !leaving {
+                self.capacity.add(&node.capacity);
+            }
+            let Some((pool_name, group_id)) = owner else {
+                self.foreign_count += 1;
+                continue;
+            };
+            let Some(pool) = self.pools.get_mut(&pool_name) else { continue };
+            let stage = if leaving { Stage::Leaving } else { stage(node, pool.pool, now, wake) };
+            let group = pool.groups.entry(group_id.clone()).or_default();
+            group.nodes.push(id);
+            match stage {
+                Stage::Ready => group.ready += 1,
+                Stage::NotStarted => group.not_started += 1,
+                Stage::Unready => group.unready += 1,
+                Stage::Leaving => group.leaving += 1,
+            }
+            self.members[id.0 as usize] = Some(Member { pool: pool_name, group: group_id, stage });
+        }
+    }
+}
+
+fn empty_pool<'w>(
+    pool: &'w Pool,
+    world: &'w World,
+    history: &History,
+    now: UnixTime,
+    wake: &mut Wake,
+) -> PoolState<'w> {
+    let (provider, provider_unknown) = match world.provider(&pool.name) {
+        Some(Known::Known { value, .. }) => (Some(value), None),
+        Some(Known::Unknown { why }) => (None, Some(Arc::from(why.as_str()))),
+        None => (None, Some(Arc::from("the provider has not been asked yet"))),
+    };
+    let mut groups: BTreeMap<Arc<str>, GroupCounts<'w>> = BTreeMap::new();
+    for (id, state) in provider.iter().flat_map(|provider| &provider.groups) {
+        groups.insert(id.clone(), GroupCounts { state: Some(state), ..GroupCounts::default() });
+    }
+    if let Some(memory) = history.pools.get(&pool.name) {
+        for intent in &memory.intents {
+            if let Action::Increase(increase) = &intent.action {
+                groups.entry(increase.group.clone()).or_default();
+            }
+        }
+    }
+    let bounds = bounds::bounds(pool, now, wake);
+    PoolState { pool, provider, provider_unknown, bounds, groups, unhealthy: false }
+}
+
+/// Provider ids of all instances, for nodes that carry no labels of ours.
+fn instance_index<'w>(pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> FxHashMap<&'w str, (Arc<str>, Arc<str>)> {
+    let mut index = FxHashMap::default();
+    for (name, pool) in pools {
+        for (group, state) in pool.provider.iter().flat_map(|provider| &provider.groups) {
+            for id in state.instances.keys() {
+                index.entry(&**id).or_insert_with(|| (name.clone(), group.clone()));
+            }
+        }
+    }
+    index
+}
+
+/// The pool and group a node belongs to: by its labels, or else by its instance.
+fn owner_of(
+    node: &Node,
+    pools: &BTreeMap<Arc<str>, PoolState<'_>>,
+    instances: &FxHashMap<&str, (Arc<str>, Arc<str>)>,
+) -> Option<(Arc<str>, Arc<str>)> {
+    if let Some(pool) = node.labels.get(POOL_LABEL)
+        && let Some((name, state)) = pools.get_key_value(pool)
+    {
+        if let Some(group) = node.labels.get(GROUP_LABEL) {
+            let known = state.groups.get_key_value(group).map(|(id, _)| id.clone());
+            return Some((name.clone(), known.unwrap_or_else(|| Arc::from(group))));
+        }
+        let by_instance = instances.get(&*node.provider_id).filter(|(pool, _)| pool == name);
+        return Some(by_instance.cloned().unwrap_or_else(|| (name.clone(), Arc::from(""))));
+    }
+    if node.provider_id.is_empty() { None } else { instances.get(&*node.provider_id).cloned() }
+}
+
+/// Names of the nodes that open removals name, those being undone apart.
+fn victims(history: &History) -> BTreeSet<Arc<str>> {
+    history
+        .pools
+        .values()
+        .flat_map(PoolHistory::removals)
+        .filter(|(_, removal)| removal.phase != RemovalPhase::Undoing)
+        .flat_map(|(_, removal)| removal.victims.iter().map(|victim| victim.node.clone()))
+        .collect()
+}
+
+/// Whether a node is on its way out by its own marks.
+#[must_use]
+pub fn leaving(node: &Node) -> bool {
+    node.deleting || node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT)
+}
+
+/// Ready, starting or unready; a starting node's deadline is noted in `wake`.
+///
+/// Source: clusterstate.go, getReadiness: a node counts as not started while created + startup timeout > now.
+fn stage(node: &Node, pool: &Pool, now: UnixTime, wake: &mut Wake) -> Stage {
+    let tainted = node.taints.iter().any(|taint| {
+        pool.startup_taints.iter().any(|startup| startup.key == taint.key && startup.effect == taint.effect)
+    });
+    if node.ready == Readiness::Ready && !tainted {
+        return Stage::Ready;
+    }
+    let started_by = node.created_at.plus(pool.scale_up.startup_timeout);
+    if now < started_by {
+        wake.note(started_by);
+        Stage::NotStarted
+    } else {
+        Stage::Unready
+    }
+}
+
+/// Targets, instances without nodes, and nodes on their way.
+fn count_instances(
+    pool: &mut PoolState<'_>,
+    memory: Option<&PoolHistory>,
+    world: &World,
+    now: UnixTime,
+    wake: &mut Wake,
+) {
+    let removed = memory.map(removed_instances).unwrap_or_default();
+    let read_at = match world.provider(&pool.pool.name) {
+        Some(Known::Known { at, .. }) => Some(*at),
+        Some(Known::Unknown { .. }) | None => None,
+    };
+    for (id, group) in &mut pool.groups {
+        let open = memory
+            .map_or(0, |memory| memory.increases_of(id).map(|(_, increase)| increase.to).max().unwrap_or(0));
+        group.growing = memory.is_some_and(|memory| memory.increases_of(id).next().is_some());
+        group.backed_off_until = memory.and_then(|memory| backed_off_until(memory, id, now));
+        if let Some(until) = group.backed_off_until {
+            wake.note(UnixTime(until.0 + 1));
+        }
+        let seen = instances_seen(group, pool.pool, &removed, world, read_at, now, wake);
+        group.unregistered = seen.unregistered;
+        group.long_unregistered = seen.long_unregistered;
+        let observed = group.state.map_or(0, |state| state.target);
+        group.target = observed.max(open).max(seen.accounted);
+        let missing = group.target.saturating_sub(seen.accounted);
+        // Source: clusterstate.go, GetUpcomingNodes since 1.36 (#9360): what was asked for and is not even an
+        // instance counts only while an increase is open and no failure says that it will not come.
+        let expected = if group.growing && group.backed_off_until.is_none() { missing } else { 0 };
+        group.upcoming = seen.unregistered.saturating_add(expected);
+    }
+}
+
+/// Until when `group` is held back, if it is at `now`: the latest of its failures.
+#[must_use]
+pub fn backed_off_until(memory: &PoolHistory, group: &str, now: UnixTime) -> Option<UnixTime> {
+    let holds = |(key, _): &(&BackoffKey, _)| &*key.group == group;
+    let until = memory.backoffs.iter().filter(holds).map(|(_, backoff)| backoff.until).max()?;
+    (now <= until).then_some(until)
+}
+
+/// Node names and provider ids of the victims of open removals: their instances are no news.
+fn removed_instances(memory: &PoolHistory) -> BTreeSet<Arc<str>> {
+    memory
+        .removals()
+        .flat_map(|(_, removal)| &removal.victims)
+        .flat_map(|victim| [victim.node.clone(), victim.id.clone()])
+        .collect()
+}
+
+/// What [`instances_seen`] found.
+#[derive(Default)]
+struct Seen {
+    /// Instances that are or may become nodes, and nodes that came after the provider was read.
+    accounted: u32,
+    unregistered: u32,
+    long_unregistered: Vec<Arc<str>>,
+}
+
+fn instances_seen(
+    group: &GroupCounts<'_>,
+    pool: &Pool,
+    removed: &BTreeSet<Arc<str>>,
+    world: &World,
+    read_at: Option<UnixTime>,
+    now: UnixTime,
+    wake: &mut Wake,
+) -> Seen {
+    let mut seen = Seen::default();
+    let no_instances = BTreeMap::new();
+    let instances = group.state.map_or(&no_instances, |state| &state.instances);
+    let mut ids: FxHashSet<&str> = FxHashSet::default();
+    for node in &group.nodes {
+        let Some(node) = &world.node(*node).node else { continue };
+        ids.insert(&node.provider_id);
+        let late = read_at.is_none_or(|read_at| read_at <= node.created_at);
+        let listed = || instances.contains_key(&node.provider_id) || instances.contains_key(&node.name);
+        if late && !leaving(node) && !listed() {
+            seen.accounted += 1;
+        }
+    }
+    for (id, instance) in instances {
+        let gone = removed.contains(id) || instance.node.as_ref().is_some_and(|name| removed.contains(name));
+        if instance.state == InstanceState::Deleting || gone {
+            continue;
+        }
+        seen.accounted += 1;
+        let is_node = |name: &Arc<str>| world.node_named(name).is_some();
+        if ids.contains(&**id) || instance.node.as_ref().is_some_and(is_node) {
+            continue;
+        }
+        let due = instance.created_at.map(|created| created.plus(pool.scale_up.provision_timeout));
+        match due {
+            Some(due) if due < now => seen.long_unregistered.push(id.clone()),
+            Some(due) => {
+                seen.unregistered += 1;
+                wake.note(UnixTime(due.0 + 1));
+            }
+            None if group.growing => seen.unregistered += 1,
+            None => {}
+        }
+    }
+    seen
+}
+
+/// Whether a pool has more unready nodes than it may: both limits must be passed.
+///
+/// Source: clusterstate.go, IsClusterHealthy; Differs from upstream: per pool, because foreign nodes must not stop
+/// ours.
+fn unhealthy(pool: &PoolState<'_>, config: &Config) -> bool {
+    let unready: u32 = pool.groups.values().map(|group| group.unready).sum();
+    let leaving: u32 = pool.groups.values().map(|group| group.leaving).sum();
+    let registered = u64::from(pool.registered()) + u64::from(leaving);
+    config.cluster.ok_unready_count < unready
+        && registered * u64::from(config.cluster.max_unready_percent) < u64::from(unready) * 100
+}

@@ -1,0 +1,236 @@
+//! What one plan works on: the inputs, the snapshot it tries things on, and what it has decided so far.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::history::History;
+use crate::nodes::cluster_state::{ClusterState, Stage};
+use crate::nodes::demand::Demand;
+use crate::nodes::increase;
+use crate::nodes::template;
+use crate::nodes::wake::Wake;
+use crate::plan::{Plan, Reasons, Step};
+use crate::resources::Resources;
+use crate::scheduling::{ClassIx, NodeIx, Presence, Snapshot, TemplateNode};
+use crate::time::UnixTime;
+use crate::world::World;
+use crate::world::pod::PodClass;
+
+/// The part of the work that is being done: what is set aside when it panics (law 7).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// Nothing in particular.
+    #[default]
+    Whole,
+    /// One pool.
+    Pool(Arc<str>),
+    /// One class of pods.
+    Class(Arc<PodClass>),
+}
+
+/// What was set aside for this plan because of a panic.
+#[derive(Clone, Debug, Default)]
+pub struct Quarantine {
+    /// Pools that are neither grown nor shrunk.
+    pub pools: BTreeSet<Arc<str>>,
+    /// Classes whose pods are no demand.
+    pub classes: Vec<Arc<PodClass>>,
+}
+
+/// Nodes that this plan buys for one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Purchase {
+    /// How many nodes.
+    pub nodes: u32,
+    /// How many of them only fill the pool up to its minimum.
+    pub for_min: u32,
+    /// Pods planned onto them.
+    pub pods: u32,
+    /// How many of those do not exist yet.
+    pub anticipated: u32,
+    /// Names of some of the pods, sorted.
+    pub examples: Vec<Arc<str>>,
+    /// Index in the demand of the group of pods with the most pods here.
+    pub largest: Option<(usize, u32)>,
+}
+
+/// What is known of each group's next node, by pool and group.
+type Templates = BTreeMap<(Arc<str>, Arc<str>), Option<Arc<TemplateNode>>>;
+
+/// One plan in the making.
+#[derive(Debug)]
+pub struct Context<'w> {
+    /// What is.
+    pub world: &'w World,
+    /// What users want.
+    pub config: &'w Config,
+    /// What was remembered when the plan began.
+    pub history: &'w History,
+    /// The instant of the plan.
+    pub now: UnixTime,
+    /// What will be remembered.
+    pub next: History,
+    /// Counts per pool and group.
+    pub cluster: ClusterState<'w>,
+    /// Nodes with what runs on them, and what is planned onto them so far.
+    pub snapshot: Snapshot<'w>,
+    /// Pods that want nodes; what has found a place is taken out of its group.
+    pub demand: Demand,
+    /// Steps so far.
+    pub steps: Vec<Step>,
+    /// Reasons so far.
+    pub reasons: Reasons,
+    /// When to plan again.
+    pub wake: Wake,
+    /// Nodes bought so far, by pool and group.
+    pub purchases: BTreeMap<(Arc<str>, Arc<str>), Purchase>,
+    /// Capacity of upcoming nodes and of those bought so far, which no node of the world shows.
+    pub unseen_capacity: Resources,
+    /// What was set aside.
+    pub quarantine: &'w Quarantine,
+    /// What is being worked on.
+    pub part: &'w RefCell<Part>,
+    templates: Templates,
+}
+
+impl<'w> Context<'w> {
+    /// Reads the world: settles what has come to its end, counts nodes, and adds those that are on their way.
+    #[must_use]
+    pub fn new(
+        world: &'w World,
+        history: &'w History,
+        config: &'w Config,
+        now: UnixTime,
+        quarantine: &'w Quarantine,
+        part: &'w RefCell<Part>,
+    ) -> Self {
+        let mut next = history.clone();
+        let mut wake = Wake::new(now);
+        let mut cluster = ClusterState::new(world, &next, config, now, &mut wake);
+        if increase::settle(&mut next, &cluster, world, config, now) {
+            wake = Wake::new(now);
+            cluster = ClusterState::new(world, &next, config, now, &mut wake);
+        }
+        let mut ctx = Self {
+            world,
+            config,
+            history,
+            now,
+            next,
+            cluster,
+            snapshot: Snapshot::new(world),
+            demand: Demand::default(),
+            steps: Vec::new(),
+            reasons: Reasons::default(),
+            wake,
+            purchases: BTreeMap::new(),
+            unseen_capacity: Resources::default(),
+            quarantine,
+            part,
+            templates: BTreeMap::new(),
+        };
+        ctx.prepare_nodes();
+        ctx.add_upcoming();
+        ctx
+    }
+
+    /// Names the part that is being worked on.
+    pub fn working_on(&self, part: Part) {
+        *self.part.borrow_mut() = part;
+    }
+
+    /// The node that a group would add; `None` when nothing is known of its shape.
+    pub fn template(&mut self, pool: &Arc<str>, group: &Arc<str>) -> Option<Arc<TemplateNode>> {
+        let key = (pool.clone(), group.clone());
+        if let Some(known) = self.templates.get(&key) {
+            return known.clone();
+        }
+        let state = self.cluster.pools.get(pool)?;
+        let memory = self.next.pools.get(pool);
+        let node = template::template_node(state, group, &self.cluster, memory, self.world);
+        let made = node.map(|node| template::with_daemon_sets(node, &mut self.snapshot));
+        self.templates.insert(key, made.clone());
+        made
+    }
+
+    /// Nodes bought so far for a pool.
+    #[must_use]
+    pub fn purchased(&self, pool: &str) -> u32 {
+        self.purchases.iter().filter(|((name, _), _)| &**name == pool).map(|(_, bought)| bought.nodes).sum()
+    }
+
+    /// Nodes bought so far for all pools.
+    #[must_use]
+    pub fn purchased_total(&self) -> u32 {
+        self.purchases.values().map(|bought| bought.nodes).sum()
+    }
+
+    /// Adds a node to the snapshot that will come; `None` when its shape is not known.
+    pub fn add_planned(&mut self, pool: &Arc<str>, group: &Arc<str>, name: String) -> Option<NodeIx> {
+        let template = self.template(pool, group)?;
+        self.unseen_capacity.add(&template.node.capacity);
+        Some(self.snapshot.add_node(&template, name.into()))
+    }
+
+    /// Whether pods of this class were set aside.
+    #[must_use]
+    pub fn quarantined(&self, class: ClassIx) -> bool {
+        let class = self.snapshot.class(class);
+        self.quarantine.classes.iter().any(|other| other == class)
+    }
+
+    /// The plan as it stands.
+    #[must_use]
+    pub fn finish(mut self) -> Plan {
+        let known = &self.history.pools;
+        self.next.pools.retain(|name, memory| {
+            known.contains_key(name) || *memory != crate::history::PoolHistory::default()
+        });
+        Plan {
+            steps: self.steps,
+            reasons: self.reasons,
+            next_history: self.next,
+            wake_at: self.wake.earliest(),
+        }
+    }
+
+    /// Starting nodes are looked at as they will be; leaving ones take no pods.
+    fn prepare_nodes(&mut self) {
+        let mut starting = Vec::new();
+        for (id, _, _) in self.world.nodes() {
+            let Some(member) = self.cluster.member(id) else { continue };
+            let Some(ix) = self.snapshot.index_of(id) else { continue };
+            match member.stage {
+                Stage::Leaving => self.snapshot.set_presence(ix, Presence::Ghost),
+                Stage::NotStarted => starting.push((ix, member.pool.clone(), member.group.clone())),
+                Stage::Ready | Stage::Unready => {}
+            }
+        }
+        for (ix, pool_name, group) in starting {
+            let Some(pool) = self.config.pool(&pool_name) else { continue };
+            let view = self.snapshot.node(ix);
+            let taints =
+                view.taints().iter().filter(|taint| !template::is_passing(taint, pool)).cloned().collect();
+            // A node that has just registered may not have told its amounts yet.
+            let blank = view.allocatable().pods == 0;
+            let template = if blank { self.template(&pool_name, &group) } else { None };
+            let allocatable = template.map(|template| template.node.allocatable.clone());
+            self.snapshot.expect_started(ix, taints, allocatable);
+        }
+    }
+
+    fn add_upcoming(&mut self) {
+        let mut upcoming = Vec::new();
+        for (name, pool) in &self.cluster.pools {
+            for (group, counts) in &pool.groups {
+                upcoming.extend((0..counts.upcoming).map(|index| (name.clone(), group.clone(), index)));
+            }
+        }
+        for (pool, group, index) in upcoming {
+            let name = format!("upcoming-{pool}-{group}-{index}");
+            self.add_planned(&pool, &group, name);
+        }
+    }
+}

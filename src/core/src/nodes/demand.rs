@@ -1,0 +1,377 @@
+//! Which pods want a node: pending ones, and replicas decided on but not created yet. It places none of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::config::{Config, Profile};
+use crate::history::{Anticipation, EXAMPLES_MAX, History};
+use crate::labels::ObjectKey;
+use crate::nodes::wake::Wake;
+use crate::reason::Reason;
+use crate::scheduling::{ClassIx, PodRef, Snapshot};
+use crate::time::{Seconds, UnixTime};
+use crate::world::pod::{Pod, PodClass};
+use crate::world::workload::{Controller, ControllerKind};
+use crate::world::{PodEntry, PodId, World};
+
+/// How long pods may take to appear after nodes were bought for them.
+pub const APPEARANCE_TIMEOUT: Seconds = Seconds(60);
+/// First and longest pause of anticipation for a controller whose pods did not appear. Upstream's proactive
+/// injection has the same bounds (processors/podinjection/backoff).
+const ANTICIPATION_PAUSE: Seconds = Seconds::minutes(5);
+const ANTICIPATION_PAUSE_MAX: Seconds = Seconds::minutes(30);
+
+/// Pods of one class that want a node.
+#[derive(Clone, Debug)]
+pub struct PodGroup {
+    /// Their class.
+    pub class: ClassIx,
+    /// Their priority.
+    pub priority: i32,
+    /// The first pod's key, or the controller's: the order among equals.
+    pub key: ObjectKey,
+    /// The controller's name, or the first pod's.
+    pub owner: Arc<str>,
+    /// Those that still have no place: real ones first, in order of their keys.
+    pub pods: Vec<PodRef>,
+    /// How many there were.
+    pub pods_count: u32,
+    /// How many of them do not exist yet.
+    pub anticipated_count: u32,
+    /// The controllers whose missing replicas are among them.
+    pub controllers: Vec<Arc<str>>,
+    /// Names of some, sorted.
+    pub examples: Vec<Arc<str>>,
+    /// How many found a place on nodes that exist or are on their way.
+    pub on_existing: u32,
+    /// How many got a new node, by pool.
+    pub on_new: BTreeMap<Arc<str>, u32>,
+}
+
+/// Pods that are no demand, and why.
+#[derive(Clone, Debug)]
+pub struct Skipped {
+    /// Why.
+    pub reason: Reason,
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// The controller's name, or the pod's.
+    pub owner: Arc<str>,
+    /// How many.
+    pub pods_count: u32,
+    /// How many of them do not exist yet.
+    pub anticipated_count: u32,
+    /// Names of some, sorted.
+    pub examples: Vec<Arc<str>>,
+}
+
+/// What wants nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Demand {
+    /// Groups in the order in which they get a place: highest priority first, then the largest.
+    pub groups: Vec<PodGroup>,
+    /// Pods that do not count.
+    pub skipped: Vec<Skipped>,
+    /// Pods whose preemption is under way, with the node they are to get.
+    pub nominated: Vec<(PodId, Arc<str>)>,
+}
+
+/// Collects the demand of `snapshot`'s world.
+pub fn collect(
+    snapshot: &mut Snapshot<'_>,
+    history: &mut History,
+    config: &Config,
+    now: UnixTime,
+    wake: &mut Wake,
+) -> Demand {
+    let world = snapshot.world();
+    let mut demand = Demand::default();
+    let mut groups: FxHashMap<ClassIx, usize> = FxHashMap::default();
+    for (id, entry) in world.unbound() {
+        match judge(&entry.pod, config, now, wake) {
+            Verdict::Silent => {}
+            Verdict::Skipped(reason) => skip(&mut demand.skipped, reason, &entry.pod),
+            Verdict::Nominated(node) if world.node_named(&node).is_some() => {
+                demand.nominated.push((id, node));
+            }
+            Verdict::Nominated(_) | Verdict::Wanted => {
+                add_pod(&mut demand.groups, &mut groups, id, entry);
+            }
+        }
+    }
+    if config.cluster.anticipation && config.profile == Profile::Headroom {
+        anticipate(snapshot, &mut demand, &mut groups, history, config, now, wake);
+    }
+    let size = |group: &PodGroup| weight(snapshot.class(group.class));
+    demand.groups.sort_by_cached_key(|group| {
+        (std::cmp::Reverse(group.priority), std::cmp::Reverse(size(group)), group.key.clone())
+    });
+    demand
+}
+
+/// Cpu and memory on one scale: a core weighs as much as 4 GiB.
+fn weight(class: &PodClass) -> i64 {
+    let memory = class.requests.memory_bytes / ((4 << 30) / 1000);
+    class.requests.cpu_milli.saturating_add(memory)
+}
+
+enum Verdict {
+    /// Not pending, or held back by its owner.
+    Silent,
+    Skipped(Reason),
+    Nominated(Arc<str>),
+    Wanted,
+}
+
+/// Whether an unbound pod wants a node.
+///
+/// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream under
+/// profile Headroom: pods that the scheduler has not looked at yet count too, because waiting helps nobody, and a
+/// delay of 0 lets a pod in at once rather than a second later.
+fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict {
+    if pod.phase.finished() || pod.deletion_at.is_some() || pod.gated {
+        return Verdict::Silent;
+    }
+    if is_daemon(pod) {
+        return Verdict::Skipped(Reason::DaemonSetPod);
+    }
+    if pod.class.priority < config.cluster.expendable_pods_priority_cutoff {
+        return Verdict::Skipped(Reason::Expendable);
+    }
+    if let Some(node) = &pod.nominated_node {
+        return Verdict::Nominated(node.clone());
+    }
+    if config.profile == Profile::ClusterAutoscaler && !pod.unschedulable {
+        return Verdict::Silent;
+    }
+    let delay = config.cluster.new_pod_delay.max(pod.class.scale_up_delay.unwrap_or(Seconds(0)));
+    let enters = match config.profile {
+        Profile::Headroom => pod.created_at.plus(delay),
+        Profile::ClusterAutoscaler => UnixTime(pod.created_at.plus(delay).0 + 1),
+    };
+    let waits = match config.profile {
+        Profile::Headroom => 0 < delay.0 && now < enters,
+        Profile::ClusterAutoscaler => now < enters,
+    };
+    if waits {
+        wake.note(enters);
+        return Verdict::Skipped(Reason::TooYoung);
+    }
+    Verdict::Wanted
+}
+
+fn is_daemon(pod: &Pod) -> bool {
+    pod.class.daemon_set || pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "DaemonSet")
+}
+
+fn owner_name(pod: &Pod) -> Arc<str> {
+    pod.owner.as_ref().map_or_else(|| Arc::from(&*pod.key.name), |owner| owner.name.clone())
+}
+
+fn skip(skipped: &mut Vec<Skipped>, reason: Reason, pod: &Pod) {
+    let owner = owner_name(pod);
+    let same = |entry: &&mut Skipped| {
+        entry.reason == reason && entry.owner == owner && entry.namespace == pod.key.namespace
+    };
+    // Pods of one owner mostly come together in order of their keys: looking at the last entries is enough.
+    let entry = match skipped.iter_mut().rev().take(8).find(same) {
+        Some(entry) => entry,
+        None => {
+            skipped.push(Skipped {
+                reason,
+                namespace: pod.key.namespace.clone(),
+                owner,
+                pods_count: 0,
+                anticipated_count: 0,
+                examples: Vec::new(),
+            });
+            let last = skipped.len() - 1;
+            &mut skipped[last]
+        }
+    };
+    entry.pods_count += 1;
+    if entry.examples.len() < EXAMPLES_MAX {
+        entry.examples.push(pod.key.to_string().into());
+    }
+}
+
+fn add_pod(
+    groups: &mut Vec<PodGroup>,
+    by_class: &mut FxHashMap<ClassIx, usize>,
+    id: PodId,
+    entry: &PodEntry,
+) {
+    let class = ClassIx(entry.class.0);
+    let index = *by_class.entry(class).or_insert_with(|| {
+        groups.push(PodGroup::new(class, &entry.pod.class, entry.pod.key.clone(), owner_name(&entry.pod)));
+        groups.len() - 1
+    });
+    let group = &mut groups[index];
+    group.pods.push(PodRef::Real(id));
+    group.pods_count += 1;
+    if group.examples.len() < EXAMPLES_MAX {
+        group.examples.push(entry.pod.key.to_string().into());
+    }
+}
+
+impl PodGroup {
+    fn new(class: ClassIx, pods: &PodClass, key: ObjectKey, owner: Arc<str>) -> Self {
+        Self {
+            class,
+            priority: pods.priority,
+            key,
+            owner,
+            pods: Vec::new(),
+            pods_count: 0,
+            anticipated_count: 0,
+            controllers: Vec::new(),
+            examples: Vec::new(),
+            on_existing: 0,
+            on_new: BTreeMap::new(),
+        }
+    }
+
+    /// How many have no place yet.
+    #[must_use]
+    pub fn unplaced(&self) -> u32 {
+        u32::try_from(self.pods.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// Adds the replicas that controllers have decided on and not created: desired = existing + anticipated.
+fn anticipate(
+    snapshot: &mut Snapshot<'_>,
+    demand: &mut Demand,
+    by_class: &mut FxHashMap<ClassIx, usize>,
+    history: &mut History,
+    config: &Config,
+    now: UnixTime,
+    wake: &mut Wake,
+) {
+    let world = snapshot.world();
+    let mut left = config.cluster.max_anticipated_pods;
+    forget_settled(world, history);
+    for controller in world.controllers() {
+        let missing = missing_replicas(controller, world);
+        if missing == 0 || !may_anticipate(controller, config) {
+            continue;
+        }
+        let name = controller_name(controller);
+        if let Some(until) = paused_until(&name, history, now, wake) {
+            wake.note(until);
+            demand.skipped.push(skipped_replicas(controller, Reason::AnticipationBackoff, missing));
+            continue;
+        }
+        let taken = missing.min(left);
+        left -= taken;
+        if taken < missing {
+            demand.skipped.push(skipped_replicas(controller, Reason::AnticipationLimit, missing - taken));
+        }
+        if taken == 0 {
+            continue;
+        }
+        let class = snapshot.class_ix(&controller.class);
+        let index = *by_class.entry(class).or_insert_with(|| {
+            let owner = Arc::from(&*controller.key.name);
+            demand.groups.push(PodGroup::new(class, &controller.class, controller.key.clone(), owner));
+            demand.groups.len() - 1
+        });
+        let group = &mut demand.groups[index];
+        group.pods.extend((0..taken).map(|_| PodRef::Virtual(class)));
+        group.pods_count += taken;
+        group.anticipated_count += taken;
+        group.controllers.push(name);
+    }
+}
+
+fn skipped_replicas(controller: &Controller, reason: Reason, count: u32) -> Skipped {
+    Skipped {
+        reason,
+        namespace: controller.key.namespace.clone(),
+        owner: Arc::from(&*controller.key.name),
+        pods_count: count,
+        anticipated_count: count,
+        examples: Vec::new(),
+    }
+}
+
+/// Replicas that should exist and do not; 0 while something keeps the controller from making them.
+#[must_use]
+pub fn missing_replicas(controller: &Controller, world: &World) -> u32 {
+    if controller.stalled.is_some() {
+        return 0;
+    }
+    controller.desired.saturating_sub(world.active_pods_of(&controller.uid))
+}
+
+fn may_anticipate(controller: &Controller, config: &Config) -> bool {
+    let class = &controller.class;
+    let delay = config.cluster.new_pod_delay.max(class.scale_up_delay.unwrap_or(Seconds(0)));
+    !class.daemon_set && delay.0 <= 0 && config.cluster.expendable_pods_priority_cutoff <= class.priority
+}
+
+/// `Kind/namespace/name`: how memory and status name a controller.
+#[must_use]
+pub fn controller_name(controller: &Controller) -> Arc<str> {
+    let kind = match controller.kind {
+        ControllerKind::ReplicaSet => "ReplicaSet",
+        ControllerKind::StatefulSet => "StatefulSet",
+        ControllerKind::Job => "Job",
+        ControllerKind::ReplicationController => "ReplicationController",
+    };
+    Arc::from(format!("{kind}/{}", controller.key))
+}
+
+/// Drops the memory of controllers that have all their pods, or are gone.
+fn forget_settled(world: &World, history: &mut History) {
+    if history.pools.values().all(|pool| pool.anticipations.is_empty()) {
+        return;
+    }
+    let short: std::collections::BTreeSet<Arc<str>> = world
+        .controllers()
+        .filter(|controller| missing_replicas(controller, world) != 0)
+        .map(controller_name)
+        .collect();
+    for pool in history.pools.values_mut() {
+        pool.anticipations.retain(|name, _| short.contains(name));
+    }
+}
+
+/// Until when a controller's replicas are not anticipated; begins a pause when they have not appeared in time.
+fn paused_until(name: &Arc<str>, history: &mut History, now: UnixTime, wake: &mut Wake) -> Option<UnixTime> {
+    let mut latest = None;
+    for pool in history.pools.values_mut() {
+        let Some(entry) = pool.anticipations.get_mut(name) else { continue };
+        if entry.until.is_none() {
+            let due = entry.since.plus(APPEARANCE_TIMEOUT);
+            if now < due {
+                wake.note(due);
+                continue;
+            }
+            *entry = paused(entry, now);
+        }
+        latest = latest.max(entry.until.filter(|until| now < *until));
+    }
+    latest
+}
+
+fn paused(entry: &Anticipation, now: UnixTime) -> Anticipation {
+    let doublings = entry.failures.min(8);
+    let length = Seconds(ANTICIPATION_PAUSE.0 << doublings).min(ANTICIPATION_PAUSE_MAX);
+    Anticipation {
+        since: entry.since,
+        until: Some(now.plus(length)),
+        failures: entry.failures.saturating_add(1),
+    }
+}
+
+/// Notes that `pool` bought nodes for replicas of these controllers.
+pub fn note_anticipated(history: &mut History, pool: &Arc<str>, controllers: &[Arc<str>], now: UnixTime) {
+    let memory = history.pools.entry(pool.clone()).or_default();
+    for name in controllers {
+        let failures = memory.anticipations.get(name).map_or(0, |entry| entry.failures);
+        memory.anticipations.insert(name.clone(), Anticipation { since: now, until: None, failures });
+    }
+}

@@ -1,0 +1,85 @@
+//! How one offer is chosen among several: a chain of expanders, each narrowing. It counts nothing itself.
+
+pub mod least_nodes;
+pub mod least_waste;
+pub mod most_pods;
+pub mod price;
+pub mod priority;
+pub mod random;
+
+use std::sync::Arc;
+
+use crate::config::{Expander, Profile};
+use crate::resources::Resources;
+
+/// What one pool could do: so many new nodes for so many pods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// The pool (or group), unique among offers; the last tie is broken by it.
+    pub name: Arc<str>,
+    /// New nodes.
+    pub nodes: u32,
+    /// Pods that they take.
+    pub pods: u32,
+    /// Capacity of one node.
+    pub node: Resources,
+    /// The sum of the requests of the pods they take.
+    pub requested: Resources,
+    /// The pool's priority.
+    pub priority: i32,
+    /// Price of a node in millionths per hour, if known.
+    pub price_per_hour_micro: Option<i64>,
+    /// Whether the node has a GPU.
+    pub gpu: bool,
+}
+
+/// What expanders may know besides the offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings {
+    /// Nodes in the cluster.
+    pub cluster_nodes: u32,
+    /// Which differences from upstream are on.
+    pub profile: Profile,
+}
+
+/// The index of the best offer, `None` when there is none that the chain leaves.
+///
+/// Offers without nodes or pods are left out. Differs from upstream under profile Headroom: what the chain leaves is
+/// narrowed to the fewest nodes before the name decides, because each node costs a kubelet and its DaemonSets.
+#[must_use]
+pub fn choose(offers: &[Offer], chain: &[Expander], around: Surroundings) -> Option<usize> {
+    let mut left: Vec<usize> =
+        (0..offers.len()).filter(|index| offers[*index].nodes != 0 && offers[*index].pods != 0).collect();
+    for expander in chain {
+        left = narrow(*expander, offers, &left, around);
+    }
+    if around.profile == Profile::Headroom {
+        left = least_nodes::narrow(offers, &left);
+    }
+    left.into_iter().min_by(|a, b| offers[*a].name.cmp(&offers[*b].name))
+}
+
+/// The offers that one expander leaves.
+#[must_use]
+pub fn narrow(expander: Expander, offers: &[Offer], left: &[usize], around: Surroundings) -> Vec<usize> {
+    match expander {
+        Expander::LeastWaste => least_waste::narrow(offers, left, around.profile),
+        Expander::LeastNodes => least_nodes::narrow(offers, left),
+        Expander::MostPods => most_pods::narrow(offers, left),
+        Expander::Priority => priority::narrow(offers, left),
+        Expander::Price => price::narrow(offers, left, around),
+        Expander::Random => random::narrow(offers, left),
+    }
+}
+
+/// Those of `left` with the smallest key.
+fn smallest<K: Ord>(offers: &[Offer], left: &[usize], key: impl Fn(&Offer) -> K) -> Vec<usize> {
+    let best = left.iter().map(|index| key(&offers[*index])).min();
+    left.iter().copied().filter(|index| Some(key(&offers[*index])) == best).collect()
+}
+
+/// An amount as a fraction's part; exact up to 2^53.
+#[allow(clippy::cast_precision_loss)]
+fn real(amount: i64) -> f64 {
+    amount as f64
+}

@@ -1,0 +1,236 @@
+//! Why pods did or did not get a node, and why pools do not grow. It changes no decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::config::Mode;
+use crate::history::{Considered, EXAMPLES_MAX, History, Refusal as Refused};
+use crate::nodes::context::Context;
+use crate::nodes::limits::Limit;
+use crate::nodes::scale_up;
+use crate::plan::{PodVerdict, PoolReason};
+use crate::reason::Reason;
+use crate::scheduling::{ClassIx, Refusal};
+
+/// Most groups of pods whose pools are asked one by one; beyond it only counts are told.
+const EXPLAINED_MAX: usize = 500;
+
+/// The pools' answers to each group of pods that did not fit what was there, by index in the demand.
+#[must_use]
+pub fn answers(ctx: &mut Context<'_>) -> BTreeMap<usize, Vec<PoolReason>> {
+    let asked: Vec<usize> = ctx
+        .demand
+        .groups
+        .iter()
+        .enumerate()
+        .filter(|(_, group)| !group.pods.is_empty() || !group.on_new.is_empty())
+        .map(|(index, _)| index)
+        .take(EXPLAINED_MAX)
+        .collect();
+    let pools: Vec<Arc<str>> = ctx.config.pools.iter().map(|pool| pool.name.clone()).collect();
+    let mut answers = BTreeMap::new();
+    for index in asked {
+        let group = &ctx.demand.groups[index];
+        let (class, unplaced) = (group.class, group.unplaced());
+        let others: Vec<Arc<str>> =
+            pools.iter().filter(|pool| unplaced != 0 || !group.on_new.contains_key(*pool)).cloned().collect();
+        let reasons = others.iter().map(|pool| answer(ctx, pool, class, unplaced)).collect();
+        answers.insert(index, reasons);
+    }
+    answers
+}
+
+/// Why a pool did not take (all of) these pods: the first rule that its nodes fail, or what keeps it from growing.
+fn answer(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx, unplaced: u32) -> PoolReason {
+    let limit = answer_limit(ctx, pool, class, unplaced);
+    PoolReason { pool: pool.clone(), reason: limit.reason, message: limit.message }
+}
+
+fn answer_limit(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx, unplaced: u32) -> Limit {
+    if ctx.quarantine.pools.contains(pool) {
+        return Limit::new(Reason::Internal, "the pool was set aside for this tick");
+    }
+    if let Some(refusal) = refusal(ctx, pool, class) {
+        return refusal;
+    }
+    if let Some(barrier) = scale_up::barrier(ctx, pool) {
+        return barrier;
+    }
+    let preview = ctx.config.pool(pool).is_some_and(|pool| pool.mode == Mode::Preview);
+    if preview {
+        return Limit::new(Reason::PreviewOnly, "the pool is in Preview");
+    }
+    if unplaced == 0 {
+        return Limit::new(Reason::AnotherPoolChosen, "another pool was chosen");
+    }
+    let capacity = first_capacity(ctx, pool);
+    let full = scale_up::rooms(ctx, pool, &capacity).into_iter().find(|room| room.nodes == 0);
+    match full {
+        Some(room) => room.limit,
+        None => {
+            let most = ctx.config.cluster.max_nodes_per_scale_up;
+            Limit::new(Reason::PoolLimitReached, format!("one plan adds at most {most} nodes to a group"))
+        }
+    }
+}
+
+fn first_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> crate::resources::Resources {
+    let group = ctx.cluster.pools.get(pool).and_then(|state| state.groups.keys().next().cloned());
+    let template = group.and_then(|group| ctx.template(pool, &group));
+    template.map(|template| template.node.capacity.clone()).unwrap_or_default()
+}
+
+/// The rule that a new node of every group fails; `None` when one group's node would take the pod.
+fn refusal(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx) -> Option<Limit> {
+    let state = ctx.cluster.pools.get(pool)?;
+    let groups: Vec<Arc<str>> = state.groups.keys().cloned().collect();
+    let mut refusals: Vec<Refusal> = Vec::new();
+    for group in &groups {
+        let Some(template) = ctx.template(pool, group) else { continue };
+        let mark = ctx.snapshot.checkpoint();
+        let trial = ctx.snapshot.add_node(&template, Arc::from("trial"));
+        let answer = ctx.snapshot.check(class, trial);
+        ctx.snapshot.rollback(mark);
+        refusals.push(answer.err()?);
+    }
+    match refusals.first() {
+        Some(first) => Some(Limit::new(first.reason(), words(first, &refusals))),
+        // Without a shape, whether a pod would fit cannot be said.
+        None if groups.is_empty() => None,
+        None => Some(Limit::new(Reason::TemplateUnknown, "no template is declared or known")),
+    }
+}
+
+/// What is asked and what all groups have: `needs topology.kubernetes.io/zone=b; pool has a, c`.
+fn words(first: &Refusal, all: &[Refusal]) -> String {
+    let Some((key, _)) = first.label_found() else { return first.to_string() };
+    let found: BTreeSet<&str> = all
+        .iter()
+        .filter_map(Refusal::label_found)
+        .filter(|(other, _)| *other == key)
+        .filter_map(|(_, found)| found)
+        .collect();
+    if found.is_empty() {
+        return format!("{}; pool has none", first.wanted());
+    }
+    format!("{}; pool has {}", first.wanted(), found.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+/// The verdicts on all groups of pods, those that were no demand among them.
+#[must_use]
+pub fn verdicts(ctx: &Context<'_>, answers: &BTreeMap<usize, Vec<PoolReason>>) -> Vec<PodVerdict> {
+    let wanted = ctx.demand.groups.iter().enumerate().map(|(index, group)| PodVerdict {
+        namespace: group.key.namespace.clone(),
+        owner: group.owner.clone(),
+        pods_count: group.pods_count,
+        anticipated_count: group.anticipated_count,
+        examples: group.examples.clone(),
+        on_existing_count: group.on_existing,
+        on_new: group.on_new.clone(),
+        unplaced_count: group.unplaced(),
+        skipped: None,
+        pools: answers.get(&index).cloned().unwrap_or_default(),
+    });
+    let skipped = ctx.demand.skipped.iter().map(|skipped| PodVerdict {
+        namespace: skipped.namespace.clone(),
+        owner: skipped.owner.clone(),
+        pods_count: skipped.pods_count,
+        anticipated_count: skipped.anticipated_count,
+        examples: skipped.examples.clone(),
+        on_existing_count: 0,
+        on_new: BTreeMap::new(),
+        unplaced_count: 0,
+        skipped: Some(skipped.reason),
+        pools: Vec::new(),
+    });
+    wanted.chain(skipped).collect()
+}
+
+/// What other pools said, as decisions record it.
+#[must_use]
+pub fn considered(answers: &BTreeMap<usize, Vec<PoolReason>>) -> BTreeMap<usize, Vec<Considered>> {
+    let record = |reason: &PoolReason| Considered {
+        pool: reason.pool.clone(),
+        reason: reason.reason,
+        message: reason.message.clone(),
+    };
+    answers.iter().map(|(index, reasons)| (*index, reasons.iter().map(record).collect())).collect()
+}
+
+/// Rewrites each pool's refusals: pods without any place, by reason; `since` stays while a reason holds.
+pub fn remember_refusals(ctx: &mut Context<'_>, answers: &BTreeMap<usize, Vec<PoolReason>>) {
+    let mut all: BTreeMap<(Arc<str>, Reason), (Refused, u32)> = BTreeMap::new();
+    for (index, reasons) in answers {
+        let group = &ctx.demand.groups[*index];
+        let unplaced = group.unplaced();
+        if unplaced == 0 {
+            continue;
+        }
+        for reason in reasons {
+            let key = (reason.pool.clone(), reason.reason);
+            let (refused, largest) = all.entry(key).or_insert_with(|| {
+                let refused = Refused {
+                    reason: reason.reason,
+                    message: reason.message.clone(),
+                    pods_count: 0,
+                    examples: Vec::new(),
+                    since: ctx.now,
+                };
+                (refused, 0)
+            });
+            if *largest < unplaced {
+                refused.message = reason.message.clone();
+                *largest = unplaced;
+            }
+            refused.pods_count = refused.pods_count.saturating_add(unplaced);
+            refused.examples.extend(group.examples.iter().cloned());
+        }
+    }
+    let mut by_pool: BTreeMap<Arc<str>, Vec<Refused>> = BTreeMap::new();
+    for ((pool, _), (mut refused, _)) in all {
+        refused.examples.sort();
+        refused.examples.dedup();
+        refused.examples.truncate(EXAMPLES_MAX);
+        refused.since = since(ctx.history, &pool, refused.reason).unwrap_or(refused.since);
+        by_pool.entry(pool).or_default().push(refused);
+    }
+    for pool in &ctx.config.pools {
+        let refusals = by_pool.remove(&pool.name).unwrap_or_default();
+        if !refusals.is_empty() || ctx.next.pools.contains_key(&pool.name) {
+            ctx.next.pools.entry(pool.name.clone()).or_default().refusals = refusals;
+        }
+    }
+}
+
+fn since(history: &History, pool: &str, reason: Reason) -> Option<crate::time::UnixTime> {
+    let refusals = &history.pools.get(pool)?.refusals;
+    refusals.iter().find(|refusal| refusal.reason == reason).map(|refusal| refusal.since)
+}
+
+/// What keeps pools from growing as a whole.
+pub fn pools(ctx: &mut Context<'_>) {
+    for pool in &ctx.config.pools {
+        let mut reasons = Vec::new();
+        if ctx.quarantine.pools.contains(&pool.name) {
+            reasons.push(Limit::new(Reason::Internal, "the pool was set aside for this tick"));
+        }
+        reasons.extend(scale_up::barrier(ctx, &pool.name));
+        if let Some(state) = ctx.cluster.pools.get(&pool.name) {
+            let partly = state.groups.iter().filter_map(|(id, group)| {
+                let barrier = crate::nodes::limits::group_barrier(id, group)?;
+                (barrier.reason == Reason::BackingOff).then_some(barrier)
+            });
+            let known: BTreeSet<Arc<str>> = reasons.iter().map(|limit| limit.message.clone()).collect();
+            reasons.extend(partly.filter(|limit| !known.contains(&limit.message)));
+        }
+        if reasons.is_empty() {
+            continue;
+        }
+        let told = reasons.into_iter().map(|limit| PoolReason {
+            pool: pool.name.clone(),
+            reason: limit.reason,
+            message: limit.message,
+        });
+        ctx.reasons.pools.entry(pool.name.clone()).or_default().extend(told);
+    }
+}

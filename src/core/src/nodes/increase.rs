@@ -1,0 +1,269 @@
+//! The life of an increase: journalled, requested, and how it ends. It decides no sizes.
+
+use std::sync::Arc;
+
+use crate::config::{Config, Mode, Pool};
+use crate::history::{
+    Action, BackoffKey, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory,
+};
+use crate::nodes::backoff;
+use crate::nodes::cluster_state::{ClusterState, GroupCounts, PoolState};
+use crate::plan::{Outcome, Step, StepResult};
+use crate::time::UnixTime;
+use crate::world::World;
+use crate::world::provider::FailureClass;
+
+/// How an increase stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Still under way.
+    Open,
+    /// Its nodes are there.
+    Done,
+    /// Taken back before the cloud was asked.
+    Cancelled,
+    /// It failed: what is held back for it, why, and in which words.
+    Failed(FailureClass, String),
+}
+
+/// Brings the journal up to what the world shows; whether anything has changed.
+///
+/// Increases end as Done when their nodes are there, as Failed when the cloud says so or the deadline has passed, as
+/// Cancelled when the pool no longer wants them and the cloud has not been asked. Failures that the cloud reported
+/// become backoffs, old backoffs are forgotten.
+pub fn settle(
+    next: &mut History,
+    cluster: &ClusterState<'_>,
+    world: &World,
+    config: &Config,
+    now: UnixTime,
+) -> bool {
+    let mut changed = false;
+    for pool in &config.pools {
+        let Some(state) = cluster.pools.get(&pool.name) else { continue };
+        if !next.pools.contains_key(&pool.name) && !has_failures(state) {
+            continue;
+        }
+        let memory = next.pools.entry(pool.name.clone()).or_default();
+        let backoffs_before = memory.backoffs.len();
+        memory.backoffs.retain(|_, entry| !backoff::forgotten(entry, now, &pool.scale_up));
+        changed |= memory.backoffs.len() != backoffs_before;
+        changed |= note_failures(memory, state, now);
+        changed |= settle_pool(memory, state, pool, world, now);
+    }
+    changed
+}
+
+fn has_failures(state: &PoolState<'_>) -> bool {
+    state.provider.is_some_and(|provider| provider.groups.values().any(|group| !group.failures.is_empty()))
+}
+
+/// Failures that the cloud reported and that are not known yet. The same report read twice counts once.
+fn note_failures(memory: &mut PoolHistory, state: &PoolState<'_>, now: UnixTime) -> bool {
+    let mut changed = false;
+    let settings = &state.pool.scale_up;
+    let groups = state.provider.iter().flat_map(|provider| provider.groups.values());
+    for failure in groups.flat_map(|group| &group.failures) {
+        let known = memory.backoffs.get(&failure.key).is_some_and(|entry| failure.at <= entry.since);
+        let old = settings.backoff_reset_after < now.since(failure.at);
+        if !known && !old {
+            let at = failure.at.min(now);
+            backoff::register(memory, failure.key.clone(), failure.class, &failure.message, at, settings);
+            changed = true;
+        }
+    }
+    changed
+}
+
+fn settle_pool(
+    memory: &mut PoolHistory,
+    state: &PoolState<'_>,
+    pool: &Pool,
+    world: &World,
+    now: UnixTime,
+) -> bool {
+    let mut ended = Vec::new();
+    for intent in &memory.intents {
+        if let Action::Increase(increase) = &intent.action {
+            let standing = standing(intent, increase, state, pool, world, now);
+            if standing != Standing::Open {
+                ended.push((intent.id.clone(), increase.group.clone(), standing));
+            }
+        }
+    }
+    for (id, group, standing) in &ended {
+        memory.intents.retain(|intent| intent.id != *id);
+        let outcome = match standing {
+            Standing::Open | Standing::Done => DecisionOutcome::Done,
+            Standing::Cancelled => DecisionOutcome::Cancelled,
+            Standing::Failed(class, message) => {
+                let key = BackoffKey { group: group.clone(), ..BackoffKey::default() };
+                // A failure that the cloud has named already is backed off under its own key.
+                if *class == FailureClass::ProvisionTimeout {
+                    backoff::register(memory, key, *class, message, now, &pool.scale_up);
+                }
+                DecisionOutcome::Failed
+            }
+        };
+        memory.conclude(id, outcome);
+    }
+    !ended.is_empty()
+}
+
+fn standing(
+    intent: &Intent,
+    increase: &Increase,
+    state: &PoolState<'_>,
+    pool: &Pool,
+    world: &World,
+    now: UnixTime,
+) -> Standing {
+    let group = state.groups.get(&increase.group);
+    let names = increase.node_names(&pool.name, &intent.id);
+    let named_here = names.iter().filter(|name| world.node_named(name).is_some()).count();
+    if named_here == names.len() || accounted(increase, group) {
+        return Standing::Done;
+    }
+    let asked = increase.phase == IncreasePhase::Requested
+        || named_here != 0
+        || group.and_then(|group| group.state).is_some_and(|state| increase.to <= state.target);
+    if !asked && unwanted(increase, group, state, pool) {
+        return Standing::Cancelled;
+    }
+    let failure = group
+        .and_then(|group| group.state)
+        .and_then(|state| state.failures.iter().find(|failure| intent.started_at <= failure.at && asked));
+    if let Some(failure) = failure {
+        return Standing::Failed(failure.class, failure.message.to_string());
+    }
+    if now <= intent.deadline {
+        return Standing::Open;
+    }
+    match missing(increase, group) {
+        0 => Standing::Done,
+        missing => {
+            let wanted = increase.to.saturating_sub(increase.from);
+            let message = format!("{} of {wanted} nodes did not register in time", missing.min(wanted));
+            Standing::Failed(FailureClass::ProvisionTimeout, message)
+        }
+    }
+}
+
+/// Whether the cloud has reached `to` and every one of its instances is a node.
+fn accounted(increase: &Increase, group: Option<&GroupCounts<'_>>) -> bool {
+    let Some(group) = group else { return false };
+    let Some(state) = group.state else { return false };
+    let instances = u32::try_from(state.instances.len()).unwrap_or(u32::MAX);
+    increase.to <= state.target
+        && state.target <= instances
+        && group.unregistered == 0
+        && group.long_unregistered.is_empty()
+}
+
+/// Nodes of the group that are wanted and not registered.
+fn missing(increase: &Increase, group: Option<&GroupCounts<'_>>) -> u32 {
+    let registered = group.map_or(0, |group| group.ready + group.unready + group.not_started + group.leaving);
+    increase.to.saturating_sub(registered)
+}
+
+/// Whether the spec no longer allows what was journalled.
+fn unwanted(
+    increase: &Increase,
+    group: Option<&GroupCounts<'_>>,
+    state: &PoolState<'_>,
+    pool: &Pool,
+) -> bool {
+    let group_max = group.and_then(|group| group.state).map_or(u32::MAX, |state| state.max);
+    pool.deleting
+        || pool.mode != Mode::Apply
+        || !pool.scale_up.enabled
+        || group_max < increase.to
+        || state.bounds.max < state.target()
+}
+
+/// The steps of all journalled increases, in order of pools and intents.
+///
+/// They are repeated on every plan until the cloud has answered: after a restart this is the normal path. Nothing is
+/// asked while the provider is unknown.
+#[must_use]
+pub fn steps(next: &History, cluster: &ClusterState<'_>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for (name, state) in &cluster.pools {
+        let Some(memory) = next.pools.get(name) else { continue };
+        if state.provider.is_none() || state.pool.mode != Mode::Apply || state.pool.deleting {
+            continue;
+        }
+        for intent in &memory.intents {
+            match &intent.action {
+                Action::Increase(increase) if increase.phase == IncreasePhase::Journalled => {
+                    steps.push(Step::Increase {
+                        pool: name.clone(),
+                        intent: intent.id.clone(),
+                        group: increase.group.clone(),
+                        from: increase.from,
+                        to: increase.to,
+                        started_at: intent.started_at,
+                    });
+                }
+                Action::Increase(_) | Action::Remove(_) => {}
+            }
+        }
+    }
+    steps
+}
+
+/// Takes up what the world answered to the steps of increases; other outcomes are left alone.
+pub fn absorb(history: &mut History, outcomes: &[Outcome], config: &Config, now: UnixTime) {
+    for outcome in outcomes {
+        let Some(memory) = history.pools.get_mut(&outcome.pool) else { continue };
+        let Some(group) = memory.intent(&outcome.intent).and_then(|intent| match &intent.action {
+            Action::Increase(increase) => Some(increase.group.clone()),
+            Action::Remove(_) => None,
+        }) else {
+            continue;
+        };
+        absorb_one(memory, outcome, &group, config, now);
+    }
+}
+
+fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, config: &Config, now: UnixTime) {
+    match &outcome.result {
+        StepResult::Increased => {
+            for intent in &mut memory.intents {
+                if let (true, Action::Increase(increase)) = (intent.id == outcome.intent, &mut intent.action)
+                {
+                    increase.phase = IncreasePhase::Requested;
+                }
+            }
+        }
+        StepResult::Superseded => end(memory, &outcome.intent, DecisionOutcome::Superseded),
+        StepResult::IncreaseFailed { class, message, created: _ } => {
+            let settings = config.pool(&outcome.pool).map(|pool| pool.scale_up).unwrap_or_default();
+            let key = BackoffKey { group: group.clone(), ..BackoffKey::default() };
+            backoff::register(memory, key, *class, message, now, &settings);
+            end(memory, &outcome.intent, DecisionOutcome::Failed);
+            // What was decided on top of the failed size cannot be carried out any more.
+            let stale: Vec<_> = memory
+                .increases_of(group)
+                .filter(|(_, increase)| increase.phase == IncreasePhase::Journalled)
+                .map(|(intent, _)| intent.id.clone())
+                .collect();
+            stale.iter().for_each(|id| end(memory, id, DecisionOutcome::Superseded));
+        }
+        // Not answered yet: the step is repeated on the next plan.
+        StepResult::Pending(_) | StepResult::Refused { .. } | StepResult::Unknown { .. } => {}
+        // Answers to steps of removals.
+        StepResult::Marked
+        | StepResult::MarkFailed { .. }
+        | StepResult::Evicted { .. }
+        | StepResult::Deleted
+        | StepResult::NotEmpty { .. }
+        | StepResult::DeleteFailed { .. }
+        | StepResult::Unmarked { .. } => {}
+    }
+}
+
+fn end(memory: &mut PoolHistory, id: &str, outcome: DecisionOutcome) {
+    memory.intents.retain(|intent| &*intent.id != id);
+    memory.conclude(id, outcome);
+}

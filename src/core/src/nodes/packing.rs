@@ -1,0 +1,360 @@
+//! How many new nodes of one pool a set of pods needs, and what goes where. It chooses no pool and keeps no trace.
+
+use std::sync::Arc;
+
+use crate::nodes::balance::{self, Size};
+use crate::resources::Resources;
+use crate::scheduling::fit::static_rules_hold;
+use crate::scheduling::{ClassIx, NodeIx, PodRef, Snapshot, TemplateNode};
+
+/// A group of the pool that may grow.
+#[derive(Clone, Debug)]
+pub struct Growable {
+    /// Its id.
+    pub id: Arc<str>,
+    /// The node it would add.
+    pub template: Arc<TemplateNode>,
+    /// Its size, and the most nodes it may have in this plan.
+    pub size: Size,
+}
+
+/// Pods of one class that need places.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'p> {
+    /// The class.
+    pub class: ClassIx,
+    /// Its priority.
+    pub priority: i32,
+    /// The pods, in the order in which they are placed.
+    pub pods: &'p [PodRef],
+}
+
+/// What limits a packing.
+#[derive(Clone, Copy, Debug)]
+pub struct PackingLimits {
+    /// Most nodes over all groups.
+    pub nodes: u32,
+    /// The snapshot's work counter at which the search ends.
+    pub work_units: u64,
+}
+
+/// A packing: new nodes with what they take.
+#[derive(Clone, Debug, Default)]
+pub struct Packing {
+    /// New nodes in order of their addition.
+    pub nodes: Vec<PackedNode>,
+    /// Pods that found a place on nodes that were there, because new nodes made it legal.
+    pub elsewhere: Vec<(NodeIx, usize)>,
+    /// How many pods of each class were placed, in the order of the request.
+    pub placed: Vec<usize>,
+    /// Whether a limit on nodes or work ended it.
+    pub limited: bool,
+}
+
+/// A new node.
+#[derive(Clone, Debug, Default)]
+pub struct PackedNode {
+    /// Index of its group.
+    pub group: usize,
+    /// Classes (by index in the request) with the number of their pods.
+    pub pods: Vec<(usize, usize)>,
+}
+
+impl Packing {
+    /// Pods placed.
+    #[must_use]
+    pub fn pods(&self) -> usize {
+        self.placed.iter().sum()
+    }
+}
+
+/// Packs `wanted` onto new nodes of `groups`: the largest pods first, each on the first new node that takes it.
+///
+/// When a limit ends it and priorities differ, it is done again with the highest priority first, so that what is left
+/// out is the least important. The snapshot is left as it was, but for its work counter.
+#[must_use]
+pub fn pack(
+    snapshot: &mut Snapshot<'_>,
+    groups: &[Growable],
+    wanted: &[Wanted<'_>],
+    limits: PackingLimits,
+) -> Packing {
+    let Some(first) = groups.first() else {
+        return Packing { placed: vec![0; wanted.len()], ..Packing::default() };
+    };
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by_cached_key(|index| {
+        std::cmp::Reverse(score(snapshot, wanted[*index].class, &first.template))
+    });
+    let packing = pack_in_order(snapshot, groups, wanted, &order, limits);
+    let uniform = wanted.windows(2).all(|pair| pair[0].priority == pair[1].priority);
+    if !packing.limited || uniform {
+        return packing;
+    }
+    order.sort_by_key(|index| std::cmp::Reverse(wanted[*index].priority));
+    pack_in_order(snapshot, groups, wanted, &order, limits)
+}
+
+fn pack_in_order(
+    snapshot: &mut Snapshot<'_>,
+    groups: &[Growable],
+    wanted: &[Wanted<'_>],
+    order: &[usize],
+    limits: PackingLimits,
+) -> Packing {
+    let simple = wanted.iter().all(|wanted| {
+        !snapshot.has_topology_rules(wanted.class) && snapshot.class(wanted.class).host_ports.is_empty()
+    });
+    if simple {
+        pack_amounts(snapshot, groups, wanted, order, limits)
+    } else {
+        pack_tried(snapshot, groups, wanted, order, limits)
+    }
+}
+
+/// Cpu and memory as parts per million of what the template has, summed: how large a pod is for this node.
+///
+/// Source: estimator/decreasing_pod_orderer.go.
+fn score(snapshot: &Snapshot<'_>, class: ClassIx, template: &TemplateNode) -> i64 {
+    let part = |asked: i64, all: i64| {
+        if all <= 0 {
+            0
+        } else {
+            i64::try_from(i128::from(asked) * 1_000_000 / i128::from(all)).unwrap_or(i64::MAX)
+        }
+    };
+    let requests = &snapshot.class(class).requests;
+    let all = &template.node.allocatable;
+    part(requests.cpu_milli, all.cpu_milli).saturating_add(part(requests.memory_bytes, all.memory_bytes))
+}
+
+/// Packing by arithmetic: right when neither pods elsewhere nor ports have a say.
+fn pack_amounts(
+    snapshot: &mut Snapshot<'_>,
+    groups: &[Growable],
+    wanted: &[Wanted<'_>],
+    order: &[usize],
+    limits: PackingLimits,
+) -> Packing {
+    let mut packing = Packing { placed: vec![0; wanted.len()], ..Packing::default() };
+    let mut sizes: Vec<Size> = groups.iter().map(|group| group.size).collect();
+    let empty: Vec<Resources> = groups.iter().map(|group| empty_room(&group.template)).collect();
+    let hosts = hosting(snapshot, groups, wanted);
+    let mut free: Vec<Resources> = Vec::new();
+    for &index in order {
+        let requests = snapshot.class(wanted[index].class).requests.clone();
+        let mut left = wanted[index].pods.len();
+        for (node, free) in packing.nodes.iter_mut().zip(&mut free) {
+            if left == 0 {
+                break;
+            }
+            snapshot.work_units += 1;
+            let count = if hosts[index][node.group] { copies(&requests, free).min(left) } else { 0 };
+            take(node, free, index, count, &requests);
+            left -= count;
+        }
+        while left != 0 {
+            snapshot.work_units += 1;
+            let open =
+                sizes_where(&sizes, |group| hosts[index][group] && copies(&requests, &empty[group]) != 0);
+            let fits_somewhere =
+                (0..groups.len()).any(|group| hosts[index][group] && copies(&requests, &empty[group]) != 0);
+            let exhausted =
+                limits.nodes as usize <= packing.nodes.len() || limits.work_units < snapshot.work_units;
+            let (Some(group), false) = (balance::next_group(&open), exhausted) else {
+                packing.limited |= fits_somewhere;
+                break;
+            };
+            sizes[group].current += 1;
+            let mut node = PackedNode { group, pods: Vec::new() };
+            let mut room = empty[group].clone();
+            let count = copies(&requests, &room).min(left);
+            take(&mut node, &mut room, index, count, &requests);
+            left -= count;
+            packing.nodes.push(node);
+            free.push(room);
+        }
+        packing.placed[index] = wanted[index].pods.len() - left;
+    }
+    packing
+}
+
+/// For each class and group: whether the rules that do not depend on other pods accept the group's node.
+fn hosting(snapshot: &mut Snapshot<'_>, groups: &[Growable], wanted: &[Wanted<'_>]) -> Vec<Vec<bool>> {
+    let mark = snapshot.checkpoint();
+    let trials: Vec<NodeIx> =
+        groups.iter().map(|group| snapshot.add_node(&group.template, Arc::from("trial"))).collect();
+    let hosts = wanted
+        .iter()
+        .map(|wanted| {
+            let class = snapshot.class(wanted.class);
+            trials.iter().map(|trial| static_rules_hold(class, snapshot.node(*trial))).collect()
+        })
+        .collect();
+    snapshot.rollback(mark);
+    hosts
+}
+
+fn empty_room(template: &TemplateNode) -> Resources {
+    let mut room = template.node.allocatable.clone();
+    room.subtract(&template.daemon_requested);
+    room
+}
+
+/// Sizes in which groups that do not qualify have no room.
+fn sizes_where(sizes: &[Size], qualifies: impl Fn(usize) -> bool) -> Vec<Size> {
+    sizes
+        .iter()
+        .enumerate()
+        .map(|(group, size)| if qualifies(group) { *size } else { Size { max: 0, ..*size } })
+        .collect()
+}
+
+fn take(node: &mut PackedNode, free: &mut Resources, index: usize, count: usize, requests: &Resources) {
+    if count != 0 {
+        node.pods.push((index, count));
+        free.subtract(&requests.times(i64::try_from(count).unwrap_or(i64::MAX)));
+    }
+}
+
+/// How many pods with these requests fit into `free`; rounds down.
+fn copies(requests: &Resources, free: &Resources) -> usize {
+    let fit = |asked: i64, free: i64| match asked {
+        asked if asked <= 0 => usize::MAX,
+        asked => usize::try_from(free.max(0) / asked).unwrap_or(usize::MAX),
+    };
+    requests
+        .extended_iter()
+        .map(|(name, asked)| fit(asked, free.extended(name)))
+        .chain([
+            fit(requests.cpu_milli, free.cpu_milli),
+            fit(requests.memory_bytes, free.memory_bytes),
+            fit(requests.pods, free.pods),
+            fit(requests.ephemeral_bytes, free.ephemeral_bytes),
+        ])
+        .min()
+        .unwrap_or(0)
+}
+
+/// Packing by trial on the snapshot, for rules that look at other pods.
+fn pack_tried(
+    snapshot: &mut Snapshot<'_>,
+    groups: &[Growable],
+    wanted: &[Wanted<'_>],
+    order: &[usize],
+    limits: PackingLimits,
+) -> Packing {
+    let mark = snapshot.checkpoint();
+    let mut trial = Trial {
+        packing: Packing { placed: vec![0; wanted.len()], ..Packing::default() },
+        sizes: groups.iter().map(|group| group.size).collect(),
+        nodes: Vec::new(),
+        groups,
+        limits,
+    };
+    let old_nodes = snapshot.nodes_capacity();
+    for &index in order {
+        let class = wanted[index].class;
+        let looks_elsewhere = snapshot.has_topology_rules(class);
+        let roomy = if looks_elsewhere { roomy_nodes(snapshot, class, old_nodes) } else { Vec::new() };
+        let mut start = 0;
+        for (placed, pod) in wanted[index].pods.iter().enumerate() {
+            let Some(next) = trial.place_one(snapshot, class, index, *pod, start, &roomy) else { break };
+            start = if looks_elsewhere { 0 } else { next };
+            trial.packing.placed[index] = placed + 1;
+        }
+    }
+    snapshot.rollback(mark);
+    trial.packing
+}
+
+/// Nodes that were there and have room for one more pod of the class: new nodes elsewhere may make them legal.
+fn roomy_nodes(snapshot: &Snapshot<'_>, class: ClassIx, old_nodes: usize) -> Vec<NodeIx> {
+    let pod = snapshot.class(class);
+    snapshot
+        .nodes()
+        .take_while(|(ix, _)| (ix.0 as usize) < old_nodes)
+        .filter(|(_, view)| {
+            crate::scheduling::resources::fits(&pod.requests, view.requested(), view.allocatable())
+        })
+        .filter(|(_, view)| static_rules_hold(pod, view))
+        .map(|(ix, _)| ix)
+        .collect()
+}
+
+struct Trial<'g> {
+    packing: Packing,
+    sizes: Vec<Size>,
+    nodes: Vec<NodeIx>,
+    groups: &'g [Growable],
+    limits: PackingLimits,
+}
+
+impl Trial<'_> {
+    /// Places one pod on a new node from `start` on, on an old roomy one, or on one more; returns which new node.
+    fn place_one(
+        &mut self,
+        snapshot: &mut Snapshot<'_>,
+        class: ClassIx,
+        index: usize,
+        pod: PodRef,
+        start: usize,
+        roomy: &[NodeIx],
+    ) -> Option<usize> {
+        for at in start..self.nodes.len() {
+            if snapshot.fits(class, self.nodes[at]) {
+                snapshot.place(pod, self.nodes[at]);
+                count(&mut self.packing.nodes[at], index);
+                return Some(at);
+            }
+        }
+        for node in roomy {
+            if snapshot.fits(class, *node) {
+                snapshot.place(pod, *node);
+                self.packing.elsewhere.push((*node, index));
+                return Some(start);
+            }
+        }
+        self.add_for(snapshot, class, index, pod)
+    }
+
+    /// Adds a node to the smallest group whose new node takes the pod.
+    fn add_for(
+        &mut self,
+        snapshot: &mut Snapshot<'_>,
+        class: ClassIx,
+        index: usize,
+        pod: PodRef,
+    ) -> Option<usize> {
+        let exhausted =
+            self.limits.nodes as usize <= self.nodes.len() || self.limits.work_units < snapshot.work_units;
+        if exhausted {
+            self.packing.limited = true;
+            return None;
+        }
+        let mut open = self.sizes.clone();
+        while let Some(group) = balance::next_group(&open) {
+            let mark = snapshot.checkpoint();
+            let name = Arc::from(format!("trial-{}", self.nodes.len()));
+            let node = snapshot.add_node(&self.groups[group].template, name);
+            if snapshot.fits(class, node) {
+                snapshot.place(pod, node);
+                self.sizes[group].current += 1;
+                self.nodes.push(node);
+                self.packing.nodes.push(PackedNode { group, pods: vec![(index, 1)] });
+                return Some(self.nodes.len() - 1);
+            }
+            snapshot.rollback(mark);
+            open[group].max = 0;
+        }
+        self.packing.limited |= self.sizes.iter().any(|size| size.max <= size.current);
+        None
+    }
+}
+
+fn count(node: &mut PackedNode, index: usize) {
+    match node.pods.iter_mut().find(|(other, _)| *other == index) {
+        Some((_, count)) => *count += 1,
+        None => node.pods.push((index, 1)),
+    }
+}

@@ -1,0 +1,124 @@
+//! The plan for nodes, straight line: settle, count, place, buy, explain. Pure, total and deterministic (law 1).
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::config::{Config, Mode};
+use crate::history::History;
+use crate::nodes::context::{Context, Part, Quarantine};
+use crate::nodes::demand::{self, Skipped};
+use crate::nodes::{explain, increase, learn, placement, preview, scale_up};
+use crate::plan::{Outcome, Plan, PoolReason, Step};
+use crate::reason::Reason;
+use crate::time::UnixTime;
+use crate::world::World;
+
+/// Most parts that are set aside before a plan is given up: a bug that hits more is no matter of one odd object.
+const QUARANTINED_MAX: usize = 16;
+
+/// The next steps for `world` as it is, with every reason why not more.
+///
+/// Replanning with the `next_history` of a plan buys nothing twice. A panic in the part of one pool or pod class sets
+/// that part aside and the rest is planned again (law 7).
+#[must_use]
+pub fn plan(world: &World, history: &History, config: &Config, now: UnixTime) -> Plan {
+    let mut quarantine = Quarantine::default();
+    for _ in 0..QUARANTINED_MAX {
+        let part = RefCell::new(Part::Whole);
+        let attempt =
+            catch_unwind(AssertUnwindSafe(|| plan_once(world, history, config, now, &quarantine, &part)));
+        match attempt {
+            Ok(plan) => return plan,
+            Err(_) => match part.take() {
+                Part::Pool(pool) if !quarantine.pools.contains(&pool) => {
+                    quarantine.pools.insert(pool);
+                }
+                Part::Class(class) => quarantine.classes.push(class),
+                Part::Whole | Part::Pool(_) => break,
+            },
+        }
+    }
+    given_up(history, config)
+}
+
+/// Takes up what the world answered to earlier steps; the next plan goes on from there.
+pub fn absorb(history: &mut History, outcomes: &[Outcome], _world: &World, config: &Config, now: UnixTime) {
+    increase::absorb(history, outcomes, config, now);
+}
+
+fn plan_once(
+    world: &World,
+    history: &History,
+    config: &Config,
+    now: UnixTime,
+    quarantine: &Quarantine,
+    part: &RefCell<Part>,
+) -> Plan {
+    let mut ctx = Context::new(world, history, config, now, quarantine, part);
+    learn::learn(&mut ctx);
+    scale_up::enforce_min(&mut ctx, Mode::Apply);
+    collect(&mut ctx);
+    placement::place(&mut ctx);
+    scale_up::serve(&mut ctx, Mode::Apply);
+
+    let answers = explain::answers(&mut ctx);
+    ctx.reasons.pods = explain::verdicts(&ctx, &answers);
+    explain::pools(&mut ctx);
+    let considered = explain::considered(&answers);
+    scale_up::journal(&mut ctx, &considered);
+    explain::remember_refusals(&mut ctx, &answers);
+    preview::shadow(&mut ctx);
+
+    ctx.steps = increase::steps(&ctx.next, &ctx.cluster);
+    ctx.steps.retain(|step| !matches!(step, Step::Increase { pool, .. } if quarantine.pools.contains(pool)));
+    note_deadlines(&mut ctx);
+    ctx.finish()
+}
+
+/// Collects demand; classes that were set aside are no demand.
+fn collect(ctx: &mut Context<'_>) {
+    ctx.demand = demand::collect(&mut ctx.snapshot, &mut ctx.next, ctx.config, ctx.now, &mut ctx.wake);
+    if ctx.quarantine.classes.is_empty() {
+        return;
+    }
+    let groups = std::mem::take(&mut ctx.demand.groups);
+    for group in groups {
+        if ctx.quarantined(group.class) {
+            ctx.demand.skipped.push(Skipped {
+                reason: Reason::Internal,
+                namespace: group.key.namespace.clone(),
+                owner: group.owner,
+                pods_count: group.pods_count,
+                anticipated_count: group.anticipated_count,
+                examples: group.examples,
+            });
+        } else {
+            ctx.demand.groups.push(group);
+        }
+    }
+}
+
+fn note_deadlines(ctx: &mut Context<'_>) {
+    for memory in ctx.next.pools.values() {
+        for intent in &memory.intents {
+            ctx.wake.note(UnixTime(intent.deadline.0.saturating_add(1)));
+        }
+        for entry in memory.anticipations.values().filter(|entry| entry.until.is_none()) {
+            ctx.wake.note(entry.since.plus(demand::APPEARANCE_TIMEOUT));
+        }
+    }
+}
+
+/// No step, memory as it was, and a reason for every pool.
+fn given_up(history: &History, config: &Config) -> Plan {
+    let mut plan = Plan { next_history: history.clone(), ..Plan::default() };
+    for pool in &config.pools {
+        let reason = PoolReason {
+            pool: pool.name.clone(),
+            reason: Reason::Internal,
+            message: "the plan failed as a whole; nothing is done".into(),
+        };
+        plan.reasons.pools.insert(pool.name.clone(), vec![reason]);
+    }
+    plan
+}

@@ -1,0 +1,54 @@
+//! What Preview pools would do for pods that Apply pools left. It leaves no trace but its report.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::config::Mode;
+use crate::nodes::context::Context;
+use crate::nodes::scale_up;
+use crate::plan::PreviewAction;
+use crate::reason::Reason;
+
+/// Plans Preview pools as if they were applied, on what the plan for Apply pools has left, and takes it all back.
+pub fn shadow(ctx: &mut Context<'_>) {
+    if ctx.config.pools.iter().all(|pool| pool.mode != Mode::Preview) {
+        return;
+    }
+    let mark = ctx.snapshot.checkpoint();
+    let demand = ctx.demand.clone();
+    let purchases = std::mem::take(&mut ctx.purchases);
+    let capacity = ctx.unseen_capacity.clone();
+
+    scale_up::enforce_min(ctx, Mode::Preview);
+    scale_up::serve(ctx, Mode::Preview);
+    let actions = report(ctx);
+
+    ctx.snapshot.rollback(mark);
+    ctx.demand = demand;
+    ctx.purchases = purchases;
+    ctx.unseen_capacity = capacity;
+    ctx.reasons.preview.extend(actions);
+}
+
+fn report(ctx: &Context<'_>) -> Vec<PreviewAction> {
+    let mut by_pool: BTreeMap<&Arc<str>, (u32, u32)> = BTreeMap::new();
+    for ((pool, _), purchase) in &ctx.purchases {
+        let (nodes, pods) = by_pool.entry(pool).or_default();
+        *nodes += purchase.nodes;
+        *pods += purchase.pods;
+    }
+    by_pool
+        .into_iter()
+        .map(|(pool, (nodes, pods))| {
+            let from = ctx.cluster.pools.get(pool).map_or(0, |state| state.target());
+            let reason = if pods == 0 { Reason::BelowMinNodes } else { Reason::PodsUnschedulable };
+            PreviewAction {
+                pool: pool.clone(),
+                from,
+                to: from.saturating_add(nodes),
+                reason,
+                message: format!("would add {nodes} nodes for {pods} pods").into(),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,353 @@
+//! Which pools grow by how much: minimum sizes, then offers, the expander's choice, and again for what is left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::config::{Mode, Profile};
+use crate::history::{
+    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, IncreasePhase,
+    Intent,
+};
+use crate::nodes::balance::{self, Size};
+use crate::nodes::context::{Context, Part, Purchase};
+use crate::nodes::demand::{self, PodGroup};
+use crate::nodes::expander::{self, Offer, Surroundings};
+use crate::nodes::limits::{self, Limit};
+use crate::nodes::packing::{self, Growable, Packing, PackingLimits, Wanted};
+use crate::reason::Reason;
+use crate::resources::Resources;
+use crate::scheduling::{NodeIx, PodRef};
+
+/// Fills every pool of this mode up to its minimum.
+///
+/// Differs from upstream: before pods are placed and not at the end of the loop, so that pods use those nodes.
+pub fn enforce_min(ctx: &mut Context<'_>, mode: Mode) {
+    for pool in &ctx.config.pools {
+        if pool.mode != mode || ctx.quarantine.pools.contains(&pool.name) {
+            continue;
+        }
+        ctx.working_on(Part::Pool(pool.name.clone()));
+        let Some(state) = ctx.cluster.pools.get(&pool.name) else { continue };
+        let missing = state.bounds.min.saturating_sub(state.target());
+        if missing == 0 || limits::pool_barrier(state, ctx.next.pools.get(&pool.name)).is_some() {
+            continue;
+        }
+        let capacity = pool.template.as_ref().map(|template| template.capacity.clone()).unwrap_or_default();
+        let room = room(ctx, &pool.name, &capacity);
+        let (ids, mut sizes) = open_groups(ctx, &pool.name);
+        for _ in 0..missing.min(room) {
+            let Some(group) = balance::next_group(&sizes) else { break };
+            sizes[group].current += 1;
+            buy(ctx, &pool.name, &ids[group]);
+            if let Some(purchase) = ctx.purchases.get_mut(&(pool.name.clone(), ids[group].clone())) {
+                purchase.for_min += 1;
+            }
+        }
+    }
+}
+
+/// Buys nodes for pods without a place in pools of this mode, until nothing helps any more.
+pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
+    let rounds = 4 * ctx.config.pools.len() + 8;
+    for _ in 0..rounds {
+        if ctx.demand.groups.iter().all(|group| group.pods.is_empty()) {
+            return;
+        }
+        let options = options(ctx, mode);
+        let offers: Vec<Offer> = options.iter().map(|option| option.offer.clone()).collect();
+        let around = Surroundings { cluster_nodes: ctx.cluster.nodes_total(), profile: ctx.config.profile };
+        let Some(best) = expander::choose(&offers, &ctx.config.cluster.expanders, around) else { return };
+        commit(ctx, &options[best]);
+        if ctx.config.profile == Profile::ClusterAutoscaler {
+            return;
+        }
+    }
+}
+
+/// What one pool could do.
+struct PoolOption {
+    pool: Arc<str>,
+    groups: Vec<Growable>,
+    /// Indexes of the demand's groups, in the order of the packing's.
+    wanted: Vec<usize>,
+    packing: Packing,
+    offer: Offer,
+}
+
+fn options(ctx: &mut Context<'_>, mode: Mode) -> Vec<PoolOption> {
+    let names: Vec<Arc<str>> =
+        ctx.config.pools.iter().filter(|pool| pool.mode == mode).map(|pool| pool.name.clone()).collect();
+    let mut options = Vec::new();
+    for name in names {
+        if ctx.quarantine.pools.contains(&name) {
+            continue;
+        }
+        ctx.working_on(Part::Pool(name.clone()));
+        options.extend(option(ctx, &name));
+    }
+    ctx.working_on(Part::Whole);
+    options
+}
+
+/// The option of one pool; `None` when it cannot grow or helps no pod.
+fn option(ctx: &mut Context<'_>, name: &Arc<str>) -> Option<PoolOption> {
+    let state = ctx.cluster.pools.get(name)?;
+    if limits::pool_barrier(state, ctx.next.pools.get(name)).is_some() {
+        return None;
+    }
+    let pool = state.pool;
+    let groups = growables(ctx, name);
+    let capacity = groups.first()?.template.node.capacity.clone();
+    let room = room(ctx, name, &capacity);
+    if room == 0 {
+        return None;
+    }
+    let budget = ctx.config.cluster.max_work_units;
+    let indexes: Vec<usize> =
+        (0..ctx.demand.groups.len()).filter(|index| !ctx.demand.groups[*index].pods.is_empty()).collect();
+    let wanted: Vec<Wanted<'_>> = indexes
+        .iter()
+        .map(|index| {
+            let group = &ctx.demand.groups[*index];
+            Wanted { class: group.class, priority: group.priority, pods: &group.pods }
+        })
+        .collect();
+    let limits = PackingLimits { nodes: room, work_units: budget };
+    let packing = packing::pack(&mut ctx.snapshot, &groups, &wanted, limits);
+    let requested = requested(ctx, &indexes, &packing);
+    let offer = Offer {
+        name: name.clone(),
+        nodes: u32::try_from(packing.nodes.len()).unwrap_or(u32::MAX),
+        pods: u32::try_from(packing.pods()).unwrap_or(u32::MAX),
+        node: capacity,
+        requested,
+        priority: pool.priority,
+        price_per_hour_micro: pool.price_per_hour_micro,
+        gpu: false,
+    };
+    (offer.nodes != 0 && offer.pods != 0).then(|| PoolOption {
+        pool: name.clone(),
+        groups,
+        wanted: indexes,
+        packing,
+        offer,
+    })
+}
+
+fn requested(ctx: &Context<'_>, indexes: &[usize], packing: &Packing) -> Resources {
+    let mut sum = Resources::default();
+    for (index, placed) in indexes.iter().zip(&packing.placed) {
+        let class = ctx.snapshot.class(ctx.demand.groups[*index].class);
+        sum.add(&class.requests.times(i64::try_from(*placed).unwrap_or(i64::MAX)));
+    }
+    sum
+}
+
+/// How many nodes the pool may still get by its own and the cluster's limits.
+fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> u32 {
+    rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
+}
+
+/// The rooms that bound a pool: its own and the cluster's.
+pub fn rooms(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> Vec<limits::Room> {
+    let Some(state) = ctx.cluster.pools.get(pool) else { return Vec::new() };
+    let own = limits::pool_room(state, ctx.purchased(pool), capacity);
+    let all = limits::cluster_room(
+        &ctx.config.cluster,
+        &ctx.cluster,
+        ctx.purchased_total(),
+        &ctx.unseen_capacity,
+        capacity,
+    );
+    vec![own, all]
+}
+
+/// Groups of a pool that can grow, with their sizes in this plan.
+fn open_groups(ctx: &Context<'_>, pool: &Arc<str>) -> (Vec<Arc<str>>, Vec<Size>) {
+    let Some(state) = ctx.cluster.pools.get(pool) else { return (Vec::new(), Vec::new()) };
+    let most = limits::per_scale_up(ctx.config);
+    let open = state.groups.iter().filter(|(id, group)| limits::group_barrier(id, group).is_none());
+    open.map(|(id, group)| {
+        let bought = ctx.purchases.get(&(pool.clone(), id.clone())).map_or(0, |purchase| purchase.nodes);
+        let max = group.state.map_or(0, |state| state.max).min(group.target.saturating_add(most));
+        (id.clone(), Size { current: group.target.saturating_add(bought), max })
+    })
+    .unzip()
+}
+
+fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec<Growable> {
+    let (ids, sizes) = open_groups(ctx, pool);
+    let mut groups = Vec::new();
+    for (id, size) in ids.into_iter().zip(sizes) {
+        if size.current < size.max
+            && let Some(template) = ctx.template(pool, &id)
+        {
+            groups.push(Growable { id, template, size });
+        }
+    }
+    groups
+}
+
+/// Adds a node of the group to the purchases, and to the snapshot if its shape is known.
+fn buy(ctx: &mut Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<NodeIx> {
+    let key = (pool.clone(), group.clone());
+    let number = ctx.purchases.get(&key).map_or(0, |purchase| purchase.nodes);
+    let node = ctx.add_planned(pool, group, format!("planned-{pool}-{group}-{number}"));
+    ctx.purchases.entry(key).or_default().nodes += 1;
+    node
+}
+
+/// Carries a packing out on the snapshot: its nodes are bought, its pods placed there.
+fn commit(ctx: &mut Context<'_>, option: &PoolOption) {
+    let mut queues: Vec<std::vec::IntoIter<PodRef>> = Vec::new();
+    for (index, placed) in option.wanted.iter().zip(&option.packing.placed) {
+        let group = &mut ctx.demand.groups[*index];
+        queues.push(group.pods.drain(..*placed).collect::<Vec<_>>().into_iter());
+    }
+    for (node, index) in &option.packing.elsewhere {
+        if let Some(pod) = queues[*index].next() {
+            ctx.snapshot.place(pod, *node);
+            ctx.demand.groups[option.wanted[*index]].on_existing += 1;
+        }
+    }
+    for packed in &option.packing.nodes {
+        let group_id = option.groups[packed.group].id.clone();
+        let Some(node) = buy(ctx, &option.pool, &group_id) else { continue };
+        for (index, count) in &packed.pods {
+            let pods: Vec<PodRef> = queues[*index].by_ref().take(*count).collect();
+            pods.iter().for_each(|pod| ctx.snapshot.place(*pod, node));
+            note_pods(ctx, &option.pool, &group_id, option.wanted[*index], &pods);
+        }
+    }
+}
+
+/// Books pods on the purchase that serves them.
+fn note_pods(ctx: &mut Context<'_>, pool: &Arc<str>, group_id: &Arc<str>, index: usize, pods: &[PodRef]) {
+    let count = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+    *ctx.demand.groups[index].on_new.entry(pool.clone()).or_insert(0) += count;
+    let Some(purchase) = ctx.purchases.get_mut(&(pool.clone(), group_id.clone())) else { return };
+    purchase.pods += count;
+    for pod in pods {
+        match pod {
+            PodRef::Virtual(_) => purchase.anticipated += 1,
+            PodRef::Real(id) if purchase.examples.len() < EXAMPLES_MAX => {
+                purchase.examples.push(ctx.world.pod(*id).pod.key.to_string().into());
+            }
+            PodRef::Real(_) => {}
+        }
+    }
+    let here = match purchase.largest {
+        Some((largest, before)) if largest == index => before + count,
+        _ => count,
+    };
+    if purchase.largest.is_none_or(|(largest, before)| largest == index || before < here) {
+        purchase.largest = Some((index, here));
+    }
+}
+
+/// Writes the purchases down as intents, with the decision that each stands for.
+///
+/// `considered` tells what other pools said to a group of pods.
+pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considered>>) {
+    for ((pool_name, group_id), purchase) in ctx.purchases.clone() {
+        let Some(state) = ctx.cluster.pools.get(&pool_name) else { continue };
+        let Some(group) = state.groups.get(&group_id) else { continue };
+        let (pool_from, from) = (state.target(), group.target);
+        let reason = match () {
+            () if purchase.pods == 0 => Reason::BelowMinNodes,
+            () if purchase.anticipated == purchase.pods => Reason::ReplicasAnticipated,
+            () => Reason::PodsUnschedulable,
+        };
+        let message = message(ctx, &purchase, reason, state.bounds.min);
+        let timeout = state.pool.scale_up.provision_timeout;
+        let controllers: Vec<Arc<str>> = ctx
+            .demand
+            .groups
+            .iter()
+            .filter(|group| group.on_new.contains_key(&pool_name))
+            .flat_map(|group| group.controllers.clone())
+            .collect();
+        demand::note_anticipated(&mut ctx.next, &pool_name, &controllers, ctx.now);
+        let memory = ctx.next.pools.entry(pool_name.clone()).or_default();
+        memory.sequence += 1;
+        let id: Arc<str> = format!("{}-{}", ctx.config.epoch, memory.sequence).into();
+        memory.intents.push(Intent {
+            id: id.clone(),
+            epoch: ctx.config.epoch,
+            action: Action::Increase(Increase {
+                group: group_id.clone(),
+                from,
+                to: from.saturating_add(purchase.nodes),
+                phase: IncreasePhase::Journalled,
+            }),
+            reason,
+            started_at: ctx.now,
+            deadline: ctx.now.plus(timeout),
+        });
+        memory.last_scale_up = Some(ctx.now);
+        let mut examples = purchase.examples.clone();
+        examples.sort();
+        memory.record(Decision {
+            id,
+            time: ctx.now,
+            action: DecisionAction::ScaleUp,
+            group: group_id,
+            from: pool_from,
+            to: pool_from.saturating_add(purchase.nodes),
+            reason,
+            message,
+            outcome: DecisionOutcome::InProgress,
+            pods_count: purchase.pods,
+            examples,
+            considered: purchase
+                .largest
+                .and_then(|(index, _)| considered.get(&index))
+                .map(|all| all.iter().filter(|other| other.pool != pool_name).cloned().collect())
+                .unwrap_or_default(),
+        });
+    }
+}
+
+/// What a decision says to a person.
+fn message(ctx: &Context<'_>, purchase: &Purchase, reason: Reason, min: u32) -> Arc<str> {
+    let nodes = purchase.nodes;
+    let plural = if nodes == 1 { "" } else { "s" };
+    let owner = purchase.largest.map(|(index, _)| owner_of(&ctx.demand.groups[index])).unwrap_or_default();
+    let text = match reason {
+        Reason::BelowMinNodes => format!("+{nodes} node{plural}: the pool is to have at least {min}"),
+        Reason::ReplicasAnticipated => {
+            format!(
+                "+{nodes} node{plural} for {} replicas that do not exist yet, most of {owner}",
+                purchase.pods
+            )
+        }
+        _ => {
+            let missing = match purchase.anticipated {
+                0 => String::new(),
+                count => format!(", {count} of them not created yet"),
+            };
+            let pods = purchase.pods;
+            format!("+{nodes} node{plural} for {pods} pods that fit no node{missing}, most of {owner}")
+        }
+    };
+    text.into()
+}
+
+fn owner_of(group: &PodGroup) -> String {
+    format!("{}/{}", group.key.namespace, group.owner)
+}
+
+/// Why a group of the pool cannot take part; for verdicts.
+#[must_use]
+pub fn barrier(ctx: &Context<'_>, pool: &Arc<str>) -> Option<Limit> {
+    let state = ctx.cluster.pools.get(pool)?;
+    if let Some(barrier) = limits::pool_barrier(state, ctx.next.pools.get(pool)) {
+        return Some(barrier);
+    }
+    if state.groups.is_empty() {
+        return Some(Limit::new(Reason::ProviderUnknown, "the provider has no group for this pool"));
+    }
+    let barriers: Vec<Limit> =
+        state.groups.iter().filter_map(|(id, group)| limits::group_barrier(id, group)).collect();
+    if barriers.len() == state.groups.len() { barriers.into_iter().next() } else { None }
+}

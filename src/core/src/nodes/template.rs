@@ -1,0 +1,116 @@
+//! The node that a group would add: labels, taints, amounts and its DaemonSets. It asks nobody.
+
+use std::sync::Arc;
+
+use crate::config::{NodeTemplate, Pool};
+use crate::history::PoolHistory;
+use crate::labels::Labels;
+use crate::nodes::cluster_state::{ClusterState, GroupCounts, PoolState, Stage};
+use crate::resources::Resources;
+use crate::scheduling::constraints::Taint;
+use crate::scheduling::{Snapshot, TemplateNode};
+use crate::world::World;
+use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, ZONE_LABEL};
+use crate::world::pod::PodClass;
+
+/// Prefixes of taints that tell a node's condition: the node lifecycle controller and clouds put them on and take
+/// them off again, so a new node will not keep them.
+const CONDITION_TAINTS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
+
+/// Whether a starting node will lose this taint.
+#[must_use]
+pub fn is_passing(taint: &Taint, pool: &Pool) -> bool {
+    CONDITION_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix))
+        || pool
+            .startup_taints
+            .iter()
+            .any(|startup| startup.key == taint.key && startup.effect == taint.effect)
+}
+
+/// The node that `group` would add, without its DaemonSets; `None` when nothing is known of its shape.
+///
+/// Source of each part, in this order: what the pool declares; a node of the group that is ready; what was learned
+/// from such nodes before. Startup taints are left out: a new node loses them before pods come.
+#[must_use]
+pub fn template_node(
+    state: &PoolState<'_>,
+    group_id: &Arc<str>,
+    cluster: &ClusterState<'_>,
+    memory: Option<&PoolHistory>,
+    world: &World,
+) -> Option<Node> {
+    let pool = state.pool;
+    let group = state.groups.get(group_id)?;
+    let shape = match &pool.template {
+        Some(template) => template.clone(),
+        None => live_template(group, pool, cluster, world).or_else(|| learned_template(memory, group_id))?,
+    };
+    let mut labels = shape.labels;
+    labels.insert(POOL_LABEL, pool.name.clone());
+    labels.insert(GROUP_LABEL, group_id.clone());
+    if let Some(zone) = group.state.and_then(|state| state.zone.clone()) {
+        labels.insert(ZONE_LABEL, zone);
+    }
+    let taints = shape.taints.into_iter().filter(|taint| !is_passing(taint, pool)).collect();
+    Some(Node { labels, taints, allocatable: shape.allocatable, capacity: shape.capacity, ..Node::default() })
+}
+
+/// The shape of the first ready node of a group, in order of names.
+fn live_template(
+    group: &GroupCounts<'_>,
+    pool: &Pool,
+    cluster: &ClusterState<'_>,
+    world: &World,
+) -> Option<NodeTemplate> {
+    let ready =
+        |id: &&crate::world::NodeId| cluster.member(**id).is_some_and(|member| member.stage == Stage::Ready);
+    let node = world.node(*group.nodes.iter().find(ready)?).node.as_ref()?;
+    let mut labels: Labels = node.labels.clone();
+    labels.remove(HOSTNAME_LABEL);
+    Some(NodeTemplate {
+        labels,
+        taints: node.taints.iter().filter(|taint| !is_passing(taint, pool)).cloned().collect(),
+        capacity: node.capacity.clone(),
+        allocatable: node.allocatable.clone(),
+    })
+}
+
+fn learned_template(memory: Option<&PoolHistory>, group: &str) -> Option<NodeTemplate> {
+    let learned = memory?.learned.get(group)?;
+    let amounts = Resources::new(learned.cpu_milli, learned.memory_bytes).with_pods(learned.pods);
+    Some(NodeTemplate { capacity: amounts.clone(), allocatable: amounts, ..NodeTemplate::default() })
+}
+
+/// The node with the pods of all DaemonSets whose class fits it, placed in order of the DaemonSets' keys.
+///
+/// A set whose pod no longer fits beside the others is left out, as its pod would stay pending there.
+#[must_use]
+pub fn with_daemon_sets(node: Node, snapshot: &mut Snapshot<'_>) -> Arc<TemplateNode> {
+    let mark = snapshot.checkpoint();
+    let bare = Arc::new(TemplateNode {
+        node: node.clone(),
+        daemon_pods: Vec::new(),
+        daemon_requested: Resources::default(),
+    });
+    let trial = snapshot.add_node(&bare, Arc::from("template"));
+    let mut daemon_pods = Vec::new();
+    for set in snapshot.world().daemon_sets() {
+        let class = snapshot.class_ix(&daemon_class(&set.class));
+        if snapshot.fits(class, trial) {
+            snapshot.place(crate::scheduling::PodRef::Virtual(class), trial);
+            daemon_pods.push(class);
+        }
+    }
+    let daemon_requested = snapshot.node(trial).requested().clone();
+    snapshot.rollback(mark);
+    Arc::new(TemplateNode { node, daemon_pods, daemon_requested })
+}
+
+/// A DaemonSet's class as its pods are, whatever the set's template forgot to say.
+fn daemon_class(class: &Arc<PodClass>) -> Arc<PodClass> {
+    if class.daemon_set {
+        class.clone()
+    } else {
+        Arc::new(PodClass { daemon_set: true, ..PodClass::clone(class) })
+    }
+}

@@ -1,0 +1,83 @@
+//! Does a class of pods fit a node of the snapshot: the predicates in kube-scheduler's order. It places nothing.
+
+use std::sync::Arc;
+
+use crate::scheduling::refusal::Refusal;
+use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, Presence, Snapshot};
+use crate::scheduling::{host_ports, node_affinity, node_name, resources, taints};
+use crate::world::pod::PodClass;
+
+impl Snapshot<'_> {
+    /// Whether one more pod of `class` fits `node` as it is now.
+    ///
+    /// Source: kube-scheduler's filter plugins, in the order in which verdicts are told: unschedulable, taints,
+    /// affinity, ports, resources, then spread and pod affinity. Volume claims are not simulated.
+    ///
+    /// # Errors
+    /// The first rule that refuses.
+    pub fn check(&mut self, class: ClassIx, node: NodeIx) -> Result<(), Refusal> {
+        self.work_units += 1;
+        let pod = self.class(class).clone();
+        let view = self.node(node);
+        if view.presence() != Presence::Present {
+            return Err(Refusal::Unschedulable);
+        }
+        supported(&pod)?;
+        node_name::check_unschedulable(view.unschedulable(), &pod.tolerations)?;
+        taints::check(view.taints(), &pod.tolerations)?;
+        node_affinity::check(&pod.node_selector, pod.node_affinity.as_ref(), view)?;
+        self.check_ports(&pod, node)?;
+        let view = self.node(node);
+        if let Some(shortfall) = resources::shortfall(&pod.requests, view.requested(), view.allocatable()) {
+            return Err(Refusal::Resources(shortfall));
+        }
+        self.check_topology(class, node)
+    }
+
+    /// The same as [`Snapshot::check`] without words: cheap rules that refuse most come first.
+    pub fn fits(&mut self, class: ClassIx, node: NodeIx) -> bool {
+        self.work_units += 1;
+        let pod = self.class(class);
+        let view = self.node(node);
+        let roomy = view.presence() == Presence::Present
+            && resources::fits(&pod.requests, view.requested(), view.allocatable());
+        if !roomy || !static_rules_hold(pod, view) {
+            return false;
+        }
+        if pod.host_ports.is_empty() && !self.has_topology_rules(class) {
+            return true;
+        }
+        let pod = pod.clone();
+        self.check_ports(&pod, node).is_ok() && self.check_topology(class, node).is_ok()
+    }
+
+    fn check_ports(&self, pod: &PodClass, node: NodeIx) -> Result<(), Refusal> {
+        if pod.host_ports.is_empty() {
+            return Ok(());
+        }
+        for other in self.pods(node) {
+            let taken = &self.class(self.class_of(other)).host_ports;
+            if let Some((protocol, _, port)) = host_ports::first_conflict(&pod.host_ports, taken) {
+                return Err(Refusal::HostPort { protocol: protocol.clone(), port: *port });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rules that depend on nothing but the class and the node itself, not on what runs where.
+#[must_use]
+pub fn static_rules_hold(pod: &PodClass, view: &NodeView<'_>) -> bool {
+    supported(pod).is_ok()
+        && node_name::check_unschedulable(view.unschedulable(), &pod.tolerations).is_ok()
+        && taints::first_untolerated(view.taints(), &pod.tolerations).is_none()
+        && node_affinity::matches(&pod.node_selector, pod.node_affinity.as_ref(), view)
+}
+
+/// Refuses what cannot be simulated, so that no node is bought on a guess.
+fn supported(pod: &PodClass) -> Result<(), Refusal> {
+    match pod.claims.first() {
+        Some(claim) => Err(Refusal::Unsupported { what: Arc::from(format!("volume claim {claim}")) }),
+        None => Ok(()),
+    }
+}

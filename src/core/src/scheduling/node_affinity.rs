@@ -1,0 +1,213 @@
+//! NodeAffinity: node selector and required node affinity with all operators and matchFields.
+
+use std::sync::Arc;
+
+use crate::labels::Labels;
+use crate::scheduling::Refusal;
+use crate::scheduling::constraints::{
+    LabelSelector, NodeSelectorTerm, Operator, RequiredNodeAffinity, Requirement,
+};
+
+/// What node affinity reads of a node: its name and its labels.
+pub trait LabelledNode {
+    /// The node's name, the only field that matchFields knows.
+    fn node_name(&self) -> &str;
+    /// The value of a label, if it has it.
+    fn label(&self, key: &str) -> Option<&str>;
+}
+
+/// Whether the node meets the node selector and the required affinity.
+///
+/// Source: component-helpers, nodeaffinity.go, GetRequiredNodeAffinity.
+///
+/// # Errors
+/// [`Refusal::NodeSelector`] or [`Refusal::NodeAffinity`] with what is missing.
+pub fn check(
+    selector: &Labels,
+    affinity: Option<&RequiredNodeAffinity>,
+    node: &impl LabelledNode,
+) -> Result<(), Refusal> {
+    for (key, wanted) in selector.iter() {
+        let found = node.label(key);
+        if found != Some(wanted) {
+            return Err(Refusal::NodeSelector {
+                key: key.into(),
+                wanted: wanted.into(),
+                found: found.map(Arc::from),
+            });
+        }
+    }
+    match affinity {
+        Some(affinity) if !affinity.terms.iter().any(|term| term_holds(term, node)) => {
+            Err(refuse(affinity, node))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The same as [`check`] without words.
+#[must_use]
+pub fn matches(selector: &Labels, affinity: Option<&RequiredNodeAffinity>, node: &impl LabelledNode) -> bool {
+    selector.iter().all(|(key, wanted)| node.label(key) == Some(wanted))
+        && affinity.is_none_or(|affinity| affinity.terms.iter().any(|term| term_holds(term, node)))
+}
+
+/// Whether all requirements of a term hold; a term without any holds for no node.
+fn term_holds(term: &NodeSelectorTerm, node: &impl LabelledNode) -> bool {
+    let empty = term.match_expressions.is_empty() && term.match_fields.is_empty();
+    !empty
+        && term
+            .match_expressions
+            .iter()
+            .all(|requirement| requirement_holds(requirement, node.label(&requirement.key)))
+        && term.match_fields.iter().all(|requirement| field_holds(requirement, node))
+}
+
+fn field_holds(requirement: &Requirement, node: &impl LabelledNode) -> bool {
+    &*requirement.key == "metadata.name" && requirement_holds(requirement, Some(node.node_name()))
+}
+
+/// Whether one requirement holds for the value found.
+///
+/// NotIn holds for an absent key. Gt and Lt hold only when both sides are integers.
+/// Source: apimachinery, labels/selector.go, Requirement.Matches.
+#[must_use]
+pub fn requirement_holds(requirement: &Requirement, found: Option<&str>) -> bool {
+    let listed = |found: &str| requirement.values.iter().any(|value| &**value == found);
+    match requirement.operator {
+        Operator::In => found.is_some_and(listed),
+        Operator::NotIn => !found.is_some_and(listed),
+        Operator::Exists => found.is_some(),
+        Operator::DoesNotExist => found.is_none(),
+        Operator::Gt | Operator::Lt => {
+            let (Some(found), Some(limit)) =
+                (found.and_then(|v| v.parse::<i64>().ok()), single_integer(&requirement.values))
+            else {
+                return false;
+            };
+            if requirement.operator == Operator::Gt { limit < found } else { found < limit }
+        }
+    }
+}
+
+fn single_integer(values: &[Arc<str>]) -> Option<i64> {
+    match values {
+        [value] => value.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Whether a label selector selects these labels; an empty one selects everything.
+#[must_use]
+pub fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
+    selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+        && selector
+            .match_expressions
+            .iter()
+            .all(|requirement| requirement_holds(requirement, labels.get(&requirement.key)))
+}
+
+/// The first requirement that fails, in the order of the pod's spec.
+fn refuse(affinity: &RequiredNodeAffinity, node: &impl LabelledNode) -> Refusal {
+    for term in &affinity.terms {
+        for requirement in &term.match_expressions {
+            let found = node.label(&requirement.key);
+            if !requirement_holds(requirement, found) {
+                return Refusal::NodeAffinity {
+                    wanted: words(requirement).into(),
+                    key: requirement.key.clone(),
+                    found: found.map(Arc::from),
+                };
+            }
+        }
+        for requirement in &term.match_fields {
+            if !field_holds(requirement, node) {
+                return Refusal::NodeAffinity {
+                    wanted: words(requirement).into(),
+                    key: requirement.key.clone(),
+                    found: Some(node.node_name().into()),
+                };
+            }
+        }
+    }
+    Refusal::NodeAffinity { wanted: "a term that can match".into(), key: "".into(), found: None }
+}
+
+/// A requirement as `kubectl` users write set-based selectors.
+fn words(requirement: &Requirement) -> String {
+    let values = requirement.values.iter().map(|v| &**v).collect::<Vec<_>>().join(", ");
+    let key = &requirement.key;
+    match requirement.operator {
+        Operator::In => format!("{key} in ({values})"),
+        Operator::NotIn => format!("{key} notin ({values})"),
+        Operator::Exists => format!("{key}"),
+        Operator::DoesNotExist => format!("!{key}"),
+        Operator::Gt => format!("{key} > {values}"),
+        Operator::Lt => format!("{key} < {values}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bare(Labels);
+
+    impl LabelledNode for Bare {
+        fn node_name(&self) -> &str {
+            "n1"
+        }
+        fn label(&self, key: &str) -> Option<&str> {
+            self.0.get(key)
+        }
+    }
+
+    fn requirement(key: &str, operator: Operator, values: &[&str]) -> Requirement {
+        Requirement { key: key.into(), operator, values: values.iter().map(|v| Arc::from(*v)).collect() }
+    }
+
+    fn affinity(expressions: Vec<Requirement>, fields: Vec<Requirement>) -> RequiredNodeAffinity {
+        RequiredNodeAffinity {
+            terms: vec![NodeSelectorTerm { match_expressions: expressions, match_fields: fields }],
+        }
+    }
+
+    #[test]
+    fn each_operator_holds_as_kubernetes_says() {
+        let holds =
+            |operator, values: &[&str], found| requirement_holds(&requirement("k", operator, values), found);
+        assert!(holds(Operator::In, &["a", "b"], Some("b")));
+        assert!(!holds(Operator::In, &["a"], None));
+        assert!(holds(Operator::NotIn, &["a"], None));
+        assert!(!holds(Operator::NotIn, &["a"], Some("a")));
+        assert!(holds(Operator::Exists, &[], Some("")));
+        assert!(holds(Operator::DoesNotExist, &[], None));
+        assert!(holds(Operator::Gt, &["4"], Some("5")));
+        assert!(!holds(Operator::Gt, &["5"], Some("5")));
+        assert!(holds(Operator::Lt, &["5"], Some("-1")));
+        assert!(!holds(Operator::Lt, &["5"], Some("few")));
+    }
+
+    #[test]
+    fn term_without_requirements_matches_no_node() {
+        let node = Bare(Labels::default());
+        assert!(check(&Labels::default(), Some(&affinity(vec![], vec![])), &node).is_err());
+        assert!(check(&Labels::default(), Some(&RequiredNodeAffinity::default()), &node).is_err());
+    }
+
+    #[test]
+    fn match_fields_know_the_name_only() {
+        let node = Bare(Labels::default());
+        let by_name = |key: &str, name: &str| affinity(vec![], vec![requirement(key, Operator::In, &[name])]);
+        assert!(check(&Labels::default(), Some(&by_name("metadata.name", "n1")), &node).is_ok());
+        assert!(check(&Labels::default(), Some(&by_name("metadata.name", "n2")), &node).is_err());
+        assert!(check(&Labels::default(), Some(&by_name("metadata.uid", "n1")), &node).is_err());
+    }
+
+    #[test]
+    fn selector_refusal_says_what_the_node_has() {
+        let node = Bare([("zone", "a")].into_iter().collect());
+        let refusal = check(&[("zone", "b")].into_iter().collect(), None, &node).expect_err("other zone");
+        assert_eq!(refusal.to_string(), "needs zone=b; node has a");
+    }
+}

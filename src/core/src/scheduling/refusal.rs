@@ -1,0 +1,148 @@
+//! Why a pod does not fit a node, with the values a person needs. It holds no rule.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::reason::Reason;
+use crate::resources::Shortfall;
+use crate::scheduling::constraints::Taint;
+
+/// The first rule that a node fails for a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The node is cordoned or on its way out.
+    Unschedulable,
+    /// A taint with effect NoSchedule or NoExecute is not tolerated.
+    Taint(Taint),
+    /// The pod names another node.
+    NodeName {
+        /// The node it names.
+        wanted: Arc<str>,
+    },
+    /// A pair of the node selector is missing.
+    NodeSelector {
+        /// The label.
+        key: Arc<str>,
+        /// The value asked for.
+        wanted: Arc<str>,
+        /// What the node has, if anything.
+        found: Option<Arc<str>>,
+    },
+    /// No term of the required node affinity holds.
+    NodeAffinity {
+        /// The first requirement of the first term that fails, as people write it.
+        wanted: Arc<str>,
+        /// The label it is about.
+        key: Arc<str>,
+        /// What the node has, if anything.
+        found: Option<Arc<str>>,
+    },
+    /// A host port is taken.
+    HostPort {
+        /// TCP, UDP or SCTP.
+        protocol: Arc<str>,
+        /// The port.
+        port: u16,
+    },
+    /// A resource is short.
+    Resources(Shortfall),
+    /// Required pod affinity finds no matching pod in the node's domain.
+    PodAffinity {
+        /// The topology key.
+        topology_key: Arc<str>,
+    },
+    /// Required anti-affinity, the pod's own or that of a pod in the node's domain, forbids the node.
+    PodAntiAffinity {
+        /// The topology key.
+        topology_key: Arc<str>,
+    },
+    /// One more pod here would break a spread constraint, or the node lacks its topology key.
+    TopologySpread {
+        /// The topology key.
+        topology_key: Arc<str>,
+        /// The skew there would be; `None` when the node lacks the key.
+        skew: Option<i64>,
+        /// The skew allowed.
+        max_skew: i32,
+    },
+    /// A constraint that this version cannot simulate.
+    Unsupported {
+        /// Which, for example `volume claim data`.
+        what: Arc<str>,
+    },
+}
+
+impl Refusal {
+    /// The reason that status and metrics carry.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Unschedulable => Reason::NodeUnschedulable,
+            Self::Taint(_) => Reason::TaintNotTolerated,
+            Self::NodeName { .. } => Reason::NodeNameMismatch,
+            Self::NodeSelector { .. } => Reason::NodeSelectorMismatch,
+            Self::NodeAffinity { .. } => Reason::NodeAffinityMismatch,
+            Self::HostPort { .. } => Reason::HostPortConflict,
+            Self::Resources(_) => Reason::InsufficientResources,
+            Self::PodAffinity { .. } => Reason::PodAffinityMismatch,
+            Self::PodAntiAffinity { .. } => Reason::PodAntiAffinityConflict,
+            Self::TopologySpread { .. } => Reason::TopologySpreadViolation,
+            Self::Unsupported { .. } => Reason::UnsupportedConstraint,
+        }
+    }
+
+    /// The label whose value decided, with what the node has: lets a pool of several groups list all it has.
+    #[must_use]
+    pub fn label_found(&self) -> Option<(&str, Option<&str>)> {
+        match self {
+            Self::NodeSelector { key, found, .. } | Self::NodeAffinity { key, found, .. } => {
+                Some((key, found.as_deref()))
+            }
+            _ => None,
+        }
+    }
+
+    /// What the pod asks for, without what the node has.
+    #[must_use]
+    pub fn wanted(&self) -> String {
+        match self {
+            Self::NodeSelector { key, wanted, .. } => format!("needs {key}={wanted}"),
+            Self::NodeAffinity { wanted, .. } => format!("needs {wanted}"),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unschedulable => f.write_str("node is unschedulable"),
+            Self::Taint(taint) if taint.value.is_empty() => {
+                write!(f, "taint {}:{} is not tolerated", taint.key, taint.effect.as_str())
+            }
+            Self::Taint(taint) => {
+                write!(f, "taint {}={}:{} is not tolerated", taint.key, taint.value, taint.effect.as_str())
+            }
+            Self::NodeName { wanted } => write!(f, "pod names node {wanted}"),
+            Self::NodeSelector { found, .. } | Self::NodeAffinity { found, .. } => match found {
+                Some(found) => write!(f, "{}; node has {found}", self.wanted()),
+                None => write!(f, "{}; node has none", self.wanted()),
+            },
+            Self::HostPort { protocol, port } => write!(f, "host port {protocol} {port} is taken"),
+            Self::Resources(shortfall) => write!(f, "{shortfall}"),
+            Self::PodAffinity { topology_key } => {
+                write!(f, "no pod that the required affinity asks for in this {topology_key}")
+            }
+            Self::PodAntiAffinity { topology_key } => {
+                write!(f, "anti-affinity with a pod in this {topology_key}")
+            }
+            Self::TopologySpread { topology_key, skew: Some(skew), max_skew } => {
+                write!(f, "spread over {topology_key}: skew would be {skew}, allowed {max_skew}")
+            }
+            Self::TopologySpread { topology_key, skew: None, .. } => {
+                write!(f, "spread over {topology_key}: node has no such label")
+            }
+            Self::Unsupported { what } => write!(f, "not simulated in this version: {what}"),
+        }
+    }
+}

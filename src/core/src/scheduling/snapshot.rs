@@ -1,0 +1,411 @@
+//! A view over the World on which placements can be tried and taken back. It borrows, and decides nothing.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::labels::Labels;
+use crate::resources::Resources;
+use crate::scheduling::constraints::Taint;
+use crate::scheduling::node_affinity::LabelledNode;
+use crate::world::interner::InternedId;
+use crate::world::node::{HOSTNAME_LABEL, Node};
+use crate::world::pod::PodClass;
+use crate::world::{NodeId, PodId, World};
+
+/// A node of the snapshot: real ones first in order of their names, added ones after them in order of addition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIx(pub u32);
+
+/// A pod class known to the snapshot: the world's interned ones first, those looked up besides after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassIx(pub u32);
+
+/// A pod as the snapshot places it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PodRef {
+    /// A pod of the world, bound or pending.
+    Real(PodId),
+    /// A pod that does not exist: an anticipated replica, or a DaemonSet's pod on an added node.
+    Virtual(ClassIx),
+}
+
+/// Whether a node takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Presence {
+    /// It takes pods and its pods count.
+    Present,
+    /// It takes no pods, yet its topology domain exists and what is left on it counts: a node being removed.
+    Ghost,
+    /// As if it were not there; what runs on it does not count.
+    Gone,
+}
+
+/// A node that does not exist yet, as the group's template describes it.
+#[derive(Clone, Debug)]
+pub struct TemplateNode {
+    /// Labels, taints and allocatable; name and hostname label are given by each added node.
+    pub node: Node,
+    /// The pods of the DaemonSets that will run there.
+    pub daemon_pods: Vec<ClassIx>,
+    /// The sum of their requests.
+    pub daemon_requested: Resources,
+}
+
+/// One node of the snapshot.
+#[derive(Clone, Debug)]
+pub struct NodeView<'w> {
+    name: Cow<'w, Arc<str>>,
+    source: Source<'w>,
+    taints: Option<Arc<[Taint]>>,
+    allocatable: Option<Arc<Resources>>,
+    requested: Cow<'w, Resources>,
+    pods: Pods<'w>,
+    presence: Presence,
+}
+
+#[derive(Clone, Debug)]
+enum Source<'w> {
+    Real(NodeId, &'w Node),
+    Template(Arc<TemplateNode>),
+}
+
+/// The pods of a node: borrowed until the first change.
+#[derive(Clone, Debug)]
+enum Pods<'w> {
+    World(&'w [PodId]),
+    Own(Vec<PodRef>),
+}
+
+/// A point to which [`Snapshot::rollback`] returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[must_use = "a fork that is neither rolled back nor kept on purpose is a leak"]
+pub struct Mark(usize);
+
+/// One change, as it is taken back.
+#[derive(Clone, Debug)]
+enum Undo {
+    Placed(NodeIx),
+    Removed(NodeIx, usize, PodRef),
+    Presence(NodeIx, Presence),
+    Added,
+}
+
+/// The world, and what has been tried on it.
+///
+/// Iteration is deterministic: by name, then by order of addition. A fork is [`Snapshot::checkpoint`] and
+/// [`Snapshot::rollback`]; nothing is copied but what is changed.
+#[derive(Debug)]
+pub struct Snapshot<'w> {
+    world: &'w World,
+    nodes: Vec<NodeView<'w>>,
+    real_count: usize,
+    by_id: Vec<Option<NodeIx>>,
+    extra_classes: Vec<Arc<PodClass>>,
+    extra_ids: FxHashMap<Arc<PodClass>, ClassIx>,
+    log: Vec<Undo>,
+    /// Pod-node checks done so far: what limits count instead of time.
+    pub work_units: u64,
+}
+
+impl<'w> Snapshot<'w> {
+    /// All delivered nodes of the world with the unfinished pods bound to them.
+    #[must_use]
+    pub fn new(world: &'w World) -> Self {
+        let mut nodes = Vec::with_capacity(world.node_capacity());
+        let mut by_id = vec![None; world.node_capacity()];
+        for (index, (id, node, entry)) in (0u32..).zip(world.nodes()) {
+            by_id[id.0 as usize] = Some(NodeIx(index));
+            nodes.push(NodeView {
+                name: Cow::Borrowed(&node.name),
+                source: Source::Real(id, node),
+                taints: None,
+                allocatable: None,
+                requested: Cow::Borrowed(&entry.requested),
+                pods: Pods::World(&entry.pods),
+                presence: Presence::Present,
+            });
+        }
+        Self {
+            world,
+            real_count: nodes.len(),
+            nodes,
+            by_id,
+            extra_classes: Vec::new(),
+            extra_ids: FxHashMap::default(),
+            log: Vec::new(),
+            work_units: 0,
+        }
+    }
+
+    /// The world it looks at.
+    #[must_use]
+    pub fn world(&self) -> &'w World {
+        self.world
+    }
+
+    /// The nodes that are not gone, ghosts included, in order.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeIx, &NodeView<'w>)> {
+        (0u32..)
+            .zip(&self.nodes)
+            .filter(|(_, node)| node.presence != Presence::Gone)
+            .map(|(index, node)| (NodeIx(index), node))
+    }
+
+    /// How many nodes were ever in it, gone ones included: the length for tables indexed by [`NodeIx`].
+    #[must_use]
+    pub fn nodes_capacity(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How many of them are real: indexes below this one.
+    #[must_use]
+    pub fn real_count(&self) -> usize {
+        self.real_count
+    }
+
+    /// One node.
+    #[must_use]
+    pub fn node(&self, node: NodeIx) -> &NodeView<'w> {
+        &self.nodes[node.0 as usize]
+    }
+
+    /// The index of a delivered node of the world.
+    #[must_use]
+    pub fn index_of(&self, id: NodeId) -> Option<NodeIx> {
+        self.by_id.get(id.0 as usize).copied().flatten()
+    }
+
+    /// The index of the delivered node of this name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<NodeIx> {
+        self.world.node_named(name).and_then(|(id, _, _)| self.index_of(id))
+    }
+
+    /// The index of a class, made if neither the world nor the snapshot has it.
+    pub fn class_ix(&mut self, class: &Arc<PodClass>) -> ClassIx {
+        if let Some(id) = self.world.classes().find(class) {
+            return ClassIx(id.0);
+        }
+        if let Some(&ix) = self.extra_ids.get(class) {
+            return ix;
+        }
+        let index = self.world.classes().capacity() + self.extra_classes.len();
+        let ix = ClassIx(u32::try_from(index).expect("fewer than 2^32 classes fit in memory"));
+        self.extra_classes.push(class.clone());
+        self.extra_ids.insert(class.clone(), ix);
+        ix
+    }
+
+    /// The class of an index.
+    #[must_use]
+    pub fn class(&self, class: ClassIx) -> &Arc<PodClass> {
+        let index = class.0 as usize;
+        let interned = self.world.classes().capacity();
+        if index < interned {
+            self.world.classes().get(InternedId(class.0))
+        } else {
+            &self.extra_classes[index - interned]
+        }
+    }
+
+    /// The class of a pod.
+    #[must_use]
+    pub fn class_of(&self, pod: PodRef) -> ClassIx {
+        match pod {
+            PodRef::Real(id) => ClassIx(self.world.pod(id).class.0),
+            PodRef::Virtual(class) => class,
+        }
+    }
+
+    /// The unfinished pods on a node, planned ones included, in no particular order but always the same.
+    pub fn pods(&self, node: NodeIx) -> impl Iterator<Item = PodRef> + '_ {
+        let (borrowed, own): (&[PodId], &[PodRef]) = match &self.node(node).pods {
+            Pods::World(pods) => (pods, &[]),
+            Pods::Own(pods) => (&[], pods),
+        };
+        let unfinished = |id: &&PodId| !self.world.pod(**id).pod.phase.finished();
+        borrowed.iter().filter(unfinished).map(|id| PodRef::Real(*id)).chain(own.iter().copied())
+    }
+
+    /// Puts a pod on a node. Nothing is checked: ask [`Snapshot::check`] before.
+    pub fn place(&mut self, pod: PodRef, node: NodeIx) {
+        self.own_pods(node).push(pod);
+        self.count_in(pod, node);
+        self.log.push(Undo::Placed(node));
+    }
+
+    /// Takes a pod off a node; false when it is not there.
+    pub fn remove(&mut self, pod: PodRef, node: NodeIx) -> bool {
+        let pods = self.own_pods(node);
+        let Some(position) = pods.iter().position(|other| *other == pod) else { return false };
+        pods.remove(position);
+        self.count_out(pod, node);
+        self.log.push(Undo::Removed(node, position, pod));
+        true
+    }
+
+    /// Lets a node take part, be a tainted ghost, or be gone.
+    pub fn set_presence(&mut self, node: NodeIx, presence: Presence) {
+        let before = self.node(node).presence;
+        if before != presence {
+            self.apply_presence(node, presence);
+            self.log.push(Undo::Presence(node, before));
+        }
+    }
+
+    /// Adds a node made after a template, with its DaemonSet pods on it.
+    pub fn add_node(&mut self, template: &Arc<TemplateNode>, name: Arc<str>) -> NodeIx {
+        let ix = NodeIx(u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes fit in memory"));
+        self.nodes.push(NodeView {
+            name: Cow::Owned(name),
+            source: Source::Template(template.clone()),
+            taints: None,
+            allocatable: None,
+            requested: Cow::Owned(template.daemon_requested.clone()),
+            pods: Pods::Own(template.daemon_pods.iter().map(|class| PodRef::Virtual(*class)).collect()),
+            presence: Presence::Present,
+        });
+        self.log.push(Undo::Added);
+        ix
+    }
+
+    /// Looks at a node that is still starting as it will be: with these taints and amounts.
+    ///
+    /// For building the snapshot only: it is not taken back by a rollback.
+    pub fn expect_started(&mut self, node: NodeIx, taints: Vec<Taint>, allocatable: Option<Resources>) {
+        let view = &mut self.nodes[node.0 as usize];
+        view.taints = Some(taints.into());
+        view.allocatable = allocatable.map(Arc::new);
+    }
+
+    /// The point to which a later [`Snapshot::rollback`] returns.
+    pub fn checkpoint(&self) -> Mark {
+        Mark(self.log.len())
+    }
+
+    /// Takes back every change since `mark`, newest first.
+    pub fn rollback(&mut self, mark: Mark) {
+        while mark.0 < self.log.len() {
+            match self.log.pop() {
+                Some(Undo::Placed(node)) => {
+                    if let Some(pod) = self.own_pods(node).pop() {
+                        self.count_out(pod, node);
+                    }
+                }
+                Some(Undo::Removed(node, position, pod)) => {
+                    self.own_pods(node).insert(position, pod);
+                    self.count_in(pod, node);
+                }
+                Some(Undo::Presence(node, before)) => self.apply_presence(node, before),
+                Some(Undo::Added) => self.pop_node(),
+                None => return,
+            }
+        }
+    }
+
+    fn pop_node(&mut self) {
+        self.nodes.pop();
+    }
+
+    fn apply_presence(&mut self, node: NodeIx, presence: Presence) {
+        self.nodes[node.0 as usize].presence = presence;
+    }
+
+    fn count_in(&mut self, pod: PodRef, node: NodeIx) {
+        let class = self.class(self.class_of(pod)).clone();
+        self.nodes[node.0 as usize].requested.to_mut().add(&class.requests);
+    }
+
+    fn count_out(&mut self, pod: PodRef, node: NodeIx) {
+        let class = self.class(self.class_of(pod)).clone();
+        self.nodes[node.0 as usize].requested.to_mut().subtract(&class.requests);
+    }
+
+    /// The node's own list of pods, copied from the world at the first change.
+    fn own_pods(&mut self, node: NodeIx) -> &mut Vec<PodRef> {
+        if let Pods::World(_) = self.node(node).pods {
+            let pods = self.pods(node).collect();
+            self.nodes[node.0 as usize].pods = Pods::Own(pods);
+        }
+        let Pods::Own(pods) = &mut self.nodes[node.0 as usize].pods else { unreachable!("made own above") };
+        pods
+    }
+}
+
+impl<'w> NodeView<'w> {
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The node of the world; `None` for an added one.
+    #[must_use]
+    pub fn real(&self) -> Option<(NodeId, &'w Node)> {
+        match &self.source {
+            Source::Real(id, node) => Some((*id, node)),
+            Source::Template(_) => None,
+        }
+    }
+
+    /// Whether it was added after a template.
+    #[must_use]
+    pub fn is_added(&self) -> bool {
+        matches!(self.source, Source::Template(_))
+    }
+
+    /// Its labels; an added node's hostname is only seen through [`LabelledNode::label`].
+    #[must_use]
+    pub fn labels(&self) -> &Labels {
+        &self.source().labels
+    }
+
+    /// Its taints, without those that it will lose when it has started.
+    #[must_use]
+    pub fn taints(&self) -> &[Taint] {
+        self.taints.as_deref().unwrap_or(&self.source().taints)
+    }
+
+    /// Whether it is cordoned.
+    #[must_use]
+    pub fn unschedulable(&self) -> bool {
+        self.source().unschedulable
+    }
+
+    /// What its pods can have in all.
+    #[must_use]
+    pub fn allocatable(&self) -> &Resources {
+        self.allocatable.as_deref().unwrap_or(&self.source().allocatable)
+    }
+
+    /// What its pods ask for in all.
+    #[must_use]
+    pub fn requested(&self) -> &Resources {
+        &self.requested
+    }
+
+    /// Whether it takes part.
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        self.presence
+    }
+
+    fn source(&self) -> &Node {
+        match &self.source {
+            Source::Real(_, node) => node,
+            Source::Template(template) => &template.node,
+        }
+    }
+}
+
+impl LabelledNode for NodeView<'_> {
+    fn node_name(&self) -> &str {
+        &self.name
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        if key == HOSTNAME_LABEL && self.is_added() { Some(&self.name) } else { self.labels().get(key) }
+    }
+}

@@ -1,0 +1,73 @@
+//! TaintToleration: NoSchedule and NoExecute taints must be tolerated; PreferNoSchedule never decides fit.
+
+use crate::scheduling::Refusal;
+use crate::scheduling::constraints::{Taint, TaintEffect, Toleration};
+
+/// The first taint with effect NoSchedule or NoExecute that none of `tolerations` covers.
+///
+/// Source: kube-scheduler, tainttoleration/taint_toleration.go, Filter.
+#[must_use]
+pub fn first_untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
+    taints.iter().find(|taint| {
+        taint.effect != TaintEffect::PreferNoSchedule
+            && !tolerations.iter().any(|toleration| tolerates(toleration, taint))
+    })
+}
+
+/// Whether a node with `taints` may take a pod with `tolerations`.
+///
+/// # Errors
+/// [`Refusal::Taint`] with the first taint that is not tolerated.
+pub fn check(taints: &[Taint], tolerations: &[Toleration]) -> Result<(), Refusal> {
+    match first_untolerated(taints, tolerations) {
+        None => Ok(()),
+        Some(taint) => Err(Refusal::Taint(taint.clone())),
+    }
+}
+
+/// Whether one toleration covers one taint.
+///
+/// An empty key with Exists covers every key; no effect covers every effect.
+/// Source: k8s.io/api core/v1, toleration.go, ToleratesTaint.
+#[must_use]
+pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let effect_matches = toleration.effect.is_none_or(|effect| effect == taint.effect);
+    let key_matches = toleration.key.is_empty() || toleration.key == taint.key;
+    let value_matches = toleration.exists || toleration.value == taint.value;
+    effect_matches && key_matches && value_matches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
+        Taint { key: key.into(), value: value.into(), effect }
+    }
+
+    fn toleration(key: &str, value: &str, exists: bool, effect: Option<TaintEffect>) -> Toleration {
+        Toleration { key: key.into(), value: value.into(), exists, effect }
+    }
+
+    #[test]
+    fn preferred_taints_never_decide() {
+        assert_eq!(first_untolerated(&[taint("a", "", TaintEffect::PreferNoSchedule)], &[]), None);
+    }
+
+    #[test]
+    fn no_execute_must_be_tolerated_like_no_schedule() {
+        let taints = [taint("a", "x", TaintEffect::NoExecute)];
+        assert!(first_untolerated(&taints, &[]).is_some());
+        assert!(
+            first_untolerated(&taints, &[toleration("a", "x", false, Some(TaintEffect::NoSchedule))])
+                .is_some()
+        );
+        assert_eq!(first_untolerated(&taints, &[toleration("a", "x", false, None)]), None);
+    }
+
+    #[test]
+    fn exists_without_key_tolerates_everything() {
+        let taints = [taint("a", "x", TaintEffect::NoExecute), taint("b", "", TaintEffect::NoSchedule)];
+        assert_eq!(first_untolerated(&taints, &[toleration("", "", true, None)]), None);
+    }
+}
