@@ -8,5 +8,6 @@ pub mod host;
 pub mod observe;
 pub mod options;
 pub mod provider;
+pub mod report;
 pub mod simulate;
 pub mod telemetry;

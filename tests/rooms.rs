@@ -38,7 +38,7 @@ const RESERVED: &[Reserved] = &[
     Reserved { word: "SystemTime", homes: &["src/host"] },
     Reserved { word: "Timestamp::now", homes: &["src/host"] },
     // Tokio's monotonic clock, which simulations pause; a watch measures its own silence by it.
-    Reserved { word: "Instant::now", homes: &["src/host", "src/observe/watch.rs"] },
+    Reserved { word: "Instant::now", homes: &["src/host", "src/core/examples"] },
     Reserved { word: "fastrand::", homes: &["src/host", "src/simulate"] },
     Reserved { word: "thread_rng", homes: &[] },
     Reserved { word: "RandomState", homes: &[] },
