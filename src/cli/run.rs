@@ -19,7 +19,7 @@ use crate::controllers::health::{self, Health};
 use crate::controllers::leader::{self, Election, LeaseOptions};
 use crate::controllers::nodes::{Ended, NodeLoop, Ports};
 use crate::host::Host;
-use crate::observe::KubeFeed;
+use crate::observe::{KubeFeed, KubeLivePools};
 use crate::options::{RunOptions, STUCK_AFTER};
 use crate::provider::kube_nodes::KubeNodes;
 use crate::provider::kwok::Kwok;
@@ -38,7 +38,8 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let config = cluster_config().await?;
     let work = client(&config, &guard, ClientKind::Work)?;
     let lease = lease_options(&options, &host);
-    let lease_api = Api::namespaced(client(&config, &guard, ClientKind::Lease)?, &options.leader_election_namespace);
+    let lease_api =
+        Api::namespaced(client(&config, &guard, ClientKind::Lease)?, &options.leader_election_namespace);
     info!(version = env!("CARGO_PKG_VERSION"), identity = %lease.identity, "starting");
 
     let health = Arc::new(Health::default());
@@ -53,7 +54,8 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let (election, leadership) = Election::new(lease_api.clone(), lease.clone(), host.clone(), guard.clone());
     host.spawn(election.run());
     let ports = Ports {
-        feed: Arc::new(KubeFeed::start(&work, &spawner(&host), &clock(&host))),
+        feed: Arc::new(KubeFeed::start(&work, &host)),
+        live: Arc::new(KubeLivePools::new(work.clone())),
         sink: Arc::new(KubeSink::new(work.clone())),
         provider: Arc::new(Kwok::new(KubeNodes::new(work.clone()))),
         executor: Executor::new(
@@ -74,7 +76,9 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
             info!("stopped");
             Ok(())
         }
-        Ended::LeaseLost => anyhow::bail!("the lease was lost; ending, so that the next start reads memory anew"),
+        Ended::LeaseLost => {
+            anyhow::bail!("the lease was lost; ending, so that the next start reads memory anew")
+        }
     }
 }
 
@@ -83,9 +87,9 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
 /// # Errors
 /// When none of them can be read.
 pub async fn cluster_config() -> anyhow::Result<Config> {
-    let mut config = Config::infer().await.context(
-        "failed to find a cluster: set KUBECONFIG, or run in a pod with a service account",
-    )?;
+    let mut config = Config::infer()
+        .await
+        .context("failed to find a cluster: set KUBECONFIG, or run in a pod with a service account")?;
     // A retried write could land after the lease is lost, and a refused eviction must be seen at once.
     config.default_retry = false;
     Ok(config)
@@ -128,20 +132,6 @@ fn stop_signal(host: &Arc<Host>) -> anyhow::Result<watch::Receiver<bool>> {
         std::future::pending::<()>().await;
     });
     Ok(receiver)
-}
-
-fn spawner(host: &Arc<Host>) -> crate::observe::Spawn {
-    let host = Arc::downgrade(host);
-    Arc::new(move |task| {
-        if let Some(host) = host.upgrade() {
-            host.spawn(task);
-        }
-    })
-}
-
-fn clock(host: &Arc<Host>) -> crate::observe::Now {
-    let host = host.clone();
-    Arc::new(move || host.now())
 }
 
 fn exposition(metrics: Arc<Metrics>) -> Arc<dyn Fn() -> String + Send + Sync> {

@@ -66,7 +66,12 @@ pub fn of_step(step: &Step, world: &World, history: &History, settings: &Setting
 }
 
 /// How many nodes the pool has and will have through other intents, those of `intent` itself not counted.
-fn nodes_after_others(history: &History, pool: &Arc<str>, intent: Option<&Arc<str>>, known: &BTreeSet<Arc<str>>) -> u32 {
+fn nodes_after_others(
+    history: &History,
+    pool: &Arc<str>,
+    intent: Option<&Arc<str>>,
+    known: &BTreeSet<Arc<str>>,
+) -> u32 {
     let mut names = known.clone();
     for open in history.pools.get(pool).map(|pool| pool.intents.as_slice()).unwrap_or_default() {
         let Action::Increase(increase) = &open.action else { continue };

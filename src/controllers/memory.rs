@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use headroom_core::history::{IntentId, PoolHistory};
 use headroom_core::plan::Step;
+use headroom_core::time::UnixTime;
 use tokio::time::Instant;
+use tracing::warn;
 
 use crate::api::{NodePoolSpec, NodePoolStatus};
 use crate::observe::PolicyObject;
@@ -35,7 +37,7 @@ impl StoredPool {
         Self {
             resource_version: object.resource_version.clone(),
             generation: object.generation,
-            history: report::parse(&status),
+            history: report::parse(&status).0,
             status,
             reported_at: None,
             uid: object.uid.clone(),
@@ -66,7 +68,7 @@ impl StoredPool {
     /// Our own write was accepted.
     pub fn written(&mut self, resource_version: String, status: NodePoolStatus, at: Instant) {
         self.resource_version = resource_version;
-        self.history = report::parse(&status);
+        self.history = report::parse(&status).0;
         self.status = status;
         self.reported_at = Some(at);
     }
@@ -74,7 +76,11 @@ impl StoredPool {
 
 /// The status of an object; what cannot be read of it counts as not there, and the next report writes it anew.
 fn status_in(object: &PolicyObject<NodePoolSpec>) -> NodePoolStatus {
-    report::readable_status(&object.status)
+    let (status, notes) = report::status_of(&object.status);
+    for note in notes {
+        warn!(pool = %object.name, %note, "left out of the stored status");
+    }
+    status
 }
 
 /// Whether version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
@@ -88,9 +94,12 @@ fn newer(a: &str, b: &str) -> bool {
 /// What is known of each pool, by name.
 pub type StoredPools = BTreeMap<Arc<str>, StoredPool>;
 
-/// Steps that are being carried out, so that none runs twice at once.
+/// Steps that are being carried out, so that none runs twice at once, and those that are to wait.
 #[derive(Clone, Debug, Default)]
-pub struct InFlight(BTreeSet<StepKey>);
+pub struct InFlight {
+    running: BTreeSet<StepKey>,
+    waiting: BTreeMap<StepKey, UnixTime>,
+}
 
 /// What makes two steps the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,7 +127,9 @@ impl StepKey {
         let (pool, intent, kind, node) = match step {
             Step::Increase { pool, intent, .. } => (pool.clone(), intent.clone(), StepKind::Increase, none),
             Step::Mark { pool, intent, .. } => (pool.clone(), intent.clone(), StepKind::Mark, none),
-            Step::Evict { pool, intent, node, .. } => (pool.clone(), intent.clone(), StepKind::Evict, node.clone()),
+            Step::Evict { pool, intent, node, .. } => {
+                (pool.clone(), intent.clone(), StepKind::Evict, node.clone())
+            }
             Step::Delete { pool, intent, .. } => (pool.clone(), intent.clone(), StepKind::Delete, none),
             // One node is unmarked once, whoever asked for it.
             Step::Unmark { node, .. } => (none.clone(), none, StepKind::Unmark, node.clone()),
@@ -128,26 +139,39 @@ impl StepKey {
 }
 
 impl InFlight {
-    /// Notes a step as begun; false when the same step is under way already.
-    pub fn begin(&mut self, key: &StepKey) -> bool {
-        self.0.insert(key.clone())
+    /// Notes a step as begun; false when the same step is under way already, or is to wait.
+    pub fn begin(&mut self, key: &StepKey, now: UnixTime) -> bool {
+        if self.waiting.get(key).is_some_and(|until| now < *until) {
+            return false;
+        }
+        self.waiting.remove(key);
+        self.running.insert(key.clone())
     }
 
-    /// Notes a step as ended.
-    pub fn end(&mut self, key: &StepKey) {
-        self.0.remove(key);
+    /// Notes a step as ended; it is not begun again before `until`, if that is said.
+    pub fn end(&mut self, key: &StepKey, until: Option<UnixTime>) {
+        self.running.remove(key);
+        if let Some(until) = until {
+            self.waiting.insert(key.clone(), until);
+        }
+    }
+
+    /// When the next waiting step may be begun; steps that nobody asks for any more are forgotten.
+    pub fn next_due(&mut self, now: UnixTime) -> Option<UnixTime> {
+        self.waiting.retain(|_, until| now < *until);
+        self.waiting.values().min().copied()
     }
 
     /// How many steps are under way.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.running.len()
     }
 
     /// Whether nothing is under way.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.running.is_empty()
     }
 }
 
@@ -155,9 +179,10 @@ impl InFlight {
 #[must_use]
 pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
     match step {
-        Step::Increase { pool, .. } | Step::Mark { pool, .. } | Step::Evict { pool, .. } | Step::Delete { pool, .. } => {
-            Some(pool)
-        }
+        Step::Increase { pool, .. }
+        | Step::Mark { pool, .. }
+        | Step::Evict { pool, .. }
+        | Step::Delete { pool, .. } => Some(pool),
         Step::Unmark { .. } => None,
     }
 }

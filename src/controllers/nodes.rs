@@ -8,7 +8,7 @@ use futures::future::join_all;
 use headroom_core::history::History;
 use headroom_core::known::Known;
 use headroom_core::nodes::memory;
-use headroom_core::plan::{Outcome, Plan, Step};
+use headroom_core::plan::{Outcome, Plan, Step, StepResult};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::{Delta, World};
 use tokio::sync::{mpsc, watch};
@@ -25,12 +25,12 @@ use crate::actuate::guard::Guard;
 use crate::actuate::steps::Executor;
 use crate::api::NodePoolStatus;
 use crate::host::Host;
-use crate::observe::{Feed, Policies, PolicyChange};
+use crate::observe::{Feed, LivePools, Policies, PolicyChange};
 use crate::options::{
     PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, REPORT_INTERVAL_MIN, STEPS_MAX, TAKEOVER_GAP, VIEW_AGE_MAX,
 };
 use crate::provider::CloudProvider;
-use crate::report::{self, Metrics, StatusSink, WriteError};
+use crate::report::{self, Metrics, StatusSink};
 
 /// Everything outside that the loop touches.
 #[derive(Clone)]
@@ -41,6 +41,8 @@ pub struct Ports {
     pub guard: Guard,
     /// What the watches deliver.
     pub feed: Arc<dyn Feed>,
+    /// Live reads of pools.
+    pub live: Arc<dyn LivePools>,
     /// Where status and events go.
     pub sink: Arc<dyn StatusSink>,
     /// The clouds.
@@ -152,7 +154,6 @@ impl NodeLoop {
         self.begin_steps(&plan, &journalled, now);
         self.history = plan.next_history.clone();
         let report_due = self.report(statuses).await;
-        self.tell(&plan, now).await;
         self.pause(&plan, report_due, now)
     }
 
@@ -173,10 +174,8 @@ impl NodeLoop {
     /// Takes in what watches and steps have delivered since the last turn.
     fn take_in(&mut self) {
         for delta in self.ports.feed.take() {
-            self.providers_due |= matches!(
-                delta,
-                Delta::NodeApplied(_) | Delta::NodeDeleted(_) | Delta::ListEnded(_)
-            );
+            self.providers_due |=
+                matches!(delta, Delta::NodeApplied(_) | Delta::NodeDeleted(_) | Delta::ListEnded(_));
             self.world.apply(delta);
         }
         let changes = self.ports.feed.take_policies();
@@ -192,7 +191,15 @@ impl NodeLoop {
     }
 
     fn note(&mut self, finished: Finished) {
-        self.in_flight.end(&finished.key);
+        let until = finished.outcomes.iter().find_map(|outcome| match outcome.result {
+            StepResult::Pending(until) => Some(until),
+            // What the guard refused, or what nobody knows the end of, is not hammered on.
+            StepResult::Refused { .. } | StepResult::Unknown { .. } => {
+                Some(self.ports.host.now().plus(Seconds(1)))
+            }
+            _ => None,
+        });
+        self.in_flight.end(&finished.key, until);
         self.outcomes.extend(finished.outcomes);
     }
 
@@ -214,7 +221,8 @@ impl NodeLoop {
             }
         }
         let pools = &self.policies.pools;
-        let gone: Vec<Arc<str>> = self.stored.keys().filter(|name| !pools.contains_key(*name)).cloned().collect();
+        let gone: Vec<Arc<str>> =
+            self.stored.keys().filter(|name| !pools.contains_key(*name)).cloned().collect();
         for name in gone {
             self.stored.remove(&name);
             self.history.pools.remove(&name);
@@ -244,8 +252,8 @@ impl NodeLoop {
     }
 
     /// Reads memory back from status, live: the watch may be behind the last leader's writes.
-    async fn take_over(&mut self, epoch: u64) -> Result<(), WriteError> {
-        for object in self.ports.sink.read_pools().await? {
+    async fn take_over(&mut self, epoch: u64) -> Result<(), String> {
+        for object in self.ports.live.read_all().await? {
             self.stored.insert(object.name.clone(), StoredPool::of(&object));
             self.policies.apply(PolicyChange::Pool(Box::new(object)));
         }
@@ -313,7 +321,7 @@ impl NodeLoop {
 
     fn plan(&mut self, now: UnixTime) -> Plan {
         let stale = self.ports.feed.staleness(now).is_none_or(|age| age > VIEW_AGE_MAX);
-        self.settings.config.view_stale = stale;
+        self.world.set_stale(stale);
         let started = self.ports.host.monotonic();
         let mut plan = headroom_core::plan(&self.world, &self.history, &self.settings.config, now);
         self.ports.metrics.planned(self.ports.host.monotonic() - started);
@@ -336,7 +344,8 @@ impl NodeLoop {
         let (mut journalled, mut writes) = (BTreeSet::new(), Vec::new());
         for pool in acting {
             let next = plan.next_history.pools.get(pool);
-            let (Some(stored), Some(next), Some(status)) = (self.stored.get(pool), next, statuses.get(pool)) else {
+            let (Some(stored), Some(next), Some(status)) = (self.stored.get(pool), next, statuses.get(pool))
+            else {
                 continue;
             };
             if journal_differs(next, &stored.history) {
@@ -365,10 +374,7 @@ impl NodeLoop {
     }
 
     /// Writes statuses, all at once, and remembers what is stored now. Returns which were written.
-    async fn write(
-        &mut self,
-        writes: Vec<(Arc<str>, String, NodePoolStatus)>,
-    ) -> Vec<(Arc<str>, bool)> {
+    async fn write(&mut self, writes: Vec<(Arc<str>, String, NodePoolStatus)>) -> Vec<(Arc<str>, bool)> {
         let sink = self.ports.sink.clone();
         let calls = writes.into_iter().map(|(pool, version, status)| {
             let sink = sink.clone();
@@ -400,7 +406,7 @@ impl NodeLoop {
 
     /// Reads one pool anew after a failed write, so that the next one names the right version.
     async fn refresh(&mut self, pool: &Arc<str>) {
-        match self.ports.sink.read_pool(pool).await {
+        match self.ports.live.read(pool).await {
             Ok(Some(object)) => {
                 if let Some(stored) = self.stored.get_mut(pool) {
                     stored.read_back(&object);
@@ -421,7 +427,7 @@ impl NodeLoop {
                 continue;
             }
             let key = StepKey::of(step);
-            if self.in_flight.begin(&key) {
+            if self.in_flight.begin(&key, now) {
                 self.begin(step.clone(), key, now);
             }
         }
@@ -459,10 +465,11 @@ impl NodeLoop {
     }
 
     /// How long nothing need be looked at, unless something rings.
-    fn pause(&self, plan: &Plan, report_due: Option<Instant>, now: UnixTime) -> Duration {
+    fn pause(&mut self, plan: &Plan, report_due: Option<Instant>, now: UnixTime) -> Duration {
         let clock = self.ports.host.monotonic();
         let mut pause = PLAN_INTERVAL_MAX;
-        if let Some(at) = plan.wake_at {
+        let step_due = self.in_flight.next_due(now);
+        if let Some(at) = plan.wake_at.into_iter().chain(step_due).min() {
             // Times are whole seconds rounded down: the instant has surely come one second later.
             let seconds = u64::try_from(at.since(now).0).unwrap_or(0);
             pause = pause.min(Duration::from_secs(seconds.saturating_add(1)));

@@ -72,7 +72,8 @@ fn describe<'a>(view: &mut PoolView<'a>, state: &'a PoolState<'_>, reasons: &'a 
 }
 
 fn acceptance(pool: &Pool, reasons: &[headroom_core::plan::PoolReason]) -> Acceptance {
-    let said = |reason| reasons.iter().find(|said| said.reason == reason).map(|said| said.message.to_string());
+    let said =
+        |reason| reasons.iter().find(|said| said.reason == reason).map(|said| said.message.to_string());
     if let Some(message) = said(Reason::Internal) {
         return Acceptance::Internal(message);
     }

@@ -3,8 +3,12 @@
 
 mod conditions;
 pub mod fit;
+pub mod metrics;
 pub mod parse;
 pub mod render;
+pub mod write;
+pub use metrics::Metrics;
+pub use write::{KubeSink, StatusSink, WriteError};
 #[cfg(test)]
 mod round_trip_tests;
 mod words;

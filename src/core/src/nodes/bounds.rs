@@ -50,7 +50,6 @@ pub fn next_change(pool: &Pool, now: UnixTime) -> Option<UnixTime> {
     changes.map(UnixTime::from_jiff).min()
 }
 
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -68,7 +67,7 @@ mod tests {
     }
 
     fn scheduled(schedules: Vec<Schedule>) -> Pool {
-        let mut pool = pool("general").done();
+        let mut pool = pool("general").build();
         (pool.min_nodes, pool.max_nodes, pool.schedules) = (1, 10, schedules);
         pool
     }

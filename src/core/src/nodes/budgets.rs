@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::config::{Budget, Ceiling, Config, Pool};
 use crate::history::{History, RemovalPhase};
+use crate::nodes::bounds;
 use crate::reason::Reason;
 use crate::time::UnixTime;
-use crate::nodes::bounds;
 use crate::window::Window;
 
 /// How many nodes are leaving and may still begin to; the budgets are asked for each removal.
