@@ -20,6 +20,7 @@ pub mod learn;
 pub mod limits;
 pub mod memory;
 pub mod packing;
+pub mod patterns;
 pub mod placement;
 pub mod preview;
 pub mod relocation;
