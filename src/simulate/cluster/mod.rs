@@ -23,7 +23,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::fit::{Amounts, NodeShape, PodShape};
-pub use self::weather::{FailureClass, LaunchFailure, Weather};
+pub use self::weather::{LaunchFailure, Weather};
 
 pub(crate) use self::pods::{Phase, PodFacts};
 
