@@ -10,5 +10,5 @@ mod round_trip_tests;
 mod words;
 
 pub use fit::fit;
-pub use parse::{parse, status_of};
+pub use parse::{parse, parse_with_notes, readable_status, status_with_notes};
 pub use render::{Acceptance, GroupView, PoolView, TemplateSource, render};
