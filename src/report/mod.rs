@@ -17,7 +17,7 @@ pub mod write;
 pub use events::{EventNote, Herald};
 pub use fit::fit;
 pub use metrics::Metrics;
-pub use parse::{parse, parse_with_notes, readable_status, status_with_notes};
+pub use parse::{parse, status_of};
 pub use policy::{ClusterView, render_cluster};
 pub use render::{Acceptance, GroupView, PoolView, TemplateSource, render};
 pub use write::{KubeSink, StatusSink, WriteError};

@@ -28,7 +28,7 @@ pub type Notes = Vec<String>;
 /// The status in its type, read field by field and row by row from what is stored. A field or row that does not decode
 /// (an edit by hand, a later version) is left out with a note.
 #[must_use]
-pub fn status_with_notes(stored: &Value) -> (NodePoolStatus, Notes) {
+pub fn status_of(stored: &Value) -> (NodePoolStatus, Notes) {
     let mut reader = Reader { stored, notes: Notes::new() };
     let status = NodePoolStatus {
         observed_generation: reader.field("observedGeneration"),
@@ -53,18 +53,6 @@ pub fn status_with_notes(stored: &Value) -> (NodePoolStatus, Notes) {
         truncated: reader.field("truncated"),
     };
     (status, reader.notes)
-}
-
-/// The status as far as it can be read: see [`status_with_notes`].
-#[must_use]
-pub fn readable_status(stored: &Value) -> NodePoolStatus {
-    status_with_notes(stored).0
-}
-
-/// The memory that a status holds, as far as it can be understood: see [`parse_with_notes`].
-#[must_use]
-pub fn parse(status: &NodePoolStatus) -> PoolHistory {
-    parse_with_notes(status).0
 }
 
 struct Reader<'a> {
@@ -100,7 +88,7 @@ impl Reader<'_> {
 
 /// The memory that a status holds.
 #[must_use]
-pub fn parse_with_notes(status: &NodePoolStatus) -> (PoolHistory, Notes) {
+pub fn parse(status: &NodePoolStatus) -> (PoolHistory, Notes) {
     let mut notes = Notes::new();
     let memory = PoolHistory {
         intents: rows("intents", &status.intents, &mut notes, intent),

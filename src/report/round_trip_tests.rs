@@ -15,8 +15,7 @@ use headroom_core::time::UnixTime;
 use headroom_core::world::provider::FailureClass;
 
 use super::render::{PoolView, render};
-use super::fit;
-use super::parse::{parse_with_notes, status_with_notes};
+use super::{fit, parse, status_of};
 
 /// Status may be large, but not larger than this without clocks (law 9).
 const STATUS_BYTES_MAX: usize = 32 * 1024;
@@ -159,10 +158,10 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
 fn through_status(memory: &PoolHistory) -> PoolHistory {
     let status = render(memory, &PoolView::default(), None, UnixTime(1_800_000_000));
     let stored = serde_json::to_value(&status).expect("a status is JSON");
-    let (read, notes) = status_with_notes(&stored);
+    let (read, notes) = status_of(&stored);
     assert_eq!(notes, Vec::<String>::new());
     assert_eq!(read, status);
-    let (parsed, notes) = parse_with_notes(&read);
+    let (parsed, notes) = parse(&read);
     assert_eq!(notes, Vec::<String>::new());
     parsed
 }
@@ -201,8 +200,8 @@ proptest! {
     #[test]
     fn no_stored_text_makes_reading_panic(text in "\\PC{0,80}") {
         if let Ok(stored) = serde_json::from_str(&text) {
-            let (status, _) = status_with_notes(&stored);
-            let _ = parse_with_notes(&status);
+            let (status, _) = status_of(&stored);
+            let _ = parse(&status);
         }
     }
 }
@@ -281,9 +280,9 @@ fn a_row_that_is_not_understood_costs_only_itself() {
     stored["decisions"][0]["reason"] = "BecauseOfTomorrow".into();
     stored["bounds"] = "wide".into();
     stored["backoffs"] = serde_json::json!([{"group": "a"}]);
-    let (read, notes) = status_with_notes(&stored);
+    let (read, notes) = status_of(&stored);
     assert_eq!(notes.len(), 2, "{notes:?}");
-    let (parsed, notes) = parse_with_notes(&read);
+    let (parsed, notes) = parse(&read);
     assert_eq!(notes, ["status.decisions[0]: reason \"BecauseOfTomorrow\" is not known"]);
     assert_eq!(parsed.decisions, memory.decisions[1..]);
 }
@@ -301,7 +300,7 @@ fn an_intent_of_unknown_reason_is_not_forgotten() {
     let memory = PoolHistory { intents: vec![intent], ..PoolHistory::default() };
     let mut status = render(&memory, &PoolView::default(), None, UnixTime(0));
     status.intents[0].reason = "Whim".to_owned();
-    let (parsed, notes) = parse_with_notes(&status);
+    let (parsed, notes) = parse(&status);
     assert_eq!((parsed.intents.len(), notes.len()), (1, 0));
 }
 
@@ -309,6 +308,6 @@ fn an_intent_of_unknown_reason_is_not_forgotten() {
 fn a_node_with_two_clocks_keeps_the_younger() {
     let stored = serde_json::json!({"unneeded": [
         {"since": "2026-11-01T00:00:09Z", "nodes": ["n"]}, {"since": "2026-11-01T00:00:05Z", "nodes": ["n"]}]});
-    let (parsed, _) = parse_with_notes(&status_with_notes(&stored).0);
+    let (parsed, _) = parse(&status_of(&stored).0);
     assert_eq!(parsed.unneeded.get("n").copied(), UnixTime::parse("2026-11-01T00:00:09Z"));
 }
