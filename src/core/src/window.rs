@@ -107,12 +107,16 @@ impl Cron {
     /// years. A local time that a clock change skips fires when the skipped stretch ends; one that is repeated fires
     /// the first time only.
     pub fn next_after(&self, now: Timestamp, time_zone: &TimeZone) -> Option<Timestamp> {
-        let mut date = time_zone.to_datetime(now).date();
+        let local = time_zone.to_datetime(now);
+        let mut date = local.date();
         for _ in 0..MAX_SEARCH_DAYS {
-            if self.fires_on(date)
-                && let Some(fire) = self.times(date).filter_map(|t| instant(t, time_zone)).find(|t| *t > now)
-            {
-                return Some(fire);
+            if self.fires_on(date) {
+                // Local times that have been told already have fired; only the others are worth a look at the zone.
+                let times = self.times(date).filter(|time| local < *time);
+                if let Some(fire) = times.filter_map(|time| instant(time, time_zone)).find(|fire| now < *fire)
+                {
+                    return Some(fire);
+                }
             }
             date = date.tomorrow().ok()?;
         }
@@ -121,15 +125,17 @@ impl Cron {
 
     /// The last moment at or before `now`, and not before `earliest`, at which the expression fires.
     fn last_until(&self, now: Timestamp, earliest: Timestamp, time_zone: &TimeZone) -> Option<Timestamp> {
-        // When a repeated stretch crosses midnight, what has fired may bear the date of tomorrow.
         let first_date = time_zone.to_datetime(earliest).date();
-        let mut date = time_zone.to_datetime(now).date().tomorrow().ok()?;
+        let local = latest_local_time(now, time_zone);
+        let mut date = local.date();
         for _ in 0..MAX_SEARCH_DAYS {
-            if self.fires_on(date)
-                && let Some(fire) =
-                    self.times(date).rev().filter_map(|t| instant(t, time_zone)).find(|t| *t <= now)
-            {
-                return (earliest <= fire).then_some(fire);
+            if self.fires_on(date) {
+                let times = self.times(date).rev().filter(|time| *time <= local);
+                if let Some(fire) =
+                    times.filter_map(|time| instant(time, time_zone)).find(|fire| *fire <= now)
+                {
+                    return (earliest <= fire).then_some(fire);
+                }
             }
             if date < first_date {
                 return None;
@@ -225,6 +231,16 @@ fn instant(local: DateTime, time_zone: &TimeZone) -> Option<Timestamp> {
     }
 }
 
+/// The latest local time that clocks have shown by `now`. In the second pass of a repeated stretch it is later than what
+/// they show, and may bear the date of tomorrow: it is what they would show without the change.
+fn latest_local_time(now: Timestamp, time_zone: &TimeZone) -> DateTime {
+    let local = time_zone.to_datetime(now);
+    match time_zone.to_ambiguous_timestamp(local).offset() {
+        AmbiguousOffset::Fold { before, .. } => before.to_datetime(now).max(local),
+        AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Gap { .. } => local,
+    }
+}
+
 fn has(set: u64, number: i8) -> bool {
     u32::try_from(number).is_ok_and(|n| set.checked_shr(n).unwrap_or(0) & 1 == 1)
 }
@@ -276,6 +292,7 @@ fn parse_digits(text: &str) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::ToSpan;
     use proptest::prelude::*;
 
     use super::*;
@@ -452,7 +469,34 @@ mod tests {
         }
     }
 
+    /// The state of the window by its definition: some minute of the last week fires and its opening lasts until now.
+    fn open_by_definition(window: &Window, now: Timestamp) -> bool {
+        let today = window.time_zone.to_datetime(now).date();
+        let local_days = (-9..=1).map(|days: i32| today.saturating_add(days.days()));
+        let mut starts = local_days
+            .filter(|date| window.start.fires_on(*date))
+            .flat_map(|date| window.start.times(date).collect::<Vec<_>>())
+            .filter_map(|time| instant(time, &window.time_zone));
+        starts.any(|start| start <= now && now < moved(start, window.duration))
+    }
+
     proptest! {
+        #[test]
+        fn a_window_is_open_exactly_when_some_start_says_so(
+            minute in "[0-9]|[1-5][0-9]|\\*/7", hour in "[0-9]|1[0-9]|2[0-3]|\\*", weekday in "[0-7]|\\*|1-5",
+            hours in 1_u64..168,
+            // Around clock changes of all these zones, and anywhere.
+            second in prop_oneof![
+                1_774_700_000_i64..1_774_900_000, 1_792_700_000_i64..1_793_600_000, 1_775_200_000_i64..1_775_400_000,
+                1_700_000_000_i64..2_000_000_000,
+            ],
+            zone in proptest::sample::select(vec!["Europe/Berlin", "Australia/Lord_Howe", "Asia/Beirut", "America/Havana"]),
+        ) {
+            let window = window(zone, &format!("{minute} {hour} * * {weekday}"), hours);
+            let now = Timestamp::from_second(second).unwrap();
+            prop_assert_eq!(window.active_at(now).is_some(), open_by_definition(&window, now));
+        }
+
         #[test]
         fn any_text_is_read_or_refused_without_panic(text in "[-0-9a-z*/, ]{0,40}") {
             let _ = Cron::parse(&text);

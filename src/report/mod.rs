@@ -1,0 +1,23 @@
+//! The room that tells: status from memory and back, events, metrics. It decides nothing, and writes nothing but status
+//! and events.
+
+mod conditions;
+pub mod events;
+pub mod fit;
+pub mod metrics;
+pub mod news;
+pub mod parse;
+pub mod policy;
+pub mod render;
+#[cfg(test)]
+mod round_trip_tests;
+mod words;
+pub mod write;
+
+pub use events::{EventNote, Herald};
+pub use fit::fit;
+pub use metrics::Metrics;
+pub use parse::{parse, status_of};
+pub use policy::{ClusterView, render_cluster};
+pub use render::{Acceptance, GroupView, PoolView, TemplateSource, render};
+pub use write::{KubeSink, StatusSink, WriteError};
