@@ -1,3 +1,7 @@
 //! The door of the process: hands over to the command line and does nothing else.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    headroom::cli::main()
+}

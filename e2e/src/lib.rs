@@ -1,1 +1,34 @@
-//! The harness of the end-to-end stories: control plane, operator process, waiting for conditions.
+//! The harness of the end-to-end stories: control plane, operator process, waiting for conditions; it knows
+//! the operator only from outside, as a user does.
+//!
+//! A story is one file in `tests/stories/`:
+//! ```no_run
+//! use std::time::Duration;
+//! use e2e::{control_plane::Options, fixtures::{deployment, pool}, story::story, wait};
+//!
+//! # async fn one_story() {
+//! story(Options::new(), async |cluster| {
+//!     let operator = cluster.operator().start()?;
+//!     operator.ready().await?;
+//!     cluster.apply(pool("general").capacity("4", "16Gi").nodes(0, 10)).await?;
+//!     cluster.apply(deployment("web").replicas(7).requests("1", "1Gi")).await?;
+//!     wait::until("all pods of web run", Duration::from_secs(60), async || {
+//!         cluster.running_pods_are("default", "app=web", 7).await
+//!     })
+//!     .await
+//! })
+//! .await;
+//! # }
+//! ```
+
+pub mod audit;
+pub mod binaries;
+pub mod cluster;
+pub mod control_plane;
+pub mod fixtures;
+pub mod operator;
+mod pki;
+pub mod process;
+mod reaper;
+pub mod story;
+pub mod wait;

@@ -147,6 +147,10 @@ pub struct Drain {
     pub skip_system_pods: bool,
     /// Pods whose controller has fewer replicas keep their node. Default 0.
     pub min_replicas: u32,
+    /// kube-system pods without PDB keep their node only until they are older than this. Default 1 h; no field yet.
+    pub system_pods_block_for: Seconds,
+    /// Pods of controllers that are not built in keep their node. Default true; no field yet.
+    pub custom_controllers_block: bool,
 }
 
 /// A ceiling on nodes that leave at once.
@@ -275,6 +279,8 @@ impl Default for Drain {
             skip_local_storage: true,
             skip_system_pods: true,
             min_replicas: 0,
+            system_pods_block_for: Seconds::hours(1),
+            custom_controllers_block: true,
         }
     }
 }

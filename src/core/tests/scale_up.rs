@@ -760,7 +760,7 @@ fn full_journal_means_no_new_action() {
 fn steady_cluster_plans_nothing_and_remembers_nothing_new() {
     let world = world()
         .node(node("n1").of("general", "a"))
-        .pod(pod("web").cpu("1").on("n1"))
+        .pod(pod("web").cpu("3").on("n1"))
         .group("general", "a", "", 1)
         .build();
     let config = config([pool("general")]);

@@ -124,6 +124,7 @@ pub struct World {
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     sweeps: BTreeMap<Kind, Sweep>,
     revision: u64,
+    stale: bool,
 }
 
 /// Names seen since a full list began.
@@ -189,6 +190,17 @@ impl World {
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Tells whether the watches have been silent or behind for too long to trust what they say.
+    pub fn set_stale(&mut self, stale: bool) {
+        self.stale = stale;
+    }
+
+    /// Whether nothing may be removed on the strength of this view (law 6).
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.stale
     }
 
     /// The pod of a live id.
@@ -268,6 +280,12 @@ impl World {
     /// DaemonSets in order of their keys.
     pub fn daemon_sets(&self) -> impl Iterator<Item = &DaemonSet> {
         self.daemon_sets.values()
+    }
+
+    /// One DaemonSet.
+    #[must_use]
+    pub fn daemon_set(&self, key: &ObjectKey) -> Option<&DaemonSet> {
+        self.daemon_sets.get(key)
     }
 
     /// PodDisruptionBudgets in order of their keys.

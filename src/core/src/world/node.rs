@@ -13,6 +13,8 @@ pub const POOL_LABEL: &str = "headroom.dev/pool";
 pub const GROUP_LABEL: &str = "headroom.dev/group";
 /// Annotation by which our mark names the intent it belongs to (law 8).
 pub const INTENT_ANNOTATION: &str = "headroom.dev/intent";
+/// Annotation that says the cordon came with our mark and goes with it.
+pub const CORDONED_ANNOTATION: &str = "headroom.dev/cordoned";
 /// Annotation by which a person asks for a node's removal; the only value is `requested`.
 pub const REMOVE_ANNOTATION: &str = "headroom.dev/remove";
 /// Key of the hard taint on nodes that are leaving; kube-proxy and the service controller drain by it.

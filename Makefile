@@ -1,0 +1,40 @@
+# The only door to everything a developer does here. `make` alone lists it.
+# HEADROOM_CACHE moves the cache of built tools and control planes (default: .cache).
+
+CARGO_FLAGS := --workspace --features headroom/failpoints --locked
+
+.DEFAULT_GOAL := help
+.PHONY: help check test soak lint deny crds cluster bench-burst
+
+help: ## This list.
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+check: lint ## The quick loop: formatting, lints, all tests that need no control plane.
+	cargo test $(CARGO_FLAGS)
+
+test: ## Everything, on a real control plane too; ends with the counts.
+	@hack/test.sh
+
+soak: ## The long runs of the simulator and of the properties, in release mode.
+	cargo test --workspace --release --locked -- --ignored soak
+
+lint: ## Formatting and clippy, every warning an error.
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --all-targets -- --deny warnings
+	cargo clippy $(CARGO_FLAGS) --package e2e --test stories -- --deny warnings
+	cargo clippy --package headroom --locked -- --deny warnings
+
+deny: ## Licences, sources, duplicates and known holes of the dependencies.
+	@hack/deny.sh
+
+crds: ## Writes crds/ and docs/fields.md anew from the types in src/api.
+	@hack/crds.sh
+
+cluster: ## A local control plane with KWOK and metrics-server, until Ctrl-C.
+	@cargo run --quiet --locked --package e2e --bin cluster
+
+bench-burst: ## Many pods at once on a real control plane. ARGS="--pods 1000 --modes floor,operator"
+	@cargo run --quiet --locked --package e2e --bin bench_burst -- $(ARGS)
+
+bench-%: ## Any other measurement: the example bench_NAME of the operator or its core, optimized.
+	@cargo run --quiet --locked --release --example bench_$* -- $(ARGS)

@@ -1,0 +1,242 @@
+//! `make bench-burst`: many pods arrive at once; how long until all run, on how many nodes, at which cost.
+//!
+//! Everything shares one machine: etcd, API server, controller-manager, scheduler, KWOK and the operator. So the
+//! time with the nodes already there (the floor) says what the machine can do, and the ratio to it compares.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Parser, ValueEnum};
+use e2e::control_plane::{ControlPlane, Options};
+use e2e::fixtures::{deployment, node, pool};
+use e2e::{binaries, cluster, wait};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::PartialObjectMeta;
+use kube::runtime::watcher::{self, Event, watcher};
+
+/// Longest time that a burst may take before the run counts as failed.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Measures a burst of pods on a real control plane.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Numbers of pods, one run each.
+    #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000])]
+    pods: Vec<u32>,
+    /// What provides the nodes; the ratio needs the floor.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mode::Floor, Mode::Operator])]
+    modes: Vec<Mode>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Enough nodes are there before the pods.
+    Floor,
+    /// The cluster is empty and the operator buys.
+    Operator,
+}
+
+/// One Deployment of the mix.
+struct Share {
+    name: &'static str,
+    percent: u32,
+    cpu_milli: u32,
+    memory_mib: u32,
+}
+
+/// The mix that the peers were measured with.
+const MIX: [Share; 4] = [
+    Share { name: "tiny", percent: 50, cpu_milli: 250, memory_mib: 512 },
+    Share { name: "medium", percent: 30, cpu_milli: 1000, memory_mib: 2 * 1024 },
+    Share { name: "memory", percent: 15, cpu_milli: 2000, memory_mib: 12 * 1024 },
+    Share { name: "compute", percent: 5, cpu_milli: 3500, memory_mib: 4 * 1024 },
+];
+
+/// The larger of the two shapes, which the lower bound counts in.
+const LARGE_CPU: u32 = 16;
+const LARGE_MEMORY_GIB: u32 = 64;
+
+/// Known figures on the same control plane with 2 cores for everything.
+const PEERS: [(u32, &str, &str, &str, &str, &str, &str); 6] = [
+    (1000, "floor", "5.8", "1.0", "", "", ""),
+    (1000, "Cluster Autoscaler 1.35", "12.1", "2.1", "62", "0.75", "97"),
+    (1000, "Karpenter, Aug 2026", "14.4 to 20.1", "2.5 to 3.5", "65", "3.5 to 3.9", "162"),
+    (5000, "floor", "32.3", "1.0", "", "", ""),
+    (5000, "Cluster Autoscaler 1.35", "63.5", "2.0", "315", "5.5", "217"),
+    (5000, "Karpenter, Aug 2026", "84.0", "2.6", "305", "27.9", "502"),
+];
+
+/// What one run has shown.
+struct Measured {
+    n_pods: u32,
+    mode: Mode,
+    until_all_run: Duration,
+    n_nodes: usize,
+    /// CPU seconds and peak bytes of the operator since its start.
+    cost: Option<(f64, u64)>,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    if args.modes.contains(&Mode::Operator) {
+        binaries::release_operator()?;
+    }
+    let mut runs: Vec<Measured> = Vec::new();
+    for &n_pods in &args.pods {
+        for &mode in &args.modes {
+            eprintln!("{n_pods} pods, {mode:?}: starting");
+            let run = measure(n_pods, mode).await.with_context(|| format!("{n_pods} pods, {mode:?}"))?;
+            eprintln!("{n_pods} pods, {mode:?}: {:.1} s", run.until_all_run.as_secs_f64());
+            runs.push(run);
+        }
+    }
+    print_table(&runs);
+    Ok(())
+}
+
+async fn measure(n_pods: u32, mode: Mode) -> Result<Measured> {
+    let cluster = ControlPlane::start(Options::new()).await?;
+    let operator = match mode {
+        Mode::Floor => {
+            put_nodes(&cluster, lower_bound(n_pods)).await?;
+            None
+        }
+        Mode::Operator => {
+            let operator = cluster.operator().binary(binaries::release_operator()?).start()?;
+            operator.ready().await?;
+            cluster.apply(pool("small").capacity("4", "16Gi").nodes(0, 2000)).await?;
+            cluster.apply(pool("large").capacity("16", "64Gi").nodes(0, 2000)).await?;
+            Some(operator)
+        }
+    };
+
+    let start = Instant::now();
+    let (all_run, created) =
+        tokio::join!(wait_until_running(&cluster, n_pods), create_deployments(&cluster, n_pods));
+    if let (Err(_), Some(operator)) = (&all_run, &operator) {
+        eprintln!("{}", operator.process().log_tail(40));
+    }
+    created?;
+    let until_all_run = all_run?.duration_since(start);
+    let cost = match &operator {
+        Some(operator) => Some((operator.process().cpu_seconds()?, operator.process().peak_memory_bytes()?)),
+        None => None,
+    };
+    Ok(Measured { n_pods, mode, until_all_run, n_nodes: cluster.nodes().await?.len(), cost })
+}
+
+/// As many nodes as the lower bound has, each half as large again, so that no pod waits for a fitting place.
+async fn put_nodes(cluster: &ControlPlane, count: u32) -> Result<()> {
+    for number in 0..count {
+        let shape = node(
+            &format!("floor-{number}"),
+            &(LARGE_CPU * 3 / 2).to_string(),
+            &format!("{}Gi", LARGE_MEMORY_GIB * 3 / 2),
+        );
+        cluster.apply(shape).await?;
+    }
+    wait::until("all nodes are ready and untainted", Duration::from_secs(120), async || {
+        let nodes = cluster.nodes().await?;
+        let tainted = |node: &k8s_openapi::api::core::v1::Node| {
+            node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).is_some_and(|taints| !taints.is_empty())
+        };
+        let n_usable = nodes.iter().filter(|node| cluster::is_ready(node) && !tainted(node)).count();
+        ensure!(u32::try_from(n_usable)? == count, "{n_usable} of {count} are");
+        Ok(())
+    })
+    .await
+}
+
+async fn create_deployments(cluster: &ControlPlane, n_pods: u32) -> Result<()> {
+    for share in &MIX {
+        let workload = deployment(share.name)
+            .replicas(n_pods * share.percent / 100)
+            .requests(&format!("{}m", share.cpu_milli), &format!("{}Mi", share.memory_mib));
+        cluster.create(workload).await?;
+    }
+    Ok(())
+}
+
+/// The moment at which the last of `n_pods` was seen running. A watch of names alone, so that counting costs
+/// the shared machine little.
+async fn wait_until_running(cluster: &ControlPlane, n_pods: u32) -> Result<Instant> {
+    let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(cluster.client(), "default");
+    let mut events = pin!(watcher(pods, watcher::Config::default().fields("status.phase=Running")));
+    let mut running: BTreeSet<String> = BTreeSet::new();
+    let counting = async {
+        while let Some(event) = events.next().await {
+            match event? {
+                Event::Apply(pod) | Event::InitApply(pod) => running.extend(pod.metadata.name),
+                Event::Delete(pod) => {
+                    running.remove(&pod.metadata.name.unwrap_or_default());
+                }
+                Event::Init | Event::InitDone => {}
+            }
+            if u32::try_from(running.len())? == n_pods {
+                break;
+            }
+        }
+        Ok(Instant::now())
+    };
+    let counted: Result<Result<Instant>, _> = tokio::time::timeout(DEADLINE, counting).await;
+    counted.unwrap_or_else(|_| {
+        Err(anyhow::anyhow!("only {} of {n_pods} pods run after {DEADLINE:?}", running.len()))
+    })
+}
+
+/// The fewest large nodes whose CPU and memory sums hold the mix.
+fn lower_bound(n_pods: u32) -> u32 {
+    let sum = |request: fn(&Share) -> u32| {
+        MIX.iter().map(|share| n_pods * share.percent / 100 * request(share)).sum::<u32>()
+    };
+    let by_cpu = sum(|share| share.cpu_milli).div_ceil(LARGE_CPU * 1000);
+    let by_memory = sum(|share| share.memory_mib).div_ceil(LARGE_MEMORY_GIB * 1024);
+    by_cpu.max(by_memory)
+}
+
+fn print_table(runs: &[Measured]) {
+    println!(
+        "| pods | nodes come from | all Running (s) | to the floor | nodes | lower bound | CPU (s) | peak memory (MB) |"
+    );
+    println!("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for run in runs {
+        let floor = runs.iter().find(|other| other.mode == Mode::Floor && other.n_pods == run.n_pods);
+        let seconds = run.until_all_run.as_secs_f64();
+        let ratio = floor
+            .map_or(String::new(), |floor| format!("{:.2}", seconds / floor.until_all_run.as_secs_f64()));
+        let who = if run.mode == Mode::Floor { "here before (the floor)" } else { "**Headroom**" };
+        let (cpu, memory) = run.cost.map_or((String::new(), String::new()), |(cpu_seconds, peak_bytes)| {
+            (format!("{cpu_seconds:.2}"), (peak_bytes / 1_000_000).to_string())
+        });
+        let (n_pods, n_nodes, bound) = (run.n_pods, run.n_nodes, lower_bound(run.n_pods));
+        println!("| {n_pods} | {who} | {seconds:.1} | {ratio} | {n_nodes} | {bound} | {cpu} | {memory} |");
+    }
+    for (n_pods, who, seconds, ratio, nodes, cpu, memory) in PEERS {
+        if runs.iter().any(|run| run.n_pods == n_pods) {
+            let bound = lower_bound(n_pods);
+            println!(
+                "| {n_pods} | {who}, known | {seconds} | {ratio} | {nodes} | {bound} | {cpu} | {memory} |"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lower_bound_is_what_the_sums_of_the_mix_need() {
+        assert_eq!((lower_bound(1000), lower_bound(5000)), (57, 282));
+    }
+
+    #[test]
+    fn the_mix_is_whole() {
+        assert_eq!(MIX.iter().map(|share| share.percent).sum::<u32>(), 100);
+    }
+}

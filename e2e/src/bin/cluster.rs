@@ -1,0 +1,72 @@
+//! `make cluster`: the local control plane with KWOK, metrics-server and our CRDs, in the foreground until Ctrl-C.
+
+use anyhow::Result;
+use clap::Parser;
+use e2e::control_plane::{ControlPlane, Options};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Starts a local Kubernetes control plane whose nodes and pods are played by KWOK.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Leave HorizontalPodAutoscalers to the operator.
+    #[arg(long)]
+    without_hpa_controller: bool,
+    /// Start without metrics-server.
+    #[arg(long)]
+    without_metrics_server: bool,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    let mut options = Options::new();
+    if args.without_hpa_controller {
+        options = options.without_hpa_controller();
+    }
+    if !args.without_metrics_server {
+        options = options.with_metrics_server();
+    }
+    // Before the start, so that an early Ctrl-C ends it as cleanly as a late one.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut cluster = tokio::select! {
+        biased;
+        _ = interrupt.recv() => return Ok(()),
+        _ = terminate.recv() => return Ok(()),
+        started = ControlPlane::start(options) => started?,
+    };
+    tell(&cluster);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        ended = first_to_end(&cluster) => {
+            cluster.keep_folder();
+            eprintln!("{ended:#}\nlogs are kept in {}", cluster.folder().display());
+        }
+    }
+    println!("stopping");
+    Ok(())
+}
+
+fn tell(cluster: &ControlPlane) {
+    let kubectl = cluster.kubectl_path();
+    println!("The control plane is ready. Ctrl-C stops it and forgets everything. In another terminal:");
+    println!();
+    println!("  export KUBECONFIG={}", cluster.kubeconfig().display());
+    if let Some(folder) = kubectl.parent() {
+        println!("  export PATH=\"{}:$PATH\"    # kubectl", folder.display());
+    }
+    println!();
+    println!("Logs: {}", cluster.folder().join("logs").display());
+}
+
+/// Returns what is wrong once a program of the control plane has ended by itself.
+async fn first_to_end(cluster: &ControlPlane) -> anyhow::Error {
+    let mut looks = tokio::time::interval(std::time::Duration::from_secs(1));
+    loop {
+        looks.tick().await;
+        if let Err(ended) = cluster.check_running() {
+            return ended;
+        }
+    }
+}

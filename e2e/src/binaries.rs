@@ -1,0 +1,74 @@
+//! Where the programs come from: the control plane's from its build script, the operator's from cargo.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, Result, ensure};
+
+/// The repository's root folder, as it was when this crate was compiled.
+pub fn repository() -> &'static Path {
+    let e2e = Path::new(env!("CARGO_MANIFEST_DIR"));
+    e2e.parent().unwrap_or(e2e)
+}
+
+/// The folder with `bin/` (etcd, kube-apiserver, kubectl, kwok, …) and `kwok/` (stages and metrics).
+///
+/// Builds it when the cache has none: about 8 minutes on 2 cores, milliseconds afterwards. The
+/// environment's `HEADROOM_CACHE` moves the cache.
+pub fn control_plane() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || {
+        let script = repository().join("e2e/control-plane/build.sh");
+        let output = Command::new(&script)
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("failed to run {}", script.display()))?;
+        ensure!(output.status.success(), "{} failed", script.display());
+        Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
+    })
+}
+
+/// The operator's binary with crash points compiled in: `HEADROOM_BIN`, or built by cargo once a process.
+pub fn operator() -> Result<PathBuf> {
+    static BINARY: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&BINARY, || match std::env::var_os("HEADROOM_BIN") {
+        Some(path) => Ok(PathBuf::from(path)),
+        // The features of the whole workspace, as `make test` builds it, so that cargo need not build twice.
+        None => build_operator(&["--workspace", "--features", "headroom/failpoints"], "debug"),
+    })
+}
+
+/// The operator's binary as users get it, for measurements: `HEADROOM_BIN`, or a release build.
+pub fn release_operator() -> Result<PathBuf> {
+    static BINARY: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&BINARY, || match std::env::var_os("HEADROOM_BIN") {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => build_operator(&["--package", "headroom", "--release"], "release"),
+    })
+}
+
+fn build_operator(flags: &[&str], profile_folder: &str) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--bin", "headroom"])
+        .args(flags)
+        .current_dir(repository())
+        .status()
+        .context("failed to run cargo")?;
+    ensure!(status.success(), "the operator does not build");
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    Ok(target.join(profile_folder).join("headroom"))
+}
+
+/// The first caller makes the value, the others wait for it; a failure is not kept.
+fn once(cell: &Mutex<Option<PathBuf>>, make: impl FnOnce() -> Result<PathBuf>) -> Result<PathBuf> {
+    let mut cell = cell.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = cell.as_ref() {
+        return Ok(known.clone());
+    }
+    let made = make()?;
+    *cell = Some(made.clone());
+    Ok(made)
+}

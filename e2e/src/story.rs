@@ -1,0 +1,24 @@
+//! The frame of one story: a control plane of its own, and everybody's last words when it fails.
+
+use anyhow::{Result, anyhow};
+
+use crate::control_plane::{ControlPlane, Options};
+
+/// Starts a control plane and tells the story on it.
+///
+/// # Panics
+/// When the story fails or a program of the control plane has died. The control plane's drop then prints the
+/// ends of all logs and says where the folder with the rest is kept.
+pub async fn story(options: Options, body: impl AsyncFnOnce(&ControlPlane) -> Result<()>) {
+    let told = tell(options, body).await;
+    assert!(told.is_ok(), "the story fails: {:#}", told.err().unwrap_or_else(|| anyhow!("unknown")));
+}
+
+async fn tell(options: Options, body: impl AsyncFnOnce(&ControlPlane) -> Result<()>) -> Result<()> {
+    let mut cluster = ControlPlane::start(options).await?;
+    let told = body(&cluster).await.and_then(|()| cluster.check_running());
+    if told.is_err() {
+        cluster.explain_on_drop();
+    }
+    told
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Runs every check and test there is, goes on after a failure, and ends with the real counts.
+#
+# One set of features for all of it, so that cargo builds everything once; and the operator that
+# the stories start is the one built here.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+features=(--workspace --features headroom/failpoints --locked)
+target="${CARGO_TARGET_DIR:-target}"
+log=$(mktemp)
+failed=()
+# Steps that failed without a test that says so, such as a lint or a build: each counts as one.
+failures_beside_tests=0
+
+step() {
+  local name=$1 start=$SECONDS
+  shift
+  echo "=== $name"
+  if "$@" 2>&1 | tee "$log.step"; then
+    echo "=== $name: ok, $((SECONDS - start)) s"
+  else
+    echo "=== $name: FAILED, $((SECONDS - start)) s"
+    failed+=("$name")
+    grep -q '^test result: FAILED' "$log.step" || failures_beside_tests=$((failures_beside_tests + 1))
+  fi
+  cat "$log.step" >>"$log"
+}
+
+# The control plane needs minutes when the cache is cold, and nobody needs it before the stories.
+nice -n 10 e2e/control-plane/build.sh >"$log.control-plane" 2>&1 &
+control_plane=$!
+trap 'kill "$control_plane" 2>/dev/null; rm -f "$log" "$log.step" "$log.control-plane"' EXIT
+
+control_plane_is_built() {
+  cat "$log.control-plane"
+  return "$built"
+}
+
+step "formatting and lints" make --no-print-directory lint
+step "dependencies" make --no-print-directory deny
+step "unit, golden, property and simulation tests" cargo test "${features[@]}" --no-fail-fast
+wait "$control_plane"
+built=$?
+step "control plane" control_plane_is_built
+step "operator" cargo build "${features[@]}" --bin headroom
+HEADROOM_BIN="$(cd "$target" && pwd)/debug/headroom"
+export HEADROOM_BIN
+step "stories on a real control plane" \
+  cargo test "${features[@]}" --test stories -- --test-threads=1
+
+if (( ${#failed[@]} )); then
+  printf 'FAILED: %s\n' "${failed[@]}"
+fi
+summary=$(hack/sum-tests.sh "$log" "$failures_beside_tests")
+echo "$summary"
+[[ ${#failed[@]} -eq 0 && $summary == *" 0 failed,"* && $summary != "0 passed"* ]]

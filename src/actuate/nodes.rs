@@ -1,0 +1,254 @@
+//! What the operator does to nodes and pods: marks, live looks and evictions, each one guarded call or two.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use headroom_core::labels::ObjectKey;
+use headroom_core::plan::Eviction;
+use headroom_core::world::node::{CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::{Client, Error as KubeError};
+use serde_json::json;
+
+/// The calls on nodes and pods that steps are made of.
+pub trait NodeActions: Send + Sync {
+    /// Puts our taint, annotation and cordon on a node; Ok when they are there already.
+    fn mark<'a>(&'a self, node: &'a str, intent: &'a str) -> BoxFuture<'a, Result<(), ActionError>>;
+    /// Takes them off again; Ok when they are not there, or the node is gone.
+    fn unmark<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<(), ActionError>>;
+    /// A live look at a node; `None` when it is gone.
+    fn look<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>>;
+    /// Asks for one pod's eviction through the eviction API.
+    fn evict<'a>(&'a self, eviction: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>>;
+}
+
+/// A node as the API server has it at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveNode {
+    /// The intent that our mark names, if the node carries it.
+    pub intent: Option<String>,
+    /// The pods bound to it that have not finished.
+    pub pods: Vec<LivePod>,
+}
+
+/// A pod as the API server has it at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LivePod {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique id.
+    pub uid: String,
+    /// Whether it would be lost with the node: neither a mirror pod nor a DaemonSet's.
+    pub movable: bool,
+    /// Its priority.
+    pub priority: i32,
+}
+
+/// What the API server said to an eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvictionAnswer {
+    /// The pod is going, or gone.
+    Accepted,
+    /// Not now.
+    Refused {
+        /// Whether a PodDisruptionBudget refused it.
+        by_budget: bool,
+        /// The API server's words.
+        message: String,
+    },
+}
+
+/// A call that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ActionError {
+    /// The object is gone.
+    #[error("{0} is gone")]
+    Gone(String),
+    /// Somebody else changed the object in between; the next tick looks again.
+    #[error("{0} was changed by somebody else")]
+    Conflict(String),
+    /// The API server said no.
+    #[error("{0}")]
+    Refused(String),
+    /// It is unknown what the call did.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+/// The real calls.
+#[derive(Clone)]
+pub struct KubeActions {
+    client: Client,
+}
+
+impl KubeActions {
+    /// Actions through `client`, which must not retry by itself and must carry the guard's layer.
+    #[must_use]
+    pub fn new(client: Client) -> Arc<Self> {
+        Arc::new(Self { client })
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    /// Writes taints, annotations and cordon with the resourceVersion that was read.
+    async fn write(&self, node: &Node, change: &Mark<'_>) -> Result<(), ActionError> {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let spec = node.spec.clone().unwrap_or_default();
+        let ours = |taint: &Taint| taint.key == DELETION_TAINT;
+        let mut taints: Vec<Taint> = spec.taints.unwrap_or_default();
+        let cordoned = spec.unschedulable.unwrap_or(false);
+        let (annotations, unschedulable) = match change {
+            Mark::On { intent } => {
+                if !taints.iter().any(ours) {
+                    let effect = "NoSchedule".to_owned();
+                    taints.push(Taint { key: DELETION_TAINT.to_owned(), effect, ..Taint::default() });
+                }
+                let by_us = if cordoned { own_cordon(node) } else { true };
+                (json!({INTENT_ANNOTATION: intent, CORDONED_ANNOTATION: by_us.then_some("true")}), true)
+            }
+            Mark::Off => {
+                taints.retain(|taint| !ours(taint));
+                (json!({INTENT_ANNOTATION: null, CORDONED_ANNOTATION: null}), cordoned && !own_cordon(node))
+            }
+        };
+        let patch = json!({
+            "metadata": {"resourceVersion": node.metadata.resource_version, "annotations": annotations},
+            "spec": {"taints": taints, "unschedulable": unschedulable.then_some(true)},
+        });
+        match self.nodes().patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(action_error(name, &error)),
+        }
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Node>, ActionError> {
+        self.nodes().get_opt(name).await.map_err(|error| action_error(name, &error))
+    }
+}
+
+/// A change of our mark.
+enum Mark<'a> {
+    On { intent: &'a str },
+    Off,
+}
+
+impl NodeActions for KubeActions {
+    fn mark<'a>(&'a self, name: &'a str, intent: &'a str) -> BoxFuture<'a, Result<(), ActionError>> {
+        Box::pin(async move {
+            let Some(node) = self.get(name).await? else { return Err(ActionError::Gone(name.to_owned())) };
+            match marked_by(&node) {
+                Some(marked) if marked == intent => Ok(()),
+                _ => self.write(&node, &Mark::On { intent }).await,
+            }
+        })
+    }
+
+    fn unmark<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), ActionError>> {
+        Box::pin(async move {
+            let Some(node) = self.get(name).await? else { return Ok(()) };
+            if annotation(&node, INTENT_ANNOTATION).is_none() {
+                return Ok(());
+            }
+            match self.write(&node, &Mark::Off).await {
+                Err(ActionError::Gone(_)) => Ok(()),
+                other => other,
+            }
+        })
+    }
+
+    fn look<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>> {
+        Box::pin(async move {
+            let Some(node) = self.get(name).await? else { return Ok(None) };
+            // No resourceVersion: the API server answers from its newest state, not from a cache.
+            let params = ListParams::default().fields(&format!("spec.nodeName={name}"));
+            let pods = Api::<Pod>::all(self.client.clone());
+            let list = pods.list(&params).await.map_err(|error| action_error(name, &error))?;
+            let intent = marked_by(&node).map(str::to_owned);
+            Ok(Some(LiveNode { intent, pods: list.items.iter().filter_map(live_pod).collect() }))
+        })
+    }
+
+    fn evict<'a>(&'a self, eviction: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>> {
+        Box::pin(async move {
+            let pods = Api::<Pod>::namespaced(self.client.clone(), &eviction.pod.namespace);
+            let params = EvictParams {
+                delete_options: Some(DeleteParams {
+                    grace_period_seconds: u32::try_from(eviction.grace.0).ok(),
+                    preconditions: Some(Preconditions {
+                        uid: Some(eviction.uid.to_string()),
+                        resource_version: None,
+                    }),
+                    ..DeleteParams::default()
+                }),
+                ..EvictParams::default()
+            };
+            match pods.evict(&eviction.pod.name, &params).await {
+                Ok(_) => Ok(EvictionAnswer::Accepted),
+                Err(KubeError::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                    // Gone, or another pod of the same name: either way the one we meant is not there any more.
+                    Ok(EvictionAnswer::Accepted)
+                }
+                Err(KubeError::Api(status)) => Ok(EvictionAnswer::Refused {
+                    by_budget: status.code == 429,
+                    message: status.message.clone(),
+                }),
+                Err(error) => Err(action_error(&eviction.pod.name, &error)),
+            }
+        })
+    }
+}
+
+fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    node.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// The intent of our mark, if taint and annotation are both there.
+fn marked_by(node: &Node) -> Option<&str> {
+    let taints = node.spec.as_ref()?.taints.as_ref()?;
+    taints.iter().any(|taint| taint.key == DELETION_TAINT).then(|| annotation(node, INTENT_ANNOTATION))?
+}
+
+/// Whether the cordon is ours to take off.
+fn own_cordon(node: &Node) -> bool {
+    annotation(node, CORDONED_ANNOTATION) == Some("true")
+}
+
+/// A pod that has not finished, judged by what the API server has now.
+fn live_pod(pod: &Pod) -> Option<LivePod> {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+    if matches!(phase, "Succeeded" | "Failed") {
+        return None;
+    }
+    let metadata = &pod.metadata;
+    let annotations = metadata.annotations.as_ref();
+    let has = |key: &str| annotations.is_some_and(|all| all.contains_key(key));
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let daemon_set = owners.iter().any(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet")
+        || annotations
+            .and_then(|all| all.get("cluster-autoscaler.kubernetes.io/daemonset-pod"))
+            .is_some_and(|value| value == "true");
+    Some(LivePod {
+        key: ObjectKey::new(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        ),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        movable: !daemon_set && !has("kubernetes.io/config.mirror"),
+        priority: pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0),
+    })
+}
+
+/// What an API error means for a step. Only an answer is a "no"; silence is unknown.
+fn action_error(name: &str, error: &KubeError) -> ActionError {
+    match error {
+        KubeError::Api(status) if status.is_not_found() => ActionError::Gone(name.to_owned()),
+        KubeError::Api(status) if status.is_conflict() => ActionError::Conflict(name.to_owned()),
+        KubeError::Api(status) if status.code < 500 && status.code != 429 => {
+            ActionError::Refused(status.message.clone())
+        }
+        other => ActionError::Unknown(other.to_string()),
+    }
+}

@@ -1,0 +1,246 @@
+//! One step, carried out: it re-checks what the plan relied on, acts once, and says what came of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt};
+use headroom_core::history::Victim;
+use headroom_core::labels::ObjectKey;
+use headroom_core::plan::{Eviction, Outcome, Step, StepResult};
+use headroom_core::time::UnixTime;
+
+use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
+use crate::provider::{self, CloudProvider, Increased, PoolAtProvider};
+
+/// Calls of one step that are under way at once.
+const PARALLEL_CALLS: usize = 16;
+
+/// What is true now of the pool a step belongs to: the guard's second look (law 5).
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The pool as its provider knows it; `None` when it is no longer managed.
+    pub pool: Option<PoolAtProvider>,
+    /// Most nodes the pool may have now, schedules applied.
+    pub max_nodes: u32,
+    /// The pool's nodes and those on their way, the wished-for increase not counted.
+    pub nodes_count: u32,
+    /// Names of the nodes that the watch knows.
+    pub known: BTreeSet<Arc<str>>,
+    /// Whether the pool may grow and shrink: mode Apply, not being deleted.
+    pub acts: bool,
+    /// Pods under this priority are lost with their node and do not hold it.
+    pub expendable_cutoff: i32,
+    /// The time.
+    pub now: UnixTime,
+}
+
+/// Carries out steps.
+#[derive(Clone)]
+pub struct Executor {
+    nodes: Arc<dyn NodeActions>,
+    provider: Arc<dyn CloudProvider>,
+}
+
+impl Executor {
+    /// An executor that acts through these two.
+    #[must_use]
+    pub fn new(nodes: Arc<dyn NodeActions>, provider: Arc<dyn CloudProvider>) -> Self {
+        Self { nodes, provider }
+    }
+
+    /// Carries out one step. Every call in it is bounded by the guard; the step as a whole ends with them.
+    pub async fn run(&self, step: &Step, facts: &Facts) -> Vec<Outcome> {
+        let results = match step {
+            Step::Increase { intent, group, from, to, started_at, .. } => {
+                let request = increase_request(facts, intent, group, *from, *to, *started_at);
+                vec![self.increase(request, facts).await]
+            }
+            Step::Mark { intent, nodes, .. } => self.mark(intent, nodes, facts).await,
+            Step::Evict { intent, node, pods, .. } => vec![self.evict(intent, node, pods, facts).await],
+            Step::Delete { intent, victims, force, .. } => self.delete(intent, victims, *force, facts).await,
+            Step::Unmark { node, .. } => vec![match self.nodes.unmark(node).await {
+                Ok(()) => StepResult::Unmarked { node: node.clone() },
+                Err(error) => unknown(&error),
+            }],
+        };
+        let (pool, intent) = address(step);
+        results
+            .into_iter()
+            .map(|result| Outcome { pool: pool.clone(), intent: intent.clone(), result })
+            .collect()
+    }
+
+    async fn increase(&self, request: Option<provider::Increase>, facts: &Facts) -> StepResult {
+        let Some(request) = request else {
+            return refused("the pool is no longer managed");
+        };
+        let added = request.to.saturating_sub(request.from);
+        if !facts.acts || facts.nodes_count.saturating_add(added) > facts.max_nodes {
+            return refused("the pool may not grow by so many nodes any more");
+        }
+        match self.provider.increase(&request).await {
+            Ok(Increased::Accepted) => StepResult::Increased,
+            Ok(Increased::Pending(until)) => StepResult::Pending(until),
+            Err(error) if error.unknown => StepResult::Unknown { message: error.message.into() },
+            Err(error) => StepResult::IncreaseFailed {
+                class: error.class,
+                message: error.message.into(),
+                created: error.created,
+            },
+        }
+    }
+
+    async fn mark(&self, intent: &str, nodes: &[Arc<str>], facts: &Facts) -> Vec<StepResult> {
+        if !facts.acts {
+            return vec![refused("the pool may not shrink any more")];
+        }
+        let calls: Vec<_> = nodes.iter().map(|node| self.nodes.mark(node, intent)).collect();
+        let answers: Vec<Result<(), ActionError>> =
+            stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
+        let failed: Vec<StepResult> = nodes
+            .iter()
+            .zip(answers)
+            .filter_map(|(node, answer)| match answer {
+                Ok(()) => None,
+                // The next tick marks again what a conflict or silence left unmarked.
+                Err(error @ (ActionError::Conflict(_) | ActionError::Unknown(_))) => Some(unknown(&error)),
+                Err(error) => {
+                    Some(StepResult::MarkFailed { node: node.clone(), message: error.to_string().into() })
+                }
+            })
+            .collect();
+        if failed.is_empty() { vec![StepResult::Marked] } else { failed }
+    }
+
+    async fn evict(&self, intent: &str, node: &Arc<str>, pods: &[Eviction], facts: &Facts) -> StepResult {
+        match self.right_victim(intent, node, facts).await {
+            Ok(Some(_)) => {}
+            Ok(None) => return StepResult::Evicted { node: node.clone(), refused: Vec::new() },
+            Err(result) => return result,
+        }
+        let calls: Vec<_> = pods.iter().map(|pod| self.nodes.evict(pod)).collect();
+        let answers: Vec<Result<EvictionAnswer, ActionError>> =
+            stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
+        let refused = pods
+            .iter()
+            .zip(answers)
+            .filter_map(|(pod, answer)| match answer {
+                Ok(EvictionAnswer::Accepted) => None,
+                Ok(EvictionAnswer::Refused { by_budget, message }) => {
+                    Some((pod.pod.clone(), by_budget, message.into()))
+                }
+                Err(error) => Some((pod.pod.clone(), false, error.to_string().into())),
+            })
+            .collect();
+        StepResult::Evicted { node: node.clone(), refused }
+    }
+
+    async fn delete(&self, intent: &str, victims: &[Victim], force: bool, facts: &Facts) -> Vec<StepResult> {
+        let Some(pool) = &facts.pool else { return vec![refused("the pool is no longer managed")] };
+        let calls: Vec<_> = victims
+            .iter()
+            .map(|victim| Box::pin(self.delete_one(pool, intent, victim, force, facts)))
+            .collect();
+        let results: Vec<StepResult> = stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
+        if results.iter().all(|result| *result == StepResult::Deleted) {
+            return vec![StepResult::Deleted];
+        }
+        results.into_iter().filter(|result| *result != StepResult::Deleted).collect()
+    }
+
+    /// A live look at the node, then its deletion by id: never one without the other.
+    async fn delete_one(
+        &self,
+        pool: &PoolAtProvider,
+        intent: &str,
+        victim: &Victim,
+        force: bool,
+        facts: &Facts,
+    ) -> StepResult {
+        match self.right_victim(intent, &victim.node, facts).await {
+            Ok(Some(live)) => {
+                if let (Some(pod), false) = (holder(&live, facts), force) {
+                    return StepResult::NotEmpty { node: victim.node.clone(), pod };
+                }
+            }
+            Ok(None) => {}
+            Err(result) => return result,
+        }
+        match self.provider.delete(pool, victim).await {
+            Ok(()) => StepResult::Deleted,
+            Err(error) if error.unknown => StepResult::Unknown { message: error.message.into() },
+            Err(error) => {
+                StepResult::DeleteFailed { node: victim.node.clone(), message: error.message.into() }
+            }
+        }
+    }
+
+    /// The node as it is now, if it carries this intent's mark; `None` when it is gone.
+    async fn right_victim(
+        &self,
+        intent: &str,
+        node: &Arc<str>,
+        facts: &Facts,
+    ) -> Result<Option<LiveNode>, StepResult> {
+        if !facts.acts {
+            return Err(refused("the pool may not shrink any more"));
+        }
+        match self.nodes.look(node).await {
+            Ok(None) => Ok(None),
+            Ok(Some(live)) if live.intent.as_deref() == Some(intent) => Ok(Some(live)),
+            Ok(Some(live)) => {
+                let mark = live.intent.as_deref().unwrap_or("none");
+                let message = format!("node {node} does not carry the mark of intent {intent}, but {mark}");
+                Err(StepResult::MarkFailed { node: node.clone(), message: message.into() })
+            }
+            Err(error) => Err(unknown(&error)),
+        }
+    }
+}
+
+/// A pod that holds the node: movable, and not expendable.
+fn holder(live: &LiveNode, facts: &Facts) -> Option<ObjectKey> {
+    let holds = |pod: &&super::nodes::LivePod| pod.movable && pod.priority >= facts.expendable_cutoff;
+    live.pods.iter().find(holds).map(|pod| pod.key.clone())
+}
+
+fn increase_request(
+    facts: &Facts,
+    intent: &Arc<str>,
+    group: &Arc<str>,
+    from: u32,
+    to: u32,
+    started_at: UnixTime,
+) -> Option<provider::Increase> {
+    facts.pool.clone().map(|pool| provider::Increase {
+        pool,
+        intent: intent.clone(),
+        group: group.clone(),
+        from,
+        to,
+        started_at,
+        now: facts.now,
+        known: facts.known.clone(),
+    })
+}
+
+/// Whom an outcome concerns; a mark without pool or intent belongs to nobody's memory.
+fn address(step: &Step) -> (Arc<str>, Arc<str>) {
+    match step {
+        Step::Increase { pool, intent, .. }
+        | Step::Mark { pool, intent, .. }
+        | Step::Evict { pool, intent, .. }
+        | Step::Delete { pool, intent, .. } => (pool.clone(), intent.clone()),
+        Step::Unmark { pool, intent, .. } => {
+            (pool.clone().unwrap_or_default(), intent.clone().unwrap_or_default())
+        }
+    }
+}
+
+fn refused(message: &str) -> StepResult {
+    StepResult::Refused { message: message.into() }
+}
+
+fn unknown(error: &ActionError) -> StepResult {
+    StepResult::Unknown { message: error.to_string().into() }
+}

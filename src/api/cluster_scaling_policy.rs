@@ -1,0 +1,267 @@
+//! ClusterScalingPolicy: what holds for all pools together, and the answer to "why is my pod pending".
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::{Duration, MAX_NODES, NodeBudget, Quantity};
+
+/// The only name that a ClusterScalingPolicy may have.
+pub const POLICY_NAME: &str = "default";
+
+/// What holds for all pools together. There is at most one, named `default`; without it every default holds.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "headroom.dev",
+    version = "v1alpha1",
+    kind = "ClusterScalingPolicy",
+    plural = "clusterscalingpolicies",
+    shortname = "hcsp",
+    category = "headroom",
+    status = "ClusterScalingPolicyStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "What holds for all pools together. There is at most one, named `default`; without it every default holds.",
+    validation = Rule::new("self.metadata.name == 'default'")
+        .message("metadata.name must be default: there is one ClusterScalingPolicy; rename it"),
+    printcolumn(name = "Disruption", type_ = "string", json_path = ".spec.nodes.voluntaryDisruption", description = "Allowed when empty"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Unplaced pods", type_ = "integer", json_path = ".status.unplacedPods", description = "Pods that no node and no pool can take"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.unplaced[0].reason", description = "Why the largest group of them has no place"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterScalingPolicySpec {
+    /// How nodes are bought and removed in the whole cluster. Default: the defaults of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodeScaling>,
+}
+
+/// How nodes are bought and removed in the whole cluster.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeScaling {
+    /// How one pool is chosen among those that fit the same pods: each expander keeps the best of what the one before
+    /// left; a tie at the end goes to the first by name. Default: `[LeastWaste]`. At most 5, no two alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 5))]
+    #[x_kube(validation = Rule::new("self.all(e, self.exists_one(o, o == e))")
+        .message("nodes.expanders must not repeat an expander: remove the second one"))]
+    pub expanders: Vec<Expander>,
+
+    /// Ceilings on the sum over all nodes of the cluster, those of no pool included. A scale-up that would pass one is
+    /// cut to what fits. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<ClusterLimits>,
+
+    /// When so many nodes are unready that the cause is likely not the nodes, nothing is bought and nothing removed.
+    /// Default: the defaults of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthGate>,
+
+    /// Pods with a priority lower than this neither make a pool grow nor keep a node. Default: -10. Range: -2147483648
+    /// to 1000000000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = i32::MIN, max = 1_000_000_000))]
+    pub expendable_pods_priority_cutoff: Option<i32>,
+
+    /// How old a pod must be before it makes a pool grow. A longer one in the pod's annotation
+    /// `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` holds for that pod. Default: `0s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_pod_delay: Option<Duration>,
+
+    /// How many nodes may be leaving at once in the whole cluster. Default: the defaults of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removals: Option<Removals>,
+
+    /// The emergency switch. `Stopped`: no node is removed, of any pool and for any reason, and removals under way are
+    /// undone. Pools still grow. Default: `Allowed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "VoluntaryDisruption")]
+    pub voluntary_disruption: Option<VoluntaryDisruption>,
+
+    /// Replicas that controllers have decided on and not created yet count as demand. Default: the defaults of its
+    /// fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anticipation: Option<Anticipation>,
+}
+
+/// How one pool is chosen among those that fit the same pods.
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Expander {
+    /// The least CPU and memory left idle on the new nodes.
+    LeastWaste,
+    /// The fewest new nodes.
+    LeastNodes,
+    /// The most pods placed.
+    MostPods,
+    /// The highest `priority` of the pool.
+    Priority,
+    /// The lowest cost for the same pods, by `price` of the pool.
+    Price,
+}
+
+/// Whether nodes may be removed at all.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VoluntaryDisruption {
+    /// Nodes are removed as the pools say.
+    #[default]
+    Allowed,
+    /// No node is removed, removals under way are undone.
+    Stopped,
+}
+
+/// Ceilings on the sum over all nodes of the cluster.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterLimits {
+    /// Most nodes, those on their way included. Default: no limit. Range: 0 to 100000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_NODES))]
+    pub nodes: Option<i32>,
+
+    /// Most CPU of all nodes together, for example `"3200"`. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Quantity>,
+
+    /// Most memory of all nodes together, for example `12800Gi`. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Quantity>,
+}
+
+/// When the cluster is too sick to be scaled: more unready nodes than both numbers allow.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthGate {
+    /// Percentage of the nodes that may be unready. Default: 45. Range: 0 to 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub max_unready_percent: Option<i32>,
+
+    /// So many unready nodes are fine whatever their share. Default: 3. Range: 0 to 100000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_NODES))]
+    pub ok_unready_count: Option<i32>,
+}
+
+/// How many nodes may be leaving at once in the whole cluster.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(has(self.maxParallelDrains) ? self.maxParallelDrains : 1) <= (has(self.maxParallel) ? self.maxParallel : 10)")
+    .message("removals.maxParallelDrains (default 1) must not be greater than removals.maxParallel (default 10): lower it or raise maxParallel").field_path(".maxParallelDrains"))]
+pub struct Removals {
+    /// Most nodes that may be leaving at once, empty ones included. Default: 10. Range: 1 to 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_parallel: Option<i32>,
+
+    /// Most nodes that may be drained of pods at once; they count in `maxParallel` too. Default: 1. Range: 0 to 1000;
+    /// with 0 only empty nodes are removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub max_parallel_drains: Option<i32>,
+
+    /// Further ceilings, over the nodes of all pools; percentages are of all their ready nodes. They hold besides the
+    /// pools' own. Default: none. At most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(validation = Rule::new("self.all(b, self.exists_one(o, o.name == b.name))")
+        .message("budgets[].name must be unique: rename one of the two budgets"))]
+    pub budgets: Vec<NodeBudget>,
+}
+
+/// Demand before the pods exist.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Anticipation {
+    /// Whether replicas that a ReplicaSet, StatefulSet or Job has decided on and not created yet count as demand.
+    /// Default: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+
+    /// Most such replicas that count at once. Default: 5000. Range: 0 to 50000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 50_000))]
+    pub max_pods: Option<i32>,
+}
+
+/// What the operator tells about the cluster.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterScalingPolicyStatus {
+    /// The `metadata.generation` that this status speaks of. Lower than it: the last edit has not been seen yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Ready: the spec is accepted and the loop runs. Stalled: only an edit can help. Others, present while they hold:
+    /// ClusterHealthy, DisruptionStopped, AtLimit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+
+    /// How many pods no node and no pool can take now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub unplaced_pods: Option<i32>,
+
+    /// Those pods, alike ones in one row, with what each pool says; the largest group comes first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    pub unplaced: Vec<UnplacedPods>,
+
+    /// How many rows were left out of `unplaced` because status would have become too large.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub truncated: Option<i32>,
+}
+
+/// Pods alike that have no place, and why.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnplacedPods {
+    /// How many pods.
+    #[schemars(range(min = 1))]
+    pub pods: i32,
+
+    /// Some of them, as namespace/name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), inner(length(max = 317)))]
+    pub examples: Vec<String>,
+
+    /// Why, in one word: that of the pool that comes closest.
+    #[schemars(length(max = 128))]
+    pub reason: String,
+
+    /// The same in a sentence, with what would help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub message: Option<String>,
+
+    /// What each pool says, the closest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub pools: Vec<PoolVerdict>,
+
+    /// Since when they have been waiting.
+    pub since: Time,
+}
+
+/// Why a pool does not take some pods.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolVerdict {
+    /// Name of the pool.
+    #[schemars(length(max = 253))]
+    pub pool: String,
+
+    /// Why, such as `TaintNotTolerated`, `TooLarge`, `AtMaxNodes` or `BackingOff`.
+    #[schemars(length(max = 128))]
+    pub reason: String,
+
+    /// The same in a sentence, with the key, the value or the numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub message: Option<String>,
+}

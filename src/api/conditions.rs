@@ -1,0 +1,221 @@
+//! The words of status conditions: every type and reason in one place, and the one way to set a condition.
+//!
+//! kstatus reads Ready (true when all is well), Reconciling and Stalled (present only when true): an object without
+//! Ready would be taken for current, so Ready is written at first sight; Ready false alone would be taken for
+//! progress, so what only an edit can mend is Stalled too. Limits, backoffs and failing launches never touch Ready.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+
+/// The types of conditions.
+pub mod types {
+    /// The spec is accepted, its inputs can be read and the loop runs.
+    pub const READY: &str = "Ready";
+    /// Only an edit by a person can help; present only when true.
+    pub const STALLED: &str = "Stalled";
+    /// Nodes are being bought; present while true.
+    pub const SCALING_UP: &str = "ScalingUp";
+    /// Nodes are being removed; present while true.
+    pub const SCALING_DOWN: &str = "ScalingDown";
+    /// At least one group is left alone after failed launches; present while true.
+    pub const BACKING_OFF: &str = "BackingOff";
+    /// The provider answers.
+    pub const PROVIDER_AVAILABLE: &str = "ProviderAvailable";
+    /// Live nodes offer what the template says.
+    pub const TEMPLATE_VERIFIED: &str = "TemplateVerified";
+    /// The provider's own bounds are narrower than the spec's; present while true.
+    pub const CLAMPED_BY_PROVIDER: &str = "ClampedByProvider";
+    /// Pods wait because a limit or bound is reached; present while true.
+    pub const AT_LIMIT: &str = "AtLimit";
+    /// Few enough nodes are unready for the cluster to be scaled.
+    pub const CLUSTER_HEALTHY: &str = "ClusterHealthy";
+    /// The emergency switch is on; present while true.
+    pub const DISRUPTION_STOPPED: &str = "DisruptionStopped";
+}
+
+/// The reasons of conditions that no decision has. All others are [`headroom_core::reason::Reason`], by its words.
+pub mod reasons {
+    /// ProviderAvailable is true.
+    pub const PROVIDER_ANSWERS: &str = "ProviderAnswers";
+    /// ScalingDown: nodes are not needed.
+    pub const NODES_UNNEEDED: &str = "NodesUnneeded";
+    /// ClampedByProvider: the provider's bounds are narrower.
+    pub const PROVIDER_BOUNDS: &str = "ProviderBounds";
+    /// TemplateVerified is true: learned from a live node.
+    pub const LEARNED: &str = "Learned";
+    /// TemplateVerified is unknown: there has been no live node yet.
+    pub const NO_LIVE_NODE: &str = "NoLiveNode";
+    /// TemplateVerified is false: live nodes offer less than the template says.
+    pub const TEMPLATE_DIFFERS: &str = "TemplateDiffers";
+    /// ClusterHealthy is true.
+    pub const FEW_UNREADY: &str = "FewUnready";
+
+    /// Every reason above, for tests and for the documentation.
+    pub const ALL: &[&str] = &[
+        PROVIDER_ANSWERS,
+        NODES_UNNEEDED,
+        PROVIDER_BOUNDS,
+        LEARNED,
+        NO_LIVE_NODE,
+        TEMPLATE_DIFFERS,
+        FEW_UNREADY,
+    ];
+}
+
+/// Longest message of a condition, in characters. The API takes 32768; a person reads one screen.
+pub const MAX_MESSAGE_LENGTH: usize = 1024;
+
+/// The state of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It is not known whether it holds.
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// The word that the API uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// A condition as it should be now, without the time of its last change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// One of [`types`].
+    pub type_: &'a str,
+    /// Its state.
+    pub status: ConditionStatus,
+    /// A word of [`headroom_core::reason::Reason`], or one of [`reasons`].
+    pub reason: &'a str,
+    /// For people; cut to [`MAX_MESSAGE_LENGTH`] characters.
+    pub message: &'a str,
+}
+
+/// Puts a condition into the list, which is left sorted by type. `lastTransitionTime` moves to `now` only when the
+/// status changes or the condition is new; returns whether anything but the generation changed.
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    wanted: &Wanted<'_>,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> bool {
+    let old = get(conditions, wanted.type_);
+    let message: String = wanted.message.chars().take(MAX_MESSAGE_LENGTH).collect();
+    let status = wanted.status.as_str();
+    let same_status = old.filter(|c| c.status == status);
+    let changed = same_status.is_none_or(|c| c.reason != wanted.reason || c.message != message);
+    let condition = Condition {
+        last_transition_time: same_status.map_or(Time(now), |c| c.last_transition_time.clone()),
+        message,
+        observed_generation: generation,
+        reason: wanted.reason.to_owned(),
+        status: status.to_owned(),
+        type_: wanted.type_.to_owned(),
+    };
+    clear(conditions, wanted.type_);
+    conditions.push(condition);
+    conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+    changed
+}
+
+/// Takes a condition out of the list, for those that are present only while they hold. Returns whether it was there.
+pub fn clear(conditions: &mut Vec<Condition>, type_: &str) -> bool {
+    let before = conditions.len();
+    conditions.retain(|c| c.type_ != type_);
+    conditions.len() != before
+}
+
+/// The condition of that type, if it is there.
+pub fn get<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|c| c.type_ == type_)
+}
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::reason::Reason;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    fn ready(status: ConditionStatus, reason: &'static str) -> Wanted<'static> {
+        Wanted { type_: types::READY, status, reason, message: "" }
+    }
+
+    #[test]
+    fn transition_time_moves_only_with_the_status() {
+        let mut list = Vec::new();
+        assert!(set(&mut list, &ready(ConditionStatus::True, Reason::Accepted.as_str()), Some(1), at(0)));
+        assert!(set(&mut list, &ready(ConditionStatus::True, Reason::Suspended.as_str()), Some(2), at(9)));
+        assert_eq!(list[0].last_transition_time, Time(at(0)));
+        assert!(set(&mut list, &ready(ConditionStatus::False, Reason::Invalid.as_str()), Some(2), at(12)));
+        assert_eq!(list[0].last_transition_time, Time(at(12)));
+    }
+
+    #[test]
+    fn setting_the_same_condition_again_changes_nothing() {
+        let mut list = Vec::new();
+        set(&mut list, &ready(ConditionStatus::True, Reason::Accepted.as_str()), Some(1), at(0));
+        let before = list.clone();
+        assert!(!set(&mut list, &ready(ConditionStatus::True, Reason::Accepted.as_str()), Some(1), at(50)));
+        assert_eq!(list, before);
+    }
+
+    #[test]
+    fn conditions_stay_sorted_by_type_even_when_read_unsorted() {
+        let mut list = Vec::new();
+        for type_ in [types::STALLED, types::READY, types::AT_LIMIT] {
+            let wanted = Wanted {
+                type_,
+                status: ConditionStatus::True,
+                reason: Reason::Conflict.as_str(),
+                message: "",
+            };
+            set(&mut list, &wanted, None, at(0));
+            list.reverse();
+        }
+        list.reverse();
+        let found: Vec<&str> = list.iter().map(|c| c.type_.as_str()).collect();
+        assert_eq!(found, [types::AT_LIMIT, types::READY, types::STALLED]);
+    }
+
+    #[test]
+    fn a_cleared_condition_is_gone() {
+        let mut list = Vec::new();
+        set(&mut list, &ready(ConditionStatus::True, Reason::Accepted.as_str()), None, at(0));
+        assert!(clear(&mut list, types::READY));
+        assert!(!clear(&mut list, types::READY));
+        assert_eq!(get(&list, types::READY), None);
+    }
+
+    #[test]
+    fn a_long_message_is_cut() {
+        let mut list = Vec::new();
+        let message = "ö".repeat(5000);
+        let wanted = Wanted { message: &message, ..ready(ConditionStatus::False, Reason::Internal.as_str()) };
+        set(&mut list, &wanted, None, at(0));
+        assert_eq!(list[0].message.chars().count(), MAX_MESSAGE_LENGTH);
+    }
+
+    #[test]
+    fn reasons_are_pascal_case_and_unique() {
+        for reason in reasons::ALL {
+            assert!(reason.starts_with(|c: char| c.is_ascii_uppercase()), "{reason}");
+            assert!(reason.chars().all(|c| c.is_ascii_alphanumeric()), "{reason}");
+            assert_eq!(Reason::parse(reason), None, "{reason} has two homes");
+        }
+        let unique: std::collections::BTreeSet<_> = reasons::ALL.iter().collect();
+        assert_eq!(unique.len(), reasons::ALL.len());
+    }
+}

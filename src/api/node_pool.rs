@@ -1,0 +1,481 @@
+//! NodePool, what the user asks for: nodes of one shape, how they are bought and how they are returned.
+
+use std::collections::BTreeMap;
+
+use kube::{CustomResource, KubeSchema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity, Resources, Window};
+use super::node_pool_status::NodePoolStatus;
+
+/// The form of a label's value, of a taint's value and of a zone.
+pub const LABEL_VALUE_PATTERN: &str = r"^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$";
+
+/// The form of a zone's name: a label value that is not empty.
+pub const ZONE_PATTERN: &str = r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$";
+
+/// The form of a label's or taint's key: an optional DNS prefix and a name.
+pub const QUALIFIED_NAME_PATTERN: &str =
+    r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$";
+
+/// The form of a price: up to six digits, and up to six after the point.
+pub const PRICE_PATTERN: &str = r"^[0-9]{1,6}(\.[0-9]{1,6})?$";
+
+/// Longest name of a pool: it becomes a label value and the beginning of its nodes' names.
+pub const MAX_POOL_NAME_LENGTH: usize = 40;
+
+/// A pool of nodes of one shape: between which bounds it may grow and shrink, and how its nodes are bought and
+/// returned. Deleting a pool stops managing its nodes; it never deletes them.
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "headroom.dev",
+    version = "v1alpha1",
+    kind = "NodePool",
+    plural = "nodepools",
+    shortname = "hnp",
+    category = "headroom",
+    status = "NodePoolStatus",
+    derive = "PartialEq",
+    doc = "A pool of nodes of one shape: between which bounds it may grow and shrink, and how its nodes are bought and returned. Deleting a pool stops managing its nodes; it never deletes them.",
+    validation = Rule::new("size(self.metadata.name) <= 40")
+        .message("metadata.name must have at most 40 characters: it becomes a label and the beginning of node names; choose a shorter name"),
+    printcolumn(name = "Min", type_ = "integer", json_path = ".status.bounds.minNodes", description = "Fewest nodes now, schedules and the provider's own bounds applied"),
+    printcolumn(name = "Max", type_ = "integer", json_path = ".status.bounds.maxNodes", description = "Most nodes now, schedules and the provider's own bounds applied"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.nodes.desired", description = "Nodes asked of the provider"),
+    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.nodes.ready", description = "Nodes that take pods"),
+    printcolumn(name = "Last decision", type_ = "string", json_path = ".status.lastDecision", description = "What was decided last"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason", description = "Why, or what holds the pool back now"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode", description = "Apply when empty", priority = 1),
+    printcolumn(name = "Backing off until", type_ = "string", json_path = ".status.backoffs[0].until", description = "When the first group may be tried again", priority = 1),
+    printcolumn(name = "Price", type_ = "string", json_path = ".spec.price.perHour", description = "Price of one node for one hour", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.minNodes) || self.minNodes <= self.maxNodes")
+    .message("minNodes must not be greater than maxNodes: lower spec.minNodes or raise spec.maxNodes").field_path(".minNodes"))]
+#[x_kube(validation = Rule::new("self.provider.type != 'KWOK' || (has(self.template) && has(self.template.capacity))")
+    .message("template.capacity is required for provider KWOK, which has no machine to ask: set spec.template.capacity with cpu and memory").field_path(".provider"))]
+#[x_kube(validation = Rule::new("!has(self.schedules) || self.schedules.all(s, !has(s.minNodes) || has(s.maxNodes) || s.minNodes <= self.maxNodes)")
+    .message("schedules[].minNodes must not be greater than spec.maxNodes: lower it, or set maxNodes in the same schedule").field_path(".schedules"))]
+pub struct NodePoolSpec {
+    /// What the operator does with this pool. `Apply`: plan and act. `Preview`: plan as if, report the plan in
+    /// `status.preview`, change nothing. `Suspend`: change nothing and undo removals under way; increases already
+    /// sent are watched to their end, and the nodes still count as capacity. Default: `Apply`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Mode")]
+    pub mode: Option<Mode>,
+
+    /// Where nodes come from. Required. `provider.type` can not be changed later.
+    pub provider: Provider,
+
+    /// Fewest nodes that the pool keeps, over all its groups. The pool grows to it and never shrinks under it.
+    /// Default: 0. Range: 0 to `maxNodes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_NODES))]
+    pub min_nodes: Option<i32>,
+
+    /// Most nodes that the pool may have, over all its groups. Nodes above it are not removed for that alone.
+    /// Required. Range: 0 to 100000.
+    #[schemars(range(min = 0, max = MAX_NODES))]
+    pub max_nodes: i32,
+
+    /// Ceilings on the sum of what the pool's nodes have. A scale-up that would pass one is cut to what fits.
+    /// Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<PoolLimits>,
+
+    /// What a new node offers, before there is one to look at. What is omitted is asked of the provider, then
+    /// learned from live nodes. Default: everything is asked and learned; provider KWOK needs `capacity`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<NodeTemplate>,
+
+    /// What a node costs; the `Price` expander compares pools by it. Default: unknown, which the `Price` expander
+    /// leaves out of the comparison.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+
+    /// Rank among pools that fit the same pods: the `Priority` expander takes the highest. Default: 0. Range: -1000000
+    /// to 1000000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = -1_000_000, max = 1_000_000))]
+    pub priority: Option<i32>,
+
+    /// How the pool grows. Default: the defaults of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_up: Option<ScaleUp>,
+
+    /// How the pool shrinks. Default: the defaults of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_down: Option<ScaleDown>,
+
+    /// Other bounds at certain times. Where several windows are open the highest `minNodes` and the lowest `maxNodes`
+    /// hold, and the maximum wins over the minimum. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.all(s, self.exists_one(o, o.name == s.name))")
+        .message("schedules[].name must be unique: rename one of the two schedules"))]
+    pub schedules: Vec<Schedule>,
+}
+
+/// What the operator does with an object.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Plan and act.
+    #[default]
+    Apply,
+    /// Plan as if, tell, change nothing.
+    Preview,
+    /// Change nothing, undo removals under way.
+    Suspend,
+}
+
+/// Where nodes come from: `type` names the one member that is set.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(self.type == 'KWOK') == has(self.kwok)")
+    .message("provider.kwok must be set when provider.type is KWOK, and no other member: add spec.provider.kwok").field_path(".type"))]
+pub struct Provider {
+    /// The kind of provider. `KWOK`: Node objects that KWOK brings to life, for trials and tests. Required. Can not
+    /// be changed later.
+    #[serde(rename = "type")]
+    #[x_kube(validation = Rule::new("self == oldSelf")
+        .message("provider.type is immutable: create another NodePool for the other provider"))]
+    pub type_: ProviderType,
+
+    /// Settings of provider KWOK. Default: none; required when `type` is `KWOK`, and only allowed then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kwok: Option<KwokProvider>,
+}
+
+/// The kinds of provider.
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProviderType {
+    /// Node objects that KWOK brings to life.
+    #[serde(rename = "KWOK")]
+    Kwok,
+}
+
+/// Provider KWOK: one node group a zone, whose machines are Node objects only.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.failures) || self.failures.all(f, !has(f.zone) || f.zone in self.zones)")
+    .message("kwok.failures[].zone must be one of kwok.zones: correct the zone or add it to kwok.zones").field_path(".failures"))]
+pub struct KwokProvider {
+    /// The zones, one node group each; a node carries its zone as label `topology.kubernetes.io/zone`. Required. 1 to 16,
+    /// no two alike.
+    #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 63), regex(pattern = ZONE_PATTERN)))]
+    #[x_kube(validation = Rule::new("self.all(z, self.exists_one(o, o == z))")
+        .message("kwok.zones must not repeat a zone: remove the second one"))]
+    pub zones: Vec<String>,
+
+    /// How long a new node takes to appear after it was asked for. Default: `1s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join_delay: Option<Duration>,
+
+    /// Launches that are made to fail, to try what the operator does then. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub failures: Vec<KwokFailure>,
+}
+
+/// A launch failure to play: what a cloud would answer.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KwokFailure {
+    /// The zone whose launches fail. Default: every zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub zone: Option<String>,
+
+    /// What kind of failure it is; it decides what is backed off and for how long. Required.
+    pub class: FailureClass,
+
+    /// The text of the failure, reported in status as a cloud's own would be. Default: the name of the class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub message: Option<String>,
+
+    /// How many nodes of each request fail; the others of the request start. Default: all of them. Range: 1 to 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub count: Option<i32>,
+}
+
+/// The kinds of launch failure that lead to different reactions.
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureClass {
+    /// The cloud has no machine of that type there now: that group backs off.
+    OutOfCapacity,
+    /// An account's quota is used up: every group of it backs off.
+    QuotaExceeded,
+    /// The launch can not succeed before someone changes its configuration.
+    InvalidConfiguration,
+    /// A permission is missing: likewise.
+    PermissionDenied,
+    /// The cloud asks for fewer calls: tried again soon.
+    Throttled,
+    /// Anything else: that group backs off.
+    Other,
+}
+
+/// Ceilings on the sum over a pool's nodes.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolLimits {
+    /// Most CPU of all nodes together, for example `"1600"`. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Quantity>,
+
+    /// Most memory of all nodes together, for example `6400Gi`. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Quantity>,
+}
+
+/// What a new node of the pool looks like.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.reserved) || !has(self.capacity) || self.reserved.all(k, k in self.capacity && quantity(self.reserved[k]).compareTo(quantity(self.capacity[k])) <= 0)")
+    .message("template.reserved must not name a resource that template.capacity lacks, nor exceed it: lower it or raise the capacity").field_path(".reserved"))]
+#[x_kube(validation = Rule::new("!has(self.reserved) || has(self.capacity)")
+    .message("template.reserved needs template.capacity to be taken from: set spec.template.capacity").field_path(".reserved"))]
+pub struct NodeTemplate {
+    /// Labels of a new node, besides the ones that the operator and the provider set (hostname, zone, `headroom.dev/`).
+    /// Pods select nodes by them. Default: none. At most 64.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "label_values")]
+    #[x_kube(validation = Rule::new("self.all(k, size(k) <= 316 && k.matches('^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$'))")
+        .message("template.labels has a key that is no label key: use name or prefix/name, with letters, digits, '-', '_' and '.'"))]
+    #[x_kube(validation = Rule::new("!self.exists(k, k == 'kubernetes.io/hostname' || k == 'topology.kubernetes.io/zone' || k.startsWith('headroom.dev/'))")
+        .message("template.labels must not set kubernetes.io/hostname, topology.kubernetes.io/zone or headroom.dev/ labels: they are set for each node; remove them"))]
+    pub labels: BTreeMap<String, String>,
+
+    /// Taints that a new node has and keeps. Default: none. At most 32.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.all(t, self.exists_one(o, o.key == t.key && o.effect == t.effect))")
+        .message("template.taints must not repeat a key with the same effect: remove the second one"))]
+    pub taints: Vec<Taint>,
+
+    /// Taints that a new node has until it is set up; something else removes them. A node with one is starting, not
+    /// ready, and pods are planned onto it as if it had none. Default: none. At most 32.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.all(t, self.exists_one(o, o.key == t.key && o.effect == t.effect))")
+        .message("template.startupTaints must not repeat a key with the same effect: remove the second one"))]
+    pub startup_taints: Vec<Taint>,
+
+    /// What a new node has in all, by resource: `cpu` and `memory` are required here, `pods` defaults to 110. Default:
+    /// asked of the provider, then learned; required for provider KWOK.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = 32))]
+    #[x_kube(validation = Rule::new("'cpu' in self && 'memory' in self")
+        .message("template.capacity must have cpu and memory: add what is missing"))]
+    #[x_kube(validation = Rule::new("self.all(k, size(k) <= 316 && k.matches('^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$'))")
+        .message("template.capacity has a key that is no resource name: use a name such as cpu or vendor.example/gpu"))]
+    #[x_kube(validation = Rule::new("!('cpu' in self) || !('memory' in self) || (quantity(self['cpu']).isGreaterThan(quantity('0')) && quantity(self['memory']).isGreaterThan(quantity('0')))")
+        .message("template.capacity cpu and memory must be more than 0: no pod fits such a node"))]
+    pub capacity: Option<Resources>,
+
+    /// What the system keeps of the capacity; pods get the rest. Default: nothing. At most the capacity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub reserved: Option<Resources>,
+}
+
+fn label_values(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 64,
+        "additionalProperties": { "type": "string", "maxLength": 63, "pattern": LABEL_VALUE_PATTERN },
+    })
+}
+
+/// A taint: pods without a toleration for it stay away.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Taint {
+    /// Key of the taint: a name, or prefix/name. Required.
+    #[schemars(length(min = 1, max = 316), regex(pattern = QUALIFIED_NAME_PATTERN))]
+    pub key: String,
+
+    /// Value of the taint. Default: empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63), regex(pattern = LABEL_VALUE_PATTERN))]
+    pub value: Option<String>,
+
+    /// What happens to pods that do not tolerate it. Required.
+    pub effect: TaintEffect,
+}
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TaintEffect {
+    /// They are not scheduled there.
+    NoSchedule,
+    /// They are scheduled there only if there is no other place.
+    PreferNoSchedule,
+    /// They are not scheduled there, and those that run there are evicted.
+    NoExecute,
+}
+
+/// What a node costs.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Price {
+    /// Price of one node for one hour, a decimal number in any currency, the same for all pools, for example `"0.768"`.
+    /// Required.
+    #[schemars(length(max = 13), regex(pattern = PRICE_PATTERN))]
+    pub per_hour: String,
+}
+
+/// How a pool grows.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScaleUp {
+    /// Whether pods may make the pool grow. `minNodes` is kept either way. Default: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+
+    /// How long a node may take from the request until it registers. After that the launch has failed and its group
+    /// backs off. Default: `15m`. More than 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("duration(self) > duration('0s')")
+        .message("scaleUp.provisionTimeout must be more than 0: every launch would fail at once"))]
+    pub provision_timeout: Option<Duration>,
+
+    /// How long a registered node may take until it is ready. Until then it counts as capacity that is on its way,
+    /// after that as unready. Default: `15m`. More than 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("duration(self) > duration('0s')")
+        .message("scaleUp.startupTimeout must be more than 0: every new node would be unready at once"))]
+    pub startup_timeout: Option<Duration>,
+
+    /// How long a group is left alone after a failed launch. Default: the defaults of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+}
+
+/// How long a group is left alone after a failed launch.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("duration(has(self.initial) ? self.initial : '5m') <= duration(has(self.max) ? self.max : '30m')")
+    .message("backoff.initial (default 5m) must not be longer than backoff.max (default 30m): lower initial or raise max").field_path(".initial"))]
+pub struct Backoff {
+    /// Backoff after the first failure; each further one doubles it. Default: `5m`. More than 0, at most `max`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("duration(self) > duration('0s')")
+        .message("backoff.initial must be more than 0: the group would be asked again at once and without end"))]
+    pub initial: Option<Duration>,
+
+    /// Longest backoff. Default: `30m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<Duration>,
+
+    /// How long after the last failure the failures are forgotten. Default: `3h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reset_after: Option<Duration>,
+}
+
+/// How a pool shrinks.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScaleDown {
+    /// Whether nodes of the pool may be removed. Default: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+
+    /// Percentage of a node's allocatable CPU or memory, the larger of the two, up to which its requests leave it
+    /// underutilized. Default: 50. Range: 0 to 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub utilization_threshold: Option<i32>,
+
+    /// How long a node must have been unneeded without a break before it is removed. Default: `10m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unneeded_for: Option<Duration>,
+
+    /// How long an unneeded node must have been unready before it is removed. Default: `20m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unready_for: Option<Duration>,
+
+    /// How long removals in this pool wait after the pool grew. Default: `10m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_after_add: Option<Duration>,
+
+    /// How long removals in this pool wait after a removal. Default: `0s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_after_delete: Option<Duration>,
+
+    /// How long removals in this pool wait after a failed removal. Default: `3m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_after_failure: Option<Duration>,
+
+    /// Ceilings on how many nodes of the pool may be leaving at once. All active ones apply, the smallest wins. Where
+    /// none is active only the cluster's own ceilings hold. Default: none. At most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(validation = Rule::new("self.all(b, self.exists_one(o, o.name == b.name))")
+        .message("budgets[].name must be unique: rename one of the two budgets"))]
+    pub budgets: Vec<NodeBudget>,
+
+    /// How pods are moved off a node before it goes. Default: the defaults of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
+}
+
+/// How pods are moved off a node before it goes.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Drain {
+    /// Longest grace period that a pod gets to stop; a pod's own shorter one holds. Default: `10m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_grace_period: Option<Duration>,
+
+    /// How long evictions that a PodDisruptionBudget refuses are tried again before the removal is given up. Default:
+    /// `2m`. More than 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("duration(self) > duration('0s')")
+        .message("drain.evictionTimeout must be more than 0: no eviction could ever succeed"))]
+    pub eviction_timeout: Option<Duration>,
+
+    /// Whether a node is kept while a pod on it uses `hostPath` or an `emptyDir` on disk. Default: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skip_local_storage: Option<bool>,
+
+    /// Whether a node is kept while it has a pod of `kube-system` that no PodDisruptionBudget covers. Default: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skip_system_pods: Option<bool>,
+
+    /// A node is kept while a pod on it belongs to a ReplicaSet or ReplicationController with fewer replicas than this.
+    /// Default: 0. Range: 0 to 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub min_replicas: Option<i32>,
+}
+
+/// Other bounds while a window is open.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.minNodes) || has(self.maxNodes)")
+    .message("schedules[] must set minNodes or maxNodes or both: without them the schedule has no effect"))]
+#[x_kube(validation = Rule::new("!has(self.minNodes) || !has(self.maxNodes) || self.minNodes <= self.maxNodes")
+    .message("schedules[].minNodes must not be greater than its maxNodes: lower minNodes or raise maxNodes").field_path(".minNodes"))]
+pub struct Schedule {
+    /// Name of the schedule, unique in the pool; status names the active ones by it. Required.
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub name: String,
+
+    /// When the schedule holds. Required.
+    pub window: Window,
+
+    /// Fewest nodes while the window is open. Default: the pool's own `minNodes`. Range: 0 to 100000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_NODES))]
+    pub min_nodes: Option<i32>,
+
+    /// Most nodes while the window is open. Default: the pool's own `maxNodes`. Range: 0 to 100000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_NODES))]
+    pub max_nodes: Option<i32>,
+}

@@ -1,0 +1,545 @@
+//! NodePool, what the operator tells and remembers: only it writes these fields, and it writes only what changed.
+//!
+//! Words from closed lists (reasons, actions, phases, classes) are text here, not enums: status may have been written
+//! by a later version or edited by hand, and a word that is not understood must not make the whole pool unreadable.
+//! Every list and every text is bounded. No field changes while nothing happens.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::Quantity;
+
+/// What the operator tells about a pool, and all that it remembers of it: after a restart the next operator goes on
+/// from here.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePoolStatus {
+    /// The `metadata.generation` that this status speaks of. Lower than it: the last edit has not been seen yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Ready: the spec is accepted, its inputs can be read and the loop runs. Stalled: only an edit can help. Others,
+    /// present while they hold: ScalingUp, ScalingDown, BackingOff, ProviderAvailable, TemplateVerified,
+    /// ClampedByProvider, AtLimit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+
+    /// What the operator did last, for people, such as `ScaleUp 6→7`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub last_decision: Option<String>,
+
+    /// Why: what holds the pool back now, or else the reason of the last decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub reason: Option<String>,
+
+    /// The bounds that hold now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
+
+    /// How many nodes there are, by state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodeCounts>,
+
+    /// The pool's node groups and what was learned of their nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub groups: Vec<GroupStatus>,
+
+    /// The highest number that an intent or a decision of this pool has had; the next one gets a higher one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub sequence: Option<i64>,
+
+    /// Groups that are left alone after a failed launch, and until when; the one that ends first comes first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub backoffs: Vec<BackoffStatus>,
+
+    /// Actions under way. Each was written here before its first effect, so that a crash neither repeats nor loses it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub intents: Vec<Intent>,
+
+    /// Controllers whose missing replicas this pool has bought nodes for before the pods existed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub anticipations: Vec<AnticipationStatus>,
+
+    /// Nodes that are not needed, grouped by since when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2000))]
+    pub unneeded: Vec<UnneededNodes>,
+
+    /// Pods that this pool could not help, grouped by why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    pub refusals: Vec<RefusalStatus>,
+
+    /// Nodes that can not be removed, grouped by what keeps them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    pub blocked: Vec<BlockedNodes>,
+
+    /// When the pool last grew; `scaleDown.delayAfterAdd` counts from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_scale_up: Option<Time>,
+
+    /// When a node was last removed; `scaleDown.delayAfterDelete` counts from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_scale_down: Option<Time>,
+
+    /// When a removal last failed; `scaleDown.delayAfterFailure` counts from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<Time>,
+
+    /// What would be done if `mode` were `Apply`; only with `mode: Preview`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<PreviewPlan>,
+
+    /// The last decisions, newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub decisions: Vec<Decision>,
+
+    /// How many rows were left out of the lists above because status would have become too large.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub truncated: Option<i32>,
+}
+
+/// The bounds that hold now: the spec's, changed by the schedules that are open and narrowed by the provider.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bounds {
+    /// Fewest nodes now.
+    #[schemars(range(min = 0))]
+    pub min_nodes: i32,
+
+    /// Most nodes now.
+    #[schemars(range(min = 0))]
+    pub max_nodes: i32,
+
+    /// Where the tighter bound comes from when it is not `spec.minNodes` and `spec.maxNodes`: `Schedule` or `Provider`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub limited_by: Option<String>,
+
+    /// Names of the schedules whose windows are open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(max = 63)))]
+    pub active_schedules: Vec<String>,
+
+    /// When a schedule opens or closes next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_schedule_change: Option<Time>,
+}
+
+/// How many nodes a pool has, by state.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeCounts {
+    /// Nodes asked of the provider, over all groups.
+    #[schemars(range(min = 0))]
+    pub desired: i32,
+
+    /// Nodes that take pods.
+    #[schemars(range(min = 0))]
+    pub ready: i32,
+
+    /// Nodes that were ready, or should be by now, and are not.
+    #[schemars(range(min = 0))]
+    pub unready: i32,
+
+    /// Nodes that have registered and are not ready yet.
+    #[schemars(range(min = 0))]
+    pub starting: i32,
+
+    /// Machines that were asked for and have not registered as a node yet.
+    #[schemars(range(min = 0))]
+    pub unregistered: i32,
+
+    /// Nodes that are being removed.
+    #[schemars(range(min = 0))]
+    pub deleting: i32,
+}
+
+/// One node group of the pool.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupStatus {
+    /// The provider's name of the group.
+    #[schemars(length(max = 255))]
+    pub id: String,
+
+    /// The zone of its nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub zone: Option<String>,
+
+    /// Nodes asked of the provider for this group.
+    #[schemars(range(min = 0))]
+    pub target: i32,
+
+    /// Nodes of this group that take pods.
+    #[schemars(range(min = 0))]
+    pub ready: i32,
+
+    /// What a new node of the group is taken to offer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<GroupTemplate>,
+}
+
+/// What a new node of a group is taken to offer, and how that is known.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupTemplate {
+    /// How it is known: `Spec`, `Provider` or `Learned` (from a live node).
+    #[schemars(length(max = 64))]
+    pub source: String,
+
+    /// The provider's version of the template that it was learned from, where the provider has versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub version: Option<String>,
+
+    /// What pods can request of a new node, by resource.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub allocatable: BTreeMap<String, Quantity>,
+}
+
+/// A group that is left alone for a while.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackoffStatus {
+    /// The group whose launches failed.
+    #[schemars(length(max = 255))]
+    pub group: String,
+
+    /// The zone, if the failure speaks of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub zone: Option<String>,
+
+    /// The type of machine, if the failure speaks of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub instance_type: Option<String>,
+
+    /// The market (`OnDemand`, `Spot`), if the failure speaks of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub market: Option<String>,
+
+    /// What kind of failure it was, such as `OutOfCapacity` or `Timeout`.
+    #[schemars(length(max = 64))]
+    pub class: String,
+
+    /// How many times in a row it failed; the length of the backoff follows from it.
+    #[schemars(range(min = 1))]
+    pub failures: i32,
+
+    /// When this backoff began: the last failure.
+    pub since: Time,
+
+    /// When the group may be tried again.
+    pub until: Time,
+
+    /// What the provider said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub message: Option<String>,
+}
+
+/// An action under way: decided, written here, and then carried out step by step.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Intent {
+    /// Name of the action, never used again; it is also the token that keeps the provider from acting twice.
+    #[schemars(length(min = 1, max = 128))]
+    pub id: String,
+
+    /// Which leadership decided it; it grows with every change of leader.
+    #[schemars(range(min = 0))]
+    pub epoch: i64,
+
+    /// `Increase` or `Remove`.
+    #[schemars(length(max = 64))]
+    pub action: String,
+
+    /// The step that the action has reached, such as `Journalled`, `Requested`, `Marked` or `Draining`.
+    #[schemars(length(max = 64))]
+    pub phase: String,
+
+    /// The group it acts on.
+    #[schemars(length(max = 255))]
+    pub group: String,
+
+    /// Size of the group before. Increase only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub from: Option<i32>,
+
+    /// Size of the group that is asked for. Increase only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub to: Option<i32>,
+
+    /// The machines it is about: the victims of a removal, the names given to new nodes where the provider lets us.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
+    pub instances: Vec<Instance>,
+
+    /// Why it was decided, such as `PodsUnschedulable` or `Underutilized`.
+    #[schemars(length(max = 128))]
+    pub reason: String,
+
+    /// How many pods it is for. Increase only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub pods: Option<i32>,
+
+    /// When it was decided.
+    pub started_at: Time,
+
+    /// When it reached the present step, where a limit counts from that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase_since: Option<Time>,
+
+    /// When it has failed if it is not done.
+    pub deadline: Time,
+
+    /// What it waits for, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub message: Option<String>,
+}
+
+/// A machine by its two names; at least one is known.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Instance {
+    /// Name of the Node object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub node: Option<String>,
+
+    /// The provider's name of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub id: Option<String>,
+}
+
+/// Replicas of one controller that nodes were bought for before the pods existed.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnticipationStatus {
+    /// The controller, as kind/namespace/name.
+    #[schemars(length(max = 600))]
+    pub controller: String,
+
+    /// When its missing replicas were first planned for.
+    pub since: Time,
+
+    /// Until when they are not planned for again, once the pods have failed to appear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+
+    /// How many times in a row the pods failed to appear.
+    #[schemars(range(min = 0))]
+    pub failures: i32,
+}
+
+/// Pods that a pool could not help, all for the same reason.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusalStatus {
+    /// Why, such as `TaintNotTolerated` or `MaxNodesReached`.
+    #[schemars(length(max = 128))]
+    pub reason: String,
+
+    /// The same in a sentence, with the values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub message: Option<String>,
+
+    /// The pods.
+    pub pods: PodSample,
+
+    /// Since when.
+    pub since: Time,
+}
+
+/// Nodes that have not been needed since the same moment.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnneededNodes {
+    /// Since when; `unneededFor` and `unreadyFor` count from it.
+    pub since: Time,
+
+    /// Their names.
+    #[schemars(length(max = 2000), inner(length(max = 253)))]
+    pub nodes: Vec<String>,
+}
+
+/// Nodes that the same thing keeps from being removed.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BlockedNodes {
+    /// What keeps them, such as `NotEnoughPdb` or `NoPlaceToMovePods`.
+    #[schemars(length(max = 128))]
+    pub reason: String,
+
+    /// How many nodes.
+    #[schemars(range(min = 1))]
+    pub count: i32,
+
+    /// Some of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), inner(length(max = 253)))]
+    pub examples: Vec<String>,
+
+    /// The object that is in the way, as kind/namespace/name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 600))]
+    pub object: Option<String>,
+
+    /// Since when.
+    pub since: Time,
+
+    /// The same in a sentence, with what would help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub message: Option<String>,
+}
+
+/// What would be done if the pool's mode were `Apply`.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreviewPlan {
+    /// Nodes that would be bought.
+    #[schemars(range(min = 0))]
+    pub add_nodes: i32,
+
+    /// Nodes that would be removed.
+    #[schemars(range(min = 0))]
+    pub remove_nodes: i32,
+
+    /// Why, or why nothing would be done.
+    #[schemars(length(max = 128))]
+    pub reason: String,
+
+    /// The same in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub message: Option<String>,
+
+    /// The pods that the new nodes would be for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodSample>,
+
+    /// Since when the plan is this one.
+    pub since: Time,
+}
+
+/// How many pods, and a few of their names.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSample {
+    /// How many.
+    #[schemars(range(min = 0))]
+    pub count: i32,
+
+    /// Some of them, as namespace/name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), inner(length(max = 317)))]
+    pub examples: Vec<String>,
+}
+
+/// Something that was decided, and why.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// Name of the decision; logs and events carry it too.
+    #[schemars(length(max = 128))]
+    pub id: String,
+
+    /// When.
+    pub time: Time,
+
+    /// `ScaleUp`, `ScaleDown`, or `None` where wanting to act and not being able is the news.
+    #[schemars(length(max = 64))]
+    pub action: String,
+
+    /// The group that it acted on; none if it concerns the pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 255))]
+    pub group: Option<String>,
+
+    /// Nodes of the pool before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub from: Option<i32>,
+
+    /// Nodes of the pool after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub to: Option<i32>,
+
+    /// Why.
+    #[schemars(length(max = 128))]
+    pub reason: String,
+
+    /// The same in a sentence, with the numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub message: Option<String>,
+
+    /// How it ended: `InProgress`, `Done`, `Failed`, `Superseded` (the world had moved on) or `Cancelled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub outcome: Option<String>,
+
+    /// The pods that it was about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodSample>,
+
+    /// What brought it about, such as an object or a schedule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub cause: Option<String>,
+
+    /// The other pools that were looked at, and why each was not taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub considered: Vec<ConsideredPool>,
+}
+
+/// A pool that was looked at for a decision.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsideredPool {
+    /// Name of the pool.
+    #[schemars(length(max = 253))]
+    pub pool: String,
+
+    /// `NotChosen` (it fits, another was better), `NoFit` or `Skipped` (not tried).
+    #[schemars(length(max = 64))]
+    pub verdict: String,
+
+    /// Why, such as `TaintNotTolerated` or `BackingOff`.
+    #[schemars(length(max = 128))]
+    pub reason: String,
+
+    /// The same in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub message: Option<String>,
+}

@@ -1,0 +1,179 @@
+//! ClusterScalingPolicy as the rest of the operator sees it: parsed, in range, every default filled in.
+
+use std::time::Duration;
+
+use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
+use crate::api::cluster_scaling_policy::{
+    Anticipation, ClusterScalingPolicySpec, Expander, HealthGate, NodeScaling, Removals, VoluntaryDisruption,
+};
+
+/// What holds for all pools together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidatedPolicy {
+    /// How one pool is chosen among several; at least one, no two alike.
+    pub expanders: Vec<Expander>,
+    /// Ceilings on the sum over all nodes.
+    pub limits: ValidatedLimits,
+    /// When nothing is bought or removed.
+    pub health: ValidatedHealthGate,
+    /// Pods with a lower priority do not count.
+    pub expendable_pods_priority_cutoff: i32,
+    /// How old a pod must be before it makes a pool grow.
+    pub new_pod_delay: Duration,
+    /// How many nodes may be leaving at once.
+    pub removals: ValidatedRemovals,
+    /// Whether nodes may be removed at all.
+    pub voluntary_disruption: VoluntaryDisruption,
+    /// Most replicas not created yet that count as demand; 0 if they do not count.
+    pub max_anticipated_pods: u32,
+}
+
+/// When the cluster is too sick to be scaled: more unready nodes than both numbers allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValidatedHealthGate {
+    /// Percentage of the nodes that may be unready, 0 to 100.
+    pub max_unready_percent: u8,
+    /// So many unready nodes are fine whatever their share.
+    pub ok_unready_count: u32,
+}
+
+/// How many nodes may be leaving at once in the whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedRemovals {
+    /// Most nodes, 1 to 1000.
+    pub max_parallel: u32,
+    /// Most nodes that are drained, at most `max_parallel`.
+    pub max_parallel_drains: u32,
+    /// Further ceilings over the nodes of all pools.
+    pub budgets: Vec<ValidatedBudget>,
+}
+
+/// The policy with every default filled in; the defaults alone for `ClusterScalingPolicySpec::default()`, which is also
+/// what holds where there is no policy.
+///
+/// # Errors
+/// Every field that can not be used, with its path and what to write instead.
+pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolicy, Vec<FieldError>> {
+    let ClusterScalingPolicySpec { nodes } = spec;
+    // Without `..`: a new field that nobody reads here must not compile.
+    let NodeScaling {
+        expanders,
+        limits,
+        health,
+        expendable_pods_priority_cutoff,
+        new_pod_delay,
+        removals,
+        voluntary_disruption,
+        anticipation,
+    } = nodes.clone().unwrap_or_default();
+    let mut check = Checker::default();
+    let names: Vec<String> = expanders.iter().map(|expander| format!("{expander:?}")).collect();
+    check.unique(names.iter().map(String::as_str), "spec.nodes.expanders");
+    let limits = limits.unwrap_or_default();
+    let nodes_limit = |n| check.count(Some(n), 0, (0, MAX_NODES), "spec.nodes.limits.nodes");
+    let nodes = limits.nodes.map(nodes_limit);
+    let limits = ValidatedLimits {
+        nodes,
+        cpu_milli: limits.cpu.as_ref().map(|q| check.amount("cpu", q, "spec.nodes.limits.cpu")),
+        memory_bytes: limits.memory.as_ref().map(|q| check.amount("memory", q, "spec.nodes.limits.memory")),
+    };
+    let HealthGate { max_unready_percent, ok_unready_count } = health.unwrap_or_default();
+    let path = "spec.nodes.health";
+    let health = ValidatedHealthGate {
+        max_unready_percent: check.percent(max_unready_percent, 45, &format!("{path}.maxUnreadyPercent")),
+        ok_unready_count: check.count(ok_unready_count, 3, (0, MAX_NODES), &format!("{path}.okUnreadyCount")),
+    };
+    let cutoff = "spec.nodes.expendablePodsPriorityCutoff";
+    let Anticipation { enabled, max_pods } = anticipation.unwrap_or_default();
+    let max_pods = check.count(max_pods, 5000, (0, 50_000), "spec.nodes.anticipation.maxPods");
+    let policy = ValidatedPolicy {
+        expanders: if expanders.is_empty() { vec![Expander::LeastWaste] } else { expanders },
+        limits,
+        health,
+        expendable_pods_priority_cutoff: check.number(
+            expendable_pods_priority_cutoff,
+            -10,
+            (i32::MIN, 1_000_000_000),
+            cutoff,
+        ),
+        new_pod_delay: check.duration(new_pod_delay.as_ref(), 0, "spec.nodes.newPodDelay"),
+        removals: read_removals(&mut check, &removals.unwrap_or_default()),
+        voluntary_disruption: voluntary_disruption.unwrap_or_default(),
+        max_anticipated_pods: if enabled.unwrap_or(true) { max_pods } else { 0 },
+    };
+    check.finish(policy)
+}
+
+fn read_removals(check: &mut Checker, removals: &Removals) -> ValidatedRemovals {
+    let Removals { max_parallel, max_parallel_drains, budgets } = removals;
+    let path = "spec.nodes.removals";
+    let read = ValidatedRemovals {
+        max_parallel: check.count(*max_parallel, 10, (1, 1000), &format!("{path}.maxParallel")),
+        max_parallel_drains: check.count(
+            *max_parallel_drains,
+            1,
+            (0, 1000),
+            &format!("{path}.maxParallelDrains"),
+        ),
+        budgets: check.budgets(budgets, &format!("{path}.budgets")),
+    };
+    check.require(
+        read.max_parallel_drains <= read.max_parallel,
+        "spec.nodes.removals.maxParallelDrains",
+        "is greater than removals.maxParallel",
+        "lower it (default 1) or raise maxParallel (default 10)",
+    );
+    read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(nodes: &str) -> Result<ValidatedPolicy, Vec<String>> {
+        let spec: ClusterScalingPolicySpec = serde_saphyr::from_str(&format!("nodes: {nodes}")).unwrap();
+        validate_policy(&spec).map_err(|errors| errors.into_iter().map(|error| error.path).collect())
+    }
+
+    #[test]
+    fn an_absent_policy_means_the_documented_defaults() {
+        let expected = ValidatedPolicy {
+            expanders: vec![Expander::LeastWaste],
+            limits: ValidatedLimits::default(),
+            health: ValidatedHealthGate { max_unready_percent: 45, ok_unready_count: 3 },
+            expendable_pods_priority_cutoff: -10,
+            new_pod_delay: Duration::ZERO,
+            removals: ValidatedRemovals { max_parallel: 10, max_parallel_drains: 1, budgets: Vec::new() },
+            voluntary_disruption: VoluntaryDisruption::Allowed,
+            max_anticipated_pods: 5000,
+        };
+        assert_eq!(validate_policy(&ClusterScalingPolicySpec::default()), Ok(expected.clone()));
+        assert_eq!(check("{}"), Ok(expected));
+    }
+
+    #[test]
+    fn limits_are_read_in_thousandths_and_bytes() {
+        let policy = check("{limits: {nodes: 5, cpu: 1500m, memory: 1Ki}}").unwrap();
+        let expected = ValidatedLimits { nodes: Some(5), cpu_milli: Some(1500), memory_bytes: Some(1024) };
+        assert_eq!(policy.limits, expected);
+    }
+
+    #[test]
+    fn anticipation_that_is_off_anticipates_nothing() {
+        assert_eq!(check("{anticipation: {enabled: false}}").unwrap().max_anticipated_pods, 0);
+    }
+
+    #[test]
+    fn every_wrong_field_is_named_at_once() {
+        let found = check(
+            "{expanders: [Price, Price], limits: {nodes: -1}, newPodDelay: soon, removals: {maxParallelDrains: 11}}",
+        );
+        let expected = [
+            "spec.nodes.expanders[1]",
+            "spec.nodes.limits.nodes",
+            "spec.nodes.newPodDelay",
+            "spec.nodes.removals.maxParallelDrains",
+        ];
+        assert_eq!(found.unwrap_err(), expected);
+    }
+}

@@ -1,0 +1,99 @@
+//! Whether the process lives and is of use: /healthz, /readyz and /metrics, and the end of a loop that is stuck.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tracing::error;
+
+/// How often the watchdog looks; a stuck loop ends the process at most this much late.
+const WATCHDOG_PERIOD: Duration = Duration::from_secs(5);
+
+/// What the loops say of themselves.
+#[derive(Debug, Default)]
+pub struct Health {
+    /// Turns of the loop so far.
+    turns: AtomicU64,
+    /// Whether every cache has been filled once.
+    synced: AtomicBool,
+}
+
+impl Health {
+    /// The loop has come round.
+    pub fn turned(&self, synced: bool) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.synced.store(synced, Ordering::Relaxed);
+    }
+
+    /// Whether a replica could lead at once: its caches are filled.
+    #[must_use]
+    pub fn ready(&self) -> bool {
+        self.synced.load(Ordering::Relaxed)
+    }
+}
+
+/// Ends the process when the loop has not come round for `stuck_after`: a restart is safe at any point, and a stuck
+/// operator helps nobody.
+///
+/// It runs on a thread of its own, since a stuck loop may well hold the runtime.
+pub fn watchdog(health: Arc<Health>, stuck_after: Duration) {
+    std::thread::spawn(move || {
+        let mut last = health.turns.load(Ordering::Relaxed);
+        let mut still = Duration::ZERO;
+        loop {
+            std::thread::sleep(WATCHDOG_PERIOD);
+            let turns = health.turns.load(Ordering::Relaxed);
+            still = if turns == last { still + WATCHDOG_PERIOD } else { Duration::ZERO };
+            last = turns;
+            if still >= stuck_after {
+                error!(seconds = still.as_secs(), "the loop is stuck; ending the process");
+                std::process::exit(70);
+            }
+        }
+    });
+}
+
+/// What the server needs.
+#[derive(Clone)]
+struct Served {
+    health: Arc<Health>,
+    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+/// Serves the three pages until the task is ended.
+///
+/// # Errors
+/// When `address` cannot be listened on.
+pub async fn serve(
+    address: SocketAddr,
+    health: Arc<Health>,
+    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+) -> std::io::Result<()> {
+    let router = Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(exposition))
+        .with_state(Served { health, metrics });
+    axum::serve(TcpListener::bind(address).await?, router).await
+}
+
+async fn ready(State(served): State<Served>) -> (StatusCode, &'static str) {
+    if served.health.ready() {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "caches are being filled\n")
+    }
+}
+
+async fn exposition(State(served): State<Served>) -> Response {
+    let text = (served.metrics)();
+    ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
+}

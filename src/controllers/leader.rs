@@ -1,0 +1,262 @@
+//! Leader election by a Lease: who may act, judged by observed change and monotonic time, never by wall clocks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::actuate::guard::{Claim, Guard};
+use crate::host::Host;
+
+/// How the lease is kept.
+#[derive(Clone, Debug)]
+pub struct LeaseOptions {
+    /// Name of the Lease object.
+    pub name: String,
+    /// Who we are; must differ between two processes that are alive, restarts included.
+    pub identity: String,
+    /// Others wait this long after our last renewal. At least 2 s.
+    pub duration: Duration,
+    /// Pause between two attempts to get or renew it.
+    pub retry: Duration,
+}
+
+/// What the election last established.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// Somebody else leads, or nobody yet.
+    Standby,
+    /// This replica leads.
+    Leading {
+        /// The term.
+        epoch: u64,
+        /// How long nobody had renewed the lease when we took it, by the wall clock; zero for a new lease.
+        gap: Duration,
+    },
+    /// This replica led and has lost the lease: the process should end, since its memory may be behind.
+    Lost,
+}
+
+/// The election of one replica.
+#[derive(Debug)]
+pub struct Election {
+    api: Api<Lease>,
+    options: LeaseOptions,
+    host: Arc<Host>,
+    guard: Guard,
+    leadership: watch::Sender<Leadership>,
+    seen: Option<Seen>,
+    held: Option<Held>,
+}
+
+/// The lease as last read, and when its content last changed before our eyes.
+#[derive(Debug)]
+struct Seen {
+    lease: Lease,
+    changed_at: Instant,
+}
+
+/// The lease while it is ours.
+#[derive(Debug)]
+struct Held {
+    epoch: u64,
+    expires_at: Instant,
+}
+
+impl Election {
+    /// An election over `api`, whose client must carry the guard's layer of kind `Lease` and not retry writes.
+    pub fn new(
+        api: Api<Lease>,
+        options: LeaseOptions,
+        host: Arc<Host>,
+        guard: Guard,
+    ) -> (Self, watch::Receiver<Leadership>) {
+        let (leadership, receiver) = watch::channel(Leadership::Standby);
+        (Self { api, options, host, guard, leadership, seen: None, held: None }, receiver)
+    }
+
+    /// Competes for the lease and keeps it, until the task is ended or the lease is lost.
+    pub async fn run(mut self) {
+        loop {
+            self.attempt().await;
+            if *self.leadership.borrow() == Leadership::Lost {
+                return;
+            }
+            self.host.sleep(self.options.retry).await;
+        }
+    }
+
+    /// One attempt to get or renew the lease.
+    async fn attempt(&mut self) {
+        if self.seen.is_none() {
+            self.read().await;
+        }
+        let sent_at = self.host.monotonic();
+        let outcome = match &self.seen {
+            None => self.create().await,
+            Some(seen) if self.held.is_some() || self.is_free(seen) => self.replace().await,
+            Some(_) => {
+                self.read().await;
+                return;
+            }
+        };
+        match outcome {
+            Ok(lease) => self.established(lease, sent_at),
+            Err(problem) => self.failed(&problem).await,
+        }
+    }
+
+    /// Reads the lease; what has changed since the last look restarts the wait for its expiry.
+    async fn read(&mut self) {
+        match tokio::time::timeout(self.options.retry * 2, self.api.get_opt(&self.options.name)).await {
+            Ok(Ok(Some(lease))) => {
+                let changed = self.seen.as_ref().is_none_or(|seen| seen.lease.spec != lease.spec);
+                let changed_at = match &self.seen {
+                    Some(seen) if !changed => seen.changed_at,
+                    _ => self.host.monotonic(),
+                };
+                self.seen = Some(Seen { lease, changed_at });
+            }
+            Ok(Ok(None)) => self.seen = None,
+            Ok(Err(error)) => warn!(%error, "failed to read the lease"),
+            Err(_) => warn!("reading the lease took too long"),
+        }
+    }
+
+    /// Whether nobody holds the lease, or its holder has been silent for its whole duration before our eyes.
+    fn is_free(&self, seen: &Seen) -> bool {
+        let Some(spec) = &seen.lease.spec else { return true };
+        if spec.holder_identity.as_deref().unwrap_or_default().is_empty() {
+            return true;
+        }
+        let seconds =
+            spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(15);
+        self.host.monotonic() > seen.changed_at + Duration::from_secs(seconds)
+    }
+
+    async fn create(&self) -> Result<Lease, Problem> {
+        let lease = Lease {
+            metadata: ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() },
+            spec: Some(self.spec(1, self.host.wall())),
+        };
+        self.bounded(self.api.create(&PostParams::default(), &lease)).await
+    }
+
+    /// Writes the lease in our name with the resourceVersion last seen.
+    async fn replace(&self) -> Result<Lease, Problem> {
+        let Some(seen) = &self.seen else { return Err(Problem::Conflict) };
+        let old = seen.lease.spec.clone().unwrap_or_default();
+        let now = self.host.wall();
+        let spec = match &self.held {
+            Some(held) => LeaseSpec { acquire_time: old.acquire_time, ..self.spec(held.epoch, now) },
+            // Every acquisition is a new term, even by a holder of the same name: it has a new memory.
+            None => self.spec(epoch_of(&seen.lease).saturating_add(1), now),
+        };
+        let lease = Lease { metadata: seen.lease.metadata.clone(), spec: Some(spec) };
+        self.bounded(self.api.replace(&self.options.name, &PostParams::default(), &lease)).await
+    }
+
+    fn spec(&self, epoch: u64, now: Timestamp) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(self.options.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.options.duration.as_secs()).ok(),
+            acquire_time: Some(MicroTime(now)),
+            renew_time: Some(MicroTime(now)),
+            lease_transitions: i32::try_from(epoch).ok(),
+            ..LeaseSpec::default()
+        }
+    }
+
+    async fn bounded(
+        &self,
+        call: impl Future<Output = Result<Lease, kube::Error>>,
+    ) -> Result<Lease, Problem> {
+        match tokio::time::timeout(self.options.duration / 2, call).await {
+            Ok(Ok(lease)) => Ok(lease),
+            Ok(Err(kube::Error::Api(status))) if status.is_conflict() || status.is_already_exists() => {
+                Err(Problem::Conflict)
+            }
+            Ok(Err(error)) => Err(Problem::Failed(error.to_string())),
+            Err(_) => Err(Problem::Failed("writing the lease took too long".to_owned())),
+        }
+    }
+
+    /// The lease is ours as of `sent_at`: the server cannot have seen the renewal any earlier.
+    fn established(&mut self, lease: Lease, sent_at: Instant) {
+        let epoch = epoch_of(&lease);
+        let expires_at = sent_at + self.options.duration;
+        if self.held.is_none() {
+            let previous = self.seen.as_ref().and_then(|seen| seen.lease.spec.as_ref()?.renew_time.as_ref());
+            let gap = previous.map_or(Duration::ZERO, |renewed| silence(renewed.0, self.host.wall()));
+            info!(epoch, gap_seconds = gap.as_secs(), "leading");
+            self.guard.set_claim(Some(Claim { epoch, expires_at }));
+            self.leadership.send_replace(Leadership::Leading { epoch, gap });
+        } else {
+            self.guard.set_claim(Some(Claim { epoch, expires_at }));
+        }
+        self.held = Some(Held { epoch, expires_at });
+        self.seen = Some(Seen { lease, changed_at: self.host.monotonic() });
+    }
+
+    /// A write failed: what the server has must be read before the next one.
+    async fn failed(&mut self, problem: &Problem) {
+        if let Problem::Failed(message) = problem {
+            warn!(%message, "failed to write the lease");
+        }
+        self.read().await;
+        let Some(held) = &self.held else { return };
+        let usurped = self.seen.as_ref().is_some_and(|seen| {
+            let holder = seen.lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+            holder != Some(&self.options.identity) || epoch_of(&seen.lease) != held.epoch
+        });
+        let deleted = self.seen.is_none() && *problem == Problem::Conflict;
+        if usurped || deleted || self.host.monotonic() >= held.expires_at {
+            warn!(epoch = held.epoch, usurped, "lost the lease");
+            self.guard.set_claim(None);
+            self.leadership.send_replace(Leadership::Lost);
+        }
+    }
+}
+
+/// Gives the lease up at a graceful stop, so that the next replica need not wait. Best effort: it expires anyway.
+pub async fn release(api: &Api<Lease>, options: &LeaseOptions, guard: &Guard) {
+    guard.set_claim(None);
+    let released = async {
+        let mut lease = api.get_opt(&options.name).await.ok()??;
+        let spec = lease.spec.as_mut()?;
+        if spec.holder_identity.as_deref() != Some(&options.identity) {
+            return None;
+        }
+        spec.holder_identity = None;
+        api.replace(&options.name, &PostParams::default(), &lease).await.ok()
+    };
+    if tokio::time::timeout(options.retry * 2, released).await.is_err() {
+        warn!("releasing the lease took too long; it will expire");
+    }
+}
+
+/// Why the lease could not be written.
+#[derive(Debug, PartialEq, Eq)]
+enum Problem {
+    /// It is no longer what was last seen.
+    Conflict,
+    /// The call failed, or its end is unknown.
+    Failed(String),
+}
+
+/// The term a lease stands for.
+fn epoch_of(lease: &Lease) -> u64 {
+    let transitions = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or(0);
+    u64::try_from(transitions).unwrap_or(0)
+}
+
+/// How long a lease had not been renewed; zero when its time lies in the future (clocks differ).
+fn silence(renewed: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(renewed)).unwrap_or(Duration::ZERO)
+}

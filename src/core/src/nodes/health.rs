@@ -1,0 +1,147 @@
+//! Whether enough of the cluster is well to remove nodes from it. It counts; it removes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::config::{Config, Pool, Profile};
+use crate::nodes::foreign::{Members, Standing};
+use crate::reason::Reason;
+use crate::scheduling::constraints::Taint;
+use crate::time::UnixTime;
+use crate::world::World;
+use crate::world::node::{Node, Readiness, ZONE_LABEL};
+
+/// Voluntary removals stop when more than this part of a zone or of the cluster is unready. Upstream: none; Karpenter
+/// stops its repairs at the same 20 %.
+const VOLUNTARY_UNREADY_PERCENT_MAX: u64 = 20;
+
+/// Counts of nodes, in the cluster and by zone.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    cluster: Count,
+    zones: BTreeMap<Arc<str>, Count>,
+    /// Ready nodes by pool.
+    pub ready: BTreeMap<Arc<str>, u32>,
+    max_unready_percent: u64,
+    ok_unready_count: u64,
+    voluntary_gate: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    all: u64,
+    unready: u64,
+}
+
+impl Health {
+    /// Counts all nodes, managed or not; those that have not started yet are not unready.
+    #[must_use]
+    pub fn of(world: &World, config: &Config, members: &Members, now: UnixTime) -> Self {
+        let mut health = Self {
+            max_unready_percent: config.cluster.max_unready_percent.into(),
+            ok_unready_count: config.cluster.ok_unready_count.into(),
+            voluntary_gate: config.profile == Profile::Headroom,
+            ..Self::default()
+        };
+        for (id, node, _) in world.nodes() {
+            let pool = match members.standing(id) {
+                Standing::Member(membership) => config.pools.get(membership.pool),
+                Standing::Unlisted { .. } | Standing::Foreign | Standing::NotManaged => None,
+            };
+            if let (Some(pool), Readiness::Ready) = (pool, node.ready) {
+                *health.ready.entry(pool.name.clone()).or_insert(0) += 1;
+            }
+            let starting = pool.is_some_and(|pool| not_started(node, pool, now));
+            let unready = u64::from(node.ready != Readiness::Ready && !starting);
+            let zone = node.labels.get(ZONE_LABEL).unwrap_or("");
+            if !health.zones.contains_key(zone) {
+                health.zones.insert(zone.into(), Count::default());
+            }
+            for count in [Some(&mut health.cluster), health.zones.get_mut(zone)].into_iter().flatten() {
+                count.all += 1;
+                count.unready += unready;
+            }
+        }
+        health
+    }
+
+    /// Whether so much of the cluster is unready that nothing may be done to it at all: more than
+    /// `max_unready_percent` and more than `ok_unready_count`.
+    ///
+    /// Source: Cluster Autoscaler, clusterstate.go, IsClusterHealthy.
+    #[must_use]
+    pub fn cluster_unhealthy(&self) -> bool {
+        self.cluster.unready > self.ok_unready_count && self.cluster.above(self.max_unready_percent)
+    }
+
+    /// Whether a removal for `reason` in `zone` must wait.
+    ///
+    /// Differs from upstream: healthy nodes also stay while more than 20 % of the zone or cluster is unready, because
+    /// then their pods may be the last ones running. Nodes that are unready themselves, or that a person wants gone,
+    /// may go as long as no more than `ok_unready_count` are unready.
+    #[must_use]
+    pub fn forbids(&self, reason: Reason, zone: &str) -> bool {
+        if self.cluster_unhealthy() {
+            return true;
+        }
+        let zone = self.zones.get(zone).copied().unwrap_or_default();
+        let widespread = [self.cluster, zone].into_iter().any(|count| {
+            let excused = matches!(reason, Reason::Unready | Reason::RemovalRequested)
+                && count.unready <= self.ok_unready_count;
+            count.above(VOLUNTARY_UNREADY_PERCENT_MAX) && !excused
+        });
+        self.voluntary_gate && widespread
+    }
+}
+
+impl Count {
+    fn above(self, percent: u64) -> bool {
+        self.unready * 100 > self.all * percent
+    }
+}
+
+/// Whether the node is young enough to be still starting: unready, or with a startup taint of its pool.
+#[must_use]
+pub fn not_started(node: &Node, pool: &Pool, now: UnixTime) -> bool {
+    let startup = |taint: &Taint| pool.startup_taints.iter().any(|other| other.key == taint.key);
+    let started = node.ready == Readiness::Ready && !node.taints.iter().any(startup);
+    !started && now < node.created_at.plus(pool.scale_up.startup_timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, config, node, world};
+
+    fn health(ready: usize, unready: usize) -> Health {
+        let config = config([]);
+        let mut builder = world();
+        for index in 0..ready {
+            builder = builder.node(node(&format!("ready-{index}")).zone("a"));
+        }
+        for index in 0..unready {
+            builder = builder.node(node(&format!("unready-{index}")).zone("a").unready_for(60));
+        }
+        let world = builder.build();
+        Health::of(&world, &config, &Members::of(&world, &config), NOW)
+    }
+
+    #[test]
+    fn healthy_nodes_stay_while_more_than_a_fifth_is_unready() {
+        assert!(!health(8, 2).forbids(Reason::Empty, "a"));
+        assert!(health(7, 2).forbids(Reason::Empty, "a"));
+    }
+
+    #[test]
+    fn a_few_unready_nodes_may_go_themselves() {
+        assert!(!health(3, 3).forbids(Reason::Unready, "a"));
+        assert!(health(11, 4).forbids(Reason::Unready, "a"));
+    }
+
+    #[test]
+    fn unhealthy_needs_both_the_share_and_the_count() {
+        assert!(!health(0, 3).cluster_unhealthy());
+        assert!(health(4, 4).cluster_unhealthy());
+        assert!(!health(5, 4).cluster_unhealthy());
+    }
+}

@@ -1,0 +1,137 @@
+//! Rules for memory that was read back: clocks after a takeover, and caps on what a hand may have written.
+
+use crate::config::{Config, Pool};
+use crate::history::{Action, Backoff, History, PoolHistory, UNNEEDED_MAX};
+use crate::time::{Seconds, UnixTime};
+
+/// A leader may be missing this long before its clocks are set back (law 9).
+pub const TAKEOVER_GRACE: Seconds = Seconds(120);
+
+/// Moves every unneeded clock forward by the time nobody watched, if that is more than [`TAKEOVER_GRACE`]: a node is
+/// unneeded only for as long as somebody looked. Cooldowns and backoffs count time that has passed, and stay.
+pub fn age_clocks(history: &mut History, by: Seconds) {
+    if by <= TAKEOVER_GRACE {
+        return;
+    }
+    for memory in history.pools.values_mut() {
+        for since in memory.unneeded.values_mut() {
+            *since = since.plus(by);
+        }
+    }
+}
+
+/// Caps what no plan of ours could have written: instants in the future become `now`, a backoff ends at most its
+/// pool's longest backoff from now, and the youngest clocks beyond [`UNNEEDED_MAX`] go (law 9).
+pub fn sanitize(history: &mut History, config: &Config, now: UnixTime) {
+    for (name, memory) in &mut history.pools {
+        sanitize_pool(memory, config.pool(name), now);
+    }
+}
+
+fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
+    let PoolHistory {
+        intents,
+        sequence: _,
+        backoffs,
+        unneeded,
+        anticipations,
+        learned: _,
+        refusals,
+        blocked,
+        last_scale_up,
+        last_scale_down,
+        last_failure,
+        decisions,
+    } = memory;
+    for intent in intents {
+        cap(&mut intent.started_at, now);
+        if let Action::Remove(removal) = &mut intent.action {
+            cap(&mut removal.phase_since, now);
+        }
+    }
+    for backoff in backoffs.values_mut() {
+        let Backoff { class: _, failures, since, until, message: _ } = backoff;
+        cap(since, now);
+        *failures = (*failures).max(1);
+        if let Some(pool) = pool {
+            let longest = pool.scale_up.backoff_max.max(pool.scale_up.backoff_initial);
+            cap(until, now.plus(longest));
+        }
+    }
+    unneeded.values_mut().for_each(|since| cap(since, now));
+    trim_unneeded(unneeded);
+    anticipations.values_mut().for_each(|anticipation| cap(&mut anticipation.since, now));
+    refusals.iter_mut().for_each(|refusal| cap(&mut refusal.since, now));
+    blocked.iter_mut().for_each(|blocked| cap(&mut blocked.since, now));
+    decisions.iter_mut().for_each(|decision| cap(&mut decision.time, now));
+    for last in [last_scale_up, last_scale_down, last_failure].into_iter().flatten() {
+        cap(last, now);
+    }
+}
+
+/// Drops the youngest clocks beyond the cap; of equally old ones the last by name.
+pub(crate) fn trim_unneeded(unneeded: &mut std::collections::BTreeMap<std::sync::Arc<str>, UnixTime>) {
+    if unneeded.len() <= UNNEEDED_MAX {
+        return;
+    }
+    let mut oldest: Vec<_> = unneeded.iter().map(|(name, since)| (*since, name.clone())).collect();
+    oldest.sort();
+    for (_, name) in oldest.drain(UNNEEDED_MAX..) {
+        unneeded.remove(&name);
+    }
+}
+
+fn cap(instant: &mut UnixTime, latest: UnixTime) {
+    *instant = (*instant).min(latest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::BackoffKey;
+    use crate::testing::{NOW, config, pool};
+    use crate::world::provider::FailureClass;
+
+    fn history(change: impl FnOnce(&mut PoolHistory)) -> History {
+        let mut history = History::default();
+        change(history.pools.entry("a".into()).or_default());
+        history
+    }
+
+    #[test]
+    fn a_short_absence_leaves_the_clocks_alone() {
+        let before = history(|memory| memory.unneeded = [("n".into(), NOW)].into());
+        let mut after = before.clone();
+        age_clocks(&mut after, TAKEOVER_GRACE);
+        assert_eq!(after, before);
+    }
+
+    #[test]
+    fn time_without_a_leader_is_added_to_each_clock() {
+        let mut memory = history(|memory| memory.unneeded = [("n".into(), NOW)].into());
+        age_clocks(&mut memory, Seconds(121));
+        assert_eq!(memory.pools["a"].unneeded["n"], NOW.plus(Seconds(121)));
+    }
+
+    #[test]
+    fn instants_of_the_future_become_now_and_backoffs_end_in_bounds() {
+        let far = NOW.plus(Seconds::hours(1000));
+        let mut memory = history(|memory| {
+            memory.unneeded.insert("n".into(), far);
+            memory.last_failure = Some(far);
+            let backoff = Backoff {
+                class: FailureClass::Other,
+                failures: 0,
+                since: far,
+                until: far,
+                message: "".into(),
+            };
+            memory.backoffs.insert(BackoffKey::default(), backoff);
+        });
+        sanitize(&mut memory, &config([pool("a")]), NOW);
+        let memory = &memory.pools["a"];
+        assert_eq!((memory.unneeded["n"], memory.last_failure), (NOW, Some(NOW)));
+        let backoff = &memory.backoffs[&BackoffKey::default()];
+        assert_eq!((backoff.failures, backoff.until), (1, NOW.plus(Seconds::minutes(30))));
+    }
+}

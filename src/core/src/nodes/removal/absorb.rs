@@ -1,0 +1,58 @@
+//! What the world answered to a removal's steps, noted in memory. The next plan looks at the world again.
+
+use crate::history::{Action, DecisionOutcome, PoolHistory, RemovalPhase};
+use crate::nodes::removal::ending::{let_go, shortened};
+use crate::plan::{Outcome, StepResult};
+use crate::reason::Reason;
+use crate::time::UnixTime;
+
+/// Notes the result of one step of a removal; results of increases are not looked at.
+///
+/// `Marked` and `Deleted` change nothing: that a mark is on, or a node gone, is believed when the world shows it.
+/// Nor do `Refused` and `Unknown`: the next tick looks again, and deadlines bound how often.
+pub fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, now: UnixTime) {
+    let id = &*outcome.intent;
+    match &outcome.result {
+        StepResult::MarkFailed { node, message } => {
+            let words = format!("node {node} could not be marked: {message}");
+            let_go(memory, id, node, Reason::DeletionFailed, &words, DecisionOutcome::Cancelled, now);
+        }
+        StepResult::Evicted { node, refused } => {
+            let Some((pod, by_budget, message)) = refused.iter().min() else { return };
+            let by = if *by_budget { "by a PodDisruptionBudget" } else { "by the API server" };
+            let words = format!("eviction of pod {pod} on node {node} refused {by}: {message}");
+            if let Some(decision) = memory.decisions.iter_mut().find(|decision| &*decision.id == id) {
+                decision.message = shortened(&words);
+            }
+        }
+        StepResult::NotEmpty { node, pod } => {
+            let words = format!("pod {pod} came to node {node}");
+            let_go(memory, id, node, Reason::PodArrived, &words, DecisionOutcome::Cancelled, now);
+        }
+        StepResult::DeleteFailed { node, message } => {
+            let words = format!("the provider did not delete node {node}: {message}");
+            let_go(memory, id, node, Reason::DeletionFailed, &words, DecisionOutcome::Failed, now);
+        }
+        StepResult::Unmarked { node } => unmarked(memory, id, node),
+        StepResult::Marked
+        | StepResult::Deleted
+        | StepResult::Refused { .. }
+        | StepResult::Unknown { .. }
+        | StepResult::Increased
+        | StepResult::Pending(_)
+        | StepResult::Superseded
+        | StepResult::IncreaseFailed { .. } => {}
+    }
+}
+
+/// A victim of a removal that is being undone is free again; the intent ends with the last one.
+fn unmarked(memory: &mut PoolHistory, id: &str, node: &str) {
+    memory.intents.retain_mut(|intent| {
+        let Action::Remove(removal) = &mut intent.action else { return true };
+        if &*intent.id != id || removal.phase != RemovalPhase::Undoing {
+            return true;
+        }
+        removal.victims.retain(|victim| &*victim.node != node);
+        !removal.victims.is_empty()
+    });
+}

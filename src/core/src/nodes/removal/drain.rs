@@ -1,0 +1,213 @@
+//! Draining: which pods of a marked node are evicted now, what is waited for, and when it has failed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::config::{Pool, Profile};
+use crate::history::{DecisionOutcome, RemovalPhase, Victim};
+use crate::nodes::drainability::{Disruptions, Drainability, Rules};
+use crate::nodes::removal::{EVICTIONS_MAX, GONE_EXTRA, One, RETRY, Scene};
+use crate::nodes::utilization::long_terminating;
+use crate::plan::{Eviction, Step};
+use crate::reason::Reason;
+use crate::time::{Seconds, UnixTime};
+use crate::world::pod::Pod;
+use crate::world::{NodeId, PodEntry, World};
+
+/// Pods of this priority or more keep the cluster running and are evicted after all others have gone.
+/// Kubernetes: the class system-cluster-critical.
+const CRITICAL_PRIORITY: i32 = 2_000_000_000;
+
+/// Whether a node must not be deleted while this pod is on it: it runs, or is still being stopped, and it is neither
+/// a mirror nor a DaemonSet's. The rule for the live look just before a deletion.
+#[must_use]
+pub fn holds_node(pod: &Pod, now: UnixTime) -> bool {
+    !pod.phase.finished() && !pod.class.mirror && !pod.class.daemon_set && !long_terminating(pod, now)
+}
+
+/// What is on a node that is being drained.
+#[derive(Default)]
+struct Load<'w> {
+    /// Must still be evicted.
+    waiting: Vec<&'w PodEntry>,
+    /// Evicted, and stopping.
+    leaving: Vec<&'w PodEntry>,
+    /// Of DaemonSets, to be evicted if they go easily.
+    daemon: Vec<&'w PodEntry>,
+    /// Will not go: the first pod, and why.
+    blocked: Option<(&'w PodEntry, Reason)>,
+}
+
+impl One<'_, '_> {
+    /// Begins to drain the only victim.
+    pub(super) fn begin_drain(&mut self) {
+        self.enter(RemovalPhase::Draining);
+        self.intent.deadline = self.scene.now.plus(self.pool.scale_down.drain.eviction_timeout);
+        self.drain_on(true);
+    }
+
+    /// Draining: the next round of evictions, the deletion, or the end of patience.
+    pub(super) fn drain(&mut self) {
+        self.release_spared();
+        let unmarked = self.unmarked();
+        if unmarked.is_empty() {
+            self.drain_on(false);
+        } else {
+            self.put_mark(unmarked);
+        }
+    }
+
+    fn drain_on(&mut self, first: bool) {
+        let Some(victim) = self.removal().victims.first().cloned() else { return };
+        let Some((node, _, _)) = self.node(&victim) else { return };
+        let now = self.scene.now;
+        let load = load(self.scene, self.pool, node);
+        if let Some((entry, reason)) = load.blocked {
+            let words = format!("pod {} on node {} may not be evicted any more", entry.pod.key, victim.node);
+            return self.give_up(reason, &words, DecisionOutcome::Cancelled);
+        }
+        if load.waiting.is_empty() && load.leaving.is_empty() {
+            return self.begin_delete();
+        }
+        let unready = self.intent.reason == Reason::Unready;
+        if let Some(stuck) = load.leaving.iter().find(|entry| overdue(entry) <= now) {
+            if unready && load.waiting.is_empty() {
+                // Its kubelet is gone, so nobody will ever report these pods as stopped.
+                return self.begin_delete();
+            }
+            if !unready {
+                let words =
+                    format!("pod {} on node {} outlived its grace period", stuck.pod.key, victim.node);
+                return self.give_up(Reason::DrainTimeout, &words, DecisionOutcome::Failed);
+            }
+        }
+        let band =
+            load.waiting.iter().chain(&load.leaving).map(|entry| critical(entry)).min().unwrap_or(false);
+        let mut due: Vec<&PodEntry> =
+            load.waiting.iter().copied().filter(|entry| critical(entry) == band).collect();
+        if due.is_empty() {
+            return self.await_gone(&load, now);
+        }
+        if self.intent.deadline <= now {
+            let (reason, words) = self.refusal(&due, &victim);
+            return self.give_up(reason, &words, DecisionOutcome::Failed);
+        }
+        let again = self.removal().phase_since.plus(RETRY);
+        self.advance.wake(self.intent.deadline);
+        if !first && now < again {
+            return self.advance.wake(again);
+        }
+        self.removal_mut().phase_since = now;
+        self.advance.wake(now.plus(RETRY));
+        due.sort_by(|a, b| (a.pod.class.priority, &a.pod.key).cmp(&(b.pod.class.priority, &b.pod.key)));
+        if first {
+            due.extend(&load.daemon);
+        }
+        self.evict(&victim.node, &due);
+    }
+
+    /// All of the present band are stopping: the deadline follows their grace.
+    fn await_gone(&mut self, load: &Load<'_>, now: UnixTime) {
+        let last = load.leaving.iter().map(|entry| overdue(entry)).max().unwrap_or(now);
+        let patience =
+            if load.waiting.is_empty() { Seconds(0) } else { self.pool.scale_down.drain.eviction_timeout };
+        self.intent.deadline = self.intent.deadline.max(last.plus(patience));
+        let first = load.leaving.iter().map(|entry| overdue(entry)).min().unwrap_or(now);
+        self.advance.wake(first.max(now.plus(Seconds(1))));
+    }
+
+    fn evict(&mut self, node: &Arc<str>, due: &[&PodEntry]) {
+        let grace_max = self.pool.scale_down.drain.max_grace_period;
+        let eviction = |entry: &&PodEntry| Eviction {
+            pod: entry.pod.key.clone(),
+            uid: entry.pod.uid.clone(),
+            grace: entry.pod.class.termination_grace.min(grace_max),
+        };
+        for pods in due.chunks(EVICTIONS_MAX) {
+            self.advance.steps.push(Step::Evict {
+                pool: self.pool.name.clone(),
+                intent: self.intent.id.clone(),
+                node: node.clone(),
+                pods: pods.iter().map(eviction).collect(),
+            });
+        }
+    }
+
+    fn give_up(&mut self, reason: Reason, words: &str, outcome: DecisionOutcome) {
+        self.undo(reason, words, outcome);
+        self.take_off();
+    }
+
+    /// Why evictions were refused for so long, with the first pod and the budget that guards it.
+    fn refusal(&self, due: &[&PodEntry], victim: &Victim) -> (Reason, String) {
+        let mut disruptions = Disruptions::of(self.scene.world);
+        let mut exhausted = BTreeMap::new();
+        for entry in due {
+            if let Some(budget) = disruptions.exhausted(entry.class, &entry.pod.class) {
+                exhausted.insert(&entry.pod.key, budget);
+            }
+        }
+        if let Some((pod, budget)) = exhausted.first_key_value() {
+            let budget = disruptions.key(*budget);
+            let words = format!(
+                "PodDisruptionBudget {budget} allows no eviction of pod {pod} on node {}",
+                victim.node
+            );
+            return (Reason::NotEnoughPdb, words);
+        }
+        let pod = due.iter().map(|entry| entry.pod.key.to_string()).min().unwrap_or_default();
+        let told = self.memory.decisions.iter().find(|decision| decision.id == self.intent.id);
+        let told = told.map_or("", |decision| &decision.message);
+        (
+            Reason::DrainTimeout,
+            format!("pod {pod} on node {} could not be evicted in time: {told}", victim.node),
+        )
+    }
+}
+
+/// Sorts the unfinished pods of the node by what is to be done with them.
+fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId) -> Load<'w> {
+    let world: &'w World = scene.world;
+    let mut load = Load::default();
+    let rules = Rules::of(&pool.scale_down.drain);
+    let mut disruptions = Disruptions::of(world);
+    let mut entries: Vec<&'w PodEntry> = world.node(node).pods.iter().map(|id| world.pod(*id)).collect();
+    entries.sort_by(|a, b| a.pod.key.cmp(&b.pod.key));
+    for entry in entries {
+        let pod = &entry.pod;
+        let expendable = pod.class.priority < scene.config.cluster.expendable_pods_priority_cutoff;
+        if pod.phase.finished() || expendable && scene.config.profile == Profile::ClusterAutoscaler {
+            continue;
+        }
+        match rules.judge(entry, world, &mut disruptions, scene.now) {
+            Drainability::Skip => {}
+            Drainability::DaemonSet => {
+                if pod.deletion_at.is_none() && pod.class.daemon_set_eviction.unwrap_or(true) {
+                    load.daemon.push(entry);
+                }
+            }
+            _ if pod.deletion_at.is_some() => load.leaving.push(entry),
+            Drainability::Move => load.waiting.push(entry),
+            // Whether a budget allows it is for the API server to say, at each eviction.
+            Drainability::Block(block) if block.reason == Reason::NotEnoughPdb => load.waiting.push(entry),
+            _ if expendable => load.waiting.push(entry),
+            Drainability::OnCompletion => {
+                load.blocked.get_or_insert((entry, Reason::BlockedByOnCompletionPod));
+            }
+            Drainability::Block(block) => {
+                load.blocked.get_or_insert((entry, block.reason));
+            }
+        }
+    }
+    load
+}
+
+/// When a stopping pod has outlived its grace for too long.
+fn overdue(entry: &PodEntry) -> UnixTime {
+    entry.pod.deletion_at.unwrap_or_default().plus(GONE_EXTRA)
+}
+
+/// The two bands of evictions.
+fn critical(entry: &PodEntry) -> bool {
+    entry.pod.class.priority >= CRITICAL_PRIORITY
+}

@@ -1,0 +1,477 @@
+//! Which nodes go now: eligible, placed elsewhere, unneeded for long enough, and within every bound. It marks and
+//! evicts nothing: that is the life of a removal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::config::{Mode, Pool, Profile};
+use crate::history::{History, INTENTS_MAX, PoolHistory, RemovalPhase, VICTIMS_MAX};
+use crate::nodes::budgets::{self, Allowance};
+use crate::nodes::candidates::{self, Candidate, Judgement};
+use crate::nodes::drainability::Disruptions;
+use crate::nodes::foreign::Standing;
+use crate::nodes::memory::trim_unneeded;
+use crate::nodes::relocation::Destinations;
+use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
+use crate::nodes::room::{self, Room};
+use crate::nodes::verdicts::{self, Verdict};
+use crate::plan::{NodeVerdict, PreviewAction, Step};
+use crate::reason::Reason;
+use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
+use crate::time::{Seconds, UnixTime};
+use crate::world::NodeId;
+
+/// Intents that removals leave free in each pool's journal, so that it can always grow.
+pub(super) const INTENTS_KEPT_FREE: usize = 10;
+
+/// What was decided.
+#[derive(Clone, Debug, Default)]
+pub struct ScaleDown {
+    /// The first steps of new removals.
+    pub steps: Vec<Step>,
+    /// One verdict for each node, in order of names.
+    pub verdicts: Vec<NodeVerdict>,
+    /// What Preview pools would have removed.
+    pub preview: Vec<PreviewAction>,
+    /// When another decision may be due although nothing happens.
+    pub wake_at: Option<UnixTime>,
+}
+
+/// Decides which nodes go, opens their removals in `history`, and says why the others stay.
+///
+/// `snapshot` holds what the same plan has placed before: pending pods on nodes that exist, and nodes to come. Open
+/// removals have been advanced.
+#[must_use]
+pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut History) -> ScaleDown {
+    let mut pass = Pass::new(scene, history);
+    if scene.world.is_stale() {
+        pass.all_stay(Reason::StaleView);
+    } else {
+        pass.reserve(snapshot, history);
+        let candidates = pass.judge_all(snapshot, history);
+        scene.work_done();
+        pass.try_all(candidates, snapshot, history);
+        pass.open_all(history);
+        pass.note_clocks(history);
+        if let Some(at) = budgets::next_change(scene.config, scene.now) {
+            pass.wake(at);
+        }
+    }
+    pass.verdicts.sort_by(|a, b| a.node.cmp(&b.node));
+    verdicts::remember(history, &pass.verdicts, scene.world, scene.now);
+    ScaleDown {
+        steps: pass.steps,
+        verdicts: pass.verdicts,
+        preview: pass.preview.into_values().collect(),
+        wake_at: pass.wake_at,
+    }
+}
+
+/// One pass over all nodes.
+struct Pass<'a, 's> {
+    scene: &'a Scene<'s>,
+    disruptions: Disruptions<'s>,
+    allowance: Allowance<'s>,
+    /// Nodes that may still go before a bound is reached, by pool and by group.
+    room: Room,
+    /// Nodes of open removals, with the reason.
+    leaving: BTreeMap<Arc<str>, Reason>,
+    /// Clocks as they shall be, by index of the pool.
+    clocks: BTreeMap<usize, BTreeMap<Arc<str>, UnixTime>>,
+    chosen: Vec<Candidate>,
+    verdicts: Vec<NodeVerdict>,
+    preview: BTreeMap<Arc<str>, PreviewAction>,
+    steps: Vec<Step>,
+    wake_at: Option<UnixTime>,
+}
+
+impl<'a, 's> Pass<'a, 's> {
+    fn new(scene: &'a Scene<'s>, history: &History) -> Self {
+        let mut leaving = BTreeMap::new();
+        for memory in history.pools.values() {
+            for (intent, removal) in memory.removals() {
+                leaving.extend(removal.victims.iter().map(|victim| (victim.node.clone(), intent.reason)));
+            }
+        }
+        Self {
+            scene,
+            disruptions: Disruptions::of(scene.world),
+            allowance: Allowance::new(scene.config, history, scene.health.ready.clone(), scene.now),
+            room: room::of(scene, &leaving),
+            leaving,
+            clocks: BTreeMap::new(),
+            chosen: Vec::new(),
+            verdicts: Vec::new(),
+            preview: BTreeMap::new(),
+            steps: Vec::new(),
+            wake_at: None,
+        }
+    }
+
+    fn wake(&mut self, at: UnixTime) {
+        if self.scene.now < at {
+            self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at)));
+        }
+    }
+
+    fn verdict(&mut self, node: &Arc<str>, pool: Option<usize>, verdict: Verdict) {
+        let pool = pool.map_or_else(|| Arc::from(""), |pool| self.scene.config.pools[pool].name.clone());
+        let Verdict { reason, object } = verdict;
+        self.verdicts.push(NodeVerdict { node: node.clone(), pool, reason, object });
+    }
+
+    /// The pool that a verdict on this node belongs to.
+    fn pool_of(&self, id: NodeId) -> Option<usize> {
+        match self.scene.members.standing(id) {
+            Standing::Member(member) => Some(member.pool),
+            Standing::Unlisted { pool } => Some(*pool),
+            Standing::Foreign | Standing::NotManaged => None,
+        }
+    }
+
+    /// Every node stays for one reason; clocks are left as they are.
+    fn all_stay(&mut self, reason: Reason) {
+        for (id, node, _) in self.scene.world.nodes() {
+            let pool = self.pool_of(id);
+            self.verdict(&node.name, pool, reason.into());
+        }
+    }
+
+    /// Reserves other places for the pods of nodes that are leaving, and spends the budgets that guard them.
+    fn reserve(&mut self, snapshot: &mut Snapshot<'_>, history: &History) {
+        let mut nodes = Vec::new();
+        for memory in history.pools.values() {
+            for (_, removal) in memory.removals() {
+                if removal.phase != RemovalPhase::Undoing {
+                    nodes.extend(removal.victims.iter().filter_map(|victim| snapshot.named(&victim.node)));
+                }
+            }
+        }
+        let order = snapshot.nodes().map(|(ix, _)| ix);
+        let order = order.filter(|ix| candidates::takes_pods(*ix, snapshot, self.scene.config)).collect();
+        let mut destinations = Destinations::new(order);
+        for ix in nodes {
+            snapshot.set_presence(ix, Presence::Ghost);
+            let pods: Vec<PodRef> = snapshot.pods(ix).collect();
+            for pod in pods {
+                let PodRef::Real(id) = pod else { continue };
+                let entry = self.scene.world.pod(id);
+                if !holds_node(&entry.pod, self.scene.now) {
+                    continue;
+                }
+                if entry.pod.deletion_at.is_none() {
+                    self.disruptions.spend(entry.class, &entry.pod.class);
+                }
+                // No place: it is demand for new nodes, and others' concern.
+                let _ = destinations.move_all(snapshot, &[pod], ix);
+            }
+        }
+    }
+
+    /// Judges every node by itself.
+    fn judge_all(&mut self, snapshot: &Snapshot<'_>, history: &History) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        for (id, node, _) in self.scene.world.nodes() {
+            let pool = self.pool_of(id);
+            if let Some(reason) = self.leaving.get(&node.name) {
+                let verdict = Verdict::from(*reason);
+                self.verdict(&node.name, pool, verdict);
+                continue;
+            }
+            let Some(ix) = snapshot.index_of(id) else { continue };
+            let memory = pool.and_then(|pool| history.pools.get(&self.scene.config.pools[pool].name));
+            let since = memory.and_then(|memory| memory.unneeded.get(&node.name).copied());
+            match candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since) {
+                Judgement::Stays(verdict) => {
+                    if keeps_clock(verdict.reason) {
+                        self.keep_clock(pool, &node.name, since);
+                    }
+                    self.verdict(&node.name, pool, verdict);
+                }
+                Judgement::Candidate(candidate) => found.push(candidate),
+            }
+        }
+        found
+    }
+
+    fn keep_clock(&mut self, pool: Option<usize>, node: &Arc<str>, since: Option<UnixTime>) {
+        if let (Some(pool), Some(since)) = (pool, since) {
+            self.clocks.entry(pool).or_default().insert(node.clone(), since);
+        }
+    }
+
+    /// Looks at candidates in order; what one takes is gone for the next. Preview pools come after all others.
+    fn try_all(&mut self, mut found: Vec<Candidate>, snapshot: &mut Snapshot<'_>, history: &History) {
+        let apply = |candidate: &Candidate| self.scene.config.pools[candidate.pool].mode == Mode::Apply;
+        found.sort_by(|a, b| {
+            let key = |one: &Candidate| (!apply(one), one.rank());
+            key(a).cmp(&key(b)).then_with(|| a.victim.node.cmp(&b.victim.node))
+        });
+        let mut destinations = Destinations::new(destination_order(&found, snapshot, self.scene));
+        for candidate in found {
+            if let Err(verdict) = self.try_one(&candidate, snapshot, &mut destinations, history) {
+                let node = candidate.victim.node.clone();
+                self.verdict(&node, Some(candidate.pool), verdict);
+            }
+        }
+    }
+
+    /// Whether one candidate goes now; the verdict says why not.
+    fn try_one(
+        &mut self,
+        candidate: &Candidate,
+        snapshot: &mut Snapshot<'_>,
+        destinations: &mut Destinations,
+        history: &History,
+    ) -> Result<(), Verdict> {
+        let config = self.scene.config;
+        let pool = &config.pools[candidate.pool];
+        let keys = [(pool.name.clone(), None), (pool.name.clone(), Some(candidate.group.clone()))];
+        if keys.iter().any(|key| self.room.get(key).copied().unwrap_or(0) == 0) {
+            return Err(Reason::MinNodesReached.into());
+        }
+        self.relocate(candidate, snapshot, destinations)?;
+        for key in keys {
+            if let Some(left) = self.room.get_mut(&key) {
+                *left -= 1;
+            }
+        }
+        let memory = history.pools.get(&pool.name);
+        self.ripe(candidate, pool, memory)?;
+        if let Some(held) = self.held(candidate, pool, memory) {
+            return Err(held);
+        }
+        self.chosen.push(candidate.clone());
+        Ok(())
+    }
+
+    /// Finds other places for its pods and spends their budgets; the node takes no more pods after that.
+    fn relocate(
+        &mut self,
+        candidate: &Candidate,
+        snapshot: &mut Snapshot<'_>,
+        destinations: &mut Destinations,
+    ) -> Result<(), Verdict> {
+        let world = self.scene.world;
+        for pod in &candidate.movable {
+            let entry = world.pod(*pod);
+            if let Some(budget) = self.disruptions.exhausted(entry.class, &entry.pod.class) {
+                return Err(Verdict::pdb(self.disruptions.key(budget)));
+            }
+        }
+        let cutoff = self.scene.config.cluster.expendable_pods_priority_cutoff;
+        let needs_place = |pod: &PodRef| match pod {
+            PodRef::Real(id) => {
+                let pod = &world.pod(*id).pod;
+                pod.class.priority >= cutoff && pod.deletion_at.is_none()
+            }
+            PodRef::Virtual(_) => true,
+        };
+        let mut pods: Vec<PodRef> = candidate.movable.iter().map(|id| PodRef::Real(*id)).collect();
+        pods.extend(snapshot.pods(candidate.ix).filter(|pod| moved_in(pod, candidate, self.scene)));
+        pods.retain(needs_place);
+        let before = snapshot.node(candidate.ix).presence();
+        snapshot.set_presence(candidate.ix, Presence::Ghost);
+        if let Err(pod) = destinations.move_all(snapshot, &pods, candidate.ix)
+            && candidate.reason != Reason::Unready
+        {
+            snapshot.set_presence(candidate.ix, before);
+            return Err(no_place(pod, self.scene));
+        }
+        for pod in &candidate.movable {
+            let entry = world.pod(*pod);
+            self.disruptions.spend(entry.class, &entry.pod.class);
+        }
+        Ok(())
+    }
+
+    /// Whether the candidate's clock has run out; it is kept or started here.
+    fn ripe(
+        &mut self,
+        candidate: &Candidate,
+        pool: &Pool,
+        memory: Option<&PoolHistory>,
+    ) -> Result<(), Verdict> {
+        let now = self.scene.now;
+        let scale_down = &pool.scale_down;
+        let unready = candidate.reason == Reason::Unready;
+        let stored = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
+        let by_state = unready && self.scene.config.profile == Profile::Headroom;
+        // An unready node's clock is its own condition; the other one neither starts nor ends by it.
+        let since = if by_state { candidate.since } else { Some(stored.unwrap_or(now)) };
+        let kept = if by_state { stored } else { since };
+        if candidate.reason != Reason::RemovalRequested {
+            self.keep_clock(Some(candidate.pool), &candidate.victim.node, kept);
+        }
+        if let Some(pod) = candidate.waits_for {
+            let key = &self.scene.world.pod(pod).pod.key;
+            return Err(Verdict::pod(Reason::BlockedByOnCompletionPod, key));
+        }
+        if candidate.reason == Reason::RemovalRequested {
+            return Ok(());
+        }
+        let (limit, reason) = if unready {
+            (scale_down.unready_for, Reason::NotUnreadyLongEnough)
+        } else {
+            (scale_down.unneeded_for, Reason::NotUnneededLongEnough)
+        };
+        let due = since.unwrap_or(now).plus(limit);
+        // Strictly later, as upstream compares; a limit of 0 is no wait at all.
+        if limit > Seconds(0) && now <= due {
+            self.wake(due.plus(Seconds(1)));
+            return Err(reason.into());
+        }
+        let Some(memory) = memory else { return Ok(()) };
+        let cooldowns = [
+            (memory.last_scale_up, scale_down.delay_after_add),
+            (memory.last_scale_down, scale_down.delay_after_delete),
+            (memory.last_failure, scale_down.delay_after_failure),
+        ];
+        let until = cooldowns.iter().filter_map(|(last, delay)| last.map(|last| last.plus(*delay))).max();
+        match until {
+            Some(until) if now < until => {
+                self.wake(until);
+                Err(Reason::InCooldown.into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What holds a ripe candidate back; nothing is taken from a budget if so.
+    fn held(&mut self, candidate: &Candidate, pool: &Pool, memory: Option<&PoolHistory>) -> Option<Verdict> {
+        if self.scene.config.cluster.voluntary_disruption_stopped {
+            return Some(Reason::DisruptionStopped.into());
+        }
+        if self.scene.health.forbids(candidate.reason, &candidate.zone) {
+            return Some(Reason::ClusterUnhealthy.into());
+        }
+        let open = memory.map_or(0, |memory| memory.intents.len());
+        let planned = self.chosen.iter().filter(|other| other.pool == candidate.pool).count();
+        if open + planned >= INTENTS_MAX - INTENTS_KEPT_FREE && candidate.reason != Reason::Empty
+            || open >= INTENTS_MAX - INTENTS_KEPT_FREE
+        {
+            return Some(Reason::JournalFull.into());
+        }
+        let held = self.allowance.take(pool, candidate.reason).err()?;
+        Some(Verdict { reason: held.reason, object: held.object })
+    }
+
+    /// Opens the removals of the chosen: empties of a group together, others one by one.
+    fn open_all(&mut self, history: &mut History) {
+        let mut bulks: BTreeMap<(usize, Arc<str>), Vec<Candidate>> = BTreeMap::new();
+        let mut openings: Vec<Vec<Candidate>> = Vec::new();
+        for candidate in std::mem::take(&mut self.chosen) {
+            if candidate.reason == Reason::Empty {
+                bulks.entry((candidate.pool, candidate.group.clone())).or_default().push(candidate);
+            } else {
+                openings.push(vec![candidate]);
+            }
+        }
+        let bulks = bulks
+            .into_values()
+            .flat_map(|bulk| bulk.chunks(VICTIMS_MAX).map(<[Candidate]>::to_vec).collect::<Vec<_>>());
+        for one in bulks.chain(openings) {
+            self.open(&one, history);
+        }
+    }
+
+    fn open(&mut self, candidates: &[Candidate], history: &mut History) {
+        let Some(first) = candidates.first() else { return };
+        let pool = &self.scene.config.pools[first.pool];
+        let pods = candidates.iter().map(|candidate| candidate.movable.len()).sum::<usize>();
+        let pods_count = u32::try_from(pods).unwrap_or(u32::MAX);
+        let count = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
+        let message = message(candidates, pods_count, pool);
+        let verdict = if pool.mode == Mode::Apply { first.reason } else { Reason::PreviewOnly };
+        for candidate in candidates {
+            self.verdict(&candidate.victim.node, Some(first.pool), verdict.into());
+        }
+        let from = room::size(self.scene, &pool.name, &self.leaving);
+        if pool.mode != Mode::Apply {
+            let action = self.preview.entry(pool.name.clone()).or_insert_with(|| PreviewAction {
+                pool: pool.name.clone(),
+                from,
+                to: from,
+                reason: first.reason,
+                message: message.clone().into(),
+            });
+            action.to = action.to.saturating_sub(count);
+            return;
+        }
+        let opening = Opening {
+            group: first.group.clone(),
+            victims: candidates.iter().map(|candidate| candidate.victim.clone()).collect(),
+            reason: first.reason,
+            message,
+            pods_count,
+            from,
+        };
+        let memory = history.pools.entry(pool.name.clone()).or_default();
+        self.steps.extend(open_intent(memory, self.scene.config, pool, opening, self.scene.now));
+        for candidate in candidates {
+            self.leaving.insert(candidate.victim.node.clone(), first.reason);
+            if let Some(clocks) = self.clocks.get_mut(&first.pool) {
+                clocks.remove(&candidate.victim.node);
+            }
+        }
+    }
+
+    /// Writes each pool's clocks: kept where the node was found removable again, gone for all others.
+    fn note_clocks(&mut self, history: &mut History) {
+        for (index, pool) in self.scene.config.pools.iter().enumerate() {
+            let mut clocks = self.clocks.remove(&index).unwrap_or_default();
+            trim_unneeded(&mut clocks);
+            match history.pools.get_mut(&pool.name) {
+                Some(memory) => memory.unneeded = clocks,
+                None if clocks.is_empty() => {}
+                None => history.pools.entry(pool.name.clone()).or_default().unneeded = clocks,
+            }
+        }
+    }
+}
+
+/// Whether a node that stays for this reason keeps its clock: the reason says nothing about whether it is needed.
+fn keeps_clock(reason: Reason) -> bool {
+    matches!(reason, Reason::PlannedFor | Reason::ProviderUnknown)
+}
+
+/// Whether this pod of the snapshot was moved here from another node in the same pass.
+fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
+    match pod {
+        PodRef::Real(id) => scene.world.pod(*id).pod.node.as_ref() != Some(&candidate.victim.node),
+        PodRef::Virtual(_) => true,
+    }
+}
+
+fn no_place(pod: PodRef, scene: &Scene<'_>) -> Verdict {
+    match pod {
+        PodRef::Real(id) => Verdict::pod(Reason::NoPlaceToMovePods, &scene.world.pod(id).pod.key),
+        PodRef::Virtual(_) => Reason::NoPlaceToMovePods.into(),
+    }
+}
+
+/// Nodes that stay for sure first, by name; then candidates, those likeliest to go last: pods that must move twice
+/// are moved for nothing.
+fn destination_order(found: &[Candidate], snapshot: &Snapshot<'_>, scene: &Scene<'_>) -> Vec<NodeIx> {
+    let candidates: BTreeSet<NodeIx> = found.iter().map(|candidate| candidate.ix).collect();
+    let takes = |ix: &NodeIx| candidates::takes_pods(*ix, snapshot, scene.config);
+    let stay = snapshot.nodes().map(|(ix, _)| ix).filter(|ix| !candidates.contains(ix));
+    stay.chain(found.iter().rev().map(|candidate| candidate.ix)).filter(takes).collect()
+}
+
+/// The decision in words.
+fn message(candidates: &[Candidate], pods_count: u32, pool: &Pool) -> String {
+    let names: Vec<&str> = candidates.iter().take(3).map(|candidate| &*candidate.victim.node).collect();
+    let more = if candidates.len() > names.len() { " and others" } else { "" };
+    let nodes = format!("node{} {}{more}", if candidates.len() == 1 { "" } else { "s" }, names.join(", "));
+    let scale_down = &pool.scale_down;
+    match candidates.first().map(|candidate| candidate.reason) {
+        Some(Reason::Empty) => format!("{nodes} empty for {}", scale_down.unneeded_for),
+        Some(Reason::Unready) => format!("{nodes} unready for {}", scale_down.unready_for),
+        Some(Reason::RemovalRequested) => format!("{nodes} asked to go; {pods_count} pods fit elsewhere"),
+        _ => format!(
+            "{nodes} at or under {}% for {}; {pods_count} pods fit elsewhere",
+            scale_down.utilization_threshold_percent, scale_down.unneeded_for
+        ),
+    }
+}

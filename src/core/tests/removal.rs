@@ -1,0 +1,394 @@
+//! Rules in the life of a removal, one a test: what is sent when, what calls it off, and what is noted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headroom_core::config::{Config, Pool};
+use headroom_core::history::{
+    Action, Decision, DecisionAction, DecisionOutcome, History, Intent, PoolHistory, Removal, RemovalPhase,
+    Victim,
+};
+use headroom_core::labels::ObjectKey;
+use headroom_core::nodes::foreign::Members;
+use headroom_core::nodes::health::Health;
+use headroom_core::nodes::removal::{Advance, Scene, absorb_one, advance};
+use headroom_core::plan::{Outcome, Step, StepResult};
+use headroom_core::reason::Reason;
+use headroom_core::testing::{
+    NOW, NodeBuilder, PodBuilder, WorldBuilder, budget, config, controller, node, pod, pool, world,
+};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::World;
+use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION};
+use headroom_core::world::pod::SafeToEvict;
+use headroom_core::world::workload::ControllerKind;
+
+const ID: &str = "1-1";
+
+fn later(seconds: i64) -> UnixTime {
+    NOW.plus(Seconds(seconds))
+}
+
+fn member(name: &str) -> NodeBuilder {
+    node(name).of("a", "a-1").zone("z1")
+}
+
+fn marked(name: &str) -> NodeBuilder {
+    member(name)
+        .taint(DELETION_TAINT, "")
+        .annotation(INTENT_ANNOTATION, ID)
+        .with(|node| node.unschedulable = true)
+}
+
+fn replica(name: &str) -> PodBuilder {
+    pod(name).cpu("100m").label("app", "web").owner("ReplicaSet", "web")
+}
+
+fn cluster(
+    nodes: impl IntoIterator<Item = NodeBuilder>,
+    pods: impl IntoIterator<Item = PodBuilder>,
+) -> WorldBuilder {
+    let web = controller(ControllerKind::ReplicaSet, "web", 50, pod("x"));
+    let nodes: Vec<NodeBuilder> = nodes.into_iter().collect();
+    let target = u32::try_from(nodes.len()).expect("few");
+    let builder = nodes.into_iter().fold(world().controller(web), WorldBuilder::node);
+    pods.into_iter().fold(builder, WorldBuilder::pod).group("a", "a-1", "z1", target)
+}
+
+fn settings(change: impl FnOnce(&mut Pool)) -> Config {
+    config([pool("a").with(change)])
+}
+
+/// An open removal of these nodes, in this phase since [`NOW`].
+fn open(reason: Reason, phase: RemovalPhase, nodes: &[&str]) -> History {
+    let victim = |name: &&str| Victim { node: (*name).into(), id: format!("kwok://{name}").into() };
+    let removal =
+        Removal { group: "a-1".into(), victims: nodes.iter().map(victim).collect(), phase, phase_since: NOW };
+    let intent = Intent {
+        id: ID.into(),
+        epoch: 1,
+        action: Action::Remove(removal),
+        reason,
+        started_at: NOW,
+        deadline: later(120),
+    };
+    let decision = Decision {
+        id: ID.into(),
+        time: NOW,
+        action: DecisionAction::ScaleDown,
+        group: "a-1".into(),
+        from: 5,
+        to: 5 - u32::try_from(nodes.len()).expect("few"),
+        reason,
+        message: "".into(),
+        outcome: DecisionOutcome::InProgress,
+        pods_count: 0,
+        examples: Vec::new(),
+        considered: Vec::new(),
+    };
+    let memory = PoolHistory {
+        intents: vec![intent],
+        decisions: vec![decision],
+        sequence: 1,
+        ..PoolHistory::default()
+    };
+    History { pools: BTreeMap::from([("a".into(), memory)]) }
+}
+
+fn draining() -> History {
+    open(Reason::Underutilized, RemovalPhase::Draining, &["n"])
+}
+
+fn step(world: &World, config: &Config, history: &mut History, now: UnixTime) -> Advance {
+    let members = Members::of(world, config);
+    let health = Health::of(world, config, &members, now);
+    advance(history, &Scene { world, config, members: &members, health: &health, now, guard: None })
+}
+
+fn phase(history: &History) -> Option<RemovalPhase> {
+    history.pools["a"].removals().next().map(|(_, removal)| removal.phase)
+}
+
+fn victims(history: &History) -> Vec<String> {
+    let removal = history.pools["a"].removals().next();
+    removal.map_or(Vec::new(), |(_, removal)| {
+        removal.victims.iter().map(|victim| victim.node.to_string()).collect()
+    })
+}
+
+/// How the decision ended, and in which words.
+fn end(history: &History) -> (DecisionOutcome, Reason, String) {
+    let decision = &history.pools["a"].decisions[0];
+    (decision.outcome, decision.reason, decision.message.to_string())
+}
+
+/// Names of the pods that are evicted, a list a step.
+fn evicted(advance: &Advance) -> Vec<Vec<String>> {
+    let names = |step: &Step| match step {
+        Step::Evict { pods, .. } => Some(pods.iter().map(|pod| pod.pod.name.to_string()).collect()),
+        _ => None,
+    };
+    advance.steps.iter().filter_map(names).collect()
+}
+
+fn deletions(advance: &Advance) -> Vec<String> {
+    let names = |step: &Step| match step {
+        Step::Delete { victims, .. } => victims.iter().map(|victim| victim.node.to_string()).collect(),
+        _ => Vec::new(),
+    };
+    advance.steps.iter().flat_map(names).collect()
+}
+
+#[test]
+fn mark_is_put_on_until_the_world_shows_it() {
+    let config = settings(|_| {});
+    let mut history = open(Reason::Underutilized, RemovalPhase::Journalled, &["n"]);
+    let first = step(&cluster([member("n")], []).build(), &config, &mut history, later(1));
+    assert!(matches!(&first.steps[..], [Step::Mark { .. }]));
+    let second = step(&cluster([marked("n")], []).build(), &config, &mut history, later(2));
+    assert!(second.steps.is_empty());
+    assert_eq!((phase(&history), second.wake_at), (Some(RemovalPhase::Marked), Some(later(7))));
+}
+
+#[test]
+fn nothing_is_evicted_or_deleted_before_the_mark_has_settled() {
+    let config = settings(|_| {});
+    let world = cluster([marked("n"), marked("m")], [replica("p").on("n")]).build();
+    let mut drain = open(Reason::Underutilized, RemovalPhase::Marked, &["n"]);
+    assert!(evicted(&step(&world, &config, &mut drain, later(4))).is_empty());
+    assert_eq!(evicted(&step(&world, &config, &mut drain, later(5))), [["p"]]);
+    let mut empty = open(Reason::Empty, RemovalPhase::Marked, &["m"]);
+    assert!(deletions(&step(&world, &config, &mut empty, later(4))).is_empty());
+    assert_eq!(deletions(&step(&world, &config, &mut empty, later(5))), ["m"]);
+}
+
+#[test]
+fn pod_that_came_to_an_empty_victim_saves_it_and_only_it() {
+    let world = cluster([marked("n"), marked("m")], [replica("p").on("n")]).build();
+    let mut history = open(Reason::Empty, RemovalPhase::Marked, &["m", "n"]);
+    let advance = step(&world, &settings(|_| {}), &mut history, later(5));
+    assert_eq!(deletions(&advance), ["m"]);
+    assert!(matches!(&advance.steps[0], Step::Unmark { node, .. } if &**node == "n"));
+    assert!(end(&history).2.contains("node n stays: pod default/p came"));
+    assert_eq!(history.pools["a"].last_failure, None);
+}
+
+#[test]
+fn live_look_that_finds_a_pod_lets_go_of_the_node() {
+    let mut history = open(Reason::Empty, RemovalPhase::Deleting, &["n"]);
+    let result = StepResult::NotEmpty { node: "n".into(), pod: ObjectKey::new("default", "p") };
+    let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
+    absorb_one(history.pools.get_mut("a").expect("there"), &outcome, later(6));
+    assert_eq!(phase(&history), None);
+    assert_eq!(end(&history).1, Reason::PodArrived);
+    let advance = step(&cluster([marked("n")], []).build(), &settings(|_| {}), &mut history, later(7));
+    assert!(matches!(&advance.steps[..], [Step::Unmark { .. }]));
+}
+
+#[test]
+fn refused_evictions_are_tried_again_every_ten_seconds_until_the_timeout() {
+    let config = settings(|_| {});
+    let world = cluster([marked("n")], [replica("p").on("n")]).budget(budget("web", "app", "web", 0)).build();
+    let mut history = draining();
+    assert!(evicted(&step(&world, &config, &mut history, later(9))).is_empty());
+    assert_eq!(evicted(&step(&world, &config, &mut history, later(10))), [["p"]]);
+    assert!(evicted(&step(&world, &config, &mut history, later(19))).is_empty());
+    let over = step(&world, &config, &mut history, later(120));
+    assert!(matches!(&over.steps[..], [Step::Unmark { .. }]));
+    let words = "PodDisruptionBudget default/web allows no eviction of pod default/p on node n";
+    assert_eq!(end(&history), (DecisionOutcome::Failed, Reason::NotEnoughPdb, words.into()));
+    assert_eq!(history.pools["a"].last_failure, Some(later(120)));
+}
+
+#[test]
+fn refusal_of_a_webhook_is_told_in_its_own_words() {
+    let config = settings(|_| {});
+    let world = cluster([marked("n")], [replica("p").on("n")]).build();
+    let mut history = draining();
+    let refused =
+        vec![(ObjectKey::new("default", "p"), false, Arc::from("webhook keeper denied the request"))];
+    let result = StepResult::Evicted { node: "n".into(), refused };
+    let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
+    absorb_one(history.pools.get_mut("a").expect("there"), &outcome, later(1));
+    step(&world, &config, &mut history, later(120));
+    let (_, reason, words) = end(&history);
+    assert_eq!(reason, Reason::DrainTimeout);
+    assert!(words.contains("webhook keeper denied the request"), "{words}");
+}
+
+#[test]
+fn pod_that_outlives_its_grace_by_half_a_minute_ends_the_drain() {
+    let config = settings(|_| {});
+    let stopping = replica("p").on("n").with(|pod| pod.deletion_at = Some(later(40)));
+    let world = cluster([marked("n")], [stopping]).build();
+    let mut history = draining();
+    step(&world, &config, &mut history, later(69));
+    assert_eq!(phase(&history), Some(RemovalPhase::Draining));
+    step(&world, &config, &mut history, later(70));
+    assert_eq!((end(&history).0, end(&history).1), (DecisionOutcome::Failed, Reason::DrainTimeout));
+}
+
+#[test]
+fn unready_node_goes_by_force_when_nobody_reports_its_pods_as_stopped() {
+    let stopping = replica("p").on("n").with(|pod| pod.deletion_at = Some(later(40)));
+    let nodes = (0..9).map(|index| member(&format!("other-{index}")));
+    let world = cluster(nodes.chain([marked("n").unready_for(3600)]), [stopping]).build();
+    let mut history = open(Reason::Unready, RemovalPhase::Draining, &["n"]);
+    let advance = step(&world, &settings(|_| {}), &mut history, later(70));
+    assert!(matches!(&advance.steps[..], [Step::Delete { force: true, .. }]));
+}
+
+#[test]
+fn grace_is_the_pods_own_but_at_most_the_pools() {
+    let config = settings(|pool| pool.scale_down.drain.max_grace_period = Seconds(60));
+    let slow = replica("slow").on("n").with_class(|class| class.termination_grace = Seconds(3600));
+    let world = cluster([marked("n")], [slow, replica("quick").on("n")]).build();
+    let advance = step(&world, &config, &mut draining(), later(10));
+    let Some(Step::Evict { pods, .. }) = advance.steps.first() else { panic!("an eviction") };
+    assert_eq!(pods.iter().map(|pod| pod.grace).collect::<Vec<_>>(), [Seconds(30), Seconds(60)]);
+}
+
+#[test]
+fn evictions_go_by_ascending_priority_and_critical_pods_wait_for_all_others() {
+    let config = settings(|_| {});
+    let pods = || {
+        [
+            replica("high").priority(100).on("n"),
+            replica("low").priority(-5).on("n"),
+            replica("critical").priority(2_000_000_000).on("n"),
+        ]
+    };
+    let world = cluster([marked("n")], pods()).build();
+    assert_eq!(evicted(&step(&world, &config, &mut draining(), later(10))), [["low", "high"]]);
+    let stopping = pods().map(|pod| pod.with(|pod| pod.deletion_at = Some(later(40))));
+    let [high, _, _] = stopping;
+    let [_, _, critical] = pods();
+    let world = cluster([marked("n")], [high, critical.clone()]).build();
+    assert!(evicted(&step(&world, &config, &mut draining(), later(10))).is_empty());
+    let world = cluster([marked("n")], [critical]).build();
+    assert_eq!(evicted(&step(&world, &config, &mut draining(), later(10))), [["critical"]]);
+}
+
+#[test]
+fn eviction_steps_are_bounded() {
+    let pods = (0..45).map(|index| replica(&format!("p{index:02}")).on("n"));
+    let advance = step(&cluster([marked("n")], pods).build(), &settings(|_| {}), &mut draining(), later(10));
+    assert_eq!(evicted(&advance).iter().map(Vec::len).collect::<Vec<_>>(), [20, 20, 5]);
+}
+
+#[test]
+fn pod_that_may_not_go_any_more_calls_the_drain_off_without_failure() {
+    let kept = replica("p").on("n").with_class(|class| class.safe_to_evict = SafeToEvict::Never);
+    let mut history = draining();
+    step(&cluster([marked("n")], [kept]).build(), &settings(|_| {}), &mut history, later(1));
+    assert_eq!(
+        (end(&history).0, end(&history).1),
+        (DecisionOutcome::Cancelled, Reason::NotSafeToEvictAnnotation)
+    );
+    assert_eq!(history.pools["a"].last_failure, None);
+}
+
+#[test]
+fn node_annotated_to_stay_is_let_go_of_in_mid_drain() {
+    let kept = marked("n").annotation("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true");
+    let mut history = draining();
+    let advance =
+        step(&cluster([kept], [replica("p").on("n")]).build(), &settings(|_| {}), &mut history, later(10));
+    assert!(matches!(&advance.steps[..], [Step::Unmark { .. }]));
+    assert_eq!(end(&history).1, Reason::ScaleDownDisabledAnnotation);
+}
+
+#[test]
+fn raised_minimum_calls_back_what_is_not_deleted_yet() {
+    let config = settings(|pool| pool.min_nodes = 2);
+    let world = cluster([marked("n"), marked("m"), member("k")], []).build();
+    let mut marks = open(Reason::Empty, RemovalPhase::Marked, &["m", "n"]);
+    step(&world, &config, &mut marks, later(1));
+    assert_eq!(victims(&marks), ["m"]);
+    let mut deleting = open(Reason::Empty, RemovalPhase::Deleting, &["m", "n"]);
+    step(&world, &config, &mut deleting, later(1));
+    assert_eq!(victims(&deleting), ["m", "n"]);
+}
+
+#[test]
+fn kill_switch_undoes_drains_and_leaves_deletions_to_end() {
+    let mut stopped = settings(|_| {});
+    stopped.cluster.voluntary_disruption_stopped = true;
+    let world = cluster([marked("n")], []).build();
+    let mut drain = draining();
+    step(&world, &stopped, &mut drain, later(1));
+    assert_eq!((phase(&drain), end(&drain).1), (Some(RemovalPhase::Undoing), Reason::DisruptionStopped));
+    let mut deleting = open(Reason::Empty, RemovalPhase::Deleting, &["n"]);
+    step(&world, &stopped, &mut deleting, later(1));
+    assert_eq!(phase(&deleting), Some(RemovalPhase::Deleting));
+}
+
+#[test]
+fn deletion_is_repeated_until_the_node_has_left() {
+    let config = settings(|_| {});
+    let world = cluster([marked("n")], []).build();
+    let mut history = open(Reason::Empty, RemovalPhase::Deleting, &["n"]);
+    assert!(deletions(&step(&world, &config, &mut history, later(9))).is_empty());
+    assert_eq!(deletions(&step(&world, &config, &mut history, later(10))), ["n"]);
+    let gone = cluster([], []).build();
+    step(&gone, &config, &mut history, later(11));
+    assert_eq!((phase(&history), end(&history).0), (None, DecisionOutcome::Done));
+}
+
+#[test]
+fn refused_deletion_starts_the_cooldown_and_frees_the_node() {
+    let mut history = open(Reason::Empty, RemovalPhase::Deleting, &["m", "n"]);
+    let result = StepResult::DeleteFailed { node: "n".into(), message: "protected".into() };
+    let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
+    absorb_one(history.pools.get_mut("a").expect("there"), &outcome, later(6));
+    assert_eq!(victims(&history), ["m"]);
+    assert_eq!(history.pools["a"].last_failure, Some(later(6)));
+}
+
+#[test]
+fn undone_removal_ends_when_its_marks_are_off() {
+    let config = settings(|_| {});
+    let mut history = open(Reason::Underutilized, RemovalPhase::Undoing, &["n"]);
+    let advance = step(&cluster([marked("n")], []).build(), &config, &mut history, later(60));
+    assert!(matches!(&advance.steps[..], [Step::Unmark { intent: Some(_), .. }]));
+    let result = StepResult::Unmarked { node: "n".into() };
+    let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
+    absorb_one(history.pools.get_mut("a").expect("there"), &outcome, later(61));
+    assert_eq!(phase(&history), None);
+}
+
+#[test]
+fn pool_that_is_gone_leaves_no_mark() {
+    let world = cluster([marked("n")], []).build();
+    let mut history = draining();
+    let advance = step(&world, &config([]), &mut history, later(1));
+    assert!(matches!(&advance.steps[..], [Step::Unmark { intent: None, .. }]));
+    assert!(history.pools["a"].intents.is_empty());
+}
+
+#[test]
+fn stale_view_moves_nothing() {
+    let mut world = cluster([marked("n")], [replica("p").on("n")]).build();
+    world.set_stale(true);
+    let mut history = draining();
+    let before = history.clone();
+    assert!(step(&world, &settings(|_| {}), &mut history, later(500)).steps.is_empty());
+    assert_eq!(history, before);
+}
+
+#[test]
+fn daemon_set_pods_are_evicted_once_beside_the_others_and_never_waited_for() {
+    let config = settings(|_| {});
+    let daemon = || pod("agent").owner("DaemonSet", "agent").on("n");
+    let set = headroom_core::world::workload::DaemonSet {
+        key: ObjectKey::new("default", "agent"),
+        uid: "u".into(),
+        class: Arc::default(),
+    };
+    let world = cluster([marked("n")], [replica("p").on("n"), daemon()]).daemon_set(set.clone()).build();
+    let mut history = open(Reason::Underutilized, RemovalPhase::Marked, &["n"]);
+    assert_eq!(evicted(&step(&world, &config, &mut history, later(5))), [["p", "agent"]]);
+    assert_eq!(evicted(&step(&world, &config, &mut history, later(15))), [["p"]]);
+    let world = cluster([marked("n")], [daemon()]).daemon_set(set).build();
+    assert_eq!(deletions(&step(&world, &config, &mut history, later(25))), ["n"]);
+}

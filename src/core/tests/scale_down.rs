@@ -1,0 +1,520 @@
+//! Rules of scale-down, one a test: which nodes go, and the one reason why each other stays.
+
+use std::collections::BTreeMap;
+
+use headroom_core::config::{Budget, Ceiling, Config, Mode};
+use headroom_core::history::{DecisionOutcome, History, PoolHistory, RemovalPhase};
+use headroom_core::nodes::foreign::Members;
+use headroom_core::nodes::health::Health;
+use headroom_core::nodes::removal::{Scene, advance};
+use headroom_core::nodes::scale_down::{ScaleDown, decide};
+use headroom_core::nodes::unregistered::remove_never_registered;
+use headroom_core::plan::Step;
+use headroom_core::reason::Reason;
+use headroom_core::scheduling::{PodRef, Snapshot};
+use headroom_core::testing::{
+    NOW, NodeBuilder, PodBuilder, WorldBuilder, budget, config, controller, node, pod, pool, world,
+};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::window::Window;
+use headroom_core::world::World;
+use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION};
+use headroom_core::world::pod::SafeToEvict;
+use headroom_core::world::provider::{GroupState, Instance, InstanceState};
+use headroom_core::world::workload::ControllerKind;
+
+/// A replica of a ReplicaSet that exists in every [`cluster`].
+fn replica(name: &str) -> PodBuilder {
+    pod(name).cpu("500m").memory("1Gi").label("app", "web").owner("ReplicaSet", "web")
+}
+
+fn member(name: &str) -> NodeBuilder {
+    node(name).of("a", "a-1").zone("z1")
+}
+
+/// These nodes and pods, in the group a-1 of pool a.
+fn cluster(
+    nodes: impl IntoIterator<Item = NodeBuilder>,
+    pods: impl IntoIterator<Item = PodBuilder>,
+) -> WorldBuilder {
+    let mut builder = world().controller(controller(ControllerKind::ReplicaSet, "web", 50, pod("x")));
+    let mut count = 0;
+    for node in nodes {
+        builder = builder.node(node);
+        count += 1;
+    }
+    for pod in pods {
+        builder = builder.pod(pod);
+    }
+    builder.group("a", "a-1", "z1", count)
+}
+
+/// Pool a, with nodes unneeded for 10 min and no cooldown after growth.
+fn settings() -> Config {
+    config([pool("a").with(|pool| pool.scale_down.delay_after_add = Seconds(0))])
+}
+
+fn with_pool(change: impl FnOnce(&mut headroom_core::config::Pool)) -> Config {
+    let mut config = settings();
+    change(&mut config.pools[0]);
+    config
+}
+
+/// Memory in which these nodes have been unneeded for an hour.
+fn unneeded(nodes: &[&str]) -> History {
+    let since = UnixTime(NOW.0 - 3600);
+    let unneeded = nodes.iter().map(|name| ((*name).into(), since)).collect();
+    History { pools: BTreeMap::from([("a".into(), PoolHistory { unneeded, ..PoolHistory::default() })]) }
+}
+
+fn run(world: &World, config: &Config, history: &mut History, now: UnixTime) -> ScaleDown {
+    run_on(&mut Snapshot::new(world), world, config, history, now)
+}
+
+fn run_on(
+    snapshot: &mut Snapshot<'_>,
+    world: &World,
+    config: &Config,
+    history: &mut History,
+    now: UnixTime,
+) -> ScaleDown {
+    let members = Members::of(world, config);
+    let health = Health::of(world, config, &members, now);
+    let scene = Scene { world, config, members: &members, health: &health, now, guard: None };
+    let advanced = advance(history, &scene);
+    let mut decided = decide(&scene, snapshot, history);
+    decided.steps.splice(0..0, advanced.steps);
+    decided
+}
+
+/// Each node's reason and object.
+fn reasons(decided: &ScaleDown) -> Vec<(String, Reason, Option<String>)> {
+    let line = |verdict: &headroom_core::plan::NodeVerdict| {
+        (verdict.node.to_string(), verdict.reason, verdict.object.as_deref().map(str::to_owned))
+    };
+    decided.verdicts.iter().map(line).collect()
+}
+
+/// The verdict on node `n`, all of whose clocks have run out.
+fn verdict(world: WorldBuilder, config: &Config) -> (Reason, Option<String>) {
+    verdict_on(&world.build(), config, &mut unneeded(&["n"]))
+}
+
+fn verdict_on(world: &World, config: &Config, history: &mut History) -> (Reason, Option<String>) {
+    let decided = run(world, config, history, NOW);
+    let found = reasons(&decided).into_iter().find(|(node, _, _)| node == "n");
+    let (_, reason, object) = found.expect("a verdict on node n");
+    (reason, object)
+}
+
+/// The nodes that are marked by the first steps of new removals.
+fn marked(decided: &ScaleDown) -> Vec<Vec<String>> {
+    let nodes = |step: &Step| match step {
+        Step::Mark { nodes, .. } => Some(nodes.iter().map(ToString::to_string).collect()),
+        _ => None,
+    };
+    decided.steps.iter().filter_map(nodes).collect()
+}
+
+/// A busy node that has room for a few replicas.
+fn busy() -> (NodeBuilder, PodBuilder) {
+    (member("busy"), replica("load").cpu("2500m").on("busy"))
+}
+
+/// Node n with these pods, beside a busy node with room.
+fn beside_busy(n: NodeBuilder, pods: impl IntoIterator<Item = PodBuilder>) -> WorldBuilder {
+    let (node, load) = busy();
+    cluster([n, node], pods.into_iter().chain([load]))
+}
+
+#[test]
+fn unneeded_node_with_pods_that_fit_elsewhere_goes() {
+    let found = verdict(beside_busy(member("n"), [replica("p").on("n")]), &settings());
+    assert_eq!(found, (Reason::Underutilized, None));
+}
+
+#[test]
+fn clock_starts_when_a_node_is_first_removable_and_ends_strictly_later() {
+    let world = beside_busy(member("n"), []).build();
+    let mut history = History::default();
+    let first = run(&world, &settings(), &mut history, NOW);
+    assert_eq!(reasons(&first)[1].1, Reason::NotUnneededLongEnough);
+    assert_eq!(history.pools["a"].unneeded["n"], NOW);
+    assert_eq!(first.wake_at, Some(UnixTime(NOW.0 + 601)));
+    let at_limit = run(&world, &settings(), &mut history, UnixTime(NOW.0 + 600 - 300));
+    assert!(at_limit.steps.is_empty());
+}
+
+#[test]
+fn clock_is_lost_when_the_node_is_needed_and_kept_while_pods_are_planned_for_it() {
+    let needed = beside_busy(member("n"), [replica("p").cpu("3").on("n")]).build();
+    let mut history = unneeded(&["n"]);
+    run(&needed, &settings(), &mut history, NOW);
+    assert!(history.pools["a"].unneeded.is_empty());
+
+    let planned = beside_busy(member("n"), [replica("pending")]).build();
+    let mut history = unneeded(&["n"]);
+    let mut snapshot = Snapshot::new(&planned);
+    let (id, _) = planned.unbound().next().expect("a pending pod");
+    let n = snapshot.named("n").expect("delivered");
+    snapshot.place(PodRef::Real(id), n);
+    let decided = run_on(&mut snapshot, &planned, &settings(), &mut history, NOW);
+    assert_eq!(reasons(&decided)[1].1, Reason::PlannedFor);
+    assert!(history.pools["a"].unneeded.contains_key("n"));
+}
+
+#[test]
+fn node_above_the_threshold_stays_and_exactly_at_it_goes() {
+    let config = with_pool(|pool| pool.scale_down.utilization_threshold_percent = 25);
+    let at = beside_busy(member("n"), [replica("p").on("n"), replica("q").on("n")]);
+    assert_eq!(verdict(at, &config).0, Reason::Underutilized);
+    let above = beside_busy(member("n"), [replica("p").cpu("1001m").on("n")]);
+    assert_eq!(verdict(above, &config).0, Reason::NotUnderutilized);
+}
+
+#[test]
+fn pod_without_another_place_keeps_its_node_and_is_named() {
+    let world = cluster([member("n")], [replica("p").on("n")]);
+    let found = verdict(world, &settings());
+    assert_eq!(found, (Reason::NoPlaceToMovePods, Some("pod/default/p".into())));
+}
+
+#[test]
+fn each_drain_rule_blocks_with_its_pod() {
+    let cases = [
+        (pod("p").cpu("100m").on("n"), Reason::NotReplicated),
+        (replica("p").owner("ReplicaSet", "gone").on("n"), Reason::ControllerNotFound),
+        (
+            replica("p").on("n").with_class(|class| class.local_volumes = vec!["v".into()]),
+            Reason::LocalStorageRequested,
+        ),
+        (
+            replica("p").on("n").with_class(|class| class.safe_to_evict = SafeToEvict::Never),
+            Reason::NotSafeToEvictAnnotation,
+        ),
+        (
+            replica("p").on("n").with_class(|class| class.safe_to_evict = SafeToEvict::OnCompletion),
+            Reason::BlockedByOnCompletionPod,
+        ),
+    ];
+    for (pod, reason) in cases {
+        let found = verdict(beside_busy(member("n"), [pod]), &settings());
+        assert_eq!(found, (reason, Some("pod/default/p".into())));
+    }
+}
+
+#[test]
+fn exhausted_budget_is_named_and_two_candidates_share_one_disruption() {
+    let none = beside_busy(member("n"), [replica("p").on("n")]).budget(budget("web", "app", "web", 0));
+    assert_eq!(verdict(none, &settings()), (Reason::NotEnoughPdb, Some("pdb/default/web".into())));
+
+    let mut config = settings();
+    config.cluster.max_drains = 10;
+    let world = cluster(
+        [member("n"), member("m"), member("busy")],
+        [replica("p").on("n"), replica("q").on("m"), replica("load").cpu("2500m").on("busy")],
+    );
+    let world = world.budget(budget("web", "app", "web", 1)).build();
+    let decided = run(&world, &config, &mut unneeded(&["m", "n"]), NOW);
+    assert_eq!(marked(&decided), [["m"]]);
+    assert_eq!(reasons(&decided)[2].1, Reason::NotEnoughPdb);
+}
+
+#[test]
+fn places_taken_by_one_candidate_are_gone_for_the_next() {
+    let mut config = settings();
+    config.cluster.max_drains = 10;
+    let world = cluster(
+        [member("n"), member("m"), member("busy")],
+        [
+            replica("p").cpu("1500m").on("n"),
+            replica("q").cpu("1500m").on("m"),
+            replica("load").cpu("2500m").on("busy"),
+        ],
+    );
+    let decided = run(&world.build(), &config, &mut unneeded(&["m", "n"]), NOW);
+    assert_eq!(marked(&decided), [["m"]]);
+    assert_eq!(reasons(&decided)[2].1, Reason::NoPlaceToMovePods);
+}
+
+#[test]
+fn empty_nodes_of_a_group_go_together_within_the_clusters_limit() {
+    let names: Vec<String> = (0..15).map(|index| format!("n{index:02}")).collect();
+    let world = cluster(names.iter().map(|name| member(name)), []).build();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut history = unneeded(&all);
+    let decided = run(&world, &settings(), &mut history, NOW);
+    assert_eq!(marked(&decided).iter().map(Vec::len).collect::<Vec<_>>(), [10]);
+    assert_eq!(reasons(&decided)[10].1, Reason::BudgetExhausted);
+    assert_eq!(history.pools["a"].intents.len(), 1);
+    assert_eq!(history.pools["a"].decisions[0].to, 5);
+}
+
+#[test]
+fn one_node_is_drained_at_a_time_by_default() {
+    let world = cluster(
+        [member("n"), member("m"), member("busy")],
+        [replica("p").on("n"), replica("q").on("m"), replica("load").cpu("2500m").on("busy")],
+    );
+    let decided = run(&world.build(), &settings(), &mut unneeded(&["m", "n"]), NOW);
+    assert_eq!(marked(&decided), [["m"]]);
+    let held = ("n".into(), Reason::BudgetExhausted, Some("budget/maxParallelDrains".into()));
+    assert_eq!(reasons(&decided)[2], held);
+}
+
+fn pool_budget(name: &str, ceiling: Ceiling, window: Option<Window>) -> Budget {
+    Budget { name: name.into(), ceiling, reasons: Vec::new(), window }
+}
+
+#[test]
+fn percentage_of_ready_nodes_rounds_down_to_at_least_one() {
+    let names: Vec<String> = (0..9).map(|index| format!("n{index}")).collect();
+    let world = cluster(names.iter().map(|name| member(name)), []).build();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (percent, expected) in [(10, 1), (25, 2), (0, 0)] {
+        let config = with_pool(|pool| {
+            pool.scale_down.budgets = vec![pool_budget("b", Ceiling::Percent(percent), None)]
+        });
+        let decided = run(&world, &config, &mut unneeded(&all), NOW);
+        assert_eq!(marked(&decided).iter().map(Vec::len).sum::<usize>(), expected, "{percent}%");
+    }
+}
+
+#[test]
+fn budget_holds_only_in_its_window_and_for_its_reasons() {
+    // NOW is 1970-01-12T13:46:40Z.
+    let open = Window::new("Etc/UTC", "0 13 * * *", 3600).expect("valid");
+    let shut = Window::new("Etc/UTC", "0 14 * * *", 3600).expect("valid");
+    let check = |window: Window, reasons: Vec<Reason>| {
+        let freeze = Budget { reasons, ..pool_budget("freeze", Ceiling::Nodes(0), Some(window)) };
+        let config = with_pool(|pool| pool.scale_down.budgets = vec![freeze]);
+        verdict(beside_busy(member("n"), []), &config)
+    };
+    let held = (Reason::BudgetExhausted, Some("budget/a/freeze".into()));
+    assert_eq!(check(open.clone(), vec![]), held);
+    assert_eq!(check(open.clone(), vec![Reason::Empty]), held);
+    assert_eq!(check(open, vec![Reason::Underutilized]).0, Reason::Empty);
+    assert_eq!(check(shut, vec![]).0, Reason::Empty);
+}
+
+#[test]
+fn pool_at_its_minimum_keeps_its_nodes() {
+    let config = with_pool(|pool| pool.min_nodes = 2);
+    assert_eq!(verdict(beside_busy(member("n"), []), &config).0, Reason::MinNodesReached);
+}
+
+#[test]
+fn schedule_raises_the_minimum_while_its_window_is_open() {
+    let window = Window::new("Etc/UTC", "0 13 * * *", 3600).expect("valid");
+    let config = with_pool(|pool| {
+        let schedule = headroom_core::config::Schedule {
+            name: "office".into(),
+            window,
+            min_nodes: Some(2),
+            max_nodes: None,
+        };
+        pool.schedules = vec![schedule];
+    });
+    assert_eq!(verdict(beside_busy(member("n"), []), &config).0, Reason::MinNodesReached);
+}
+
+#[test]
+fn cooldowns_hold_the_pool_and_tell_when_they_end() {
+    let world = beside_busy(member("n"), []).build();
+    let mut history = unneeded(&["n"]);
+    history.pools.get_mut("a").expect("there").last_failure = Some(UnixTime(NOW.0 - 179));
+    let decided = run(&world, &settings(), &mut history, NOW);
+    assert_eq!(reasons(&decided)[1].1, Reason::InCooldown);
+    assert_eq!(decided.wake_at, Some(UnixTime(NOW.0 + 1)));
+    let later = run(&world, &settings(), &mut history, UnixTime(NOW.0 + 1));
+    assert_eq!(marked(&later), [["n"]]);
+}
+
+#[test]
+fn kill_switch_and_annotations_and_modes_keep_nodes() {
+    let mut stopped = settings();
+    stopped.cluster.voluntary_disruption_stopped = true;
+    assert_eq!(verdict(beside_busy(member("n"), []), &stopped).0, Reason::DisruptionStopped);
+    let annotated = member("n").annotation("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true");
+    assert_eq!(verdict(beside_busy(annotated, []), &settings()).0, Reason::ScaleDownDisabledAnnotation);
+    let suspended = with_pool(|pool| pool.mode = Mode::Suspend);
+    assert_eq!(verdict(beside_busy(member("n"), []), &suspended).0, Reason::Suspended);
+    let off = with_pool(|pool| pool.scale_down.enabled = false);
+    assert_eq!(verdict(beside_busy(member("n"), []), &off).0, Reason::ScaleDownDisabled);
+}
+
+#[test]
+fn preview_pool_reports_what_it_would_remove_and_does_nothing() {
+    let world = beside_busy(member("n"), []).build();
+    let mut history = unneeded(&["n"]);
+    let decided = run(&world, &with_pool(|pool| pool.mode = Mode::Preview), &mut history, NOW);
+    assert!(decided.steps.is_empty() && history.pools["a"].intents.is_empty());
+    assert_eq!((decided.preview[0].from, decided.preview[0].to), (2, 1));
+    assert_eq!(reasons(&decided)[1].1, Reason::PreviewOnly);
+}
+
+#[test]
+fn foreign_nodes_are_left_alone_and_said_so() {
+    let karpenter = member("n").label("karpenter.sh/nodepool", "default");
+    assert_eq!(verdict(beside_busy(karpenter, []), &settings()).0, Reason::ForeignNode);
+    let cluster_autoscaler = member("n").taint(DELETION_TAINT, "1");
+    let world = beside_busy(cluster_autoscaler, []).build();
+    let decided = run(&world, &settings(), &mut unneeded(&["n"]), NOW);
+    assert_eq!(reasons(&decided)[1].1, Reason::ForeignNode);
+    assert!(decided.steps.is_empty(), "the taint of others is never taken off");
+    let stranger = verdict(beside_busy(node("n"), []), &settings());
+    assert_eq!(stranger.0, Reason::NotManaged);
+}
+
+#[test]
+fn requested_node_goes_without_clocks_or_thresholds_but_not_against_a_budget() {
+    let asked = || member("n").annotation("headroom.dev/remove", "requested");
+    let full = || replica("p").cpu("1500m").memory("12Gi").on("n");
+    let world = beside_busy(asked(), [full()]).build();
+    let mut history = History::default();
+    history.pools.entry("a".into()).or_default().last_failure = Some(NOW);
+    assert_eq!(verdict_on(&world, &settings(), &mut history).0, Reason::RemovalRequested);
+    let guarded = beside_busy(asked(), [full()]).budget(budget("web", "app", "web", 0));
+    assert_eq!(verdict(guarded, &settings()).0, Reason::NotEnoughPdb);
+}
+
+#[test]
+fn person_who_asked_for_a_node_is_told_any_reason_why_it_stays() {
+    let asked = member("n").annotation("headroom.dev/remove", "requested").age(60).unready_for(60);
+    let others = (0..9).map(|index| member(&format!("other-{index}")));
+    let world = cluster(others.chain([asked]), []).build();
+    let mut history = History::default();
+    assert_eq!(verdict_on(&world, &settings(), &mut history).0, Reason::NotStarted);
+    let blocked = &history.pools["a"].blocked;
+    assert_eq!((blocked[0].reason, &*blocked[0].examples[0]), (Reason::NotStarted, "n"));
+}
+
+#[test]
+fn ready_node_with_a_startup_taint_is_still_starting() {
+    let config = with_pool(|pool| pool.startup_taints = vec![headroom_core::testing::no_schedule("cni", "")]);
+    let found = verdict(beside_busy(member("n").age(60).taint("cni", ""), []), &config);
+    assert_eq!(found.0, Reason::NotStarted);
+}
+
+#[test]
+fn pending_pods_that_the_whole_plan_puts_on_a_node_keep_it() {
+    let world = beside_busy(member("n"), [replica("pending").cpu("3")]).build();
+    let plan = headroom_core::plan(&world, &unneeded(&["n"]), &settings(), NOW);
+    assert!(plan.steps.is_empty());
+    assert_eq!(plan.reasons.nodes[1].reason, Reason::PlannedFor);
+}
+
+#[test]
+fn whole_plan_journals_the_removal_with_its_decision() {
+    let world = beside_busy(member("n"), [replica("p").on("n")]).build();
+    let plan = headroom_core::plan(&world, &unneeded(&["n"]), &settings(), NOW);
+    assert!(matches!(&plan.steps[..], [Step::Mark { .. }]));
+    let memory = &plan.next_history.pools["a"];
+    let decision = &memory.decisions[0];
+    assert_eq!((decision.from, decision.to, decision.pods_count), (2, 1, 1));
+    assert_eq!((&decision.id, memory.last_scale_down), (&memory.intents[0].id, Some(NOW)));
+    assert!(memory.unneeded.is_empty());
+}
+
+#[test]
+fn unready_node_is_judged_by_its_state_and_not_by_its_requests() {
+    let full = || replica("p").cpu("3900m").on("n");
+    let fleet = |n: NodeBuilder, pods: Vec<PodBuilder>| {
+        let others = (0..9).map(|index| member(&format!("other-{index}")));
+        let load =
+            (0..9).map(|index| replica(&format!("load-{index}")).cpu("3900m").on(&format!("other-{index}")));
+        cluster(others.chain([n]), pods.into_iter().chain(load))
+    };
+    let dead = verdict(fleet(member("n").unready_for(1201), vec![full()]), &settings());
+    assert_eq!(dead.0, Reason::Unready);
+    let lately = verdict(fleet(member("n").unready_for(1200), vec![full()]), &settings());
+    assert_eq!(lately.0, Reason::NotUnreadyLongEnough);
+}
+
+#[test]
+fn healthy_nodes_stay_while_a_fifth_of_the_cluster_is_unready() {
+    let ill = (0..3).map(|index| member(&format!("ill-{index}")).unready_for(60));
+    let found = verdict(cluster(ill.chain([member("n"), member("busy")]), []), &settings());
+    assert_eq!(found.0, Reason::ClusterUnhealthy);
+}
+
+#[test]
+fn stale_view_removes_nothing_and_keeps_clocks() {
+    let mut world = beside_busy(member("n"), []).build();
+    world.set_stale(true);
+    let mut history = unneeded(&["n"]);
+    assert_eq!(verdict_on(&world, &settings(), &mut history).0, Reason::StaleView);
+    assert!(history.pools["a"].unneeded.contains_key("n"));
+}
+
+#[test]
+fn unknown_provider_removes_nothing_and_keeps_clocks() {
+    let world = beside_busy(member("n"), []).build();
+    let mut history = unneeded(&["n"]);
+    let later = UnixTime(NOW.0 + 301);
+    let decided = run(&world, &settings(), &mut history, later);
+    assert_eq!(reasons(&decided)[1].1, Reason::ProviderUnknown);
+    assert!(history.pools["a"].unneeded.contains_key("n"));
+}
+
+#[test]
+fn idle_cluster_at_rest_changes_nothing_in_memory() {
+    let world = beside_busy(member("n"), [pod("naked").cpu("100m").on("n")]).build();
+    let mut history = History::default();
+    run(&world, &settings(), &mut history, NOW);
+    let before = history.clone();
+    run(&world, &settings(), &mut history, UnixTime(NOW.0 + 200));
+    assert_eq!(history, before);
+    let blocked = &history.pools["a"].blocked;
+    assert_eq!((blocked.len(), blocked[0].reason, blocked[0].since), (1, Reason::NotReplicated, NOW));
+}
+
+#[test]
+fn instance_that_never_became_a_node_is_deleted_by_id() {
+    let instance = |age: i64| Instance {
+        state: InstanceState::Creating,
+        node: None,
+        created_at: Some(UnixTime(NOW.0 - age)),
+    };
+    let instances = [("i-old".into(), instance(901)), ("i-new".into(), instance(900))].into_iter().collect();
+    let state = GroupState { target: 2, min: 0, max: 10, instances, ..GroupState::default() };
+    let world = world().group_state("a", "a-1", state).build();
+    let config = settings();
+    let members = Members::of(&world, &config);
+    let health = Health::of(&world, &config, &members, NOW);
+    let scene =
+        Scene { world: &world, config: &config, members: &members, health: &health, now: NOW, guard: None };
+    let mut history = History::default();
+    let steps = remove_never_registered(&scene, &mut history);
+    let ids = |steps: &[Step]| match steps {
+        [Step::Delete { victims, .. }] => victims.iter().map(|victim| victim.id.to_string()).collect(),
+        _ => Vec::new(),
+    };
+    assert_eq!(ids(&steps), ["i-old"]);
+    assert!(remove_never_registered(&scene, &mut history).is_empty(), "one intent names an instance once");
+}
+
+#[test]
+fn orphan_mark_comes_off_and_a_named_one_stays() {
+    let orphan = member("n").taint(DELETION_TAINT, "").annotation(INTENT_ANNOTATION, "1-7");
+    let world = beside_busy(orphan, []).build();
+    let decided = run(&world, &settings(), &mut History::default(), NOW);
+    let expected = Step::Unmark { pool: Some("a".into()), intent: None, node: "n".into() };
+    assert_eq!(decided.steps, [expected]);
+}
+
+#[test]
+fn removal_of_a_suspended_pool_is_undone_and_recorded() {
+    let world = beside_busy(member("n"), [replica("p").on("n")]).build();
+    let mut history = unneeded(&["n"]);
+    run(&world, &settings(), &mut history, NOW);
+    let suspended = with_pool(|pool| pool.mode = Mode::Suspend);
+    let decided = run(&world, &suspended, &mut history, UnixTime(NOW.0 + 1));
+    assert!(matches!(&decided.steps[..], [Step::Unmark { .. }]));
+    let memory = &history.pools["a"];
+    assert_eq!(memory.removals().next().expect("still open").1.phase, RemovalPhase::Undoing);
+    assert_eq!(
+        (memory.decisions[0].outcome, memory.decisions[0].reason),
+        (DecisionOutcome::Cancelled, Reason::Suspended)
+    );
+}

@@ -1,0 +1,109 @@
+//! Time, tasks and randomness: the only room that reads a clock, spawns or draws. The seam for simulation.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use headroom_core::time::UnixTime;
+use jiff::Timestamp;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// Where a replica of the operator runs: the machine's clock, or a virtual one.
+///
+/// Dropping the host ends every task spawned through it: in a simulation that is a SIGKILL.
+#[derive(Debug)]
+pub struct Host {
+    clock: Clock,
+    tasks: Mutex<Vec<AbortHandle>>,
+    random: Mutex<fastrand::Rng>,
+}
+
+/// Which wall clock is read.
+#[derive(Clone, Copy, Debug)]
+enum Clock {
+    /// The machine's.
+    Machine,
+    /// `wall` at the tokio instant `started`, going with tokio's (paused) time, off by a replica's own error.
+    Virtual { wall: Timestamp, started: Instant },
+}
+
+impl Host {
+    /// The machine itself.
+    #[must_use]
+    pub fn machine() -> Arc<Self> {
+        Arc::new(Self {
+            clock: Clock::Machine,
+            tasks: Mutex::default(),
+            random: Mutex::new(fastrand::Rng::new()),
+        })
+    }
+
+    /// A virtual host: its wall clock shows `wall` now and goes with tokio's time; its randomness is `seed`'s.
+    ///
+    /// Seeds fastrand's generator of this thread too, since the watchers' backoff draws its jitter from it.
+    #[must_use]
+    pub fn simulated(wall: Timestamp, seed: u64) -> Arc<Self> {
+        fastrand::seed(seed);
+        Arc::new(Self {
+            clock: Clock::Virtual { wall, started: Instant::now() },
+            tasks: Mutex::default(),
+            random: Mutex::new(fastrand::Rng::with_seed(seed)),
+        })
+    }
+
+    /// The wall clock.
+    #[must_use]
+    pub fn wall(&self) -> Timestamp {
+        match self.clock {
+            Clock::Machine => Timestamp::now(),
+            Clock::Virtual { wall, started } => wall + started.elapsed(),
+        }
+    }
+
+    /// The wall clock in whole seconds, rounded down.
+    #[must_use]
+    pub fn now(&self) -> UnixTime {
+        UnixTime::from_jiff(self.wall())
+    }
+
+    /// The clock that never jumps: for leases, deadlines and lengths of time.
+    #[must_use]
+    pub fn monotonic(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// Waits for `length` of (possibly virtual) time.
+    pub async fn sleep(&self, length: Duration) {
+        tokio::time::sleep(length).await;
+    }
+
+    /// Runs `task` until it ends or the host is dropped.
+    pub fn spawn<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let handle = tokio::spawn(task).abort_handle();
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(handle);
+    }
+
+    /// A random number.
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).u64(..)
+    }
+
+    /// Ends every task spawned through this host, at its next await.
+    pub fn stop(&self) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.drain(..).for_each(|task| task.abort());
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,338 @@
+//! The door of this room: what has changed since last asked, whether all is known, and how old the view is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use futures::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
+use tokio::sync::Notify;
+
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::Delta;
+
+use super::decoder::{Decoder, Error};
+use super::policies::{Policies, PolicyChange, RawClusterScalingPolicy, RawNodePool};
+use super::queue::{Queue, Urgency};
+use super::slim::{
+    SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,
+    SlimReplicationController, SlimStatefulSet,
+};
+use super::watch::follow;
+use super::watched::{Change, Watch, Watched};
+use crate::host::Host;
+
+/// What a loop observes through: watches of a real cluster, or a simulated one.
+pub trait Feed: Send + Sync {
+    /// The changes of the world since the last call, oldest first; at most one an object.
+    fn take(&self) -> Vec<Delta>;
+
+    /// The changes of custom resources since the last call, oldest first.
+    fn take_policies(&self) -> Vec<PolicyChange>;
+
+    /// Resolves when something happened that is worth a look at once. Changes that can wait for the next tick do not
+    /// resolve it. One loop waits; what rang while nobody waited resolves the next call at once.
+    fn notified(&self) -> BoxFuture<'_, ()>;
+
+    /// The state of each watch at `now`, in a fixed order.
+    fn health(&self, now: UnixTime) -> Vec<WatchHealth>;
+
+    /// Whether every kind has been listed completely once.
+    fn synced(&self) -> bool {
+        self.health(UnixTime(0)).iter().all(|watch| watch.listed)
+    }
+
+    /// How long the most silent watch has been silent; `None` while one has not been listed. A healthy watch is heard
+    /// about once a minute, since servers send bookmarks.
+    fn staleness(&self, now: UnixTime) -> Option<Seconds> {
+        let silences: Option<Vec<Seconds>> =
+            self.health(now).iter().map(|watch| watch.silent_for.filter(|_| watch.listed)).collect();
+        Some(silences?.into_iter().max().unwrap_or_default())
+    }
+}
+
+/// The state of one watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchHealth {
+    /// The watch.
+    pub watch: Watch,
+    /// Whether it has been listed completely once.
+    pub listed: bool,
+    /// Time since the server was last heard on it; `None` when never.
+    pub silent_for: Option<Seconds>,
+    /// The newest resourceVersion seen, as a number; 0 when none.
+    pub version: u64,
+    /// How often the server went back to an older version than it had shown before.
+    pub regressions_count: u64,
+    /// How many objects could not be decoded and were left out.
+    pub undecodable_count: u64,
+    /// What went wrong last, while it has not gone right again.
+    pub trouble: Option<String>,
+}
+
+/// The watches of a cluster.
+#[derive(Clone, Debug)]
+pub struct KubeFeed {
+    shared: Arc<Shared>,
+}
+
+impl KubeFeed {
+    /// Starts one task a kind, for the life of the host.
+    #[must_use]
+    pub fn start(client: &Client, host: &Arc<Host>) -> Self {
+        let inner = Mutex::default();
+        let shared = Arc::new(Shared { inner, bell: Notify::new(), host: Arc::downgrade(host) });
+        let feed = Self { shared };
+        feed.follow::<RawNodePool>(client, host);
+        feed.follow::<RawClusterScalingPolicy>(client, host);
+        feed.follow::<SlimNamespace>(client, host);
+        feed.follow::<SlimNode>(client, host);
+        feed.follow::<SlimDaemonSet>(client, host);
+        feed.follow::<SlimReplicaSet>(client, host);
+        feed.follow::<SlimStatefulSet>(client, host);
+        feed.follow::<SlimJob>(client, host);
+        feed.follow::<SlimReplicationController>(client, host);
+        feed.follow::<SlimDisruptionBudget>(client, host);
+        feed.follow::<SlimPod>(client, host);
+        feed
+    }
+
+    fn follow<K: Watched>(&self, client: &Client, host: &Host) {
+        let port = Port { shared: self.shared.clone(), watch: K::WATCH };
+        host.spawn(follow::<K>(client.clone(), port));
+    }
+}
+
+impl Feed for KubeFeed {
+    fn take(&self) -> Vec<Delta> {
+        self.shared.lock().queue.take()
+    }
+
+    fn take_policies(&self) -> Vec<PolicyChange> {
+        std::mem::take(&mut self.shared.lock().policy_changes)
+    }
+
+    fn notified(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.bell.notified())
+    }
+
+    fn health(&self, now: UnixTime) -> Vec<WatchHealth> {
+        let inner = self.shared.lock();
+        let health = Watch::ALL.iter().map(|watch| {
+            let state = inner.watches.get(watch).cloned().unwrap_or_default();
+            WatchHealth {
+                watch: *watch,
+                listed: state.listed,
+                silent_for: state.heard_at.map(|at| now.since(at)),
+                version: state.version,
+                regressions_count: state.regressions_count,
+                undecodable_count: state.undecodable_count,
+                trouble: state.trouble,
+            }
+        });
+        health.collect()
+    }
+}
+
+struct Shared {
+    inner: Mutex<Inner>,
+    bell: Notify,
+    /// Weak, because the host's tasks hold this: dropping the host must end them.
+    host: Weak<Host>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // No code panics while it holds the lock; should one, the data is still whole: each push is one step.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Default)]
+struct Inner {
+    decoder: Decoder,
+    queue: Queue,
+    policy_changes: Vec<PolicyChange>,
+    policies: Policies,
+    watches: BTreeMap<Watch, WatchState>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct WatchState {
+    listed: bool,
+    heard_at: Option<UnixTime>,
+    version: u64,
+    regressions_count: u64,
+    undecodable_count: u64,
+    trouble: Option<String>,
+    /// Names of custom resources that the running list has shown.
+    shown: BTreeSet<Arc<str>>,
+}
+
+impl Inner {
+    fn push(&mut self, change: Change) -> Urgency {
+        match change {
+            Change::World(delta) => self.queue.push(delta),
+            Change::Policy(change) => {
+                let urgency =
+                    if change.is_edit(&self.policies) { Urgency::AtOnce } else { Urgency::NextTick };
+                self.policies.apply(change.clone());
+                self.policy_changes.push(change);
+                urgency
+            }
+        }
+    }
+
+    fn state(&mut self, watch: Watch) -> &mut WatchState {
+        self.watches.entry(watch).or_default()
+    }
+}
+
+/// The end of one watch where its news goes in.
+pub(super) struct Port {
+    shared: Arc<Shared>,
+    watch: Watch,
+}
+
+impl Port {
+    /// An object is new or has changed.
+    pub(super) fn applied<K: Watched>(&self, object: K) {
+        let meta = object.meta();
+        let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
+        let mut guard = self.shared.lock();
+        let inner = &mut *guard;
+        match object.applied(&mut inner.decoder) {
+            Ok(change) => {
+                if let (Change::Policy(_), Some(name)) = (&change, &name) {
+                    inner.state(self.watch).shown.insert(name.as_str().into());
+                }
+                let urgency = inner.push(change);
+                drop(guard);
+                self.ring(urgency);
+            }
+            Err(error) => {
+                drop(guard);
+                self.undecodable(namespace.as_deref(), name.as_deref(), &error.to_string());
+            }
+        }
+    }
+
+    /// An object is gone.
+    pub(super) fn gone<K: Watched>(&self, meta: &ObjectMeta) {
+        let mut guard = self.shared.lock();
+        let inner = &mut *guard;
+        let change: Result<Change, Error> = K::gone(meta, &mut inner.decoder);
+        if let Ok(change) = change {
+            let urgency = inner.push(change);
+            drop(guard);
+            self.ring(urgency);
+        }
+    }
+
+    /// A full list begins.
+    pub(super) fn list_started(&self) {
+        let mut inner = self.shared.lock();
+        inner.state(self.watch).shown.clear();
+        if let Watch::World(kind) = self.watch {
+            inner.queue.push(Delta::ListStarted(kind));
+        }
+    }
+
+    /// The full list is complete: what it has not shown is gone.
+    pub(super) fn list_ended(&self) {
+        let mut guard = self.shared.lock();
+        let inner = &mut *guard;
+        let state = inner.state(self.watch);
+        state.listed = true;
+        let shown = std::mem::take(&mut state.shown);
+        let missing = |known: Vec<&Arc<str>>| -> Vec<Arc<str>> {
+            known.into_iter().filter(|name| !shown.contains(*name)).cloned().collect()
+        };
+        match self.watch {
+            Watch::World(kind) => {
+                inner.queue.push(Delta::ListEnded(kind));
+            }
+            Watch::NodePools => {
+                for name in missing(inner.policies.pools.keys().collect()) {
+                    inner.push(Change::Policy(PolicyChange::PoolGone(name)));
+                }
+            }
+            Watch::ClusterScalingPolicies => {
+                for name in missing(inner.policies.clusters.keys().collect()) {
+                    inner.push(Change::Policy(PolicyChange::ClusterGone(name)));
+                }
+            }
+        }
+        drop(guard);
+        self.ring(Urgency::AtOnce);
+    }
+
+    /// The host's clock.
+    pub(super) fn now(&self) -> UnixTime {
+        self.shared.host.upgrade().map(|host| host.now()).unwrap_or_default()
+    }
+
+    /// The server was heard.
+    pub(super) fn contact(&self) {
+        let now = self.now();
+        let mut inner = self.shared.lock();
+        let state = inner.state(self.watch);
+        state.heard_at = Some(now);
+        if state.trouble.take().is_some() {
+            tracing::info!(watch = self.watch.as_str(), "watch works again");
+        }
+    }
+
+    /// A version was seen. Versions of one kind only grow; a lower one means a server that lags or a restored backup.
+    /// Versions that are no numbers are not compared.
+    pub(super) fn version(&self, version: &str) {
+        let Ok(version) = version.parse::<u64>() else { return };
+        let mut inner = self.shared.lock();
+        let state = inner.state(self.watch);
+        if version < state.version {
+            state.regressions_count += 1;
+            tracing::warn!(
+                watch = self.watch.as_str(),
+                from = state.version,
+                to = version,
+                "the server went back to an older version"
+            );
+        }
+        state.version = version;
+    }
+
+    /// An object was left out.
+    pub(super) fn undecodable(&self, namespace: Option<&str>, name: Option<&str>, error: &str) {
+        self.shared.lock().state(self.watch).undecodable_count += 1;
+        let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+        tracing::warn!(watch = self.watch.as_str(), namespace, name, error, "object left out");
+    }
+
+    /// Something went wrong; told once until it changes.
+    pub(super) fn trouble(&self, why: &str) {
+        let mut inner = self.shared.lock();
+        let state = inner.state(self.watch);
+        if state.trouble.as_deref() != Some(why) {
+            tracing::warn!(watch = self.watch.as_str(), why, "watch is in trouble");
+            state.trouble = Some(why.to_owned());
+        }
+    }
+
+    /// A word to the log.
+    pub(super) fn warn(&self, message: &str) {
+        tracing::warn!(watch = self.watch.as_str(), "{message}");
+    }
+
+    fn ring(&self, urgency: Urgency) {
+        if urgency == Urgency::AtOnce {
+            self.shared.bell.notify_one();
+        }
+    }
+}

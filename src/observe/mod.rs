@@ -1,0 +1,18 @@
+//! The only room that watches: slim wire objects become deltas and policy changes; it decides nothing and writes nothing.
+
+pub mod convert;
+pub mod decoder;
+pub mod feed;
+pub mod live;
+pub mod policies;
+pub mod queue;
+pub mod slim;
+mod watch;
+pub mod watched;
+#[cfg(test)]
+mod wire_tests;
+
+pub use feed::{Feed, KubeFeed, WatchHealth};
+pub use live::{KubeLivePools, LivePools};
+pub use policies::{Policies, PolicyChange, PolicyObject};
+pub use watched::Watch;

@@ -1,0 +1,139 @@
+//! Wire types that hold only what decisions read; everything else is skipped while decoding. No rule lives here.
+//!
+//! A full `k8s_openapi` pod costs 27 µs and 64 KB to decode and keep; these cost a fraction, since managed fields,
+//! environments, probes and images are never built. Each type lends kube its `Resource` identity from the full type.
+
+mod affinity;
+mod node;
+mod pod;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, de};
+
+pub use affinity::{
+    Affinity, NodeSelector, NodeSelectorTerm, PodTerm, Selector, SelectorRequirement, SpreadConstraint,
+    Toleration,
+};
+pub use node::{SlimNamespace, SlimNode, Taint};
+pub use pod::{
+    Condition, Container, ContainerPort, ContainerState, Needs, PodSpec, PodStatus, PodTemplate, SlimPod,
+    Volume,
+};
+pub use workload::{
+    SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
+};
+
+use headroom_core::world::node::keeps_annotation;
+
+/// The annotation by which the kubelet marks the mirror of a static pod.
+pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+
+/// `null` and absence are both the default: Go writes either for an empty list.
+pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// A quantity as the API server wrote it: a string, or a bare number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuantityText(pub String);
+
+impl<'de> Deserialize<'de> for QuantityText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = QuantityText;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a quantity: a string or a number")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<QuantityText, E> {
+                Ok(QuantityText(text.to_owned()))
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<QuantityText, E> {
+                Ok(QuantityText(number.to_string()))
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<QuantityText, E> {
+                Ok(QuantityText(number.to_string()))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<QuantityText, E> {
+                Ok(QuantityText(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Text)
+    }
+}
+
+/// Amounts by resource name.
+pub type Amounts = BTreeMap<String, QuantityText>;
+
+/// The part of `metadata` that decisions read. Annotations nobody reads and managed fields are skipped unread.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SlimMeta {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    generation: Option<i64>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    #[serde(default, deserialize_with = "nullable")]
+    labels: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "kept_annotations")]
+    annotations: BTreeMap<String, String>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+/// Decodes `metadata` into kube's type, most of it left empty.
+pub(crate) fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let slim = SlimMeta::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name: slim.name,
+        namespace: slim.namespace,
+        uid: slim.uid,
+        resource_version: slim.resource_version,
+        generation: slim.generation,
+        creation_timestamp: slim.creation_timestamp,
+        deletion_timestamp: slim.deletion_timestamp,
+        labels: Some(slim.labels),
+        annotations: Some(slim.annotations),
+        owner_references: slim.owner_references,
+        ..ObjectMeta::default()
+    })
+}
+
+/// Keeps the annotations that decisions read; the values of all others are skipped without a copy.
+fn kept_annotations<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    struct Kept;
+    impl<'de> Visitor<'de> for Kept {
+        type Value = BTreeMap<String, String>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("annotations")
+        }
+        fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+            Ok(BTreeMap::new())
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut kept = BTreeMap::new();
+            while let Some(key) = map.next_key::<String>()? {
+                if keeps_annotation(&key) || key == MIRROR_ANNOTATION {
+                    kept.insert(key, map.next_value()?);
+                } else {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            Ok(kept)
+        }
+    }
+    deserializer.deserialize_any(Kept)
+}

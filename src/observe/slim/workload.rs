@@ -1,0 +1,191 @@
+//! Controllers, DaemonSets and disruption budgets as the wire has them.
+
+use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ReplicationController;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+
+use super::{Condition, PodTemplate, Selector, nullable};
+
+/// A ReplicaSet.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = ReplicaSet)]
+pub struct SlimReplicaSet {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: ReplicaSpec,
+    /// Status.
+    #[serde(default)]
+    pub status: ReplicaStatus,
+}
+
+/// A ReplicationController.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = ReplicationController)]
+pub struct SlimReplicationController {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: ReplicaSpec,
+    /// Status.
+    #[serde(default)]
+    pub status: ReplicaStatus,
+}
+
+/// A StatefulSet.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = StatefulSet)]
+pub struct SlimStatefulSet {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: ReplicaSpec,
+    /// Status.
+    #[serde(default)]
+    pub status: ReplicaStatus,
+}
+
+/// What the three have in common.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplicaSpec {
+    /// Wanted; 1 when absent.
+    pub replicas: Option<u32>,
+    /// What pods are made from.
+    pub template: PodTemplate,
+    /// Claims that each pod of a StatefulSet gets.
+    #[serde(deserialize_with = "nullable")]
+    pub volume_claim_templates: Vec<ClaimTemplate>,
+}
+
+/// A claim that each pod of a StatefulSet gets.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClaimTemplate {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+}
+
+/// How far a controller has come.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReplicaStatus {
+    /// Pods that exist.
+    #[serde(deserialize_with = "nullable")]
+    pub replicas: u32,
+    /// Conditions.
+    #[serde(deserialize_with = "nullable")]
+    pub conditions: Vec<Condition>,
+}
+
+/// A Job.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = Job)]
+pub struct SlimJob {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: JobSpec,
+    /// Status.
+    #[serde(default)]
+    pub status: JobStatus,
+}
+
+/// A Job's spec.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobSpec {
+    /// Most pods at once; 1 when absent.
+    pub parallelism: Option<u32>,
+    /// Successes wanted; absent for work queues.
+    pub completions: Option<u32>,
+    /// Whether it is suspended.
+    #[serde(deserialize_with = "nullable")]
+    pub suspend: bool,
+    /// Who runs it, if not the Job controller.
+    pub managed_by: Option<String>,
+    /// What pods are made from.
+    pub template: PodTemplate,
+}
+
+/// How far a Job has come.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct JobStatus {
+    /// Pods that have not finished.
+    #[serde(deserialize_with = "nullable")]
+    pub active: u32,
+    /// Pods that succeeded.
+    #[serde(deserialize_with = "nullable")]
+    pub succeeded: u32,
+    /// Conditions.
+    #[serde(deserialize_with = "nullable")]
+    pub conditions: Vec<Condition>,
+}
+
+/// A DaemonSet.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = DaemonSet)]
+pub struct SlimDaemonSet {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: DaemonSetSpec,
+}
+
+/// A DaemonSet's spec.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DaemonSetSpec {
+    /// What pods are made from.
+    pub template: PodTemplate,
+}
+
+/// A PodDisruptionBudget.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = PodDisruptionBudget)]
+pub struct SlimDisruptionBudget {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: BudgetSpec,
+    /// Status.
+    #[serde(default)]
+    pub status: Option<BudgetStatus>,
+}
+
+/// A budget's spec.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct BudgetSpec {
+    /// Which pods it guards; absent for none, empty for all.
+    pub selector: Option<Selector>,
+}
+
+/// A budget's status.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BudgetStatus {
+    /// Evictions allowed now.
+    #[serde(deserialize_with = "nullable")]
+    pub disruptions_allowed: u32,
+    /// The generation that the number speaks of.
+    #[serde(deserialize_with = "nullable")]
+    pub observed_generation: i64,
+}

@@ -1,0 +1,240 @@
+//! Follows one kind for ever: list, watch, resume, relist. It knows no kind by name and keeps no object.
+//!
+//! Written here and not taken from `kube::runtime::watcher`, which hides bookmarks and reconnections: a quiet watch
+//! that works and one that is dead look alike through it, and nothing may be removed from a view of unknown age.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::core::DeserializeGuard;
+use kube::core::error_boundary::InvalidObject;
+use kube::{Api, Client};
+use tokio::time::{sleep, timeout};
+
+use headroom_core::time::Seconds;
+
+use super::feed::Port;
+use super::watched::Watched;
+
+/// Objects a page of a list. 500 is kube's and client-go's.
+const PAGE_SIZE: u32 = 500;
+/// Longest wait for one page.
+const LIST_DEADLINE: Duration = Duration::from_secs(60);
+/// Longest wait for the answer to the start of a watch.
+const OPEN_DEADLINE: Duration = Duration::from_secs(30);
+/// After so long the server ends a watch and it is resumed. Shorter than client-go's 5 to 10 min, because a connection
+/// that died in silence is noticed only then, and scale-down rests until it is.
+const WATCH_SECONDS: u32 = 120;
+/// A watch that says nothing for so long is dead: the server ends it after [`WATCH_SECONDS`].
+const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+/// First pause after trouble; doubles up to [`PAUSE_MAX`]. The values of client-go's reflector.
+const PAUSE_MIN: Duration = Duration::from_millis(800);
+/// Longest pause after trouble.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A watch that lasted so long ends the row of troubles.
+const STABLE_AFTER: Seconds = Seconds(2);
+
+/// The object itself, or what is left of one that cannot be decoded.
+trait Payload<K>: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static
+where
+    Self: serde::de::DeserializeOwned,
+{
+    fn open(self) -> Result<K, InvalidObject>;
+}
+
+impl<K: Watched> Payload<K> for K {
+    fn open(self) -> Result<K, InvalidObject> {
+        Ok(self)
+    }
+}
+
+impl<K: Watched> Payload<K> for DeserializeGuard<K> {
+    fn open(self) -> Result<K, InvalidObject> {
+        self.0
+    }
+}
+
+/// Follows `K` for ever. The first object that cannot be decoded makes it list anew with a guard around each object,
+/// at several times the cost, so that one strange object never hides the others.
+pub(super) async fn follow<K: Watched>(client: Client, port: Port) {
+    let mut pause = Pause { next: PAUSE_MIN };
+    until_undecodable::<K, K>(Api::all(client.clone()), &port, &mut pause).await;
+    loop {
+        port.warn("an object cannot be decoded: from now on each is decoded on its own");
+        until_undecodable::<K, DeserializeGuard<K>>(Api::all(client.clone()), &port, &mut pause).await;
+    }
+}
+
+/// Why listing or watching stopped.
+enum Stop {
+    /// The server no longer has the versions asked for, or the kind: list anew.
+    Expired,
+    /// The server ended the watch in good order.
+    Ended,
+    /// The answer cannot be decoded.
+    Undecodable(String),
+    /// Anything else.
+    Trouble(String),
+}
+
+impl From<kube::Error> for Stop {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 410 || status.code == 404 => Self::Expired,
+            kube::Error::SerdeError(error) => Self::Undecodable(error.to_string()),
+            other => Self::Trouble(other.to_string()),
+        }
+    }
+}
+
+struct Pause {
+    next: Duration,
+}
+
+impl Pause {
+    async fn rest(&mut self) {
+        sleep(self.next).await;
+        self.next = (self.next * 2).min(PAUSE_MAX);
+    }
+
+    fn reset(&mut self) {
+        self.next = PAUSE_MIN;
+    }
+}
+
+async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, pause: &mut Pause) {
+    loop {
+        let mut stop = match list::<K, P>(&api, port).await {
+            Ok(mut version) => loop {
+                let opened_at = port.now();
+                let stop = watch::<K, P>(&api, port, &mut version).await;
+                // A server that ends watches at once is treated as one in trouble.
+                let lasted = port.now().since(opened_at) >= STABLE_AFTER;
+                if lasted {
+                    pause.reset();
+                }
+                match stop {
+                    Stop::Ended => {
+                        if !lasted {
+                            pause.rest().await;
+                        }
+                    }
+                    Stop::Trouble(why) => {
+                        port.trouble(&why);
+                        pause.rest().await;
+                    }
+                    Stop::Expired | Stop::Undecodable(_) => break stop,
+                }
+            },
+            Err(Stop::Expired) if K::MAY_BE_ABSENT => {
+                port.list_started();
+                port.list_ended();
+                Stop::Trouble("the API server does not know this kind: install the CRDs".to_owned())
+            }
+            Err(stop) => stop,
+        };
+        if let Stop::Trouble(why) | Stop::Undecodable(why) = &mut stop {
+            port.trouble(why);
+        }
+        pause.rest().await;
+        if matches!(stop, Stop::Undecodable(_)) {
+            return;
+        }
+    }
+}
+
+/// Lists all objects page by page and returns the version to watch from.
+async fn list<K: Watched, P: Payload<K>>(api: &Api<P>, port: &Port) -> Result<String, Stop> {
+    let mut params = ListParams::default().limit(PAGE_SIZE);
+    if !K::FIELD_SELECTOR.is_empty() {
+        params = params.fields(K::FIELD_SELECTOR);
+    }
+    let mut started = false;
+    loop {
+        let page = bounded(LIST_DEADLINE, "list", api.list(&params)).await?;
+        if !started {
+            // Only now: a list that never answers must not unsettle what is known.
+            port.list_started();
+            started = true;
+        }
+        port.contact();
+        for object in page.items {
+            deliver::<K, P>(object, port);
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => {
+                let version = page.metadata.resource_version.unwrap_or_default();
+                if version.is_empty() {
+                    return Err(Stop::Trouble("the list names no resourceVersion".to_owned()));
+                }
+                port.version(&version);
+                port.list_ended();
+                return Ok(version);
+            }
+        }
+    }
+}
+
+/// Watches from `version`, which moves along, until something stops it.
+async fn watch<K: Watched, P: Payload<K>>(api: &Api<P>, port: &Port, version: &mut String) -> Stop {
+    let mut params = WatchParams::default().timeout(WATCH_SECONDS);
+    if !K::FIELD_SELECTOR.is_empty() {
+        params = params.fields(K::FIELD_SELECTOR);
+    }
+    let opened = bounded(OPEN_DEADLINE, "watch", api.watch(&params, version)).await;
+    let mut events = match opened {
+        Ok(stream) => stream.boxed(),
+        Err(stop) => return stop,
+    };
+    port.contact();
+    loop {
+        let event = match timeout(SILENCE_MAX, events.next()).await {
+            Err(_) => return Stop::Trouble("the watch fell silent".to_owned()),
+            Ok(None) => return Stop::Ended,
+            Ok(Some(Err(error))) => return error.into(),
+            Ok(Some(Ok(event))) => event,
+        };
+        let seen = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let seen = object.meta().resource_version.clone();
+                deliver::<K, P>(object, port);
+                seen
+            }
+            WatchEvent::Deleted(object) => {
+                port.gone::<K>(object.meta());
+                object.meta().resource_version.clone()
+            }
+            WatchEvent::Bookmark(bookmark) => Some(bookmark.metadata.resource_version),
+            WatchEvent::Error(status) => return kube::Error::Api(status).into(),
+        };
+        port.contact();
+        if let Some(seen) = seen.filter(|seen| !seen.is_empty()) {
+            port.version(&seen);
+            *version = seen;
+        }
+    }
+}
+
+fn deliver<K: Watched, P: Payload<K>>(object: P, port: &Port) {
+    match object.open() {
+        Ok(object) => port.applied(object),
+        Err(InvalidObject { error, metadata: ObjectMeta { namespace, name, .. } }) => {
+            port.undecodable(namespace.as_deref(), name.as_deref(), &error);
+        }
+    }
+}
+
+async fn bounded<T>(
+    deadline: Duration,
+    call: &str,
+    answer: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Stop> {
+    match timeout(deadline, answer).await {
+        Ok(answer) => answer.map_err(Stop::from),
+        Err(_) => Err(Stop::Trouble(format!("no answer to {call} within {} s", deadline.as_secs()))),
+    }
+}

@@ -1,0 +1,219 @@
+//! Which kinds are watched, and how each slim object becomes a change. The loop that follows them is in `watch`.
+
+use std::fmt::Debug;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use headroom_core::world::workload::ControllerKind;
+use headroom_core::world::{Delta, Kind};
+
+use super::convert::{key_of, name_of, node, pod, workload};
+use super::decoder::{Decoder, Error};
+use super::policies::{self, PolicyChange, RawClusterScalingPolicy, RawNodePool};
+use super::slim::{
+    SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,
+    SlimReplicationController, SlimStatefulSet,
+};
+
+/// One watch: a kind of the world, or one of our own kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Watch {
+    /// A kind whose objects make up the world.
+    World(Kind),
+    /// NodePools.
+    NodePools,
+    /// ClusterScalingPolicies.
+    ClusterScalingPolicies,
+}
+
+impl Watch {
+    /// Every watch. All must have been listed once before anything is decided.
+    pub const ALL: [Self; 11] = [
+        Self::World(Kind::Pod),
+        Self::World(Kind::Node),
+        Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
+        Self::World(Kind::Controller(ControllerKind::StatefulSet)),
+        Self::World(Kind::Controller(ControllerKind::Job)),
+        Self::World(Kind::Controller(ControllerKind::ReplicationController)),
+        Self::World(Kind::DaemonSet),
+        Self::World(Kind::Budget),
+        Self::World(Kind::Namespace),
+        Self::NodePools,
+        Self::ClusterScalingPolicies,
+    ];
+
+    /// The plural for logs, conditions and metric labels.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::World(Kind::Pod) => "pods",
+            Self::World(Kind::Node) => "nodes",
+            Self::World(Kind::Controller(ControllerKind::ReplicaSet)) => "replicasets",
+            Self::World(Kind::Controller(ControllerKind::StatefulSet)) => "statefulsets",
+            Self::World(Kind::Controller(ControllerKind::Job)) => "jobs",
+            Self::World(Kind::Controller(ControllerKind::ReplicationController)) => "replicationcontrollers",
+            Self::World(Kind::DaemonSet) => "daemonsets",
+            Self::World(Kind::Budget) => "poddisruptionbudgets",
+            Self::World(Kind::Namespace) => "namespaces",
+            Self::NodePools => "nodepools",
+            Self::ClusterScalingPolicies => "clusterscalingpolicies",
+        }
+    }
+}
+
+/// A change that a watch delivers.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Of the world.
+    World(Delta),
+    /// Of a custom resource.
+    Policy(PolicyChange),
+}
+
+/// A kind that can be followed.
+pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static {
+    /// The watch it belongs to.
+    const WATCH: Watch;
+    /// Restricts what is listed and watched. Empty for everything.
+    const FIELD_SELECTOR: &'static str = "";
+    /// Whether the API server may not know the kind at all; that is the same as no object of it.
+    const MAY_BE_ABSENT: bool = false;
+
+    /// The object as a change.
+    ///
+    /// # Errors
+    /// If it cannot be understood.
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error>;
+
+    /// The disappearance of the object as a change.
+    ///
+    /// # Errors
+    /// If its metadata names nothing.
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error>;
+}
+
+impl Watched for SlimPod {
+    const WATCH: Watch = Watch::World(Kind::Pod);
+    // Finished pods hold nothing: Jobs may leave thousands of them, and a pod that finishes is told of as deleted.
+    const FIELD_SELECTOR: &'static str = "status.phase!=Succeeded,status.phase!=Failed";
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::PodApplied(Box::new(pod::pod(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::PodDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimNode {
+    const WATCH: Watch = Watch::World(Kind::Node);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::NodeApplied(Box::new(node::node(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::NodeDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimReplicaSet {
+    const WATCH: Watch = Watch::World(Kind::Controller(ControllerKind::ReplicaSet));
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::ControllerApplied(Box::new(workload::replica_set(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        controller_gone(ControllerKind::ReplicaSet, meta, decoder)
+    }
+}
+
+impl Watched for SlimStatefulSet {
+    const WATCH: Watch = Watch::World(Kind::Controller(ControllerKind::StatefulSet));
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::ControllerApplied(Box::new(workload::stateful_set(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        controller_gone(ControllerKind::StatefulSet, meta, decoder)
+    }
+}
+
+impl Watched for SlimJob {
+    const WATCH: Watch = Watch::World(Kind::Controller(ControllerKind::Job));
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::ControllerApplied(Box::new(workload::job(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        controller_gone(ControllerKind::Job, meta, decoder)
+    }
+}
+
+impl Watched for SlimReplicationController {
+    const WATCH: Watch = Watch::World(Kind::Controller(ControllerKind::ReplicationController));
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let controller = workload::replication_controller(&self, decoder)?;
+        Ok(Change::World(Delta::ControllerApplied(Box::new(controller))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        controller_gone(ControllerKind::ReplicationController, meta, decoder)
+    }
+}
+
+fn controller_gone(kind: ControllerKind, meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+    Ok(Change::World(Delta::ControllerDeleted(kind, key_of(meta, decoder)?)))
+}
+
+impl Watched for SlimDaemonSet {
+    const WATCH: Watch = Watch::World(Kind::DaemonSet);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::DaemonSetApplied(Box::new(workload::daemon_set(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::DaemonSetDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimDisruptionBudget {
+    const WATCH: Watch = Watch::World(Kind::Budget);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::BudgetApplied(Box::new(workload::disruption_budget(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::BudgetDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimNamespace {
+    const WATCH: Watch = Watch::World(Kind::Namespace);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let labels = decoder.labels(self.metadata.labels.iter().flatten());
+        Ok(Change::World(Delta::NamespaceApplied(name_of(&self.metadata, decoder)?, labels)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::NamespaceDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for RawNodePool {
+    const WATCH: Watch = Watch::NodePools;
+    const MAY_BE_ABSENT: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        name_of(&self.metadata, decoder)?;
+        let object = policies::object(self.metadata, self.spec, self.status);
+        Ok(Change::Policy(PolicyChange::Pool(Box::new(object))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::Policy(PolicyChange::PoolGone(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for RawClusterScalingPolicy {
+    const WATCH: Watch = Watch::ClusterScalingPolicies;
+    const MAY_BE_ABSENT: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        name_of(&self.metadata, decoder)?;
+        let object = policies::object(self.metadata, self.spec, self.status);
+        Ok(Change::Policy(PolicyChange::Cluster(Box::new(object))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::Policy(PolicyChange::ClusterGone(name_of(meta, decoder)?)))
+    }
+}

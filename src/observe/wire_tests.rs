@@ -1,0 +1,309 @@
+//! The watches against a scripted API server, on paused time: lists, resumption, expiry, silence, strange objects.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, future, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::{Kind, World};
+
+use super::feed::{Feed, KubeFeed};
+use super::policies::Policies;
+use super::watched::Watch;
+use crate::host::Host;
+
+/// The body of an answer.
+type Answer = UnsyncBoxBody<Bytes, Infallible>;
+
+/// What the server answers to one call.
+#[derive(Clone, Debug)]
+enum Reply {
+    /// A list.
+    List { version: &'static str, items: Vec<Value>, next: &'static str },
+    /// Events; afterwards the watch stays open in silence.
+    Open(Vec<Value>),
+    /// Events; afterwards the watch ends in good order.
+    Ends(Vec<Value>),
+    /// A refusal.
+    Fails(u16),
+}
+
+/// The script, by plural; a list without a script is empty, a watch without one silent.
+#[derive(Debug, Default)]
+struct Server {
+    lists: BTreeMap<String, VecDeque<Reply>>,
+    watches: BTreeMap<String, VecDeque<Reply>>,
+    calls: Vec<String>,
+}
+
+impl Server {
+    fn list(mut self, plural: &str, reply: Reply) -> Self {
+        self.lists.entry(plural.to_owned()).or_default().push_back(reply);
+        self
+    }
+
+    fn watch(mut self, plural: &str, reply: Reply) -> Self {
+        self.watches.entry(plural.to_owned()).or_default().push_back(reply);
+        self
+    }
+
+    fn answer(&mut self, request: &Request<Body>) -> Response<Answer> {
+        let plural = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+        self.calls.push(request.uri().to_string());
+        let watching = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let (script, otherwise) = if watching {
+            (&mut self.watches, Reply::Open(Vec::new()))
+        } else {
+            (&mut self.lists, list("1", Vec::new()))
+        };
+        match script.get_mut(&plural).and_then(VecDeque::pop_front).unwrap_or(otherwise) {
+            Reply::List { version, items, next } => whole(
+                200,
+                &json!({"kind": "List", "apiVersion": "v1", "items": items,
+                    "metadata": {"resourceVersion": version, "continue": next}}),
+            ),
+            Reply::Fails(code) => whole(
+                code,
+                &json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                    "message": "refused", "reason": "Scripted"}),
+            ),
+            Reply::Open(events) => streamed(events, true),
+            Reply::Ends(events) => streamed(events, false),
+        }
+    }
+}
+
+fn whole(code: u16, body: &Value) -> Response<Answer> {
+    Response::builder()
+        .status(code)
+        .body(Full::new(Bytes::from(body.to_string())).boxed_unsync())
+        .expect("a response")
+}
+
+fn streamed(events: Vec<Value>, open: bool) -> Response<Answer> {
+    let frames =
+        stream::iter(events).map(|event| Ok::<_, Infallible>(Frame::data(Bytes::from(format!("{event}\n")))));
+    let rest = stream::once(async move {
+        if open {
+            future::pending::<()>().await;
+        }
+    });
+    let frames = frames.chain(rest.filter_map(|()| async { None }));
+    Response::new(StreamBody::new(frames).boxed_unsync())
+}
+
+fn list(version: &'static str, items: Vec<Value>) -> Reply {
+    Reply::List { version, items, next: "" }
+}
+
+fn pod(name: &str, version: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop", "uid": name,
+        "resourceVersion": version}, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}})
+}
+
+fn event(kind: &str, object: Value) -> Value {
+    // The tag goes first, as API servers write it.
+    serde_json::from_str(&format!(r#"{{"type":"{kind}","object":{object}}}"#)).expect("an event")
+}
+
+/// A feed on a scripted server; the clock starts at 0 and follows tokio's.
+struct Rig {
+    feed: KubeFeed,
+    server: Arc<Mutex<Server>>,
+    host: Arc<Host>,
+    world: World,
+    policies: Policies,
+}
+
+impl Rig {
+    fn new(server: Server) -> Self {
+        let server = Arc::new(Mutex::new(server));
+        let answering = server.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let response = answering.lock().expect("no test panics in it").answer(&request);
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let client = Client::new(service, "default");
+        let host = Host::simulated(UnixTime(0).to_jiff(), 1);
+        let feed = KubeFeed::start(&client, &host);
+        Self { feed, server, host, world: World::new(), policies: Policies::default() }
+    }
+
+    /// Lets `seconds` pass and takes in what came.
+    async fn pass(&mut self, seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        for delta in self.feed.take() {
+            self.world.apply(delta);
+        }
+        for change in self.feed.take_policies() {
+            self.policies.apply(change);
+        }
+    }
+
+    fn calls_of(&self, plural: &str) -> usize {
+        let server = self.server.lock().expect("no test panics in it");
+        server.calls.iter().filter(|call| call.contains(&format!("/{plural}?"))).count()
+    }
+
+    fn health_of(&self, watch: Watch) -> super::WatchHealth {
+        let health = self.feed.health(self.host.now());
+        health.into_iter().find(|health| health.watch == watch).expect("every watch is there")
+    }
+}
+
+const PODS: Watch = Watch::World(Kind::Pod);
+
+#[tokio::test(start_paused = true)]
+async fn pages_and_events_become_the_world() {
+    let server = Server::default()
+        .list("pods", Reply::List { version: "5", items: vec![pod("a", "3")], next: "more" })
+        .list("pods", list("5", vec![pod("b", "4")]))
+        .watch("pods", Reply::Open(vec![event("ADDED", pod("c", "6")), event("DELETED", pod("a", "7"))]));
+    let mut rig = Rig::new(server);
+    rig.pass(1).await;
+    assert!(rig.feed.synced());
+    assert_eq!(rig.world.pods_count(), 2);
+    assert_eq!(rig.health_of(PODS).version, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_is_resumed_from_the_last_version_without_a_list() {
+    let server = Server::default()
+        .list("pods", list("5", Vec::new()))
+        .watch("pods", Reply::Ends(vec![event("ADDED", pod("a", "6"))]));
+    let mut rig = Rig::new(server);
+    rig.pass(5).await;
+    let server = rig.server.lock().expect("no test panics in it");
+    let calls: Vec<&String> = server.calls.iter().filter(|call| call.contains("/pods?")).collect();
+    assert_eq!(calls.len(), 3, "{calls:?}");
+    assert!(calls[2].contains("resourceVersion=6"), "{}", calls[2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_version_leads_to_one_list_that_sweeps_what_is_gone() {
+    let expired = json!({"kind": "Status", "code": 410, "message": "too old", "reason": "Expired"});
+    let server = Server::default()
+        .list("pods", list("5", vec![pod("a", "3"), pod("b", "4")]))
+        .watch("pods", Reply::Open(vec![event("ERROR", expired)]))
+        .list("pods", list("9", vec![pod("b", "4")]));
+    let mut rig = Rig::new(server);
+    rig.pass(5).await;
+    assert_eq!(rig.world.pods_count(), 1);
+    assert_eq!(rig.calls_of("pods"), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_list_leaves_what_is_known_and_is_tried_again_ever_more_slowly() {
+    let mut server = Server::default();
+    for _ in 0..6 {
+        server = server.list("pods", Reply::Fails(403));
+    }
+    let mut rig = Rig::new(server);
+    rig.pass(20).await;
+    assert!(!rig.feed.synced());
+    assert_eq!(rig.calls_of("pods"), 5, "0, 0.8, 2.4, 5.6 and 12 s");
+    assert!(rig.health_of(PODS).trouble.expect("refused").contains("refused"));
+    assert_eq!(rig.feed.staleness(rig.host.now()), None);
+    rig.pass(60).await;
+    assert!(rig.feed.synced());
+    assert_eq!(rig.health_of(PODS).trouble, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_decoded_costs_only_itself() {
+    let mut strange = pod("strange", "4");
+    strange["spec"]["containers"] = json!({"not": "a list"});
+    let items = vec![pod("a", "3"), strange];
+    let server = Server::default().list("pods", list("5", items.clone())).list("pods", list("5", items));
+    let mut rig = Rig::new(server);
+    rig.pass(5).await;
+    assert!(rig.feed.synced());
+    assert_eq!(rig.world.pods_count(), 1);
+    assert_eq!(rig.health_of(PODS).undecodable_count, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_not_understood_costs_only_itself_and_no_second_list() {
+    let mut strange = pod("strange", "4");
+    strange["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "2 cores"}});
+    let mut rig = Rig::new(Server::default().list("pods", list("5", vec![pod("a", "3"), strange])));
+    rig.pass(5).await;
+    assert_eq!((rig.world.pods_count(), rig.health_of(PODS).undecodable_count), (1, 1));
+    assert_eq!(rig.calls_of("pods"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_shows_as_age_and_ends_in_a_new_watch() {
+    let mut rig = Rig::new(Server::default());
+    rig.pass(100).await;
+    assert_eq!(rig.health_of(PODS).silent_for, Some(Seconds(100)));
+    assert_eq!(rig.feed.staleness(rig.host.now()), Some(Seconds(100)));
+    rig.pass(30).await;
+    assert!(rig.health_of(PODS).silent_for < Some(Seconds(10)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_counts_as_contact() {
+    let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "44"}});
+    let server = Server::default().watch("pods", Reply::Open(vec![event("BOOKMARK", bookmark)]));
+    let mut rig = Rig::new(server);
+    rig.pass(1).await;
+    assert_eq!(rig.health_of(PODS).version, 44);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_goes_back_in_time_is_noticed() {
+    let expired = json!({"kind": "Status", "code": 410, "message": "too old", "reason": "Expired"});
+    let server = Server::default()
+        .list("pods", list("50", Vec::new()))
+        .watch("pods", Reply::Open(vec![event("ERROR", expired)]))
+        .list("pods", list("40", Vec::new()));
+    let mut rig = Rig::new(server);
+    rig.pass(5).await;
+    assert_eq!(rig.health_of(PODS).regressions_count, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_our_crds_there_are_no_pools_and_the_trouble_is_named() {
+    let pool = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "spec": {"maxNodes": "x"},
+        "metadata": {"name": "broken", "uid": "u", "resourceVersion": "3"}});
+    let server = Server::default()
+        .list("nodepools", list("5", vec![pool]))
+        .watch("nodepools", Reply::Ends(Vec::new()))
+        .watch("nodepools", Reply::Fails(404))
+        .list("nodepools", Reply::Fails(404));
+    let mut rig = Rig::new(server);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    rig.pass(0).await;
+    assert_eq!(rig.policies.pools.len(), 1, "an undecodable pool is there, with its error");
+    rig.pass(3).await;
+    assert_eq!(rig.policies.pools.len(), 0);
+    assert!(rig.feed.synced());
+    assert!(rig.health_of(Watch::NodePools).trouble.expect("told").contains("install the CRDs"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_urgent_changes_ring() {
+    let mut waiting = pod("a", "7");
+    waiting["status"]["conditions"] =
+        json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
+    let server = Server::default().watch("pods", Reply::Ends(vec![event("ADDED", pod("a", "6"))]));
+    let server = server.watch("pods", Reply::Open(vec![event("MODIFIED", waiting)]));
+    let rig = Rig::new(server);
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    rig.feed.notified().await; // The lists.
+    let rung = tokio::time::timeout(Duration::from_millis(200), rig.feed.notified()).await;
+    assert!(rung.is_err(), "a new pod waits for the scheduler");
+    tokio::time::timeout(Duration::from_secs(2), rig.feed.notified()).await.expect("nobody can place it");
+}

@@ -1,0 +1,66 @@
+//! What a process is told at its start, and the bounds it keeps. Behaviour that users tune lives in specs, not here.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use headroom_core::time::Seconds;
+
+/// Shortest pause between two plans: changes that arrive together are decided together.
+pub const PLAN_INTERVAL_MIN: Duration = Duration::from_millis(50);
+/// Longest pause between two plans, even if nothing rings.
+pub const PLAN_INTERVAL_MAX: Duration = Duration::from_secs(10);
+/// Shortest pause between two reports of one pool; the journal does not wait for it.
+pub const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// A provider's answer older than this is unknown (law 6).
+pub const PROVIDER_AGE_MAX: Duration = Duration::from_secs(120);
+/// A view of the cluster older than this removes nothing. Servers send a bookmark about once a minute.
+pub const VIEW_AGE_MAX: Seconds = Seconds(180);
+/// Steps under way at once.
+pub const STEPS_MAX: usize = 64;
+/// A loop that has not come round for this long ends the process.
+pub const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// After this long without a renewed lease, the silence is added to every clock (law 9).
+pub const TAKEOVER_GAP: Duration = Duration::from_secs(120);
+
+/// Options of `headroom run`.
+#[derive(Args, Clone, Debug)]
+pub struct RunOptions {
+    /// Where /metrics, /healthz and /readyz are served
+    #[arg(
+        long,
+        default_value = "0.0.0.0:8080",
+        value_name = "ADDRESS:PORT",
+        env = "HEADROOM_METRICS_ADDRESS"
+    )]
+    pub metrics_address: SocketAddr,
+
+    /// Namespace of the Lease by which replicas elect their leader
+    #[arg(long, default_value = "headroom-system", value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    pub leader_election_namespace: String,
+
+    /// Name of that Lease
+    #[arg(long, default_value = "headroom", value_name = "NAME")]
+    pub lease_name: String,
+
+    /// How long others wait after this replica's last sign of life, in seconds
+    #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=60))]
+    pub lease_seconds: u64,
+
+    /// Name of this replica; a part drawn at the start is added, so that no two processes ever share one
+    #[arg(long, default_value = "headroom", value_name = "NAME", env = "POD_NAME")]
+    pub identity: String,
+
+    /// How log lines are written
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "HEADROOM_LOG_FORMAT")]
+    pub log_format: LogFormat,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}

@@ -1,0 +1,145 @@
+//! The clouds: what a pool's groups are, growing them, deleting named instances. Each behind one trait.
+
+pub mod kube_nodes;
+pub mod kwok;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use headroom_core::history::Victim;
+use headroom_core::labels::Labels;
+use headroom_core::resources::Resources;
+use headroom_core::scheduling::constraints::Taint;
+use headroom_core::time::UnixTime;
+use headroom_core::world::provider::{FailureClass, ProviderState};
+
+/// A cloud that makes and deletes nodes. It remembers nothing between calls that a restart could lose.
+pub trait CloudProvider: Send + Sync {
+    /// What the cloud has for `pool` now.
+    ///
+    /// # Errors
+    /// [`Error`] when the cloud did not answer or its answer makes no sense: then nothing is known (law 6).
+    fn observe<'a>(
+        &'a self,
+        pool: &'a PoolAtProvider,
+        nodes: &'a [OwnNode],
+    ) -> BoxFuture<'a, Result<ProviderState, Error>>;
+
+    /// Raises a group's target to `request.to`; idempotent per intent.
+    ///
+    /// # Errors
+    /// [`Error`] when no or not all instances will come; `created` tells how many will.
+    fn increase<'a>(&'a self, request: &'a Increase) -> BoxFuture<'a, Result<Increased, Error>>;
+
+    /// Deletes one instance by id and lowers the target with it; Ok when it is already gone.
+    ///
+    /// # Errors
+    /// [`Error`] when the cloud refused or did not answer.
+    fn delete<'a>(&'a self, pool: &'a PoolAtProvider, victim: &'a Victim)
+    -> BoxFuture<'a, Result<(), Error>>;
+}
+
+/// A pool as its provider needs to know it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolAtProvider {
+    /// The pool's name.
+    pub name: Arc<str>,
+    /// Most nodes, schedules not applied: the provider's own bounds may be narrower.
+    pub max_nodes: u32,
+    /// Which provider, and its settings.
+    pub settings: ProviderSettings,
+    /// What a new node is made of, for providers that make Node objects themselves.
+    pub node: NodeShape,
+}
+
+/// Which provider, and its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProviderSettings {
+    /// Node objects that KWOK brings to life.
+    Kwok(kwok::Settings),
+}
+
+/// What a new node is made of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeShape {
+    /// Labels, the pool's own among them.
+    pub labels: Labels,
+    /// Lasting taints and startup taints.
+    pub taints: Vec<Taint>,
+    /// What the machine has.
+    pub capacity: Resources,
+    /// What pods can have.
+    pub allocatable: Resources,
+}
+
+/// A node that the watch knows to belong to the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnNode {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its provider id.
+    pub provider_id: Arc<str>,
+    /// Its group, as its label says.
+    pub group: Arc<str>,
+    /// When it was created.
+    pub created_at: UnixTime,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+/// A wish for more nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Increase {
+    /// The pool.
+    pub pool: PoolAtProvider,
+    /// The intent's id: the client token.
+    pub intent: Arc<str>,
+    /// The group.
+    pub group: Arc<str>,
+    /// The target it was decided on.
+    pub from: u32,
+    /// The target wanted.
+    pub to: u32,
+    /// When it was decided.
+    pub started_at: UnixTime,
+    /// The time now.
+    pub now: UnixTime,
+    /// Names of nodes that the watch knows already, of this increase among others.
+    pub known: BTreeSet<Arc<str>>,
+}
+
+/// How an increase went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Increased {
+    /// Accepted: the nodes will come.
+    Accepted,
+    /// Not done yet: ask again at this instant.
+    Pending(UnixTime),
+}
+
+/// A call to the cloud that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// The class of trouble.
+    pub class: FailureClass,
+    /// The cloud's words.
+    pub message: String,
+    /// Instances of the increase that will come all the same.
+    pub created: u32,
+    /// Whether it is unknown what the call did: then nothing is concluded and the next tick looks again.
+    pub unknown: bool,
+}
+
+impl Error {
+    /// The cloud said no.
+    pub fn refused(class: FailureClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), created: 0, unknown: false }
+    }
+
+    /// It is unknown what the call did.
+    pub fn unknown(message: impl Into<String>) -> Self {
+        Self { class: FailureClass::Other, message: message.into(), created: 0, unknown: true }
+    }
+}

@@ -1,0 +1,199 @@
+//! The conditions of a NodePool and of the ClusterScalingPolicy: which hold, and in what words. Limits and backoffs never
+//! touch Ready.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use headroom_core::history::{Action, Backoff, BackoffKey, PoolHistory};
+use headroom_core::plan::PoolReason;
+use headroom_core::reason::Reason;
+use headroom_core::time::UnixTime;
+
+use super::render::{Acceptance, PoolView};
+use super::words::Word;
+use crate::api::conditions::{ConditionStatus, Wanted, clear, reasons, set, types};
+
+/// Most things that one condition's message lists.
+const LISTED_MAX: usize = 5;
+
+/// The conditions of a pool, sorted by type; times of those that have not changed are kept from `old`.
+pub(super) fn of_pool(
+    memory: &PoolHistory,
+    view: &PoolView<'_>,
+    old: &[Condition],
+    now: UnixTime,
+) -> Vec<Condition> {
+    let mut list = Sheet { conditions: old.to_vec(), generation: view.generation, now };
+    health(&mut list, &view.acceptance);
+    provider(&mut list, view);
+    list.present(types::SCALING_UP, scaling_up(memory));
+    list.present(types::SCALING_DOWN, scaling_down(memory));
+    list.present(types::BACKING_OFF, backing_off_summary(memory, now));
+    let at_limit = limit(view.reasons).map(|limit| (limit.reason.as_str(), limit.message.to_string()));
+    list.present(types::AT_LIMIT, at_limit);
+    let clamped = view.bounds.as_ref().filter(|bounds| bounds.limited_by.as_deref() == Some("Provider"));
+    list.present(
+        types::CLAMPED_BY_PROVIDER,
+        clamped.map(|bounds| {
+            let text = format!(
+                "the provider's own bounds leave {} to {} nodes: change them there, or minNodes and maxNodes here",
+                bounds.min_nodes, bounds.max_nodes
+            );
+            (reasons::PROVIDER_BOUNDS, text)
+        }),
+    );
+    list.conditions
+}
+
+/// A list of conditions in the making.
+pub(super) struct Sheet {
+    pub(super) conditions: Vec<Condition>,
+    pub(super) generation: Option<i64>,
+    pub(super) now: UnixTime,
+}
+
+impl Sheet {
+    pub(super) fn set(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {
+        let wanted = Wanted { type_, status, reason, message };
+        set(&mut self.conditions, &wanted, self.generation, self.now.to_jiff());
+    }
+
+    /// For conditions that are there only while they hold.
+    pub(super) fn present(&mut self, type_: &str, holds: Option<(&str, String)>) {
+        match holds {
+            Some((reason, message)) => self.set(type_, ConditionStatus::True, reason, &message),
+            None => {
+                clear(&mut self.conditions, type_);
+            }
+        }
+    }
+}
+
+fn health(list: &mut Sheet, acceptance: &Acceptance) {
+    use ConditionStatus::{False, True, Unknown};
+    let (status, reason, message) = match acceptance {
+        Acceptance::Pending => (Unknown, Reason::Pending, Reason::Pending.doc()),
+        Acceptance::Accepted => (True, Reason::Accepted, Reason::Accepted.doc()),
+        Acceptance::Suspended => (
+            True,
+            Reason::Suspended,
+            "mode is Suspend: nothing is begun, removals are undone, nodes still count",
+        ),
+        Acceptance::Preview => (
+            True,
+            Reason::PreviewOnly,
+            "mode is Preview: status.preview tells what would be done, nothing is",
+        ),
+        Acceptance::Deleting => (
+            True,
+            Reason::PoolDeleting,
+            "the pool is being deleted: its nodes stay and are no longer managed",
+        ),
+        Acceptance::Invalid(message) => (False, Reason::Invalid, message.as_str()),
+        Acceptance::Conflict(message) => (False, Reason::Conflict, message.as_str()),
+        Acceptance::Internal(message) => (False, Reason::Internal, message.as_str()),
+    };
+    list.set(types::READY, status, reason.as_str(), message);
+    let stalled = matches!(acceptance, Acceptance::Invalid(_) | Acceptance::Conflict(_));
+    list.present(types::STALLED, stalled.then(|| (reason.as_str(), message.to_owned())));
+}
+
+fn provider(list: &mut Sheet, view: &PoolView<'_>) {
+    let judged =
+        !matches!(view.acceptance, Acceptance::Pending | Acceptance::Invalid(_) | Acceptance::Conflict(_));
+    match view.provider_unknown {
+        _ if !judged => {
+            clear(&mut list.conditions, types::PROVIDER_AVAILABLE);
+        }
+        Some(why) => {
+            list.set(
+                types::PROVIDER_AVAILABLE,
+                ConditionStatus::False,
+                Reason::ProviderUnknown.as_str(),
+                why,
+            );
+        }
+        None => list.set(types::PROVIDER_AVAILABLE, ConditionStatus::True, reasons::PROVIDER_ANSWERS, ""),
+    }
+}
+
+fn scaling_up(memory: &PoolHistory) -> Option<(&'static str, String)> {
+    let increases = memory.intents.iter().filter_map(|intent| match &intent.action {
+        Action::Increase(increase) => Some((intent, increase)),
+        Action::Remove(_) => None,
+    });
+    let parts: Vec<String> = increases
+        .clone()
+        .map(|(intent, increase)| {
+            let asked = increase.to.saturating_sub(increase.from);
+            let (from, to, group) = (increase.from, increase.to, &increase.group);
+            format!("{group} {from}→{to} ({asked} more, {})", intent.reason.as_str())
+        })
+        .collect();
+    let reason = increases.map(|(intent, _)| intent.reason).next()?;
+    Some((reason.as_str(), listed(&parts)))
+}
+
+fn scaling_down(memory: &PoolHistory) -> Option<(&'static str, String)> {
+    let parts: Vec<String> = memory
+        .removals()
+        .flat_map(|(intent, removal)| {
+            removal.victims.iter().map(move |victim| {
+                let name = if victim.node.is_empty() { &victim.id } else { &victim.node };
+                format!("{name} ({}, {})", removal.phase.word(), intent.reason.as_str())
+            })
+        })
+        .collect();
+    let first = memory.removals().next()?;
+    Some((first.0.reason.as_str(), format!("{} leaving: {}", nodes(parts.len()), listed(&parts))))
+}
+
+/// The backoffs that hold a group back at `now`.
+pub(super) fn backing_off(
+    memory: &PoolHistory,
+    now: UnixTime,
+) -> impl Iterator<Item = (&BackoffKey, &Backoff)> {
+    memory.backoffs.iter().filter(move |(_, backoff)| now <= backoff.until)
+}
+
+fn backing_off_summary(memory: &PoolHistory, now: UnixTime) -> Option<(&'static str, String)> {
+    let parts: Vec<String> = backing_off(memory, now)
+        .map(|(key, backoff)| {
+            let BackoffKey { group, zone, instance_type, market } = key;
+            let narrower: Vec<&str> =
+                [zone, instance_type, market].into_iter().filter_map(|part| part.as_deref()).collect();
+            let place =
+                if narrower.is_empty() { String::new() } else { format!(" ({})", narrower.join(", ")) };
+            let said =
+                if backoff.message.is_empty() { String::new() } else { format!(": {}", backoff.message) };
+            let Backoff { class, failures, until, .. } = backoff;
+            format!("{group}{place} until {until} after {failures} failures, {}{said}", class.as_str())
+        })
+        .collect();
+    (!parts.is_empty()).then(|| (Reason::LaunchFailed.as_str(), listed(&parts)))
+}
+
+/// The first reason that is a limit.
+pub(super) fn limit(reasons: &[PoolReason]) -> Option<&PoolReason> {
+    reasons.iter().find(|reason| {
+        matches!(
+            reason.reason,
+            Reason::MaxNodesReached
+                | Reason::GroupMaxNodesReached
+                | Reason::PoolLimitReached
+                | Reason::ClusterLimitReached
+        )
+    })
+}
+
+/// The first few parts, and how many more there are.
+pub(super) fn listed(parts: &[String]) -> String {
+    let shown = parts.iter().take(LISTED_MAX).cloned().collect::<Vec<_>>().join("; ");
+    match parts.len().saturating_sub(LISTED_MAX) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
+    }
+}
+
+fn nodes(count: usize) -> String {
+    if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
+}

@@ -1,0 +1,184 @@
+//! The pods of the cluster as the actors see them, by owner and by node, kept from the change log; it writes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::fit::{PodShape, signature};
+use crate::simulate::store::{Entry, Kind, ObjectKey, at, condition, number, text, timestamp};
+
+/// The life of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+/// What the actors need of a pod, parsed once a change.
+#[derive(Debug, Clone)]
+pub(crate) struct PodFacts {
+    pub(crate) uid: Arc<str>,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) node: Option<Arc<str>>,
+    pub(crate) phase: Phase,
+    pub(crate) ready: bool,
+    pub(crate) leaving_at: Option<Timestamp>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) priority: i64,
+    pub(crate) deletion_cost: i64,
+    pub(crate) run_for: Option<jiff::SignedDuration>,
+    pub(crate) revision_label: Option<Arc<str>>,
+    pub(crate) gated: bool,
+    pub(crate) shape: Arc<PodShape>,
+    pub(crate) class: usize,
+}
+
+/// The controller of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) kind: Kind,
+    pub(crate) key: ObjectKey,
+    pub(crate) uid: Arc<str>,
+}
+
+impl PodFacts {
+    /// Neither ended nor told to end.
+    pub(crate) fn active(&self) -> bool {
+        self.leaving_at.is_none() && matches!(self.phase, Phase::Pending | Phase::Running)
+    }
+
+    /// Whether it holds room on its node.
+    pub(crate) fn occupies(&self) -> bool {
+        self.node.is_some() && matches!(self.phase, Phase::Pending | Phase::Running)
+    }
+}
+
+/// All pods, with the look-ups that the actors need.
+///
+/// The indexes hold the facts themselves: controllers walk thousands of pods at each sync, and a search by name
+/// for each of them was two thirds of a simulated day.
+#[derive(Debug, Default)]
+pub(crate) struct Pods {
+    all: BTreeMap<ObjectKey, Arc<PodFacts>>,
+    by_owner: BTreeMap<Arc<str>, BTreeMap<ObjectKey, Arc<PodFacts>>>,
+    by_node: BTreeMap<Arc<str>, BTreeMap<ObjectKey, Arc<PodFacts>>>,
+    shapes: BTreeMap<String, usize>,
+    classes: Vec<Arc<PodShape>>,
+}
+
+impl Pods {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<PodFacts>> {
+        self.all.get(key)
+    }
+
+    /// The pods that a controller owns, by its uid.
+    pub(crate) fn owned(&self, uid: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<PodFacts>)> {
+        self.by_owner.get(uid).into_iter().flatten()
+    }
+
+    /// The pods bound to a node.
+    pub(crate) fn on_node(&self, node: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<PodFacts>)> {
+        self.by_node.get(node).into_iter().flatten()
+    }
+
+    /// Takes in a change of a pod; returns what was known of it before.
+    pub(crate) fn observe(&mut self, entry: &Entry) -> Option<Arc<PodFacts>> {
+        let before = self.all.remove(&entry.key);
+        if entry.deleted {
+            if let Some(before) = &before {
+                remove(&mut self.by_owner, before.owner.as_ref().map(|owner| &owner.uid), &entry.key);
+                remove(&mut self.by_node, before.node.as_ref(), &entry.key);
+            }
+            return before;
+        }
+        // Owner and node never change while a pod lives, so an insert replaces what was there.
+        let facts = Arc::new(self.facts(&entry.object, before.as_deref()));
+        if let Some(owner) = &facts.owner {
+            self.by_owner.entry(owner.uid.clone()).or_default().insert(entry.key.clone(), facts.clone());
+        }
+        if let Some(node) = &facts.node {
+            self.by_node.entry(node.clone()).or_default().insert(entry.key.clone(), facts.clone());
+        }
+        self.all.insert(entry.key.clone(), facts);
+        before
+    }
+
+    fn facts(&mut self, pod: &Value, before: Option<&PodFacts>) -> PodFacts {
+        let phase = match text(pod, &["status", "phase"]) {
+            Some("Running") => Phase::Running,
+            Some("Succeeded") => Phase::Succeeded,
+            Some("Failed") => Phase::Failed,
+            _ => Phase::Pending,
+        };
+        let class = before.map_or_else(|| self.class_of(pod), |before| before.class);
+        let status_of = |type_| condition(pod, type_).and_then(|c| c.get("status")?.as_str());
+        let annotation = |name| text(pod, &["metadata", "annotations", name]);
+        let hash = ["controller-revision-hash", "pod-template-hash"];
+        PodFacts {
+            uid: before.map_or_else(
+                || text(pod, &["metadata", "uid"]).unwrap_or_default().into(),
+                |b| b.uid.clone(),
+            ),
+            owner: before.map_or_else(|| owner(pod), |before| before.owner.clone()),
+            node: text(pod, &["spec", "nodeName"]).filter(|node| !node.is_empty()).map(Arc::from),
+            phase,
+            ready: status_of("Ready") == Some("True"),
+            leaving_at: timestamp(pod, &["metadata", "deletionTimestamp"]),
+            created_at: timestamp(pod, &["metadata", "creationTimestamp"]).unwrap_or(Timestamp::UNIX_EPOCH),
+            started_at: timestamp(pod, &["status", "startTime"]),
+            priority: number(pod, &["spec", "priority"]).unwrap_or(0),
+            deletion_cost: annotation("controller.kubernetes.io/pod-deletion-cost")
+                .and_then(|cost| cost.parse().ok())
+                .unwrap_or(0),
+            run_for: annotation(super::RUN_FOR_ANNOTATION).and_then(|duration| duration.parse().ok()),
+            revision_label: hash
+                .iter()
+                .find_map(|name| text(pod, &["metadata", "labels", name]))
+                .map(Arc::from),
+            gated: at(pod, &["spec", "schedulingGates"])
+                .and_then(Value::as_array)
+                .is_some_and(|g| !g.is_empty()),
+            shape: self.classes[class].clone(),
+            class,
+        }
+    }
+
+    fn class_of(&mut self, pod: &Value) -> usize {
+        let signature = signature(pod);
+        if let Some(class) = self.shapes.get(&signature) {
+            return *class;
+        }
+        self.classes.push(Arc::new(PodShape::of(pod)));
+        self.shapes.insert(signature, self.classes.len() - 1);
+        self.classes.len() - 1
+    }
+}
+
+fn remove(
+    index: &mut BTreeMap<Arc<str>, BTreeMap<ObjectKey, Arc<PodFacts>>>,
+    link: Option<&Arc<str>>,
+    key: &ObjectKey,
+) {
+    let Some(link) = link else { return };
+    if let Some(pods) = index.get_mut(link) {
+        pods.remove(key);
+        if pods.is_empty() {
+            index.remove(link);
+        }
+    }
+}
+
+/// The controlling owner, where it is of a kind that is simulated.
+pub(crate) fn owner(object: &Value) -> Option<Owner> {
+    let references = at(object, &["metadata", "ownerReferences"])?.as_array()?;
+    let reference = references.iter().find(|r| r.get("controller").and_then(Value::as_bool) == Some(true))?;
+    let word = |field: &str| text(reference, &[field]).unwrap_or_default();
+    let kind = Kind::by_type(word("apiVersion"), word("kind"))?;
+    let namespace = if kind.info().namespaced { text(object, &["metadata", "namespace"])? } else { "" };
+    Some(Owner { kind, key: ObjectKey::new(namespace, word("name")), uid: word("uid").into() })
+}

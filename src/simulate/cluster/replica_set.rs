@@ -1,0 +1,90 @@
+//! The ReplicaSet controller: makes and removes pods until their number is right, and tells it in status.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::pods::{Phase, PodFacts, Pods};
+use super::template;
+use crate::simulate::store::{Author, DeleteOptions, Kind, ObjectKey, Store, number, object_at, text};
+
+const ME: Author<'static> = Author::actor("replicaset-controller");
+/// Source: replica_set.go BurstReplicas: no more creations or deletions in one sync.
+const BURST: usize = 500;
+/// The rest of a burst follows after this.
+const BURST_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+
+/// One sync; returns when to look again.
+pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Timestamp> {
+    let set = store.find(Kind::ReplicaSet, key)?.clone();
+    let uid = text(&set, &["metadata", "uid"])?;
+    if text(&set, &["metadata", "deletionTimestamp"]).is_some() {
+        return None;
+    }
+    let wanted = usize::try_from(number(&set, &["spec", "replicas"]).unwrap_or(1)).unwrap_or(0);
+    let active: Vec<(&ObjectKey, &Arc<PodFacts>)> = pods.owned(uid).filter(|(_, pod)| pod.active()).collect();
+    let mut again = None;
+    let (mut there, mut ready) = (active.len(), active.iter().filter(|(_, pod)| pod.ready).count());
+    if there < wanted {
+        let missing = wanted - there;
+        for _ in 0..missing.min(BURST) {
+            let pod = template::pod(Kind::ReplicaSet, key, &set, None);
+            // A refusal (a quota, a name taken) is retried with the next burst, as the real controller does.
+            there += usize::from(store.create(Kind::Pod, pod, ME).is_ok());
+        }
+        if there < wanted {
+            again = store.now().checked_add(BURST_PAUSE).ok();
+        }
+    } else if wanted < there {
+        let mut crowds: BTreeMap<&str, usize> = BTreeMap::new();
+        for node in active.iter().filter_map(|(_, pod)| pod.node.as_deref()) {
+            *crowds.entry(node).or_default() += 1;
+        }
+        let mut victims: Vec<(Rank, &ObjectKey, bool)> =
+            active.iter().map(|(key, pod)| (rank(&crowds, pod), *key, pod.ready)).collect();
+        victims.sort_unstable();
+        for (_, victim, was_ready) in victims.into_iter().take((there - wanted).min(BURST)) {
+            if store.delete(Kind::Pod, victim, &DeleteOptions::default(), ME).is_ok() {
+                there -= 1;
+                ready -= usize::from(was_ready);
+            }
+        }
+        if wanted < there {
+            again = store.now().checked_add(BURST_PAUSE).ok();
+        }
+    }
+    // The set is there: it was read at the top of this very call.
+    let _ = store.edit(Kind::ReplicaSet, key, ME, |set| {
+        let generation = number(set, &["metadata", "generation"]).unwrap_or(1);
+        let status = object_at(set, &["status"]);
+        for (field, count) in [
+            ("replicas", there),
+            ("fullyLabeledReplicas", there),
+            ("readyReplicas", ready),
+            ("availableReplicas", ready),
+        ] {
+            status.insert(field.into(), count.into());
+        }
+        status.insert("observedGeneration".into(), generation.into());
+    });
+    again
+}
+
+/// Lower goes first.
+///
+/// Source: controller_utils.go ActivePodsWithRanks: unbound, pending, not ready, cheap to delete, crowded, young.
+type Rank = (bool, bool, bool, i64, Reverse<usize>, Reverse<Timestamp>);
+
+fn rank(crowds: &BTreeMap<&str, usize>, pod: &PodFacts) -> Rank {
+    let neighbours = pod.node.as_deref().and_then(|node| crowds.get(node)).copied().unwrap_or(0);
+    (
+        pod.node.is_some(),
+        pod.phase == Phase::Running,
+        pod.ready,
+        pod.deletion_cost,
+        Reverse(neighbours),
+        Reverse(pod.created_at),
+    )
+}

@@ -1,0 +1,209 @@
+//! The scheduler: highest priority first, then oldest, onto the emptiest node that fits; it preempts nobody.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::fit::{Amounts, Misfit, NodeShape, PodShape};
+use super::pods::{PodFacts, Pods};
+use crate::simulate::store::{Author, Kind, ObjectKey, Store, set_condition};
+
+const ME: Author<'static> = Author::actor("scheduler");
+
+/// Highest priority, then oldest, then name.
+type Turn = (Reverse<i64>, Timestamp, ObjectKey);
+
+#[derive(Debug)]
+struct NodeState {
+    shape: NodeShape,
+    used: Amounts,
+}
+
+/// Pods waiting for a node, nodes and what is used of them.
+///
+/// Pods that fit nowhere are parked by class and come back only when a node changed on which their class fits.
+#[derive(Debug, Default)]
+pub(super) struct Scheduler {
+    nodes: BTreeMap<Arc<str>, NodeState>,
+    placed: BTreeMap<ObjectKey, (Arc<str>, Arc<PodShape>)>,
+    waiting: BTreeMap<Turn, usize>,
+    parked: BTreeMap<usize, (Arc<PodShape>, BTreeSet<Turn>)>,
+    turns: BTreeMap<ObjectKey, (Turn, usize)>,
+    told: BTreeSet<ObjectKey>,
+    changed_nodes: BTreeSet<Arc<str>>,
+}
+
+impl Scheduler {
+    pub(super) fn observe_node(&mut self, name: &str, node: Option<&Value>, pods: &Pods) {
+        let Some(node) = node else {
+            self.nodes.remove(name);
+            return;
+        };
+        let shape = NodeShape::of(node);
+        match self.nodes.get_mut(name) {
+            Some(state) if state.shape == shape => {}
+            Some(state) => {
+                state.shape = shape;
+                self.changed_nodes.insert(name.into());
+            }
+            None => {
+                // Pods may have been on a node of this name before it came (back).
+                let mut used = Amounts::default();
+                for (_, pod) in pods.on_node(name).filter(|(_, pod)| pod.occupies()) {
+                    used.add(&pod.shape.requests, 1);
+                }
+                self.nodes.insert(name.into(), NodeState { shape, used });
+                self.changed_nodes.insert(name.into());
+            }
+        }
+    }
+
+    pub(super) fn observe_pod(&mut self, key: &ObjectKey, pod: Option<&PodFacts>) {
+        match pod.filter(|pod| pod.occupies()) {
+            Some(pod) => {
+                self.forget_waiting(key);
+                if let Some(node) = &pod.node
+                    && !self.placed.contains_key(key)
+                {
+                    self.occupy(key, node.clone(), pod.shape.clone());
+                }
+            }
+            None => self.release(key),
+        }
+        match pod {
+            Some(pod) if pod.node.is_none() && pod.active() && !pod.gated => {
+                if !self.turns.contains_key(key) {
+                    let turn = (Reverse(pod.priority), pod.created_at, key.clone());
+                    self.turns.insert(key.clone(), (turn.clone(), pod.class));
+                    self.waiting.insert(turn, pod.class);
+                }
+            }
+            _ => self.forget_waiting(key),
+        }
+        if pod.is_none() {
+            self.told.remove(key);
+        }
+    }
+
+    fn occupy(&mut self, key: &ObjectKey, node: Arc<str>, shape: Arc<PodShape>) {
+        if let Some(state) = self.nodes.get_mut(&node) {
+            state.used.add(&shape.requests, 1);
+        }
+        self.placed.insert(key.clone(), (node, shape));
+    }
+
+    fn release(&mut self, key: &ObjectKey) {
+        let Some((node, shape)) = self.placed.remove(key) else { return };
+        if let Some(state) = self.nodes.get_mut(&node) {
+            state.used.add(&shape.requests, -1);
+            self.changed_nodes.insert(node);
+        }
+    }
+
+    fn forget_waiting(&mut self, key: &ObjectKey) {
+        let Some((turn, class)) = self.turns.remove(key) else { return };
+        self.waiting.remove(&turn);
+        if let Some((_, turns)) = self.parked.get_mut(&class) {
+            turns.remove(&turn);
+            if turns.is_empty() {
+                self.parked.remove(&class);
+            }
+        }
+    }
+
+    /// Binds what fits and tells the others why not.
+    pub(super) fn act(&mut self, store: &mut Store, pods: &Pods) {
+        self.unpark();
+        while let Some((turn, class)) = self.waiting.pop_first() {
+            let key = turn.2.clone();
+            let Some(shape) = pods.get(&key).map(|pod| pod.shape.clone()) else { continue };
+            // A class that has just failed fails again: nothing frees room during a pass.
+            let failed = self.parked.contains_key(&class);
+            let best = if failed { None } else { self.best_node(&shape) };
+            match best {
+                Some(node) if store.bind(&key, &node, ME).is_ok() => {
+                    self.turns.remove(&key);
+                    self.occupy(&key, node, shape);
+                }
+                _ => self.park(store, turn, class, shape),
+            }
+        }
+    }
+
+    fn unpark(&mut self) {
+        let changed = std::mem::take(&mut self.changed_nodes);
+        let states: Vec<&NodeState> = changed.iter().filter_map(|name| self.nodes.get(name)).collect();
+        let fits = |shape: &PodShape| states.iter().any(|state| state.takes(shape).is_ok());
+        let classes: Vec<usize> =
+            self.parked.iter().filter(|(_, (shape, _))| fits(shape)).map(|(class, _)| *class).collect();
+        for class in classes {
+            if let Some((_, turns)) = self.parked.remove(&class) {
+                self.waiting.extend(turns.into_iter().map(|turn| (turn, class)));
+            }
+        }
+    }
+
+    /// The node that would be left with the largest free share; the first by name among equals.
+    ///
+    /// Source: noderesources LeastAllocated, with cpu and memory of equal weight.
+    fn best_node(&self, shape: &PodShape) -> Option<Arc<str>> {
+        if let Some(pinned) = &shape.pinned {
+            return self.nodes.get(pinned).filter(|state| state.takes(shape).is_ok()).map(|_| pinned.clone());
+        }
+        let mut best: Option<(i64, &Arc<str>)> = None;
+        for (name, state) in self.nodes.iter().filter(|(_, state)| state.takes(shape).is_ok()) {
+            let score = state.free_share(&shape.requests);
+            if best.is_none_or(|(highest, _)| highest < score) {
+                best = Some((score, name));
+            }
+        }
+        best.map(|(_, name)| name.clone())
+    }
+
+    fn park(&mut self, store: &mut Store, turn: Turn, class: usize, shape: Arc<PodShape>) {
+        let key = turn.2.clone();
+        if self.told.insert(key.clone()) {
+            let message = self.explain(&shape);
+            let now = store.now();
+            // The pod is there: it was read from the index a moment ago; a lost race is nothing to tell.
+            let _ = store.edit(Kind::Pod, &key, ME, |pod| {
+                set_condition(pod, "PodScheduled", "False", "Unschedulable", &message, now);
+            });
+        }
+        self.parked.entry(class).or_insert_with(|| (shape, BTreeSet::new())).1.insert(turn);
+    }
+
+    fn explain(&self, shape: &PodShape) -> String {
+        let mut reasons: BTreeMap<Misfit, usize> = BTreeMap::new();
+        for misfit in self.nodes.values().filter_map(|state| state.takes(shape).err()) {
+            *reasons.entry(misfit).or_default() += 1;
+        }
+        let counted: Vec<String> =
+            reasons.iter().map(|(misfit, count)| format!("{count} {misfit}")).collect();
+        match counted.as_slice() {
+            [] => "no nodes available to schedule pods".to_owned(),
+            _ => format!("0/{} nodes are available: {}.", self.nodes.len(), counted.join(", ")),
+        }
+    }
+}
+
+impl NodeState {
+    fn takes(&self, shape: &PodShape) -> Result<(), Misfit> {
+        // Room is checked first because it is a few comparisons; the reasons differ in nothing else.
+        self.shape.has_room(&self.used, &shape.requests)?;
+        self.shape.admits(shape)
+    }
+
+    /// Millionths of cpu plus millionths of memory that stay free.
+    fn free_share(&self, requests: &Amounts) -> i64 {
+        let share = |used: i64, wanted: i64, there: i64| {
+            let free = i128::from(there) - i128::from(used) - i128::from(wanted);
+            i64::try_from(free * 1_000_000 / i128::from(there.max(1))).unwrap_or(0)
+        };
+        share(self.used.cpu, requests.cpu, self.shape.allocatable.cpu)
+            + share(self.used.memory, requests.memory, self.shape.allocatable.memory)
+    }
+}

@@ -1,0 +1,109 @@
+//! The table of kinds that the simulated API server serves: a new kind is one line here and needs no code.
+
+/// What the server knows about a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindInfo {
+    /// API group; empty for core.
+    pub group: &'static str,
+    /// The one served version.
+    pub version: &'static str,
+    /// `Pod`.
+    pub kind: &'static str,
+    /// `pods`.
+    pub plural: &'static str,
+    /// False for cluster-scoped kinds.
+    pub namespaced: bool,
+    /// Whether `status` is written through its own subresource alone.
+    pub has_status: bool,
+    /// Whether there is a `scale` subresource.
+    pub has_scale: bool,
+}
+
+macro_rules! kinds {
+    ($($name:ident: $group:literal $version:literal $plural:literal $scope:ident $status:ident $scale:ident;)*) => {
+        /// A kind of object; the order is that of the table and has no meaning.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs)]
+        pub enum Kind { $($name),* }
+        impl Kind {
+            /// All kinds, in the order of the table.
+            pub const ALL: &'static [Kind] = &[$(Kind::$name),*];
+            /// The row of the table.
+            pub const fn info(self) -> KindInfo {
+                match self { $(Kind::$name => KindInfo {
+                    group: $group, version: $version, kind: stringify!($name), plural: $plural,
+                    namespaced: $scope, has_status: $status, has_scale: $scale,
+                }),* }
+            }
+        }
+    };
+}
+
+const YES: bool = true;
+const NO: bool = false;
+
+// Kind: group version plural, namespaced, status subresource, scale subresource.
+kinds! {
+    Pod: "" "v1" "pods" YES YES NO;
+    Node: "" "v1" "nodes" NO YES NO;
+    Namespace: "" "v1" "namespaces" NO YES NO;
+    ConfigMap: "" "v1" "configmaps" YES NO NO;
+    Service: "" "v1" "services" YES YES NO;
+    PersistentVolume: "" "v1" "persistentvolumes" NO YES NO;
+    PersistentVolumeClaim: "" "v1" "persistentvolumeclaims" YES YES NO;
+    ReplicationController: "" "v1" "replicationcontrollers" YES YES YES;
+    ResourceQuota: "" "v1" "resourcequotas" YES YES NO;
+    LimitRange: "" "v1" "limitranges" YES NO NO;
+    Deployment: "apps" "v1" "deployments" YES YES YES;
+    ReplicaSet: "apps" "v1" "replicasets" YES YES YES;
+    StatefulSet: "apps" "v1" "statefulsets" YES YES YES;
+    DaemonSet: "apps" "v1" "daemonsets" YES YES NO;
+    Job: "batch" "v1" "jobs" YES YES NO;
+    CronJob: "batch" "v1" "cronjobs" YES YES NO;
+    PodDisruptionBudget: "policy" "v1" "poddisruptionbudgets" YES YES NO;
+    Lease: "coordination.k8s.io" "v1" "leases" YES NO NO;
+    Event: "events.k8s.io" "v1" "events" YES NO NO;
+    HorizontalPodAutoscaler: "autoscaling" "v2" "horizontalpodautoscalers" YES YES NO;
+    StorageClass: "storage.k8s.io" "v1" "storageclasses" NO NO NO;
+    CSINode: "storage.k8s.io" "v1" "csinodes" NO NO NO;
+    CSIDriver: "storage.k8s.io" "v1" "csidrivers" NO NO NO;
+    CSIStorageCapacity: "storage.k8s.io" "v1" "csistoragecapacities" YES NO NO;
+    VolumeAttachment: "storage.k8s.io" "v1" "volumeattachments" NO YES NO;
+    PriorityClass: "scheduling.k8s.io" "v1" "priorityclasses" NO NO NO;
+    CustomResourceDefinition: "apiextensions.k8s.io" "v1" "customresourcedefinitions" NO YES NO;
+    NodePool: "headroom.dev" "v1alpha1" "nodepools" NO YES NO;
+    ClusterScalingPolicy: "headroom.dev" "v1alpha1" "clusterscalingpolicies" NO YES NO;
+    ScalingPolicy: "headroom.dev" "v1alpha1" "scalingpolicies" YES YES NO;
+}
+
+impl Kind {
+    /// The kind behind `/apis/<group>/<version>/<plural>`; the core's `events` are served as `events.k8s.io`.
+    pub fn by_path(group: &str, version: &str, plural: &str) -> Option<Kind> {
+        let group = if group.is_empty() && plural == "events" { "events.k8s.io" } else { group };
+        Kind::ALL.iter().copied().find(|kind| {
+            let info = kind.info();
+            info.plural == plural && info.group == group && info.version == version
+        })
+    }
+
+    /// The kind that a manifest's `apiVersion` and `kind` name.
+    pub fn by_type(api_version: &str, kind: &str) -> Option<Kind> {
+        Kind::ALL.iter().copied().find(|each| each.info().kind == kind && each.api_version() == api_version)
+    }
+
+    /// `apps/v1`, or `v1` for core.
+    pub fn api_version(self) -> String {
+        let info = self.info();
+        if info.group.is_empty() {
+            info.version.to_owned()
+        } else {
+            format!("{}/{}", info.group, info.version)
+        }
+    }
+
+    /// `deployments.apps`, or `pods` for core: how messages name a resource.
+    pub fn qualified(self) -> String {
+        let info = self.info();
+        if info.group.is_empty() { info.plural.to_owned() } else { format!("{}.{}", info.plural, info.group) }
+    }
+}

@@ -1,0 +1,42 @@
+//! A handle on the one store for the server's tasks and the driver, with a bell for changes; it holds no state of its own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::Store;
+
+/// The store behind a lock that is never held over an await.
+#[derive(Debug, Clone)]
+pub struct SharedStore {
+    store: Arc<Mutex<Store>>,
+    bell: watch::Sender<u64>,
+}
+
+impl SharedStore {
+    /// An empty store, as `Store::new`.
+    pub fn new(seed: u64, now: Timestamp) -> SharedStore {
+        SharedStore { store: Arc::new(Mutex::new(Store::new(seed, now))), bell: watch::Sender::new(0) }
+    }
+
+    /// Runs `work` on the store and rings the bell when it wrote something.
+    ///
+    /// A panic inside an earlier `work` does not poison the store: the store commits in one step.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = store.revision();
+        let result = work(&mut store);
+        let after = store.revision();
+        drop(store);
+        if after != before {
+            self.bell.send_replace(after);
+        }
+        result
+    }
+
+    /// Tells of every new revision; intermediate ones may be skipped.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.bell.subscribe()
+    }
+}

@@ -1,0 +1,128 @@
+//! The wire port: the store behind HTTP as a tower service for a real kube Client; it opens no socket.
+
+mod answer;
+mod faults;
+mod request;
+mod watch;
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use kube::client::Body;
+use tokio::sync::oneshot;
+
+pub use self::faults::{Fault, FaultRates, Faults, RequestLine};
+
+use self::request::Target;
+use super::store::SharedStore;
+use crate::host::Host;
+
+/// What the server streams: one frame for an answer, many for a watch.
+pub type ReplyBody = StreamBody<BoxStream<'static, Result<Frame<Bytes>, io::Error>>>;
+
+/// The in-memory API server as one client sees it; clones share store and faults.
+///
+/// Each request runs as a task of its own, so a call whose caller went away can still commit.
+#[derive(Debug, Clone)]
+pub struct ApiServer {
+    store: SharedStore,
+    host: Arc<Host>,
+    faults: Arc<Mutex<Faults>>,
+    client: Arc<str>,
+}
+
+impl ApiServer {
+    /// A server over `store` with a host of its own, whose wall clock its stamps show; faults come from `faults`.
+    ///
+    /// The host must not be a replica's: the server outlives them. Making a host seeds the thread's generator, so
+    /// this one is made before theirs.
+    pub fn new(store: SharedStore, host: Arc<Host>, faults: Faults) -> ApiServer {
+        ApiServer { store, host, faults: Arc::new(Mutex::new(faults)), client: "client".into() }
+    }
+
+    /// The same server as another client sees it: `name` stands in the trace and is its default field manager.
+    pub fn named(&self, name: &str) -> ApiServer {
+        ApiServer { client: name.into(), ..self.clone() }
+    }
+
+    /// A kube client over this service; made inside the runtime, because its buffer is a task.
+    pub fn kube_client(&self, default_namespace: &str) -> kube::Client {
+        kube::Client::new(self.clone(), default_namespace)
+    }
+
+    /// Looks at or changes the faults to come.
+    pub fn with_faults<T>(&self, work: impl FnOnce(&mut Faults) -> T) -> T {
+        work(&mut self.faults.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The store behind the service.
+    pub fn store(&self) -> &SharedStore {
+        &self.store
+    }
+
+    async fn serve(self, request: http::Request<Body>) -> Result<http::Response<ReplyBody>, io::Error> {
+        let (parts, body) = request.into_parts();
+        let line = RequestLine::new(&self.client, parts.method.as_str(), parts.uri.path(), parts.uri.query());
+        let fault = self.with_faults(|faults| faults.decide(&line));
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        match fault {
+            Fault::Refuse { code, retry_after_seconds } => {
+                return Ok(answer::refusal(&faults::status(code, retry_after_seconds)));
+            }
+            Fault::DropBefore => return Err(faults::lost("before")),
+            Fault::Delay(delay) => self.host.sleep(delay).await,
+            Fault::None | Fault::DropAfter | Fault::CutWatch(_) | Fault::OldList(_) => {}
+        }
+        let target = match Target::parse(&parts, &self.client) {
+            Ok(target) => target,
+            Err(error) => return Ok(answer::refusal(&error)),
+        };
+        if target.is_watch() {
+            let now = self.host.wall();
+            self.store.with(|store| store.advance_to(now));
+            let cut_after = if let Fault::CutWatch(after) = fault { Some(after) } else { None };
+            return Ok(watch::open(&self.store, &self.host, &target, cut_after));
+        }
+        let old_by = if let Fault::OldList(revisions) = fault { revisions } else { 0 };
+        let now = self.host.wall();
+        let reply = self.store.with(|store| {
+            store.advance_to(now);
+            answer::answer(store, &target, &body, old_by)
+        });
+        if let Fault::DropAfter = fault {
+            return Err(faults::lost("after"));
+        }
+        Ok(reply.unwrap_or_else(|error| answer::refusal(&error)))
+    }
+}
+
+impl tower::Service<http::Request<Body>> for ApiServer {
+    type Response = http::Response<ReplyBody>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, io::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let (reply, answered) = oneshot::channel();
+        let server = self.clone();
+        // The server is a process of its own: it goes on when the caller is dropped.
+        self.host.spawn(async move {
+            // A caller that left is no concern of the server.
+            let _ = reply.send(server.serve(request).await);
+        });
+        Box::pin(async move { answered.await.unwrap_or_else(|_| Err(faults::lost("while"))) })
+    }
+}
+
+#[cfg(test)]
+mod tests;
