@@ -25,6 +25,9 @@ use crate::provider::kube_nodes::KubeNodes;
 use crate::provider::kwok::Kwok;
 use crate::report::{KubeSink, Metrics};
 
+/// The API group and version of our kinds.
+const API_VERSION: &str = "headroom.dev/v1alpha1";
+
 /// Runs until SIGTERM or SIGINT, or until the lease is lost.
 ///
 /// # Errors
@@ -37,6 +40,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let guard = Guard::new(host.clone(), CrashPoint::from_environment(), Some(observer));
     let config = cluster_config().await?;
     let work = client(&config, &guard, ClientKind::Work)?;
+    ensure_definitions(&work).await?;
     let lease = lease_options(&options, &host);
     let lease_api =
         Api::namespaced(client(&config, &guard, ClientKind::Lease)?, &options.leader_election_namespace);
@@ -79,6 +83,24 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
             anyhow::bail!("the lease was lost; ending, so that the next start reads memory anew")
         }
     }
+}
+
+/// Fails with the fix when the cluster does not know our kinds. A server that does not answer yet is waited for: the
+/// operator may well start before it.
+async fn ensure_definitions(client: &Client) -> anyhow::Result<()> {
+    let known = match client.list_api_group_resources(API_VERSION).await {
+        Ok(list) => list.resources.iter().any(|resource| resource.kind == "NodePool"),
+        Err(kube::Error::Api(status)) if status.is_not_found() => false,
+        Err(error) => {
+            warn!(%error, "the API server does not answer yet; waiting for it");
+            true
+        }
+    };
+    anyhow::ensure!(
+        known,
+        "the cluster does not know NodePools: run `headroom crds | kubectl apply --server-side -f -` first"
+    );
+    Ok(())
 }
 
 /// The cluster that KUBECONFIG, `~/.kube/config` or the pod's service account names.
