@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use headroom_core::time::Seconds;
 
 /// Shortest pause between two plans: changes that arrive together are decided together.
 pub const PLAN_INTERVAL_MIN: Duration = Duration::from_millis(50);
@@ -13,8 +14,8 @@ pub const PLAN_INTERVAL_MAX: Duration = Duration::from_secs(10);
 pub const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// A provider's answer older than this is unknown (law 6).
 pub const PROVIDER_AGE_MAX: Duration = Duration::from_secs(120);
-/// A view of the cluster older than this removes nothing.
-pub const VIEW_AGE_MAX: Duration = Duration::from_secs(60);
+/// A view of the cluster older than this removes nothing. Servers send a bookmark about once a minute.
+pub const VIEW_AGE_MAX: Seconds = Seconds(180);
 /// Steps under way at once.
 pub const STEPS_MAX: usize = 64;
 /// A loop that has not come round for this long ends the process.

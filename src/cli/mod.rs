@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(options) => {
             telemetry::start(options.log_format);
-            anyhow::Ok(())
+            in_runtime(run::run(options))
         }
         Command::Crds { docs: true } => {
             print!("{}", crds::field_docs::render());

@@ -1,11 +1,86 @@
 //! `headroom run`: wires the rooms together over a real cluster and keeps them running until told to stop.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use anyhow::Context;
+use kube::api::Api;
 use kube::client::ClientBuilder;
 use kube::{Client, Config};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::{error, info, warn};
 
-use crate::actuate::guard::Guard;
+use crate::actuate::guard::{Call, CrashPoint, Guard};
 use crate::actuate::layer::{ClientKind, GuardLayer};
+use crate::actuate::nodes::KubeActions;
+use crate::actuate::steps::Executor;
+use crate::controllers::health::{self, Health};
+use crate::controllers::leader::{self, Election, LeaseOptions};
+use crate::controllers::nodes::{Ended, NodeLoop, Ports};
+use crate::host::Host;
+use crate::observe::{KubeFeed, KubeLivePools};
+use crate::options::{RunOptions, STUCK_AFTER};
+use crate::provider::kube_nodes::KubeNodes;
+use crate::provider::kwok::Kwok;
+use crate::report::{KubeSink, Metrics};
+
+/// Runs until SIGTERM or SIGINT, or until the lease is lost.
+///
+/// # Errors
+/// When the cluster cannot be reached at the start, the CRDs are missing, or the lease was lost.
+pub async fn run(options: RunOptions) -> anyhow::Result<()> {
+    let host = Host::machine();
+    let metrics = Arc::new(Metrics::default());
+    let observed = metrics.clone();
+    let observer = Box::new(move |call: &Call| observed.call(&call.operation, &call.result));
+    let guard = Guard::new(host.clone(), CrashPoint::from_environment(), Some(observer));
+    let config = cluster_config().await?;
+    let work = client(&config, &guard, ClientKind::Work)?;
+    let lease = lease_options(&options, &host);
+    let lease_api =
+        Api::namespaced(client(&config, &guard, ClientKind::Lease)?, &options.leader_election_namespace);
+    info!(version = env!("CARGO_PKG_VERSION"), identity = %lease.identity, "starting");
+
+    let health = Arc::new(Health::default());
+    health::watchdog(health.clone(), STUCK_AFTER);
+    let pages = health::serve(options.metrics_address, health.clone(), exposition(metrics.clone()));
+    host.spawn(async move {
+        if let Err(problem) = pages.await {
+            error!(%problem, "failed to serve the metrics address");
+        }
+    });
+
+    let (election, leadership) = Election::new(lease_api.clone(), lease.clone(), host.clone(), guard.clone());
+    host.spawn(election.run());
+    let ports = Ports {
+        feed: Arc::new(KubeFeed::start(&work, &host)),
+        live: Arc::new(KubeLivePools::new(work.clone())),
+        sink: Arc::new(KubeSink::new(work.clone())),
+        provider: Arc::new(Kwok::new(KubeNodes::new(work.clone()))),
+        executor: Executor::new(
+            KubeActions::new(work.clone()),
+            Arc::new(Kwok::new(KubeNodes::new(work.clone()))),
+        ),
+        host: host.clone(),
+        guard: guard.clone(),
+        leadership,
+        stop: stop_signal(&host)?,
+        health,
+        metrics,
+    };
+    let ended = NodeLoop::new(ports).run().await;
+    match ended {
+        Ended::Stopped => {
+            leader::release(&lease_api, &lease, &guard).await;
+            info!("stopped");
+            Ok(())
+        }
+        Ended::LeaseLost => {
+            anyhow::bail!("the lease was lost; ending, so that the next start reads memory anew")
+        }
+    }
+}
 
 /// The cluster that KUBECONFIG, `~/.kube/config` or the pod's service account names.
 ///
@@ -28,4 +103,37 @@ pub fn client(config: &Config, guard: &Guard, kind: ClientKind) -> anyhow::Resul
     let layer = GuardLayer::new(guard.clone(), kind);
     let builder = ClientBuilder::try_from(config.clone()).context("failed to set up the cluster's client")?;
     Ok(builder.with_layer(&layer).build())
+}
+
+fn lease_options(options: &RunOptions, host: &Host) -> LeaseOptions {
+    let duration = Duration::from_secs(options.lease_seconds);
+    LeaseOptions {
+        name: options.lease_name.clone(),
+        identity: format!("{}_{:08x}", options.identity, host.random() >> 32),
+        duration,
+        // Four attempts fit into the lease before it runs out.
+        retry: duration / 5,
+    }
+}
+
+/// Becomes true at SIGTERM or SIGINT.
+fn stop_signal(host: &Arc<Host>) -> anyhow::Result<watch::Receiver<bool>> {
+    let (sender, receiver) = watch::channel(false);
+    let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for SIGINT")?;
+    host.spawn(async move {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => warn!("SIGTERM: stopping"),
+            _ = interrupt.recv() => warn!("SIGINT: stopping"),
+        }
+        sender.send_replace(true);
+        // The sender lives on: a channel without one would look like a change at each turn.
+        std::future::pending::<()>().await;
+    });
+    Ok(receiver)
+}
+
+fn exposition(metrics: Arc<Metrics>) -> Arc<dyn Fn() -> String + Send + Sync> {
+    Arc::new(move || metrics.exposition())
 }

@@ -3,32 +3,103 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::history::{History, IntentId, PoolHistory};
+use headroom_core::history::{IntentId, PoolHistory};
 use headroom_core::plan::Step;
 use headroom_core::time::UnixTime;
+use tokio::time::Instant;
+use tracing::warn;
 
-use crate::api::NodePool;
-use crate::api::NodePoolStatus;
+use crate::api::{NodePoolSpec, NodePoolStatus};
+use crate::observe::PolicyObject;
+use crate::report;
 
 /// One NodePool as the API server has it, as far as we know.
 #[derive(Clone, Debug)]
 pub struct StoredPool {
-    /// The object as the watch last delivered it; its status may be behind `status`.
-    pub object: NodePool,
     /// The newest resourceVersion seen, by watch or by our own write.
     pub resource_version: String,
+    /// Counts edits of the spec; the newest seen.
+    pub generation: i64,
     /// The status as last read or written.
     pub status: NodePoolStatus,
+    /// The memory in that status.
+    pub history: PoolHistory,
     /// When a report was last written.
-    pub reported_at: Option<tokio::time::Instant>,
+    pub reported_at: Option<Instant>,
+    uid: Arc<str>,
+}
+
+impl StoredPool {
+    /// The pool as just read.
+    #[must_use]
+    pub fn of(object: &PolicyObject<NodePoolSpec>) -> Self {
+        let status = status_in(object);
+        Self {
+            resource_version: object.resource_version.clone(),
+            generation: object.generation,
+            history: report::parse(&status).0,
+            status,
+            reported_at: None,
+            uid: object.uid.clone(),
+        }
+    }
+
+    /// The watch delivered the object. It may be older than our own last write, so only a newer version counts; an
+    /// object made anew under the same name is another pool.
+    ///
+    /// Returns whether this is another pool than before, whose memory is its own.
+    pub fn seen(&mut self, object: &PolicyObject<NodePoolSpec>) -> bool {
+        if self.uid != object.uid {
+            *self = Self::of(object);
+            return true;
+        }
+        if newer(&object.resource_version, &self.resource_version) {
+            self.read_back(object);
+        }
+        false
+    }
+
+    /// The object was read live.
+    pub fn read_back(&mut self, object: &PolicyObject<NodePoolSpec>) {
+        let reported_at = self.reported_at;
+        *self = Self { reported_at, ..Self::of(object) };
+    }
+
+    /// Our own write was accepted.
+    pub fn written(&mut self, resource_version: String, status: NodePoolStatus, at: Instant) {
+        self.resource_version = resource_version;
+        self.history = report::parse(&status).0;
+        self.status = status;
+        self.reported_at = Some(at);
+    }
+}
+
+/// The status of an object; what cannot be read of it counts as not there, and the next report writes it anew.
+fn status_in(object: &PolicyObject<NodePoolSpec>) -> NodePoolStatus {
+    let (status, notes) = report::status_of(&object.status);
+    for note in notes {
+        warn!(pool = %object.name, %note, "left out of the stored status");
+    }
+    status
+}
+
+/// Whether version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
+fn newer(a: &str, b: &str) -> bool {
+    match (a.parse::<u64>(), b.parse::<u64>()) {
+        (Ok(a), Ok(b)) => a > b,
+        _ => a != b,
+    }
 }
 
 /// What is known of each pool, by name.
 pub type StoredPools = BTreeMap<Arc<str>, StoredPool>;
 
-/// Steps that are being carried out, so that none runs twice at once.
+/// Steps that are being carried out, so that none runs twice at once, and those that are to wait.
 #[derive(Clone, Debug, Default)]
-pub struct InFlight(BTreeSet<StepKey>);
+pub struct InFlight {
+    running: BTreeSet<StepKey>,
+    waiting: BTreeMap<StepKey, UnixTime>,
+}
 
 /// What makes two steps the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +127,9 @@ impl StepKey {
         let (pool, intent, kind, node) = match step {
             Step::Increase { pool, intent, .. } => (pool.clone(), intent.clone(), StepKind::Increase, none),
             Step::Mark { pool, intent, .. } => (pool.clone(), intent.clone(), StepKind::Mark, none),
-            Step::Evict { pool, intent, node, .. } => (pool.clone(), intent.clone(), StepKind::Evict, node.clone()),
+            Step::Evict { pool, intent, node, .. } => {
+                (pool.clone(), intent.clone(), StepKind::Evict, node.clone())
+            }
             Step::Delete { pool, intent, .. } => (pool.clone(), intent.clone(), StepKind::Delete, none),
             // One node is unmarked once, whoever asked for it.
             Step::Unmark { node, .. } => (none.clone(), none, StepKind::Unmark, node.clone()),
@@ -66,26 +139,39 @@ impl StepKey {
 }
 
 impl InFlight {
-    /// Notes a step as begun; false when the same step is under way already.
-    pub fn begin(&mut self, key: &StepKey) -> bool {
-        self.0.insert(key.clone())
+    /// Notes a step as begun; false when the same step is under way already, or is to wait.
+    pub fn begin(&mut self, key: &StepKey, now: UnixTime) -> bool {
+        if self.waiting.get(key).is_some_and(|until| now < *until) {
+            return false;
+        }
+        self.waiting.remove(key);
+        self.running.insert(key.clone())
     }
 
-    /// Notes a step as ended.
-    pub fn end(&mut self, key: &StepKey) {
-        self.0.remove(key);
+    /// Notes a step as ended; it is not begun again before `until`, if that is said.
+    pub fn end(&mut self, key: &StepKey, until: Option<UnixTime>) {
+        self.running.remove(key);
+        if let Some(until) = until {
+            self.waiting.insert(key.clone(), until);
+        }
+    }
+
+    /// When the next waiting step may be begun; steps that nobody asks for any more are forgotten.
+    pub fn next_due(&mut self, now: UnixTime) -> Option<UnixTime> {
+        self.waiting.retain(|_, until| now < *until);
+        self.waiting.values().min().copied()
     }
 
     /// How many steps are under way.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.running.len()
     }
 
     /// Whether nothing is under way.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.running.is_empty()
     }
 }
 
@@ -93,9 +179,10 @@ impl InFlight {
 #[must_use]
 pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
     match step {
-        Step::Increase { pool, .. } | Step::Mark { pool, .. } | Step::Evict { pool, .. } | Step::Delete { pool, .. } => {
-            Some(pool)
-        }
+        Step::Increase { pool, .. }
+        | Step::Mark { pool, .. }
+        | Step::Evict { pool, .. }
+        | Step::Delete { pool, .. } => Some(pool),
         Step::Unmark { .. } => None,
     }
 }
@@ -106,18 +193,4 @@ pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
 #[must_use]
 pub fn journal_differs(in_hand: &PoolHistory, stored: &PoolHistory) -> bool {
     in_hand.intents.iter().any(|intent| stored.intent(&intent.id) != Some(intent))
-}
-
-/// The history of one pool, made if it is not there.
-pub fn pool_history<'a>(history: &'a mut History, pool: &Arc<str>) -> &'a mut PoolHistory {
-    history.pools.entry(pool.clone()).or_default()
-}
-
-/// The earlier of two instants, either of which may be absent.
-#[must_use]
-pub fn earlier(a: Option<UnixTime>, b: Option<UnixTime>) -> Option<UnixTime> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
 }

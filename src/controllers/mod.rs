@@ -1,5 +1,10 @@
 //! The loops: read, decide, act, render, write. They hold no rule of their own.
 
 pub mod config;
+pub mod facts;
 pub mod health;
 pub mod leader;
+pub mod memory;
+pub mod nodes;
+pub mod tell;
+pub mod view;

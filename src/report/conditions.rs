@@ -73,15 +73,21 @@ pub(super) fn health(list: &mut Sheet, acceptance: &Acceptance) {
     let (status, reason, message) = match acceptance {
         Acceptance::Pending => (Unknown, Reason::Pending, Reason::Pending.doc()),
         Acceptance::Accepted => (True, Reason::Accepted, Reason::Accepted.doc()),
-        Acceptance::Suspended => {
-            (True, Reason::Suspended, "mode is Suspend: nothing is begun, removals are undone, nodes still count")
-        }
-        Acceptance::Preview => {
-            (True, Reason::PreviewOnly, "mode is Preview: status.preview tells what would be done, nothing is")
-        }
-        Acceptance::Deleting => {
-            (True, Reason::PoolDeleting, "the pool is being deleted: its nodes stay and are no longer managed")
-        }
+        Acceptance::Suspended => (
+            True,
+            Reason::Suspended,
+            "mode is Suspend: nothing is begun, removals are undone, nodes still count",
+        ),
+        Acceptance::Preview => (
+            True,
+            Reason::PreviewOnly,
+            "mode is Preview: status.preview tells what would be done, nothing is",
+        ),
+        Acceptance::Deleting => (
+            True,
+            Reason::PoolDeleting,
+            "the pool is being deleted: its nodes stay and are no longer managed",
+        ),
         Acceptance::Invalid(message) => (False, Reason::Invalid, message.as_str()),
         Acceptance::Conflict(message) => (False, Reason::Conflict, message.as_str()),
         Acceptance::Internal(message) => (False, Reason::Internal, message.as_str()),
@@ -92,13 +98,19 @@ pub(super) fn health(list: &mut Sheet, acceptance: &Acceptance) {
 }
 
 fn provider(list: &mut Sheet, view: &PoolView<'_>) {
-    let judged = !matches!(view.acceptance, Acceptance::Pending | Acceptance::Invalid(_) | Acceptance::Conflict(_));
+    let judged =
+        !matches!(view.acceptance, Acceptance::Pending | Acceptance::Invalid(_) | Acceptance::Conflict(_));
     match view.provider_unknown {
         _ if !judged => {
             clear(&mut list.conditions, types::PROVIDER_AVAILABLE);
         }
         Some(why) => {
-            list.set(types::PROVIDER_AVAILABLE, ConditionStatus::False, Reason::ProviderUnknown.as_str(), why);
+            list.set(
+                types::PROVIDER_AVAILABLE,
+                ConditionStatus::False,
+                Reason::ProviderUnknown.as_str(),
+                why,
+            );
         }
         None => list.set(types::PROVIDER_AVAILABLE, ConditionStatus::True, reasons::PROVIDER_ANSWERS, ""),
     }
@@ -149,8 +161,10 @@ fn backing_off_summary(memory: &PoolHistory, now: UnixTime) -> Option<(&'static 
             let BackoffKey { group, zone, instance_type, market } = key;
             let narrower: Vec<&str> =
                 [zone, instance_type, market].into_iter().filter_map(|part| part.as_deref()).collect();
-            let place = if narrower.is_empty() { String::new() } else { format!(" ({})", narrower.join(", ")) };
-            let said = if backoff.message.is_empty() { String::new() } else { format!(": {}", backoff.message) };
+            let place =
+                if narrower.is_empty() { String::new() } else { format!(" ({})", narrower.join(", ")) };
+            let said =
+                if backoff.message.is_empty() { String::new() } else { format!(": {}", backoff.message) };
             let Backoff { class, failures, until, .. } = backoff;
             format!("{group}{place} until {until} after {failures} failures, {}{said}", class.as_str())
         })

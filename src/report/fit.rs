@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, DECISIONS_MAX, Decision, EXAMPLES_MAX, Increase,
-    Intent, LearnedTemplate, PoolHistory, Refusal, Removal, UNNEEDED_MAX,
+    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, DECISIONS_MAX, Decision, EXAMPLES_MAX,
+    Increase, Intent, LearnedTemplate, PoolHistory, Refusal, Removal, UNNEEDED_MAX,
 };
 use headroom_core::time::UnixTime;
 
@@ -66,7 +66,11 @@ pub fn fit(memory: &PoolHistory) -> (PoolHistory, u32) {
             .into_iter()
             .map(|(key, value)| (key, anticipation(value)))
             .collect(),
-        learned: learned.iter().take(GROUPS_MAX).map(|(group, value)| (group.clone(), template(value))).collect(),
+        learned: learned
+            .iter()
+            .take(GROUPS_MAX)
+            .map(|(group, value)| (group.clone(), template(value)))
+            .collect(),
         refusals,
         blocked,
         last_scale_up: last_scale_up.map(second),
@@ -133,7 +137,8 @@ fn told(
 ) -> (Vec<Refusal>, Vec<Blocked>, Vec<Decision>) {
     let mut left = TOLD_BYTES_MAX;
     // The rows of today matter more than the tenth decision before: half of the space is theirs if they need it.
-    let rows = refusals.iter().map(refusal_bytes).sum::<usize>() + blocked.iter().map(blocked_bytes).sum::<usize>();
+    let rows =
+        refusals.iter().map(refusal_bytes).sum::<usize>() + blocked.iter().map(blocked_bytes).sum::<usize>();
     let reserved = rows.min(TOLD_BYTES_MAX / 2);
     left -= reserved;
     let decisions_kept = take(decisions, DECISIONS_MAX, decision, decision_bytes, &mut left, cut_count);
@@ -183,17 +188,26 @@ fn blocked_bytes(row: &Blocked) -> usize {
 
 fn decision_bytes(row: &Decision) -> usize {
     let considered = row.considered.iter().take(CONSIDERED_MAX);
-    let considered: usize =
-        considered.map(|pool| ROW_BYTES / 2 + pool.pool.len() + cut(&pool.message, CONSIDERED_MESSAGE_MAX).len()).sum();
-    ROW_BYTES + row.id.len() + row.group.len() + message_bytes(&row.message) + names_bytes(&row.examples) + considered
+    let considered: usize = considered
+        .map(|pool| ROW_BYTES / 2 + pool.pool.len() + cut(&pool.message, CONSIDERED_MESSAGE_MAX).len())
+        .sum();
+    ROW_BYTES
+        + row.id.len()
+        + row.group.len()
+        + message_bytes(&row.message)
+        + names_bytes(&row.examples)
+        + considered
 }
 
 fn intent(row: &Intent) -> Intent {
     let Intent { id, epoch, action, reason, started_at, deadline } = row;
     let action = match action {
-        Action::Increase(Increase { group, from, to, phase }) => {
-            Action::Increase(Increase { group: group.clone(), from: count(*from), to: count(*to), phase: *phase })
-        }
+        Action::Increase(Increase { group, from, to, phase }) => Action::Increase(Increase {
+            group: group.clone(),
+            from: count(*from),
+            to: count(*to),
+            phase: *phase,
+        }),
         Action::Remove(Removal { group, victims, phase, phase_since }) => Action::Remove(Removal {
             group: group.clone(),
             victims: victims.clone(),

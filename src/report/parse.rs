@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, Increase, Intent, LearnedTemplate,
-    PoolHistory, Refusal, Removal, Victim,
+    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, Increase, Intent,
+    LearnedTemplate, PoolHistory, Refusal, Removal, Victim,
 };
 use headroom_core::quantity;
 use headroom_core::reason::Reason;
@@ -18,8 +18,8 @@ use headroom_core::world::provider::FailureClass;
 
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use crate::api::{
-    self, AnticipationStatus, BackoffStatus, BlockedNodes, ConsideredPool, GroupStatus, Instance, NodePoolStatus,
-    RefusalStatus, UnneededNodes,
+    self, AnticipationStatus, BackoffStatus, BlockedNodes, ConsideredPool, GroupStatus, Instance,
+    NodePoolStatus, RefusalStatus, UnneededNodes,
 };
 
 /// What was not understood, for a log line and an event.
@@ -108,12 +108,7 @@ pub fn parse(status: &NodePoolStatus) -> (PoolHistory, Notes) {
 }
 
 /// Reads each row; one that is not understood is noted and left out.
-fn rows<R, T>(
-    list: &str,
-    stored: &[R],
-    notes: &mut Notes,
-    read: impl Fn(&R) -> Result<T, String>,
-) -> Vec<T> {
+fn rows<R, T>(list: &str, stored: &[R], notes: &mut Notes, read: impl Fn(&R) -> Result<T, String>) -> Vec<T> {
     let mut kept = Vec::with_capacity(stored.len());
     for (index, row) in stored.iter().enumerate() {
         match read(row) {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, Intent, LearnedTemplate, PoolHistory,
-    Refusal, Removal, Victim,
+    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, Intent, LearnedTemplate,
+    PoolHistory, Refusal, Removal, Victim,
 };
 use headroom_core::plan::{PoolReason, PreviewAction};
 use headroom_core::quantity::{format_bytes, format_cpu};
@@ -19,8 +19,9 @@ use super::conditions;
 use super::fit::{GROUPS_MAX, cut, fit};
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use crate::api::{
-    self, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, GroupStatus, GroupTemplate,
-    Instance, NodeCounts, NodePoolStatus, PodSample, PreviewPlan, Quantity, RefusalStatus, UnneededNodes,
+    self, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, GroupStatus,
+    GroupTemplate, Instance, NodeCounts, NodePoolStatus, PodSample, PreviewPlan, Quantity, RefusalStatus,
+    UnneededNodes,
 };
 
 /// What is to be told of a pool besides its memory.
@@ -184,7 +185,10 @@ fn strings(names: &[Arc<str>]) -> Vec<String> {
 fn groups(learned: &BTreeMap<Arc<str>, LearnedTemplate>, seen: &[GroupView]) -> Vec<GroupStatus> {
     let mut rows: BTreeMap<&str, GroupStatus> = BTreeMap::new();
     for (id, template) in learned {
-        rows.insert(id, GroupStatus { id: id.to_string(), template: Some(taught(template)), ..GroupStatus::default() });
+        rows.insert(
+            id,
+            GroupStatus { id: id.to_string(), template: Some(taught(template)), ..GroupStatus::default() },
+        );
     }
     for group in seen {
         if rows.len() >= GROUPS_MAX && !rows.contains_key(&*group.id) {
@@ -288,8 +292,10 @@ fn intent(intent: &Intent) -> api::Intent {
             row.action = REMOVE.to_owned();
             row.phase = phase.word().to_owned();
             row.group = group.to_string();
-            row.instances =
-                victims.iter().map(|Victim { node, id }| Instance { node: text(node), id: text(id) }).collect();
+            row.instances = victims
+                .iter()
+                .map(|Victim { node, id }| Instance { node: text(node), id: text(id) })
+                .collect();
             row.phase_since = Some(time(*phase_since));
         }
     }

@@ -7,8 +7,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, DecisionAction, DecisionOutcome,
-    Increase, IncreasePhase, Intent, LearnedTemplate, PoolHistory, Refusal, Removal, RemovalPhase, Victim,
+    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, DecisionAction,
+    DecisionOutcome, Increase, IncreasePhase, Intent, LearnedTemplate, PoolHistory, Refusal, Removal,
+    RemovalPhase, Victim,
 };
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
@@ -48,10 +49,11 @@ fn names() -> impl Strategy<Value = Vec<Arc<str>>> {
 }
 
 fn action() -> impl Strategy<Value = Action> {
-    let increase = (word(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(|(group, from, to, asked)| {
-        let phase = if asked { IncreasePhase::Requested } else { IncreasePhase::Journalled };
-        Action::Increase(Increase { group, from, to, phase })
-    });
+    let increase =
+        (word(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(|(group, from, to, asked)| {
+            let phase = if asked { IncreasePhase::Requested } else { IncreasePhase::Journalled };
+            Action::Increase(Increase { group, from, to, phase })
+        });
     let phases = prop_oneof![
         Just(RemovalPhase::Journalled),
         Just(RemovalPhase::Marked),
@@ -63,9 +65,10 @@ fn action() -> impl Strategy<Value = Action> {
         (word(), word()).prop_map(|(node, id)| Victim { node, id }),
         word().prop_map(|id| Victim { node: "".into(), id })
     ];
-    let removal = (word(), vec(victim, 0..6), phases, at()).prop_map(|(group, victims, phase, phase_since)| {
-        Action::Remove(Removal { group, victims, phase, phase_since })
-    });
+    let removal =
+        (word(), vec(victim, 0..6), phases, at()).prop_map(|(group, victims, phase, phase_since)| {
+            Action::Remove(Removal { group, victims, phase, phase_since })
+        });
     prop_oneof![increase, removal]
 }
 
@@ -83,9 +86,8 @@ fn intent() -> impl Strategy<Value = Intent> {
 }
 
 fn backoff() -> impl Strategy<Value = (BackoffKey, Backoff)> {
-    let key = (word(), option::of(word()), option::of(word()), option::of(word())).prop_map(
-        |(group, zone, instance_type, market)| BackoffKey { group, zone, instance_type, market },
-    );
+    let key = (word(), option::of(word()), option::of(word()), option::of(word()))
+        .prop_map(|(group, zone, instance_type, market)| BackoffKey { group, zone, instance_type, market });
     let value = (class(), any::<u32>(), at(), at(), message()).prop_map(
         |(class, failures, since, until, message)| Backoff { class, failures, since, until, message },
     );
@@ -111,8 +113,11 @@ fn blocked() -> impl Strategy<Value = Blocked> {
 }
 
 fn decision() -> impl Strategy<Value = Decision> {
-    let considered = (word(), reason(), message())
-        .prop_map(|(pool, reason, message)| Considered { pool, reason, message });
+    let considered = (word(), reason(), message()).prop_map(|(pool, reason, message)| Considered {
+        pool,
+        reason,
+        message,
+    });
     let outcome = prop_oneof![
         Just(DecisionOutcome::InProgress),
         Just(DecisionOutcome::Done),
@@ -123,10 +128,28 @@ fn decision() -> impl Strategy<Value = Decision> {
     let action = prop_oneof![Just(DecisionAction::ScaleUp), Just(DecisionAction::ScaleDown)];
     let what = (word(), at(), action, option::of(word()), any::<u32>(), any::<u32>());
     let why = (reason(), message(), outcome, any::<u32>(), names(), vec(considered, 0..18));
-    (what, why).prop_map(|((id, time, action, group, from, to), (reason, message, outcome, pods_count, examples, considered))| {
-        let group = group.unwrap_or_default();
-        Decision { id, time, action, group, from, to, reason, message, outcome, pods_count, examples, considered }
-    })
+    (what, why).prop_map(
+        |(
+            (id, time, action, group, from, to),
+            (reason, message, outcome, pods_count, examples, considered),
+        )| {
+            let group = group.unwrap_or_default();
+            Decision {
+                id,
+                time,
+                action,
+                group,
+                from,
+                to,
+                reason,
+                message,
+                outcome,
+                pods_count,
+                examples,
+                considered,
+            }
+        },
+    )
 }
 
 fn memory() -> impl Strategy<Value = PoolHistory> {
@@ -274,7 +297,8 @@ fn a_pool_of_fifteen_thousand_nodes_stays_within_bounds() {
 
 #[test]
 fn a_row_that_is_not_understood_costs_only_itself() {
-    let memory = PoolHistory { decisions: vec![decision_of(2, "b"), decision_of(1, "a")], ..PoolHistory::default() };
+    let memory =
+        PoolHistory { decisions: vec![decision_of(2, "b"), decision_of(1, "a")], ..PoolHistory::default() };
     let status = render(&memory, &PoolView::default(), None, UnixTime(1_800_000_000));
     let mut stored = serde_json::to_value(&status).expect("a status is JSON");
     stored["decisions"][0]["reason"] = "BecauseOfTomorrow".into();
@@ -292,7 +316,12 @@ fn an_intent_of_unknown_reason_is_not_forgotten() {
     let intent = Intent {
         id: "5-1".into(),
         epoch: 5,
-        action: Action::Increase(Increase { group: "a".into(), from: 1, to: 2, phase: IncreasePhase::Requested }),
+        action: Action::Increase(Increase {
+            group: "a".into(),
+            from: 1,
+            to: 2,
+            phase: IncreasePhase::Requested,
+        }),
         reason: Reason::PodsUnschedulable,
         started_at: UnixTime(1),
         deadline: UnixTime(2),

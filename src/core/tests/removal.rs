@@ -102,7 +102,7 @@ fn draining() -> History {
 fn step(world: &World, config: &Config, history: &mut History, now: UnixTime) -> Advance {
     let members = Members::of(world, config);
     let health = Health::of(world, config, &members, now);
-    advance(history, &Scene { world, config, members: &members, health: &health, now })
+    advance(history, &Scene { world, config, members: &members, health: &health, now, guard: None })
 }
 
 fn phase(history: &History) -> Option<RemovalPhase> {

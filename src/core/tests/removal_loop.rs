@@ -7,11 +7,10 @@ use headroom_core::config::{Budget, Ceiling, Config, Mode};
 use headroom_core::history::{History, RemovalPhase};
 use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey;
-use headroom_core::nodes::budgets;
-use headroom_core::nodes::foreign::{Members, marked_by};
-use headroom_core::nodes::health::Health;
-use headroom_core::nodes::removal::{DELETE_TIMEOUT, Scene, absorb_one, advance, holds_node};
-use headroom_core::nodes::scale_down::decide;
+use headroom_core::nodes::bounds::bounds;
+use headroom_core::nodes::foreign::marked_by;
+use headroom_core::nodes::removal::{DELETE_TIMEOUT, holds_node};
+use headroom_core::nodes::wake::Wake;
 use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::{PodRef, Snapshot};
@@ -19,9 +18,10 @@ use headroom_core::testing::{NOW, budget, config, controller, no_schedule, node,
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION, Node, Readiness};
 use headroom_core::world::pod::Pod;
-use headroom_core::world::provider::InstanceState;
+use headroom_core::world::provider::{Instance, InstanceState};
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, World};
+use headroom_core::{absorb, plan};
 use proptest::prelude::*;
 
 const TICK: i64 = 5;
@@ -146,21 +146,9 @@ impl Cluster {
     /// One tick of the operator: plan, journal, effects, outcomes.
     fn tick(&mut self, crash: Crash, arrival: bool) {
         let before: Vec<_> = self.history.pools.values().flat_map(|memory| memory.intents.clone()).collect();
-        let steps = {
-            let members = Members::of(&self.world, &self.config);
-            let health = Health::of(&self.world, &self.config, &members, self.now);
-            let scene = Scene {
-                world: &self.world,
-                config: &self.config,
-                members: &members,
-                health: &health,
-                now: self.now,
-            };
-            let mut steps = advance(&mut self.history, &scene).steps;
-            let mut snapshot = Snapshot::new(&self.world);
-            steps.extend(decide(&scene, &mut snapshot, &mut self.history).steps);
-            steps
-        };
+        let planned = plan(&self.world, &self.history, &self.config, self.now);
+        self.history = planned.next_history;
+        let steps = planned.steps;
         self.check_bounds(before.iter().map(|intent| intent.id.clone()).collect(), &steps);
         if crash == Crash::BeforeSteps {
             return;
@@ -171,9 +159,8 @@ impl Cluster {
         for step in steps {
             for outcome in self.effect(&step) {
                 let lost = crash == Crash::BeforeOutcomes;
-                let memory = self.history.pools.get_mut(&outcome.pool);
-                if let (false, Some(memory)) = (lost, memory) {
-                    absorb_one(memory, &outcome, self.now);
+                if !lost {
+                    absorb(&mut self.history, &[outcome], &self.world, &self.config, self.now);
                 }
             }
         }
@@ -217,7 +204,7 @@ impl Cluster {
                 }
             }
         }
-        let (min, _) = budgets::bounds(pool, self.now);
+        let min = bounds(pool, self.now, &mut Wake::new(self.now)).min;
         let registered = self.world.nodes().count();
         for step in steps {
             let Step::Delete { intent, victims, force, .. } = step else { continue };
@@ -248,7 +235,10 @@ impl Cluster {
             result,
         };
         match step {
-            Step::Increase { .. } => panic!("scale-down never grows"),
+            Step::Increase { pool, intent, group, to, .. } => {
+                self.grow(group, intent, *to);
+                vec![answer(pool, intent, StepResult::Increased)]
+            }
             Step::Mark { pool, intent, nodes } => {
                 for name in nodes {
                     let Some(mut node) = self.node(name) else { continue };
@@ -338,6 +328,29 @@ impl Cluster {
         self.dying.insert(name.clone(), self.now.plus(Seconds(delay)));
         self.deletions += 1;
         StepResult::Deleted
+    }
+
+    /// The provider makes the nodes of an increase; a repeated request makes none twice.
+    fn grow(&mut self, group: &Arc<str>, intent: &Arc<str>, to: u32) {
+        let mut state = self.provider();
+        let found = state.groups.get_mut(group).expect("the only group");
+        let names = (0..).map(|index| format!("grown-{intent}-{index}")).zip(found.target..to);
+        for name in names.map(|(name, _)| name) {
+            let made = node(&name).of("a", "a-1").zone("z1").with(|node| {
+                node.created_at = self.now;
+                node.ready_changed_at = self.now;
+            });
+            let made = made.build();
+            let instance = Instance {
+                state: InstanceState::Running,
+                node: Some(made.name.clone()),
+                created_at: Some(self.now),
+            };
+            found.instances.insert(made.provider_id.clone(), instance);
+            self.world.apply(Delta::NodeApplied(Box::new(made)));
+        }
+        found.target = found.target.max(to);
+        self.observe(state);
     }
 
     fn provider(&self) -> headroom_core::world::provider::ProviderState {

@@ -80,7 +80,7 @@ fn run_on(
 ) -> ScaleDown {
     let members = Members::of(world, config);
     let health = Health::of(world, config, &members, now);
-    let scene = Scene { world, config, members: &members, health: &health, now };
+    let scene = Scene { world, config, members: &members, health: &health, now, guard: None };
     let advanced = advance(history, &scene);
     let mut decided = decide(&scene, snapshot, history);
     decided.steps.splice(0..0, advanced.steps);
@@ -444,7 +444,8 @@ fn instance_that_never_became_a_node_is_deleted_by_id() {
     let config = settings();
     let members = Members::of(&world, &config);
     let health = Health::of(&world, &config, &members, NOW);
-    let scene = Scene { world: &world, config: &config, members: &members, health: &health, now: NOW };
+    let scene =
+        Scene { world: &world, config: &config, members: &members, health: &health, now: NOW, guard: None };
     let mut history = History::default();
     let steps = remove_never_registered(&scene, &mut history);
     let ids = |steps: &[Step]| match steps {

@@ -732,7 +732,7 @@ fn undeclared_template_is_taken_from_a_live_node_and_learned() {
 
 #[test]
 fn full_journal_means_no_new_action() {
-    let world = world().group("general", "a", "", 0).pod(pod("web").cpu("1")).build();
+    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(5)).build();
     let config = config([pool("general")]);
     let first = plan_fresh(&world, &config);
     let mut history = first.next_history;
@@ -744,13 +744,14 @@ fn full_journal_means_no_new_action() {
             intent.id = format!("1-{index}").into();
             if let Action::Increase(increase) = &mut intent.action {
                 increase.group = "other".into();
+                increase.to = 1;
                 increase.phase = IncreasePhase::Requested;
             }
             intent
         })
         .collect();
     let plan = plan(&world, &history, &config, NOW);
-    assert_eq!(answer(&plan, "web", "general").0, Reason::JournalFull);
+    assert_eq!(answer(&plan, "web-0", "general").0, Reason::JournalFull);
 }
 
 // === idle ===
@@ -759,7 +760,7 @@ fn full_journal_means_no_new_action() {
 fn steady_cluster_plans_nothing_and_remembers_nothing_new() {
     let world = world()
         .node(node("n1").of("general", "a"))
-        .pod(pod("web").cpu("1").on("n1"))
+        .pod(pod("web").cpu("3").on("n1"))
         .group("general", "a", "", 1)
         .build();
     let config = config([pool("general")]);

@@ -105,22 +105,13 @@ pub fn open(window: &Window, now: UnixTime) -> bool {
     window.active_at(now.to_jiff()).is_some()
 }
 
-/// The lower and upper bound of a pool at `now`, schedules applied: highest min, lowest max, and max wins.
-#[must_use]
-pub fn bounds(pool: &Pool, now: UnixTime) -> (u32, u32) {
-    let active = || pool.schedules.iter().filter(|schedule| open(&schedule.window, now));
-    let max = active().filter_map(|schedule| schedule.max_nodes).min().unwrap_or(pool.max_nodes);
-    let min = active().filter_map(|schedule| schedule.min_nodes).max().unwrap_or(pool.min_nodes);
-    (min.min(max), max)
-}
-
-/// The next instant at which a budget or schedule opens or closes.
+/// The next instant at which a budget opens or closes.
 #[must_use]
 pub fn next_change(config: &Config, now: UnixTime) -> Option<UnixTime> {
-    let pools = config.pools.iter().flat_map(|pool| {
-        let budgets = pool.scale_down.budgets.iter().filter_map(|budget| budget.window.as_ref());
-        budgets.chain(pool.schedules.iter().map(|schedule| &schedule.window))
-    });
+    let pools = config
+        .pools
+        .iter()
+        .flat_map(|pool| pool.scale_down.budgets.iter().filter_map(|budget| budget.window.as_ref()));
     let cluster = config.cluster.budgets.iter().filter_map(|budget| budget.window.as_ref());
     let changes = pools.chain(cluster).filter_map(|window| window.next_change(now.to_jiff()));
     changes.min().map(UnixTime::from_jiff)

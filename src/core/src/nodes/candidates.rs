@@ -90,6 +90,9 @@ pub fn judge(
         Standing::NotManaged => return stays(Reason::NotManaged),
     };
     let pool = &scene.config.pools[member.pool];
+    if !scene.work_on(&pool.name) {
+        return stays(Reason::Internal);
+    }
     let requested = node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
     if let Some(reason) =
         pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, scene, pool))
@@ -159,6 +162,9 @@ fn pool_in_the_way(pool: &Pool, requested: bool, scene: &Scene<'_>) -> Option<Re
 
 /// Why this node may not go, whatever runs on it.
 fn node_in_the_way(node: &Node, scene: &Scene<'_>, pool: &Pool) -> Option<Reason> {
+    if node.deleting {
+        return Some(Reason::NodeGone);
+    }
     if marked_by(node).is_some() {
         // The mark of a removal that has ended: it is coming off now.
         return Some(Reason::InCooldown);
@@ -166,7 +172,7 @@ fn node_in_the_way(node: &Node, scene: &Scene<'_>, pool: &Pool) -> Option<Reason
     if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
         return Some(Reason::ScaleDownDisabledAnnotation);
     }
-    not_started(node, pool.scale_up.startup_timeout, scene.now).then_some(Reason::NotStarted)
+    not_started(node, pool, scene.now).then_some(Reason::NotStarted)
 }
 
 fn above_threshold(node: &Node, ix: NodeIx, scene: &Scene<'_>, snapshot: &Snapshot<'_>, pool: &Pool) -> bool {

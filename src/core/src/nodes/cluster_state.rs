@@ -9,12 +9,17 @@ use crate::config::{Config, Pool};
 use crate::history::{Action, BackoffKey, History, PoolHistory, RemovalPhase};
 use crate::known::Known;
 use crate::nodes::bounds::{self, Bounds};
+use crate::nodes::template;
 use crate::nodes::wake::Wake;
 use crate::resources::Resources;
+use crate::scheduling::constraints::Taint;
 use crate::time::UnixTime;
 use crate::world::node::{DELETION_TAINT, GROUP_LABEL, Node, POOL_LABEL, Readiness};
 use crate::world::provider::{GroupState, InstanceState, ProviderState};
 use crate::world::{NodeId, World};
+
+/// Put on cordoned nodes by the node lifecycle controller; it does not go by itself.
+const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
 /// Every pool's state.
 #[derive(Clone, Debug)]
@@ -271,19 +276,32 @@ pub fn leaving(node: &Node) -> bool {
 ///
 /// Source: clusterstate.go, getReadiness: a node counts as not started while created + startup timeout > now.
 fn stage(node: &Node, pool: &Pool, now: UnixTime, wake: &mut Wake) -> Stage {
-    let tainted = node.taints.iter().any(|taint| {
-        pool.startup_taints.iter().any(|startup| startup.key == taint.key && startup.effect == taint.effect)
-    });
-    if node.ready == Readiness::Ready && !tainted {
+    let started_by = node.created_at.plus(pool.scale_up.startup_timeout);
+    let young = now < started_by;
+    // The condition turns Ready a moment before the taints of a new node are taken off: judged by the condition alone,
+    // the node would neither take pods nor count as on its way, and its pods would be bought for twice.
+    let held = node
+        .taints
+        .iter()
+        .any(|taint| if young { keeps_pods_off(taint, pool) } else { startup(taint, pool) });
+    if node.ready == Readiness::Ready && !held {
         return Stage::Ready;
     }
-    let started_by = node.created_at.plus(pool.scale_up.startup_timeout);
-    if now < started_by {
+    if young {
         wake.note(started_by);
         Stage::NotStarted
     } else {
         Stage::Unready
     }
+}
+
+/// Whether a taint of a new node will go by itself, and keeps pods off until then.
+fn keeps_pods_off(taint: &Taint, pool: &Pool) -> bool {
+    template::is_passing(taint, pool) && &*taint.key != UNSCHEDULABLE_TAINT
+}
+
+fn startup(taint: &Taint, pool: &Pool) -> bool {
+    pool.startup_taints.iter().any(|startup| startup.key == taint.key && startup.effect == taint.effect)
 }
 
 /// Targets, instances without nodes, and nodes on their way.
@@ -402,4 +420,38 @@ fn unhealthy(pool: &PoolState<'_>, config: &Config) -> bool {
     let registered = u64::from(pool.registered()) + u64::from(leaving);
     config.cluster.ok_unready_count < unready
         && registered * u64::from(config.cluster.max_unready_percent) < u64::from(unready) * 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduling::constraints::TaintEffect;
+    use crate::testing;
+
+    const NOW: UnixTime = UnixTime(1_000);
+
+    fn new_node(taint: &str) -> Node {
+        let taint = Taint { key: taint.into(), value: "".into(), effect: TaintEffect::NoSchedule };
+        Node { ready: Readiness::Ready, created_at: NOW, taints: vec![taint], ..Node::default() }
+    }
+
+    fn stage_of(node: &Node, now: UnixTime) -> Stage {
+        stage(node, &testing::pool("general").build(), now, &mut Wake::new(now))
+    }
+
+    #[test]
+    fn new_node_is_on_its_way_until_its_not_ready_taint_is_gone() {
+        assert_eq!(stage_of(&new_node("node.kubernetes.io/not-ready"), NOW), Stage::NotStarted);
+    }
+
+    #[test]
+    fn cordoned_new_node_is_ready() {
+        assert_eq!(stage_of(&new_node(UNSCHEDULABLE_TAINT), NOW), Stage::Ready);
+    }
+
+    #[test]
+    fn old_node_under_memory_pressure_is_ready() {
+        let later = UnixTime(1_000_000);
+        assert_eq!(stage_of(&new_node("node.kubernetes.io/memory-pressure"), later), Stage::Ready);
+    }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::config::{Config, Profile};
+use crate::config::{Config, Pool, Profile};
 use crate::nodes::foreign::{Members, Standing};
 use crate::reason::Reason;
-use crate::time::{Seconds, UnixTime};
+use crate::scheduling::constraints::Taint;
+use crate::time::UnixTime;
 use crate::world::World;
 use crate::world::node::{Node, Readiness, ZONE_LABEL};
 
@@ -50,7 +51,7 @@ impl Health {
             if let (Some(pool), Readiness::Ready) = (pool, node.ready) {
                 *health.ready.entry(pool.name.clone()).or_insert(0) += 1;
             }
-            let starting = pool.is_some_and(|pool| not_started(node, pool.scale_up.startup_timeout, now));
+            let starting = pool.is_some_and(|pool| not_started(node, pool, now));
             let unready = u64::from(node.ready != Readiness::Ready && !starting);
             let zone = node.labels.get(ZONE_LABEL).unwrap_or("");
             if !health.zones.contains_key(zone) {
@@ -99,10 +100,12 @@ impl Count {
     }
 }
 
-/// Whether the node is unready and young enough to be still starting.
+/// Whether the node is young enough to be still starting: unready, or with a startup taint of its pool.
 #[must_use]
-pub fn not_started(node: &Node, startup_timeout: Seconds, now: UnixTime) -> bool {
-    node.ready != Readiness::Ready && now < node.created_at.plus(startup_timeout)
+pub fn not_started(node: &Node, pool: &Pool, now: UnixTime) -> bool {
+    let startup = |taint: &Taint| pool.startup_taints.iter().any(|other| other.key == taint.key);
+    let started = node.ready == Readiness::Ready && !node.taints.iter().any(startup);
+    !started && now < node.created_at.plus(pool.scale_up.startup_timeout)
 }
 
 #[cfg(test)]

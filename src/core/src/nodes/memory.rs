@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_short_absence_leaves_the_clocks_alone() {
-        let before = history(|memory| drop(memory.unneeded.insert("n".into(), NOW)));
+        let before = history(|memory| memory.unneeded = [("n".into(), NOW)].into());
         let mut after = before.clone();
         age_clocks(&mut after, TAKEOVER_GRACE);
         assert_eq!(after, before);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn time_without_a_leader_is_added_to_each_clock() {
-        let mut memory = history(|memory| drop(memory.unneeded.insert("n".into(), NOW)));
+        let mut memory = history(|memory| memory.unneeded = [("n".into(), NOW)].into());
         age_clocks(&mut memory, Seconds(121));
         assert_eq!(memory.pools["a"].unneeded["n"], NOW.plus(Seconds(121)));
     }

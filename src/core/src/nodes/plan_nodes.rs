@@ -1,4 +1,4 @@
-//! The plan for nodes, straight line: settle, count, place, buy, explain. Pure, total and deterministic (law 1).
+//! The plan for nodes, straight line: settle, count, place, buy, explain, shrink. Pure, total and deterministic (law 1).
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,10 @@ use crate::config::{Config, Mode};
 use crate::history::History;
 use crate::nodes::context::{Context, Part, Quarantine};
 use crate::nodes::demand::{self, Skipped};
-use crate::nodes::{explain, increase, learn, placement, preview, scale_up};
+use crate::nodes::foreign::Members;
+use crate::nodes::health::Health;
+use crate::nodes::removal::{self, Scene};
+use crate::nodes::{explain, increase, learn, placement, preview, scale_down, scale_up, unregistered};
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
 use crate::time::UnixTime;
@@ -44,6 +47,11 @@ pub fn plan(world: &World, history: &History, config: &Config, now: UnixTime) ->
 /// Takes up what the world answered to earlier steps; the next plan goes on from there.
 pub fn absorb(history: &mut History, outcomes: &[Outcome], _world: &World, config: &Config, now: UnixTime) {
     increase::absorb(history, outcomes, config, now);
+    for outcome in outcomes {
+        if let Some(memory) = history.pools.get_mut(&outcome.pool) {
+            removal::absorb_one(memory, outcome, now);
+        }
+    }
 }
 
 fn plan_once(
@@ -55,6 +63,11 @@ fn plan_once(
     part: &RefCell<Part>,
 ) -> Plan {
     let mut ctx = Context::new(world, history, config, now, quarantine, part);
+    let members = Members::of(world, config);
+    let health = Health::of(world, config, &members, now);
+    let guard = Some((quarantine, part));
+    let scene = Scene { world, config, members: &members, health: &health, now, guard };
+    let advanced = removal::advance(&mut ctx.next, &scene);
     learn::learn(&mut ctx);
     scale_up::enforce_min(&mut ctx, Mode::Apply);
     collect(&mut ctx);
@@ -71,8 +84,22 @@ fn plan_once(
 
     ctx.steps = increase::steps(&ctx.next, &ctx.cluster);
     ctx.steps.retain(|step| !matches!(step, Step::Increase { pool, .. } if quarantine.pools.contains(pool)));
+    shrink(&mut ctx, &scene, advanced);
     note_deadlines(&mut ctx);
     ctx.finish()
+}
+
+/// Leads open removals on and begins new ones, after all pods have a place: nodes planned for are not removed.
+fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) {
+    ctx.steps.extend(advanced.steps);
+    ctx.steps.extend(unregistered::remove_never_registered(scene, &mut ctx.next));
+    let decided = scale_down::decide(scene, &mut ctx.snapshot, &mut ctx.next);
+    ctx.steps.extend(decided.steps);
+    ctx.reasons.nodes = decided.verdicts;
+    ctx.reasons.preview.extend(decided.preview);
+    for at in advanced.wake_at.into_iter().chain(decided.wake_at) {
+        ctx.wake.note(at);
+    }
 }
 
 /// Collects demand; classes that were set aside are no demand.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::known::Known;
-use crate::nodes::budgets;
+use crate::nodes::bounds::bounds;
 use crate::nodes::removal::Scene;
+use crate::nodes::wake::Wake;
 use crate::reason::Reason;
 use crate::world::provider::InstanceState;
 
@@ -32,7 +33,7 @@ pub(super) fn of(scene: &Scene<'_>, leaving: &Leaving) -> Room {
         let Some(pool) = scene.config.pool(name) else { continue };
         let state = scene.world.provider(name).and_then(Known::value);
         let (min, target) = match group {
-            None => (budgets::bounds(pool, scene.now).0, size(scene, name, leaving)),
+            None => (bounds(pool, scene.now, &mut Wake::new(scene.now)).min, size(scene, name, leaving)),
             Some(group) => {
                 let state = state.and_then(|state| state.groups.get(group));
                 let min = state.map_or(0, |state| state.min);

@@ -49,6 +49,7 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
     } else {
         pass.reserve(snapshot, history);
         let candidates = pass.judge_all(snapshot, history);
+        scene.work_done();
         pass.try_all(candidates, snapshot, history);
         pass.open_all(history);
         pass.note_clocks(history);
@@ -150,9 +151,6 @@ impl<'a, 's> Pass<'a, 's> {
         let order = order.filter(|ix| candidates::takes_pods(*ix, snapshot, self.scene.config)).collect();
         let mut destinations = Destinations::new(order);
         for ix in nodes {
-            if snapshot.node(ix).presence() != Presence::Present {
-                continue;
-            }
             snapshot.set_presence(ix, Presence::Ghost);
             let pods: Vec<PodRef> = snapshot.pods(ix).collect();
             for pod in pods {
@@ -409,7 +407,7 @@ impl<'a, 's> Pass<'a, 's> {
             from,
         };
         let memory = history.pools.entry(pool.name.clone()).or_default();
-        self.steps.push(open_intent(memory, self.scene.config, pool, opening, self.scene.now));
+        self.steps.extend(open_intent(memory, self.scene.config, pool, opening, self.scene.now));
         for candidate in candidates {
             self.leaving.insert(candidate.victim.node.clone(), first.reason);
             if let Some(clocks) = self.clocks.get_mut(&first.pool) {

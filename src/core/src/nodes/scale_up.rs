@@ -123,6 +123,7 @@ fn option(ctx: &mut Context<'_>, name: &Arc<str>) -> Option<PoolOption> {
         requested,
         priority: pool.priority,
         price_per_hour_micro: pool.price_per_hour_micro,
+        limited: packing.limited,
         gpu: false,
     };
     (offer.nodes != 0 && offer.pods != 0).then(|| PoolOption {

@@ -27,6 +27,9 @@ pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<
         return steps;
     }
     for pool in scene.config.pools.iter().filter(|pool| pool.mode == Mode::Apply && !pool.deleting) {
+        if !scene.work_on(&pool.name) {
+            continue;
+        }
         let provider = scene.world.provider(&pool.name);
         let Some(state) = provider.and_then(|known| known.fresh(scene.now, PROVIDER_AGE_MAX)) else {
             continue;
@@ -50,9 +53,10 @@ pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<
                 pods_count: 0,
                 from: state.target,
             };
-            steps.push(open_intent(memory, scene.config, pool, opening, scene.now));
+            steps.extend(open_intent(memory, scene.config, pool, opening, scene.now));
         }
     }
+    scene.work_done();
     steps
 }
 

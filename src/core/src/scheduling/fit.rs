@@ -31,7 +31,11 @@ impl Snapshot<'_> {
         if let Some(shortfall) = resources::shortfall(&pod.requests, view.requested(), view.allocatable()) {
             return Err(Refusal::Resources(shortfall));
         }
-        self.check_topology(class, node)
+        if self.has_topology_rules(class) {
+            self.check_topology_spread(class, node)?;
+            self.check_pod_affinity(class, node)?;
+        }
+        Ok(())
     }
 
     /// The same as [`Snapshot::check`] without words: cheap rules that refuse most come first.
@@ -44,11 +48,12 @@ impl Snapshot<'_> {
         if !roomy || !static_rules_hold(pod, view) {
             return false;
         }
-        if pod.host_ports.is_empty() && !self.has_topology_rules(class) {
-            return true;
+        if !pod.host_ports.is_empty() && self.check_ports(&pod.clone(), node).is_err() {
+            return false;
         }
-        let pod = pod.clone();
-        self.check_ports(&pod, node).is_ok() && self.check_topology(class, node).is_ok()
+        !self.has_topology_rules(class)
+            || (self.check_topology_spread(class, node).is_ok()
+                && self.check_pod_affinity(class, node).is_ok())
     }
 
     fn check_ports(&self, pod: &PodClass, node: NodeIx) -> Result<(), Refusal> {

@@ -5,11 +5,13 @@ pub mod fit;
 pub mod host_ports;
 pub mod node_affinity;
 pub mod node_name;
+pub mod pod_affinity;
 pub mod refusal;
 pub mod resources;
 pub mod snapshot;
 pub mod taints;
 pub mod topology;
+pub mod topology_spread;
 
 pub use refusal::Refusal;
 pub use snapshot::{ClassIx, Mark, NodeIx, NodeView, PodRef, Presence, Snapshot, TemplateNode};

@@ -9,6 +9,7 @@ use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::scheduling::node_affinity::LabelledNode;
+use crate::scheduling::topology::Topology;
 use crate::world::interner::InternedId;
 use crate::world::node::{HOSTNAME_LABEL, Node};
 use crate::world::pod::PodClass;
@@ -105,6 +106,7 @@ pub struct Snapshot<'w> {
     extra_classes: Vec<Arc<PodClass>>,
     extra_ids: FxHashMap<Arc<PodClass>, ClassIx>,
     log: Vec<Undo>,
+    pub(super) topology: Topology,
     /// Pod-node checks done so far: what limits count instead of time.
     pub work_units: u64,
 }
@@ -135,6 +137,7 @@ impl<'w> Snapshot<'w> {
             extra_classes: Vec::new(),
             extra_ids: FxHashMap::default(),
             log: Vec::new(),
+            topology: Topology::default(),
             work_units: 0,
         }
     }
@@ -195,6 +198,7 @@ impl<'w> Snapshot<'w> {
         let ix = ClassIx(u32::try_from(index).expect("fewer than 2^32 classes fit in memory"));
         self.extra_classes.push(class.clone());
         self.extra_ids.insert(class.clone(), ix);
+        self.class_is_new(class);
         ix
     }
 
@@ -267,6 +271,7 @@ impl<'w> Snapshot<'w> {
             pods: Pods::Own(template.daemon_pods.iter().map(|class| PodRef::Virtual(*class)).collect()),
             presence: Presence::Present,
         });
+        self.node_added();
         self.log.push(Undo::Added);
         ix
     }
@@ -306,21 +311,39 @@ impl<'w> Snapshot<'w> {
     }
 
     fn pop_node(&mut self) {
+        self.node_dropped();
         self.nodes.pop();
     }
 
     fn apply_presence(&mut self, node: NodeIx, presence: Presence) {
+        let before = self.nodes[node.0 as usize].presence;
+        if presence == Presence::Gone && before != Presence::Gone {
+            self.node_moved(node, -1);
+        }
         self.nodes[node.0 as usize].presence = presence;
+        if before == Presence::Gone && presence != Presence::Gone {
+            self.node_moved(node, 1);
+        }
+    }
+
+    /// Classes that the world does not have, in order of their look-up.
+    pub(super) fn extra_classes(&self) -> Vec<(ClassIx, Arc<PodClass>)> {
+        self.extra_classes
+            .iter()
+            .filter_map(|class| Some((*self.extra_ids.get(class)?, class.clone())))
+            .collect()
     }
 
     fn count_in(&mut self, pod: PodRef, node: NodeIx) {
         let class = self.class(self.class_of(pod)).clone();
         self.nodes[node.0 as usize].requested.to_mut().add(&class.requests);
+        self.pod_moved(pod, node, 1);
     }
 
     fn count_out(&mut self, pod: PodRef, node: NodeIx) {
         let class = self.class(self.class_of(pod)).clone();
         self.nodes[node.0 as usize].requested.to_mut().subtract(&class.requests);
+        self.pod_moved(pod, node, -1);
     }
 
     /// The node's own list of pods, copied from the world at the first change.

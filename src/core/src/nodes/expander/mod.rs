@@ -29,6 +29,8 @@ pub struct Offer {
     pub priority: i32,
     /// Price of a node in millionths per hour, if known.
     pub price_per_hour_micro: Option<i64>,
+    /// Whether a limit on nodes left some pods out that would have fit.
+    pub limited: bool,
     /// Whether the node has a GPU.
     pub gpu: bool,
 }
@@ -63,13 +65,25 @@ pub fn choose(offers: &[Offer], chain: &[Expander], around: Surroundings) -> Opt
 #[must_use]
 pub fn narrow(expander: Expander, offers: &[Offer], left: &[usize], around: Surroundings) -> Vec<usize> {
     match expander {
-        Expander::LeastWaste => least_waste::narrow(offers, left, around.profile),
-        Expander::LeastNodes => least_nodes::narrow(offers, left),
+        Expander::LeastWaste => {
+            least_waste::narrow(offers, &comparable(offers, left, around.profile), around.profile)
+        }
+        Expander::LeastNodes => least_nodes::narrow(offers, &comparable(offers, left, around.profile)),
         Expander::MostPods => most_pods::narrow(offers, left),
         Expander::Priority => priority::narrow(offers, left),
         Expander::Price => price::narrow(offers, left, around),
         Expander::Random => random::narrow(offers, left),
     }
+}
+
+/// Those of `left` that no limit cut short, if one of them helps at least as many pods as any that was cut.
+///
+/// Differs from upstream under profile Headroom: an offer that could serve only the pods that suit it best looks
+/// better than it is.
+fn comparable(offers: &[Offer], left: &[usize], profile: Profile) -> Vec<usize> {
+    let whole: Vec<usize> = left.iter().copied().filter(|index| !offers[*index].limited).collect();
+    let most = |indexes: &[usize]| indexes.iter().map(|index| offers[*index].pods).max();
+    if profile == Profile::Headroom && most(left) <= most(&whole) { whole } else { left.to_vec() }
 }
 
 /// Those of `left` with the smallest key.

@@ -6,6 +6,7 @@ mod drain;
 mod ending;
 mod open;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,9 +17,11 @@ pub use open::{Opening, open_intent};
 use crate::config::{Config, Mode, Pool};
 use crate::history::{Action, DecisionOutcome, History, Intent, PoolHistory, Removal, RemovalPhase, Victim};
 use crate::known::Known;
-use crate::nodes::budgets;
+use crate::nodes::bounds::bounds;
+use crate::nodes::context::{Part, Quarantine};
 use crate::nodes::foreign::{Members, carries_mark, is_foreign, marked_by};
 use crate::nodes::health::Health;
+use crate::nodes::wake::Wake;
 use crate::plan::Step;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
@@ -42,6 +45,8 @@ pub const DELETE_TIMEOUT: Seconds = Seconds(300);
 pub const GONE_EXTRA: Seconds = Seconds(30);
 /// Most pods in one eviction step, so that a step stays within its deadline.
 pub const EVICTIONS_MAX: usize = 20;
+/// Most nodes in one step that marks or deletes, for the same reason.
+pub const NODES_MAX: usize = 20;
 
 /// What every rule of this room looks at.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +61,24 @@ pub struct Scene<'a> {
     pub health: &'a Health,
     /// The present.
     pub now: UnixTime,
+    /// What a panic has set aside, and where the part being worked on is noted (law 7).
+    pub guard: Option<(&'a Quarantine, &'a RefCell<Part>)>,
+}
+
+impl Scene<'_> {
+    /// Notes that this pool is being worked on; false when it has been set aside.
+    pub(crate) fn work_on(&self, pool: &Arc<str>) -> bool {
+        let Some((quarantine, part)) = self.guard else { return true };
+        *part.borrow_mut() = Part::Pool(pool.clone());
+        !quarantine.pools.contains(pool)
+    }
+
+    /// Notes that no pool in particular is being worked on.
+    pub(crate) fn work_done(&self) {
+        if let Some((_, part)) = self.guard {
+            *part.borrow_mut() = Part::Whole;
+        }
+    }
 }
 
 /// The steps that open removals need now.
@@ -87,8 +110,11 @@ pub fn advance(history: &mut History, scene: &Scene<'_>) -> Advance {
             memory.intents.retain(|intent| matches!(intent.action, Action::Increase(_)));
             continue;
         };
-        advance_pool(scene, pool, memory, &mut advance);
+        if scene.work_on(name) {
+            advance_pool(scene, pool, memory, &mut advance);
+        }
     }
+    scene.work_done();
     take_orphans_off(history, scene, &mut advance);
     advance.steps.sort_by_key(order);
     advance
@@ -122,7 +148,7 @@ fn advance_pool(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolHistory, advanc
 
 /// Lets go of victims, youngest intent first, until the pool keeps its minimum without them.
 fn keep_within_min(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolHistory) {
-    let (min, _) = budgets::bounds(pool, scene.now);
+    let min = bounds(pool, scene.now, &mut Wake::new(scene.now)).min;
     let registered = scene.world.nodes().filter(|(id, _, _)| {
         scene.members.member(*id).is_some_and(|member| scene.config.pools[member.pool].name == pool.name)
     });
@@ -327,8 +353,10 @@ impl One<'_, '_> {
     }
 
     fn put_mark(&mut self, nodes: Vec<Arc<str>>) {
-        let (pool, intent) = (self.pool.name.clone(), self.intent.id.clone());
-        self.advance.steps.push(Step::Mark { pool, intent, nodes });
+        for nodes in nodes.chunks(NODES_MAX) {
+            let (pool, intent) = (self.pool.name.clone(), self.intent.id.clone());
+            self.advance.steps.push(Step::Mark { pool, intent, nodes: nodes.to_vec() });
+        }
     }
 
     /// Victims on which the world does not show our whole mark.
@@ -424,16 +452,15 @@ impl One<'_, '_> {
         let runs = |victim: &&Victim| self.instance_runs(&group, victim) != Some(false);
         let victims: Vec<Victim> = self.removal().victims.iter().filter(runs).cloned().collect();
         self.advance.wake(self.scene.now.plus(RETRY));
-        if victims.is_empty() {
-            return;
+        for victims in victims.chunks(NODES_MAX) {
+            self.advance.steps.push(Step::Delete {
+                pool: self.pool.name.clone(),
+                intent: self.intent.id.clone(),
+                group: group.clone(),
+                victims: victims.to_vec(),
+                force: self.intent.reason == Reason::Unready,
+            });
         }
-        self.advance.steps.push(Step::Delete {
-            pool: self.pool.name.clone(),
-            intent: self.intent.id.clone(),
-            group,
-            victims,
-            force: self.intent.reason == Reason::Unready,
-        });
     }
 
     /// Undoing: marks come off until the world shows none.

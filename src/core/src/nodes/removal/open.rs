@@ -8,7 +8,7 @@ use crate::history::{
     RemovalPhase, Victim,
 };
 use crate::nodes::removal::ending::shortened;
-use crate::nodes::removal::{DELETE_TIMEOUT, MARK_TIMEOUT};
+use crate::nodes::removal::{DELETE_TIMEOUT, MARK_TIMEOUT, NODES_MAX};
 use crate::plan::Step;
 use crate::reason::Reason;
 use crate::time::UnixTime;
@@ -30,14 +30,14 @@ pub struct Opening {
     pub from: u32,
 }
 
-/// Journals a removal and gives its first step: the mark, or for an instance that never became a node the deletion.
+/// Journals a removal and gives its first steps: the marks, or for an instance that never became a node the deletion.
 pub fn open_intent(
     memory: &mut PoolHistory,
     config: &Config,
     pool: &Pool,
     opening: Opening,
     now: UnixTime,
-) -> Step {
+) -> Vec<Step> {
     let Opening { group, mut victims, reason, message, pods_count, from } = opening;
     victims.sort();
     let marks = reason != Reason::NeverRegistered;
@@ -59,13 +59,16 @@ pub fn open_intent(
         examples: names.take(EXAMPLES_MAX).cloned().collect(),
         considered: Vec::new(),
     });
-    let step = if marks {
-        let nodes = victims.iter().map(|victim| victim.node.clone()).collect();
-        Step::Mark { pool: pool.name.clone(), intent: id.clone(), nodes }
-    } else {
-        let (group, victims) = (group.clone(), victims.clone());
-        Step::Delete { pool: pool.name.clone(), intent: id.clone(), group, victims, force: false }
+    let step = |victims: &[Victim]| {
+        let (pool, intent) = (pool.name.clone(), id.clone());
+        if marks {
+            let nodes = victims.iter().map(|victim| victim.node.clone()).collect();
+            Step::Mark { pool, intent, nodes }
+        } else {
+            Step::Delete { pool, intent, group: group.clone(), victims: victims.to_vec(), force: false }
+        }
     };
+    let steps = victims.chunks(NODES_MAX).map(step).collect();
     for victim in &victims {
         memory.unneeded.remove(&victim.node);
     }
@@ -83,5 +86,5 @@ pub fn open_intent(
         started_at: now,
         deadline: now.plus(timeout),
     });
-    step
+    steps
 }

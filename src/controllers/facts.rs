@@ -1,0 +1,95 @@
+//! What providers and the executor are told of the world: pure look-ups, no decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use headroom_core::config::Mode;
+use headroom_core::history::{Action, History};
+use headroom_core::nodes::bounds;
+use headroom_core::plan::Step;
+use headroom_core::time::UnixTime;
+use headroom_core::world::World;
+use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL};
+
+use super::config::Settings;
+use crate::actuate::steps::Facts;
+use crate::provider::OwnNode;
+
+/// The nodes of each pool, as their labels say.
+#[must_use]
+pub fn own_nodes(world: &World) -> BTreeMap<Arc<str>, Vec<OwnNode>> {
+    let mut pools: BTreeMap<Arc<str>, Vec<OwnNode>> = BTreeMap::new();
+    for (_, node, _) in world.nodes() {
+        let Some(pool) = node.labels.get(POOL_LABEL) else { continue };
+        let own = OwnNode {
+            name: node.name.clone(),
+            provider_id: node.provider_id.clone(),
+            group: node.labels.get(GROUP_LABEL).unwrap_or_default().into(),
+            created_at: node.created_at,
+            deleting: node.deleting,
+        };
+        match pools.get_mut(pool) {
+            Some(nodes) => nodes.push(own),
+            None => {
+                pools.insert(pool.into(), vec![own]);
+            }
+        }
+    }
+    pools
+}
+
+/// What is true of a step's pool at `now`, for the second look before the effect (law 5).
+#[must_use]
+pub fn of_step(step: &Step, world: &World, history: &History, settings: &Settings, now: UnixTime) -> Facts {
+    let (pool, intent) = match step {
+        Step::Increase { pool, intent, .. }
+        | Step::Mark { pool, intent, .. }
+        | Step::Evict { pool, intent, .. }
+        | Step::Delete { pool, intent, .. } => (Some(pool), Some(intent)),
+        Step::Unmark { pool, intent, .. } => (pool.as_ref(), intent.as_ref()),
+    };
+    let spec = pool.and_then(|name| settings.config.pool(name));
+    let known: BTreeSet<Arc<str>> = match pool {
+        Some(pool) => nodes_of(world, pool).map(|node| node.name.clone()).collect(),
+        None => BTreeSet::new(),
+    };
+    let nodes_count = pool.map_or(0, |pool| nodes_after_others(history, pool, intent, &known));
+    Facts {
+        pool: pool.and_then(|name| settings.providers.get(name)).cloned(),
+        max_nodes: spec.map_or(0, |spec| bounds::at(spec, now).max),
+        nodes_count,
+        known,
+        acts: spec.is_some_and(|spec| spec.mode == Mode::Apply && !spec.deleting),
+        expendable_cutoff: settings.config.cluster.expendable_pods_priority_cutoff,
+        now,
+    }
+}
+
+/// How many nodes the pool has and will have through other intents, those of `intent` itself not counted.
+fn nodes_after_others(
+    history: &History,
+    pool: &Arc<str>,
+    intent: Option<&Arc<str>>,
+    known: &BTreeSet<Arc<str>>,
+) -> u32 {
+    let mut names = known.clone();
+    for open in history.pools.get(pool).map(|pool| pool.intents.as_slice()).unwrap_or_default() {
+        let Action::Increase(increase) = &open.action else { continue };
+        let own = Some(&open.id) == intent;
+        for name in increase.node_names(pool, &open.id) {
+            if own {
+                names.remove(&name);
+            } else {
+                names.insert(name);
+            }
+        }
+    }
+    u32::try_from(names.len()).unwrap_or(u32::MAX)
+}
+
+fn nodes_of<'a>(world: &'a World, pool: &'a str) -> impl Iterator<Item = &'a Node> + 'a {
+    world
+        .nodes()
+        .map(|(_, node, _)| node)
+        .filter(move |node| node.labels.get(POOL_LABEL) == Some(pool) && !node.deleting)
+}

@@ -1,0 +1,511 @@
+//! The node loop: read, decide, journal, act, report. One loop for all pools, since they compete for the same pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use headroom_core::history::History;
+use headroom_core::known::Known;
+use headroom_core::nodes::memory;
+use headroom_core::plan::{Outcome, Plan, Step, StepResult};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::{Delta, World};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::config::Settings;
+use super::facts;
+use super::health::Health;
+use super::leader::Leadership;
+use super::memory::{InFlight, StepKey, StoredPool, StoredPools, journal_differs, journal_of};
+use super::tell::Teller;
+use super::view;
+use crate::actuate::guard::Guard;
+use crate::actuate::steps::Executor;
+use crate::api::NodePoolStatus;
+use crate::host::Host;
+use crate::observe::{Feed, LivePools, Policies, PolicyChange};
+use crate::options::{
+    PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, REPORT_INTERVAL_MIN, STEPS_MAX, TAKEOVER_GAP, VIEW_AGE_MAX,
+};
+use crate::provider::CloudProvider;
+use crate::report::{self, Metrics, StatusSink};
+
+/// Everything outside that the loop touches.
+#[derive(Clone)]
+pub struct Ports {
+    /// Time and tasks.
+    pub host: Arc<Host>,
+    /// The claim.
+    pub guard: Guard,
+    /// What the watches deliver.
+    pub feed: Arc<dyn Feed>,
+    /// Live reads of pools.
+    pub live: Arc<dyn LivePools>,
+    /// Where status and events go.
+    pub sink: Arc<dyn StatusSink>,
+    /// The clouds.
+    pub provider: Arc<dyn CloudProvider>,
+    /// Who carries out steps.
+    pub executor: Executor,
+    /// Who leads.
+    pub leadership: watch::Receiver<Leadership>,
+    /// Becomes true when the process is to stop.
+    pub stop: watch::Receiver<bool>,
+    /// What the loop says of itself.
+    pub health: Arc<Health>,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Why the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to.
+    Stopped,
+    /// The lease was lost: memory may be behind, so the process should end.
+    LeaseLost,
+}
+
+/// The status of each pool, as it should be.
+type Statuses = BTreeMap<Arc<str>, NodePoolStatus>;
+
+/// Pause before what failed is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How long a graceful stop waits for steps under way.
+const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
+
+/// A step that has ended.
+struct Finished {
+    key: StepKey,
+    outcomes: Vec<Outcome>,
+}
+
+/// The loop and what it holds between two turns.
+pub struct NodeLoop {
+    ports: Ports,
+    world: World,
+    policies: Policies,
+    settings: Settings,
+    stored: StoredPools,
+    history: History,
+    /// The term in which `history` was read back; `None` while not leading.
+    term: Option<u64>,
+    in_flight: InFlight,
+    finished: mpsc::UnboundedReceiver<Finished>,
+    finish: mpsc::UnboundedSender<Finished>,
+    outcomes: Vec<Outcome>,
+    /// Whether nodes or pools have changed since the providers were last asked.
+    providers_due: bool,
+    teller: Teller,
+}
+
+impl NodeLoop {
+    /// A loop that has seen nothing yet.
+    #[must_use]
+    pub fn new(ports: Ports) -> Self {
+        let (finish, finished) = mpsc::unbounded_channel();
+        Self {
+            ports,
+            world: World::new(),
+            policies: Policies::default(),
+            settings: Settings::default(),
+            stored: StoredPools::new(),
+            history: History::default(),
+            term: None,
+            in_flight: InFlight::default(),
+            finished,
+            finish,
+            outcomes: Vec::new(),
+            providers_due: true,
+            teller: Teller::default(),
+        }
+    }
+
+    /// Turns until asked to stop, or until the lease is lost.
+    pub async fn run(mut self) -> Ended {
+        loop {
+            let pause = self.turn().await;
+            self.ports.health.turned(self.ports.feed.synced());
+            if *self.ports.leadership.borrow() == Leadership::Lost {
+                return Ended::LeaseLost;
+            }
+            if *self.ports.stop.borrow() {
+                return self.wind_down().await;
+            }
+            self.rest(pause).await;
+        }
+    }
+
+    /// One turn. Each line is one call; those with `await` are I/O, the others are pure.
+    async fn turn(&mut self) -> Duration {
+        self.take_in();
+        if !self.leads().await {
+            return PLAN_INTERVAL_MAX;
+        }
+        let now = self.ports.host.now();
+        self.ask_providers(now).await;
+        self.absorb(now);
+        let mut plan = self.plan(now);
+        let mut statuses = self.statuses(&plan, now);
+        let journalled = self.journal(&plan, &statuses).await;
+        if self.forget_unjournalled(&mut plan, &journalled) {
+            statuses = self.statuses(&plan, now);
+        }
+        self.begin_steps(&plan, &journalled, now);
+        self.history = plan.next_history.clone();
+        self.teller.tell(&self.ports, &plan, &statuses, &self.world, &self.settings, &self.policies).await;
+        let report_due = self.report(statuses).await;
+        self.pause(&plan, report_due, now)
+    }
+
+    /// Waits for a bell, an outcome, a change of leadership, the stop, or the end of the pause.
+    async fn rest(&mut self, pause: Duration) {
+        self.ports.host.sleep(PLAN_INTERVAL_MIN).await;
+        let feed = self.ports.feed.clone();
+        tokio::select! {
+            biased;
+            _ = self.ports.stop.changed() => {}
+            _ = self.ports.leadership.changed() => {}
+            Some(finished) = self.finished.recv() => self.note(finished),
+            () = feed.notified() => {}
+            () = self.ports.host.sleep(pause.saturating_sub(PLAN_INTERVAL_MIN)) => {}
+        }
+    }
+
+    /// Takes in what watches and steps have delivered since the last turn.
+    fn take_in(&mut self) {
+        for delta in self.ports.feed.take() {
+            self.providers_due |=
+                matches!(delta, Delta::NodeApplied(_) | Delta::NodeDeleted(_) | Delta::ListEnded(_));
+            self.world.apply(delta);
+        }
+        let changes = self.ports.feed.take_policies();
+        if !changes.is_empty() {
+            changes.into_iter().for_each(|change| self.policies.apply(change));
+            self.settings.update(&self.policies);
+            self.providers_due = true;
+            self.sync_stored();
+        }
+        while let Ok(finished) = self.finished.try_recv() {
+            self.note(finished);
+        }
+    }
+
+    fn note(&mut self, finished: Finished) {
+        let until = finished.outcomes.iter().find_map(|outcome| match outcome.result {
+            StepResult::Pending(until) => Some(until),
+            // What the guard refused, or what nobody knows the end of, is not hammered on.
+            StepResult::Refused { .. } | StepResult::Unknown { .. } => {
+                Some(self.ports.host.now().plus(Seconds(1)))
+            }
+            _ => None,
+        });
+        self.in_flight.end(&finished.key, until);
+        self.outcomes.extend(finished.outcomes);
+    }
+
+    /// Brings what is known of stored pools up to what the watch has delivered. Our own writes may be ahead of it.
+    fn sync_stored(&mut self) {
+        for (name, object) in &self.policies.pools {
+            match self.stored.get_mut(name) {
+                Some(stored) => {
+                    if stored.seen(object) {
+                        self.history.pools.insert(name.clone(), stored.history.clone());
+                    }
+                }
+                None => {
+                    // A pool that brings a status along (a restored backup) brings its memory along.
+                    let stored = StoredPool::of(object);
+                    self.history.pools.insert(name.clone(), stored.history.clone());
+                    self.stored.insert(name.clone(), stored);
+                }
+            }
+        }
+        let pools = &self.policies.pools;
+        let gone: Vec<Arc<str>> =
+            self.stored.keys().filter(|name| !pools.contains_key(*name)).cloned().collect();
+        for name in gone {
+            self.stored.remove(&name);
+            self.history.pools.remove(&name);
+            self.world.apply(Delta::ProviderForgotten(name));
+        }
+    }
+
+    /// Whether this replica may act, with its memory read back when it has just begun to lead.
+    async fn leads(&mut self) -> bool {
+        let Some(claim) = self.ports.guard.claim() else {
+            self.term = None;
+            return false;
+        };
+        if !self.ports.feed.synced() {
+            return false;
+        }
+        if self.term == Some(claim.epoch) {
+            return true;
+        }
+        match self.take_over(claim.epoch).await {
+            Ok(()) => true,
+            Err(error) => {
+                warn!(%error, "failed to read the pools back; not acting yet");
+                false
+            }
+        }
+    }
+
+    /// Reads memory back from status, live: the watch may be behind the last leader's writes.
+    async fn take_over(&mut self, epoch: u64) -> Result<(), String> {
+        for object in self.ports.live.read_all().await? {
+            self.stored.insert(object.name.clone(), StoredPool::of(&object));
+            self.policies.apply(PolicyChange::Pool(Box::new(object)));
+        }
+        self.settings.update(&self.policies);
+        self.settings.config.epoch = epoch;
+        self.history = History::default();
+        for (name, stored) in &self.stored {
+            self.history.pools.insert(name.clone(), stored.history.clone());
+        }
+        let now = self.ports.host.now();
+        memory::sanitize(&mut self.history, &self.settings.config, now);
+        let gap = match *self.ports.leadership.borrow() {
+            Leadership::Leading { gap, .. } => gap,
+            Leadership::Standby | Leadership::Lost => Duration::ZERO,
+        };
+        if gap > TAKEOVER_GAP {
+            let seconds = i64::try_from(gap.as_secs()).unwrap_or(i64::MAX);
+            info!(seconds, "nobody led for a while; every clock waits that much longer");
+            memory::age_clocks(&mut self.history, Seconds(seconds));
+        }
+        self.in_flight = InFlight::default();
+        self.outcomes.clear();
+        self.providers_due = true;
+        self.term = Some(epoch);
+        Ok(())
+    }
+
+    /// Asks every pool's provider what it has. A failed read leaves the older answer, with its age.
+    async fn ask_providers(&mut self, now: UnixTime) {
+        if !self.providers_due {
+            return;
+        }
+        self.providers_due = false;
+        let nodes = facts::own_nodes(&self.world);
+        let none = Vec::new();
+        let provider = self.ports.provider.clone();
+        let questions = self.settings.providers.iter().map(|(name, pool)| {
+            let (provider, nodes) = (provider.clone(), nodes.get(name).unwrap_or(&none));
+            async move { (name.clone(), provider.observe(pool, nodes).await) }
+        });
+        let answers: Vec<_> = join_all(questions).await;
+        for (pool, answer) in answers {
+            match answer {
+                Ok(value) => self.world.apply(Delta::ProviderObserved(pool, Known::Known { value, at: now })),
+                Err(error) => {
+                    warn!(pool = %pool, %error, "provider did not answer");
+                    self.providers_due = true;
+                    if self.world.provider(&pool).is_none_or(|known| known.value().is_none()) {
+                        let why = error.to_string();
+                        self.world.apply(Delta::ProviderObserved(pool, Known::Unknown { why }));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Turns what the world answered into memory.
+    fn absorb(&mut self, now: UnixTime) {
+        let outcomes = std::mem::take(&mut self.outcomes);
+        for outcome in &outcomes {
+            debug!(pool = %outcome.pool, intent = %outcome.intent, result = ?outcome.result, "step ended");
+        }
+        headroom_core::absorb(&mut self.history, &outcomes, &self.world, &self.settings.config, now);
+    }
+
+    fn plan(&mut self, now: UnixTime) -> Plan {
+        let stale = self.ports.feed.staleness(now).is_none_or(|age| age > VIEW_AGE_MAX);
+        self.world.set_stale(stale);
+        let started = self.ports.host.monotonic();
+        let mut plan = headroom_core::plan(&self.world, &self.history, &self.settings.config, now);
+        self.ports.metrics.planned(self.ports.host.monotonic() - started, &plan);
+        // What status cannot hold may not be remembered either (law 2).
+        for memory in plan.next_history.pools.values_mut() {
+            *memory = report::fit(memory).0;
+        }
+        plan
+    }
+
+    fn statuses(&self, plan: &Plan, now: UnixTime) -> Statuses {
+        view::statuses(&self.world, &plan.next_history, &plan.reasons, &self.settings, &self.stored, now)
+    }
+
+    /// Writes the journal of each pool that is about to act, before it acts (law 3).
+    ///
+    /// Returns the pools whose intents are stored; the others keep the memory they had and plan again.
+    async fn journal(&mut self, plan: &Plan, statuses: &Statuses) -> BTreeSet<Arc<str>> {
+        let acting: BTreeSet<&Arc<str>> = plan.steps.iter().filter_map(journal_of).collect();
+        let (mut journalled, mut writes) = (BTreeSet::new(), Vec::new());
+        for pool in acting {
+            let next = plan.next_history.pools.get(pool);
+            let (Some(stored), Some(next), Some(status)) = (self.stored.get(pool), next, statuses.get(pool))
+            else {
+                continue;
+            };
+            if journal_differs(next, &stored.history) {
+                writes.push((pool.clone(), stored.resource_version.clone(), status.clone()));
+            } else {
+                journalled.insert(pool.clone());
+            }
+        }
+        let written = self.write(writes).await;
+        journalled.extend(written.into_iter().filter(|(_, written)| *written).map(|(pool, _)| pool));
+        journalled
+    }
+
+    /// Takes back what was decided for pools whose journal could not be written. Returns whether there were any.
+    fn forget_unjournalled(&self, plan: &mut Plan, journalled: &BTreeSet<Arc<str>>) -> bool {
+        let acting: BTreeSet<Arc<str>> = plan.steps.iter().filter_map(journal_of).cloned().collect();
+        let mut any = false;
+        for pool in acting.difference(journalled) {
+            any = true;
+            match self.history.pools.get(pool) {
+                Some(memory) => plan.next_history.pools.insert(pool.clone(), memory.clone()),
+                None => plan.next_history.pools.remove(pool),
+            };
+        }
+        any
+    }
+
+    /// Writes statuses, all at once, and remembers what is stored now. Returns which were written.
+    async fn write(&mut self, writes: Vec<(Arc<str>, String, NodePoolStatus)>) -> Vec<(Arc<str>, bool)> {
+        let sink = self.ports.sink.clone();
+        let calls = writes.into_iter().map(|(pool, version, status)| {
+            let sink = sink.clone();
+            async move {
+                let answer = sink.write_pool(&pool, &version, &status).await;
+                (pool, status, answer)
+            }
+        });
+        let mut results = Vec::new();
+        for (pool, status, answer) in join_all(calls).await {
+            let written = answer.is_ok();
+            self.ports.metrics.status_written(answer.as_ref().map(drop));
+            match answer {
+                Ok(version) => {
+                    let at = self.ports.host.monotonic();
+                    if let Some(stored) = self.stored.get_mut(&pool) {
+                        stored.written(version, status, at);
+                    }
+                }
+                Err(error) => {
+                    info!(pool = %pool, %error, "status not written; planning again");
+                    self.refresh(&pool).await;
+                }
+            }
+            results.push((pool, written));
+        }
+        results
+    }
+
+    /// Reads one pool anew after a failed write, so that the next one names the right version.
+    async fn refresh(&mut self, pool: &Arc<str>) {
+        match self.ports.live.read(pool).await {
+            Ok(Some(object)) => {
+                if let Some(stored) = self.stored.get_mut(pool) {
+                    stored.read_back(&object);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => warn!(pool = %pool, %error, "failed to read the pool"),
+        }
+    }
+
+    /// Begins the steps whose intents are stored. They run beside the loop and report back.
+    fn begin_steps(&mut self, plan: &Plan, journalled: &BTreeSet<Arc<str>>, now: UnixTime) {
+        for step in &plan.steps {
+            if self.in_flight.len() >= STEPS_MAX {
+                break;
+            }
+            if journal_of(step).is_some_and(|pool| !journalled.contains(pool)) {
+                continue;
+            }
+            let key = StepKey::of(step);
+            if self.in_flight.begin(&key, now) {
+                self.begin(step.clone(), key, now);
+            }
+        }
+    }
+
+    fn begin(&mut self, step: Step, key: StepKey, now: UnixTime) {
+        info!(step = ?step, "begun");
+        let facts = facts::of_step(&step, &self.world, &self.history, &self.settings, now);
+        let (executor, finish) = (self.ports.executor.clone(), self.finish.clone());
+        self.ports.host.spawn(async move {
+            let outcomes = executor.run(&step, &facts).await;
+            // The loop may have ended meanwhile; the next one finds out from status.
+            let _ = finish.send(Finished { key, outcomes });
+        });
+    }
+
+    /// Writes what differs, at most once a second per pool. Returns when a report that had to wait is due.
+    async fn report(&mut self, statuses: Statuses) -> Option<Instant> {
+        let clock = self.ports.host.monotonic();
+        let (mut writes, mut due) = (Vec::new(), None);
+        for (name, status) in statuses {
+            let Some(stored) = self.stored.get(&name) else { continue };
+            if status == stored.status {
+                continue;
+            }
+            let not_before = stored.reported_at.map_or(clock, |at| at + REPORT_INTERVAL_MIN);
+            if clock < not_before {
+                due = Some(due.map_or(not_before, |due: Instant| due.min(not_before)));
+            } else {
+                writes.push((name, stored.resource_version.clone(), status));
+            }
+        }
+        self.write(writes).await;
+        due
+    }
+
+    /// How long nothing need be looked at, unless something rings.
+    fn pause(&mut self, plan: &Plan, report_due: Option<Instant>, now: UnixTime) -> Duration {
+        let clock = self.ports.host.monotonic();
+        let mut pause = PLAN_INTERVAL_MAX;
+        let step_due = self.in_flight.next_due(now);
+        if let Some(at) = plan.wake_at.into_iter().chain(step_due).min() {
+            // Times are whole seconds rounded down: the instant has surely come one second later.
+            let seconds = u64::try_from(at.since(now).0).unwrap_or(0);
+            pause = pause.min(Duration::from_secs(seconds.saturating_add(1)));
+        }
+        if let Some(due) = report_due {
+            pause = pause.min(due.saturating_duration_since(clock));
+        }
+        if !self.outcomes.is_empty() || self.providers_due {
+            pause = pause.min(RETRY_PAUSE);
+        }
+        pause
+    }
+
+    /// Lets steps under way end, reads no more, and writes what they came to.
+    async fn wind_down(mut self) -> Ended {
+        let deadline = self.ports.host.monotonic() + WIND_DOWN_MAX;
+        while !self.in_flight.is_empty() && self.ports.host.monotonic() < deadline {
+            let rest = deadline.saturating_duration_since(self.ports.host.monotonic());
+            tokio::select! {
+                biased;
+                Some(finished) = self.finished.recv() => self.note(finished),
+                () = self.ports.host.sleep(rest) => {}
+            }
+        }
+        if self.leads().await {
+            let now = self.ports.host.now();
+            self.absorb(now);
+            let plan = Plan { next_history: self.history.clone(), ..Plan::default() };
+            let statuses = self.statuses(&plan, now);
+            self.stored.values_mut().for_each(|stored| stored.reported_at = None);
+            self.report(statuses).await;
+        }
+        Ended::Stopped
+    }
+}
