@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod ledger;
+pub mod scenario;
 pub mod store;
 pub mod trace;
 pub mod wire;

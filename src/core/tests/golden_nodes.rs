@@ -124,7 +124,7 @@ fn world(input: &Value) -> World {
             "StatefulSet" => ControllerKind::StatefulSet,
             "Job" => ControllerKind::Job,
             "ReplicationController" => ControllerKind::ReplicationController,
-            other => panic!("controller kind {other}"),
+            other => unreachable!("controller kind {other}"),
         };
         world.apply(Delta::ControllerApplied(Box::new(Controller {
             kind,

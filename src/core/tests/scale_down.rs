@@ -379,6 +379,44 @@ fn requested_node_goes_without_clocks_or_thresholds_but_not_against_a_budget() {
 }
 
 #[test]
+fn person_who_asked_for_a_node_is_told_any_reason_why_it_stays() {
+    let asked = member("n").annotation("headroom.dev/remove", "requested").age(60).unready_for(60);
+    let others = (0..9).map(|index| member(&format!("other-{index}")));
+    let world = cluster(others.chain([asked]), []).build();
+    let mut history = History::default();
+    assert_eq!(verdict_on(&world, &settings(), &mut history).0, Reason::NotStarted);
+    let blocked = &history.pools["a"].blocked;
+    assert_eq!((blocked[0].reason, &*blocked[0].examples[0]), (Reason::NotStarted, "n"));
+}
+
+#[test]
+fn ready_node_with_a_startup_taint_is_still_starting() {
+    let config = with_pool(|pool| pool.startup_taints = vec![headroom_core::testing::no_schedule("cni", "")]);
+    let found = verdict(beside_busy(member("n").age(60).taint("cni", ""), []), &config);
+    assert_eq!(found.0, Reason::NotStarted);
+}
+
+#[test]
+fn pending_pods_that_the_whole_plan_puts_on_a_node_keep_it() {
+    let world = beside_busy(member("n"), [replica("pending").cpu("3")]).build();
+    let plan = headroom_core::plan(&world, &unneeded(&["n"]), &settings(), NOW);
+    assert!(plan.steps.is_empty());
+    assert_eq!(plan.reasons.nodes[1].reason, Reason::PlannedFor);
+}
+
+#[test]
+fn whole_plan_journals_the_removal_with_its_decision() {
+    let world = beside_busy(member("n"), [replica("p").on("n")]).build();
+    let plan = headroom_core::plan(&world, &unneeded(&["n"]), &settings(), NOW);
+    assert!(matches!(&plan.steps[..], [Step::Mark { .. }]));
+    let memory = &plan.next_history.pools["a"];
+    let decision = &memory.decisions[0];
+    assert_eq!((decision.from, decision.to, decision.pods_count), (2, 1, 1));
+    assert_eq!((&decision.id, memory.last_scale_down), (&memory.intents[0].id, Some(NOW)));
+    assert!(memory.unneeded.is_empty());
+}
+
+#[test]
 fn unready_node_is_judged_by_its_state_and_not_by_its_requests() {
     let full = || replica("p").cpu("3900m").on("n");
     let fleet = |n: NodeBuilder, pods: Vec<PodBuilder>| {

@@ -29,7 +29,7 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, nodes: &BTreeMap<Arc<str>, No
     let hash = template::hash(&set);
     let model = daemon_pod(key, &set, &hash, None);
     let shape = PodShape::of(&model);
-    let mut by_node: BTreeMap<Arc<str>, (&ObjectKey, &PodFacts)> = BTreeMap::new();
+    let mut by_node: BTreeMap<Arc<str>, (&ObjectKey, &Arc<PodFacts>)> = BTreeMap::new();
     let mut surplus: Vec<&ObjectKey> = Vec::new();
     for (pod_key, pod) in pods.owned(uid).filter(|(_, pod)| pod.leaving_at.is_none()) {
         let node = pod.node.clone().or_else(|| pod.shape.pinned.clone());

@@ -1,5 +1,7 @@
 //! The Job controller: parallelism, completions, retries up to the backoff limit, and an end.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -19,7 +21,7 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
     if condition(&job, "Complete").is_some() || condition(&job, "Failed").is_some() {
         return expire(store, key);
     }
-    let owned: Vec<(&ObjectKey, &PodFacts)> = pods.owned(uid).collect();
+    let owned: Vec<(&ObjectKey, &Arc<PodFacts>)> = pods.owned(uid).collect();
     let count = |phase: Phase| owned.iter().filter(|(_, pod)| pod.phase == phase).count() as i64;
     let (succeeded, failed) = (count(Phase::Succeeded), count(Phase::Failed));
     let active: Vec<&ObjectKey> = owned.iter().filter(|(_, pod)| pod.active()).map(|(key, _)| *key).collect();

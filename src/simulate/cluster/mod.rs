@@ -23,7 +23,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::fit::{Amounts, NodeShape, PodShape};
-pub use self::weather::{FailureClass, LaunchFailure, Weather};
+pub use self::weather::{LaunchFailure, Weather};
 
 pub(crate) use self::pods::{Phase, PodFacts};
 
@@ -196,14 +196,15 @@ impl SimCluster {
 
     fn observe_pod(&mut self, entry: &Entry, store: &Store) {
         let before = self.pods.observe(entry);
-        let pod = self.pods.get(&entry.key);
-        if let Some(owner) = pod.or(before.as_ref()).and_then(|pod| pod.owner.as_ref()) {
+        let before = before.as_deref();
+        let pod = self.pods.get(&entry.key).map(AsRef::as_ref);
+        if let Some(owner) = pod.or(before).and_then(|pod| pod.owner.as_ref()) {
             self.workloads.add((owner.kind, owner.key.clone()));
         }
         self.disruption.observe_pod(entry);
         self.scheduler.observe_pod(&entry.key, pod);
-        self.kubelet.observe_pod(&entry.key, before.as_ref(), pod);
-        self.ledger.observe_pod(entry.at, before.as_ref(), pod);
+        self.kubelet.observe_pod(&entry.key, before, pod);
+        self.ledger.observe_pod(entry.at, before, pod);
         let homeless =
             pod.and_then(|pod| pod.node.as_ref()).is_some_and(|node| !self.nodes.contains_key(node));
         if homeless {

@@ -1,6 +1,8 @@
 //! The ReplicaSet controller: makes and removes pods until their number is right, and tells it in status.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,7 +24,7 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
         return None;
     }
     let wanted = usize::try_from(number(&set, &["spec", "replicas"]).unwrap_or(1)).unwrap_or(0);
-    let active: Vec<(&ObjectKey, &PodFacts)> = pods.owned(uid).filter(|(_, pod)| pod.active()).collect();
+    let active: Vec<(&ObjectKey, &Arc<PodFacts>)> = pods.owned(uid).filter(|(_, pod)| pod.active()).collect();
     let mut again = None;
     let (mut there, mut ready) = (active.len(), active.iter().filter(|(_, pod)| pod.ready).count());
     if there < wanted {
@@ -36,8 +38,12 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
             again = store.now().checked_add(BURST_PAUSE).ok();
         }
     } else if wanted < there {
+        let mut crowds: BTreeMap<&str, usize> = BTreeMap::new();
+        for node in active.iter().filter_map(|(_, pod)| pod.node.as_deref()) {
+            *crowds.entry(node).or_default() += 1;
+        }
         let mut victims: Vec<(Rank, &ObjectKey, bool)> =
-            active.iter().map(|(key, pod)| (rank(pods, uid, pod), *key, pod.ready)).collect();
+            active.iter().map(|(key, pod)| (rank(&crowds, pod), *key, pod.ready)).collect();
         victims.sort_unstable();
         for (_, victim, was_ready) in victims.into_iter().take((there - wanted).min(BURST)) {
             if store.delete(Kind::Pod, victim, &DeleteOptions::default(), ME).is_ok() {
@@ -71,8 +77,8 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
 /// Source: controller_utils.go ActivePodsWithRanks: unbound, pending, not ready, cheap to delete, crowded, young.
 type Rank = (bool, bool, bool, i64, Reverse<usize>, Reverse<Timestamp>);
 
-fn rank(pods: &Pods, owner: &str, pod: &PodFacts) -> Rank {
-    let neighbours = pod.node.as_ref().map_or(0, |node| pods.on_node_of(node, owner));
+fn rank(crowds: &BTreeMap<&str, usize>, pod: &PodFacts) -> Rank {
+    let neighbours = pod.node.as_deref().and_then(|node| crowds.get(node)).copied().unwrap_or(0);
     (
         pod.node.is_some(),
         pod.phase == Phase::Running,

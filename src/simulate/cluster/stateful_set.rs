@@ -1,6 +1,7 @@
 //! The StatefulSet controller: pods by ordinal, one after another unless the policy is Parallel; it keeps no volumes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) {
     let wanted = number(&set, &["spec", "replicas"]).unwrap_or(1).max(0);
     let parallel = text(&set, &["spec", "podManagementPolicy"]) == Some("Parallel");
     let hash = template::hash(&set);
-    let there: BTreeMap<i64, (&ObjectKey, &PodFacts)> =
+    let there: BTreeMap<i64, (&ObjectKey, &Arc<PodFacts>)> =
         pods.owned(uid).filter_map(|(pod_key, pod)| Some((ordinal(key, pod_key)?, (pod_key, pod)))).collect();
     fill(store, key, &set, &there, wanted, parallel, &hash);
     shrink(store, &there, wanted, parallel);
@@ -48,7 +49,7 @@ fn fill(
     store: &mut Store,
     key: &ObjectKey,
     set: &Value,
-    there: &BTreeMap<i64, (&ObjectKey, &PodFacts)>,
+    there: &BTreeMap<i64, (&ObjectKey, &Arc<PodFacts>)>,
     wanted: i64,
     parallel: bool,
     hash: &str,
@@ -80,7 +81,12 @@ fn fill(
     }
 }
 
-fn shrink(store: &mut Store, there: &BTreeMap<i64, (&ObjectKey, &PodFacts)>, wanted: i64, parallel: bool) {
+fn shrink(
+    store: &mut Store,
+    there: &BTreeMap<i64, (&ObjectKey, &Arc<PodFacts>)>,
+    wanted: i64,
+    parallel: bool,
+) {
     for (_, (key, pod)) in there.range(wanted..).rev() {
         if pod.leaving_at.is_none() {
             let _ = store.delete(Kind::Pod, key, &DeleteOptions::default(), ME);
@@ -92,7 +98,7 @@ fn shrink(store: &mut Store, there: &BTreeMap<i64, (&ObjectKey, &PodFacts)>, wan
 }
 
 /// Replaces one pod of an old template at a time, the highest first, while all others are ready.
-fn update(store: &mut Store, there: &BTreeMap<i64, (&ObjectKey, &PodFacts)>, wanted: i64, hash: &str) {
+fn update(store: &mut Store, there: &BTreeMap<i64, (&ObjectKey, &Arc<PodFacts>)>, wanted: i64, hash: &str) {
     let whole = there.len() as i64 == wanted && there.values().all(|(_, pod)| pod.active() && pod.ready);
     let old = there.values().rev().find(|(_, pod)| pod.revision_label.as_deref() != Some(hash));
     if let Some((key, _)) = old

@@ -2,22 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use headroom_core::world::provider::FailureClass;
 use jiff::{SignedDuration, Timestamp};
-
-/// What a launch fails with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
-pub enum FailureClass {
-    /// The cloud has none of these machines.
-    OutOfCapacity,
-    /// The account may not have more.
-    Quota,
-    /// Too many calls.
-    Throttled,
-    /// The request can never succeed.
-    InvalidConfiguration,
-    /// The launch is accepted and no node ever joins.
-    NeverJoins,
-}
 
 /// A launch that fails: for one pool or all, in one zone or all.
 #[derive(Debug, Clone, PartialEq, Eq)]

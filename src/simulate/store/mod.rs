@@ -9,6 +9,7 @@ mod object;
 mod patch;
 mod selector;
 mod shared;
+mod stamp;
 mod subresource;
 mod write;
 

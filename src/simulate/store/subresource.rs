@@ -89,12 +89,9 @@ impl Store {
             let mut after = (*pod).clone();
             object_at(&mut after, &["spec"]).insert("nodeName".into(), node.into());
             set_condition(&mut after, "PodScheduled", "True", "", "", now);
-            let status = after.get("status").cloned();
-            // The status goes with the binding, so it must survive the main endpoint's rule.
-            let bound = self.update(Kind::Pod, key, pod, after, Part::Main, author)?;
-            let mut after = (*bound).clone();
-            after["status"] = status.unwrap_or_default();
-            self.update(Kind::Pod, key, bound, after, Part::Status, author).map(drop)
+            // Node name and condition go in one write, as the binding of the real server does.
+            self.commit(Kind::Pod, key.clone(), Some(pod), after, Part::Main, author);
+            Ok(())
         });
         self.record(author, "bind", Kind::Pod, Some(key), result.as_ref().err());
         result

@@ -6,6 +6,10 @@ use serde_json::Value;
 
 use super::log::Entry;
 use super::object::{at, number, object_at, seconds, text, timestamp};
+use super::stamp::{
+    after_finalizers, identity, keep_server_metadata, name_suffix, set_or_remove, spec_differs, uid,
+    valid_name,
+};
 use super::{ApiError, Kind, ObjectKey, Patch, Store, admission, apply};
 
 /// Who writes: `actor` for the trace, `field_manager` for `managedFields`.
@@ -77,7 +81,7 @@ impl Store {
     ) -> Result<Arc<Value>, ApiError> {
         let info = kind.info();
         self.made_count += 1;
-        let identity = self.identity();
+        let identity = identity(self.seed, self.made_count);
         let metadata = object_at(&mut object, &["metadata"]);
         if metadata.get("name").and_then(Value::as_str).unwrap_or_default().is_empty() {
             let prefix = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
@@ -296,7 +300,7 @@ impl Store {
     }
 
     /// Stamps what only the server may stamp, and commits unless nothing changed.
-    fn commit(
+    pub(super) fn commit(
         &mut self,
         kind: Kind,
         key: ObjectKey,
@@ -374,13 +378,6 @@ impl Store {
         let code = error.map_or(200, |error| error.code);
         self.trace.record(self.now, author.actor, verb, kind.info().plural, key, code, self.revision);
     }
-
-    fn identity(&self) -> (u64, u64) {
-        (
-            mixed(self.seed ^ self.made_count),
-            mixed(self.seed.rotate_left(32) ^ self.made_count.wrapping_mul(3)),
-        )
-    }
 }
 
 impl Part {
@@ -419,99 +416,4 @@ fn pod_grace_seconds(pod: &Value, asked: Option<i64>) -> i64 {
         return 0;
     }
     asked.or_else(|| number(pod, &["spec", "terminationGracePeriodSeconds"])).unwrap_or(30).max(0)
-}
-
-fn keep_server_metadata(before: &Value, after: &mut Value) {
-    const STAMPED: [&str; 6] = [
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "resourceVersion",
-    ];
-    for field in STAMPED {
-        let kept = at(before, &["metadata", field]).cloned();
-        let metadata = object_at(after, &["metadata"]);
-        match kept {
-            Some(kept) => metadata.insert(field.into(), kept),
-            None => metadata.remove(field),
-        };
-    }
-    for field in ["name", "namespace"] {
-        if let Some(kept) = at(before, &["metadata", field]).cloned() {
-            object_at(after, &["metadata"]).insert(field.into(), kept);
-        }
-    }
-    for field in ["apiVersion", "kind"] {
-        after[field] = before[field].clone();
-    }
-}
-
-fn spec_differs(before: &Value, after: &Value) -> bool {
-    let main = |object: &Value| -> Vec<(String, Value)> {
-        let fields = object.as_object().into_iter().flatten();
-        let main = fields.filter(|(field, _)| *field != "metadata" && *field != "status");
-        main.map(|(field, value)| (field.clone(), value.clone())).collect()
-    };
-    // The spec decides for nearly all kinds, and comparing it alone saves copying it.
-    match (before.get("spec"), after.get("spec")) {
-        (Some(before), Some(after)) => before != after,
-        _ => main(before) != main(after),
-    }
-}
-
-fn after_finalizers(object: &Value) -> bool {
-    let stamped = at(object, &["metadata", "deletionTimestamp"]).is_some();
-    let held =
-        at(object, &["metadata", "finalizers"]).and_then(Value::as_array).is_some_and(|f| !f.is_empty());
-    let grace = number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
-    stamped && !held && grace == 0
-}
-
-fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
-    let fields = object_at(object, &[]);
-    match value {
-        Some(value) => fields.insert(field.into(), value),
-        None => fields.remove(field),
-    };
-}
-
-/// The finalizer of splitmix64: neighbours in, unrelated numbers out.
-fn mixed(number: u64) -> u64 {
-    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
-fn uid((a, b): (u64, u64)) -> String {
-    format!(
-        "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
-        a >> 32,
-        a >> 16 & 0xffff,
-        a & 0xfff,
-        b >> 48 & 0xfff,
-        b & 0xffff_ffff_ffff
-    )
-}
-
-/// Five characters of the alphabet that Kubernetes uses for generated names (no vowels, no look-alikes).
-fn name_suffix((_, mut number): (u64, u64)) -> String {
-    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    let mut suffix = String::with_capacity(5);
-    for _ in 0..5 {
-        suffix.push(char::from(ALPHABET[(number % 27) as usize]));
-        number /= 27;
-    }
-    suffix
-}
-
-fn valid_name(name: &str) -> bool {
-    let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    !name.is_empty()
-        && name.len() <= 253
-        && name.starts_with(ends)
-        && name.ends_with(ends)
-        && name.chars().all(|c| ends(c) || c == '-' || c == '.')
 }

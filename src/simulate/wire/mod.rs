@@ -1,7 +1,6 @@
 //! The wire port: the store behind HTTP as a tower service for a real kube Client; it opens no socket.
 
 mod answer;
-mod clock;
 mod faults;
 mod request;
 mod watch;
@@ -19,11 +18,11 @@ use http_body_util::{BodyExt, StreamBody};
 use kube::client::Body;
 use tokio::sync::oneshot;
 
-pub use self::clock::VirtualClock;
 pub use self::faults::{Fault, FaultRates, Faults, RequestLine};
 
 use self::request::Target;
 use super::store::SharedStore;
+use crate::host::Host;
 
 /// What the server streams: one frame for an answer, many for a watch.
 pub type ReplyBody = StreamBody<BoxStream<'static, Result<Frame<Bytes>, io::Error>>>;
@@ -34,15 +33,18 @@ pub type ReplyBody = StreamBody<BoxStream<'static, Result<Frame<Bytes>, io::Erro
 #[derive(Debug, Clone)]
 pub struct ApiServer {
     store: SharedStore,
-    clock: VirtualClock,
+    host: Arc<Host>,
     faults: Arc<Mutex<Faults>>,
     client: Arc<str>,
 }
 
 impl ApiServer {
-    /// A server over `store` whose stamps come from `clock` and whose faults from `faults`.
-    pub fn new(store: SharedStore, clock: VirtualClock, faults: Faults) -> ApiServer {
-        ApiServer { store, clock, faults: Arc::new(Mutex::new(faults)), client: "client".into() }
+    /// A server over `store` with a host of its own, whose wall clock its stamps show; faults come from `faults`.
+    ///
+    /// The host must not be a replica's: the server outlives them. Making a host seeds the thread's generator, so
+    /// this one is made before theirs.
+    pub fn new(store: SharedStore, host: Arc<Host>, faults: Faults) -> ApiServer {
+        ApiServer { store, host, faults: Arc::new(Mutex::new(faults)), client: "client".into() }
     }
 
     /// The same server as another client sees it: `name` stands in the trace and is its default field manager.
@@ -75,7 +77,7 @@ impl ApiServer {
                 return Ok(answer::refusal(&faults::status(code, retry_after_seconds)));
             }
             Fault::DropBefore => return Err(faults::lost("before")),
-            Fault::Delay(delay) => tokio::time::sleep(delay).await,
+            Fault::Delay(delay) => self.host.sleep(delay).await,
             Fault::None | Fault::DropAfter | Fault::CutWatch(_) | Fault::OldList(_) => {}
         }
         let target = match Target::parse(&parts, &self.client) {
@@ -83,13 +85,13 @@ impl ApiServer {
             Err(error) => return Ok(answer::refusal(&error)),
         };
         if target.is_watch() {
-            let now = self.clock.now();
+            let now = self.host.wall();
             self.store.with(|store| store.advance_to(now));
             let cut_after = if let Fault::CutWatch(after) = fault { Some(after) } else { None };
-            return Ok(watch::open(&self.store, &target, cut_after));
+            return Ok(watch::open(&self.store, &self.host, &target, cut_after));
         }
         let old_by = if let Fault::OldList(revisions) = fault { revisions } else { 0 };
-        let now = self.clock.now();
+        let now = self.host.wall();
         let reply = self.store.with(|store| {
             store.advance_to(now);
             answer::answer(store, &target, &body, old_by)
@@ -114,7 +116,7 @@ impl tower::Service<http::Request<Body>> for ApiServer {
         let (reply, answered) = oneshot::channel();
         let server = self.clone();
         // The server is a process of its own: it goes on when the caller is dropped.
-        tokio::spawn(async move {
+        self.host.spawn(async move {
             // A caller that left is no concern of the server.
             let _ = reply.send(server.serve(request).await);
         });

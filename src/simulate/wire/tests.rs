@@ -14,7 +14,7 @@ const ME: Author<'static> = Author::actor("test");
 
 fn server() -> ApiServer {
     let base: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-    ApiServer::new(SharedStore::new(1, base), VirtualClock::starting_at(base), Faults::none())
+    ApiServer::new(SharedStore::new(1, base), Host::simulated(base, 1), Faults::none())
 }
 
 fn node(name: &str) -> Node {
@@ -221,7 +221,7 @@ async fn hash_of_a_faulty_hour(seed: u64) -> u64 {
         ..FaultRates::default()
     };
     let store = SharedStore::new(seed, base);
-    let server = ApiServer::new(store.clone(), VirtualClock::starting_at(base), Faults::seeded(seed, rates));
+    let server = ApiServer::new(store.clone(), Host::simulated(base, 1), Faults::seeded(seed, rates));
     fastrand::seed(seed);
     let watching = server.named("watching");
     let task = tokio::spawn(async move {

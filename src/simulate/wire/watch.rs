@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::ReplyBody;
 use super::answer::shaped;
 use super::request::{Path, Target};
+use crate::host::Host;
 use crate::simulate::store::{ApiError, Entry, Filter, Kind, SharedStore, Store};
 
 /// Source: cacher.go bookmarkFrequency.
@@ -24,6 +25,7 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 
 struct Watch {
+    host: Arc<Host>,
     store: SharedStore,
     bell: Receiver<u64>,
     kind: Kind,
@@ -41,14 +43,16 @@ struct Watch {
 /// Opens the watch that `target` asks for; `cut_after` breaks it without a word.
 pub(super) fn open(
     store: &SharedStore,
+    host: &Arc<Host>,
     target: &Target,
     cut_after: Option<Duration>,
 ) -> http::Response<ReplyBody> {
     let Path::Collection(kind) = target.path else {
         return super::answer::refusal(&ApiError::no_such_path());
     };
-    let now = Instant::now();
+    let now = host.monotonic();
     let mut watch = Watch {
+        host: host.clone(),
         bell: store.subscribe(),
         store: store.clone(),
         kind,
@@ -96,17 +100,17 @@ impl Watch {
     /// The next bytes of the stream; `None` at its end.
     async fn next_chunk(&mut self) -> Option<String> {
         loop {
-            if self.cut_at.is_some_and(|at| at <= Instant::now()) {
+            if self.cut_at.is_some_and(|at| at <= self.host.monotonic()) {
                 return None;
             }
             self.read_log();
             if !self.ready.is_empty() {
                 return Some(self.ready.drain(..).collect());
             }
-            if self.ended || self.ends_at <= Instant::now() {
+            if self.ended || self.ends_at <= self.host.monotonic() {
                 return None;
             }
-            if self.bookmarks && self.bookmark_at <= Instant::now() {
+            if self.bookmarks && self.bookmark_at <= self.host.monotonic() {
                 self.bookmark_at += BOOKMARK_PERIOD;
                 return Some(self.bookmark(false));
             }

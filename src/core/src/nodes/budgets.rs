@@ -151,3 +151,55 @@ fn reaches(count: usize, ceiling: u32) -> bool {
 fn exhausted(name: &str) -> Held {
     Held { reason: Reason::BudgetExhausted, object: Some(format!("budget/{name}").into()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, config, pool};
+
+    fn budget(ceiling: Ceiling, reasons: Vec<Reason>) -> Budget {
+        Budget { name: "b".into(), ceiling, reasons, window: None }
+    }
+
+    /// How many removals of pools a and b, in turn, are let through for this reason.
+    fn let_through(config: &Config, reason: Reason) -> usize {
+        let ready = [("a".into(), 20), ("b".into(), 20)].into();
+        let mut allowance = Allowance::new(config, &History::default(), ready, NOW);
+        (0..100).filter(|index| allowance.take(&config.pools[index % 2], reason).is_ok()).count()
+    }
+
+    #[test]
+    fn percentage_rounds_down_to_at_least_one_unless_it_is_zero() {
+        let cases = [(0, 100, 0), (1, 0, 1), (1, 99, 1), (10, 29, 2), (100, 7, 7)];
+        for (percent, ready, expected) in cases {
+            assert_eq!(ceiling(Ceiling::Percent(percent), ready), expected, "{percent}% of {ready}");
+        }
+        assert_eq!(ceiling(Ceiling::Nodes(0), 10), 0);
+    }
+
+    #[test]
+    fn clusters_limits_span_all_pools_and_drains_have_their_own() {
+        let config = config([pool("a"), pool("b")]);
+        assert_eq!(let_through(&config, Reason::Empty), 10);
+        assert_eq!(let_through(&config, Reason::Underutilized), 1);
+    }
+
+    #[test]
+    fn smallest_ceiling_wins_and_pool_budgets_count_their_own_nodes_only() {
+        let mut config = config([pool("a"), pool("b")]);
+        config.cluster.max_removals = 100;
+        config.pools[0].scale_down.budgets =
+            vec![budget(Ceiling::Nodes(5), vec![]), budget(Ceiling::Percent(10), vec![])];
+        config.pools[1].scale_down.budgets = vec![budget(Ceiling::Nodes(4), vec![])];
+        assert_eq!(let_through(&config, Reason::Empty), 2 + 4);
+        config.cluster.budgets = vec![budget(Ceiling::Percent(10), vec![Reason::Empty])];
+        assert_eq!(let_through(&config, Reason::Empty), 4, "10% of all 40 ready nodes");
+    }
+
+    #[test]
+    fn kill_switch_lets_nothing_through() {
+        let mut config = config([pool("a"), pool("b")]);
+        config.cluster.voluntary_disruption_stopped = true;
+        assert_eq!(let_through(&config, Reason::RemovalRequested), 0);
+    }
+}

@@ -14,6 +14,7 @@ use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION, ZONE_LABEL};
+use crate::world::pod::Pod;
 use crate::world::{NodeId, PodId};
 
 /// A provider view older than this says nothing about sizes (law 6).
@@ -178,8 +179,12 @@ fn node_in_the_way(node: &Node, scene: &Scene<'_>, pool: &Pool) -> Option<Reason
 fn above_threshold(node: &Node, ix: NodeIx, scene: &Scene<'_>, snapshot: &Snapshot<'_>, pool: &Pool) -> bool {
     let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
     let measure = Measure { priority_cutoff: Some(cutoff), ..Measure::default() };
+    // Under Headroom what is only planned counts apart: it keeps the node without ending its clock.
+    let counts = |pod: &&Pod| {
+        scene.config.profile == Profile::ClusterAutoscaler || pod.node.as_ref() == Some(&node.name)
+    };
     let pods = snapshot.pods(ix).filter_map(|pod| match pod {
-        PodRef::Real(id) => Some(&scene.world.pod(id).pod),
+        PodRef::Real(id) => Some(&scene.world.pod(id).pod).filter(counts),
         PodRef::Virtual(_) => None,
     });
     // A node that offers nothing cannot be measured, and stays.

@@ -13,7 +13,7 @@ use crate::nodes::template;
 use crate::nodes::wake::Wake;
 use crate::plan::{Plan, Reasons, Step};
 use crate::resources::Resources;
-use crate::scheduling::{ClassIx, NodeIx, Presence, Snapshot, TemplateNode};
+use crate::scheduling::{ClassIx, Mark, NodeIx, Presence, Snapshot, TemplateNode};
 use crate::time::UnixTime;
 use crate::world::World;
 use crate::world::pod::PodClass;
@@ -92,7 +92,23 @@ pub struct Context<'w> {
     pub quarantine: &'w Quarantine,
     /// What is being worked on.
     pub part: &'w RefCell<Part>,
+    /// Nodes in the snapshot that no node of the world is: those on their way, and those bought so far.
+    pub planned: Vec<PlannedNode>,
     templates: Templates,
+    base: Mark,
+}
+
+/// A node of the snapshot that will come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedNode {
+    /// The node.
+    pub node: NodeIx,
+    /// Its pool.
+    pub pool: Arc<str>,
+    /// Its group.
+    pub group: Arc<str>,
+    /// Whether this plan buys it; else it has been asked for before.
+    pub bought: bool,
 }
 
 impl<'w> Context<'w> {
@@ -113,6 +129,7 @@ impl<'w> Context<'w> {
             wake = Wake::new(now);
             cluster = ClusterState::new(world, &next, config, now, &mut wake);
         }
+        let snapshot = Snapshot::new(world);
         let mut ctx = Self {
             world,
             config,
@@ -120,7 +137,8 @@ impl<'w> Context<'w> {
             now,
             next,
             cluster,
-            snapshot: Snapshot::new(world),
+            base: snapshot.checkpoint(),
+            snapshot,
             demand: Demand::default(),
             steps: Vec::new(),
             reasons: Reasons::default(),
@@ -129,10 +147,12 @@ impl<'w> Context<'w> {
             unseen_capacity: Resources::default(),
             quarantine,
             part,
+            planned: Vec::new(),
             templates: BTreeMap::new(),
         };
         ctx.prepare_nodes();
-        ctx.add_upcoming();
+        ctx.base = ctx.snapshot.checkpoint();
+        ctx.add_planned_nodes();
         ctx
     }
 
@@ -168,10 +188,27 @@ impl<'w> Context<'w> {
     }
 
     /// Adds a node to the snapshot that will come; `None` when its shape is not known.
-    pub fn add_planned(&mut self, pool: &Arc<str>, group: &Arc<str>, name: String) -> Option<NodeIx> {
+    pub fn add_planned(
+        &mut self,
+        pool: &Arc<str>,
+        group: &Arc<str>,
+        name: String,
+        bought: bool,
+    ) -> Option<NodeIx> {
         let template = self.template(pool, group)?;
         self.unseen_capacity.add(&template.node.capacity);
-        Some(self.snapshot.add_node(&template, name.into()))
+        let node = self.snapshot.add_node(&template, name.into());
+        self.planned.push(PlannedNode { node, pool: pool.clone(), group: group.clone(), bought });
+        Some(node)
+    }
+
+    /// Takes all placements and added nodes back, and adds the nodes that are on their way or bought so far, in the
+    /// order in which the next plan will see them.
+    pub fn start_over(&mut self) {
+        self.snapshot.rollback(self.base);
+        self.planned.clear();
+        self.unseen_capacity = Resources::default();
+        self.add_planned_nodes();
     }
 
     /// Whether pods of this class were set aside.
@@ -221,16 +258,20 @@ impl<'w> Context<'w> {
         }
     }
 
-    fn add_upcoming(&mut self) {
-        let mut upcoming = Vec::new();
+    fn add_planned_nodes(&mut self) {
+        let mut coming = Vec::new();
         for (name, pool) in &self.cluster.pools {
             for (group, counts) in &pool.groups {
-                upcoming.extend((0..counts.upcoming).map(|index| (name.clone(), group.clone(), index)));
+                let key = (name.clone(), group.clone());
+                let bought = self.purchases.get(&key).map_or(0, |purchase| purchase.nodes);
+                coming.push((key, counts.upcoming, bought));
             }
         }
-        for (pool, group, index) in upcoming {
-            let name = format!("upcoming-{pool}-{group}-{index}");
-            self.add_planned(&pool, &group, name);
+        for ((pool, group), upcoming, bought) in coming {
+            for index in 0..upcoming.saturating_add(bought) {
+                let name = format!("upcoming-{pool}-{group}-{index}");
+                self.add_planned(&pool, &group, name, upcoming <= index);
+            }
         }
     }
 }

@@ -112,7 +112,8 @@ pub fn collect(
 }
 
 /// Cpu and memory on one scale: a core weighs as much as 4 GiB.
-fn weight(class: &PodClass) -> i64 {
+#[must_use]
+pub fn weight(class: &PodClass) -> i64 {
     let memory = class.requests.memory_bytes / ((4 << 30) / 1000);
     class.requests.cpu_milli.saturating_add(memory)
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::config::Drain;
-use crate::labels::{Labels, ObjectKey};
+use crate::labels::ObjectKey;
 use crate::nodes::utilization::long_terminating;
 use crate::reason::Reason;
-use crate::scheduling::constraints::{LabelSelector, Operator, Requirement};
+use crate::scheduling::node_affinity::selects;
 use crate::time::{Seconds, UnixTime};
 use crate::world::interner::InternedId;
 use crate::world::pod::{Owner, Pod, PodClass, PodPhase, SafeToEvict};
@@ -175,25 +175,6 @@ fn kind_of(owner: &Owner) -> Option<ControllerKind> {
         "Job" => Some(ControllerKind::Job),
         "ReplicationController" => Some(ControllerKind::ReplicationController),
         _ => None,
-    }
-}
-
-/// Whether a budget's selector selects these labels; an empty one selects all.
-fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
-    let pairs = selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value));
-    pairs && selector.match_expressions.iter().all(|requirement| holds(requirement, labels))
-}
-
-/// Gt and Lt do not exist in label selectors; the API server refuses them, and here they select nothing.
-fn holds(requirement: &Requirement, labels: &Labels) -> bool {
-    let value = labels.get(&requirement.key);
-    let listed = |value: &str| requirement.values.iter().any(|other| **other == *value);
-    match requirement.operator {
-        Operator::In => value.is_some_and(listed),
-        Operator::NotIn => !value.is_some_and(listed),
-        Operator::Exists => value.is_some(),
-        Operator::DoesNotExist => value.is_none(),
-        Operator::Gt | Operator::Lt => false,
     }
 }
 

@@ -46,7 +46,7 @@ pub fn fill(
     let mut patterns = Vec::new();
     let mut nodes = 0;
     while nodes < nodes_max {
-        let pods = fill_one(requests, &shapes, &left, empty, rule, work);
+        let pods = fill_one(requests, &shapes, &left, empty, empty.clone(), rule, work);
         let repeats = pods.iter().map(|(class, count)| left[*class] / count).min().unwrap_or(0);
         let repeats = repeats.min(nodes_max - nodes);
         if repeats == 0 {
@@ -61,17 +61,30 @@ pub fn fill(
     patterns
 }
 
+/// The mix of pods for one node of `whole` with `free` room left, in proportion to what is `left` of each class.
+#[must_use]
+pub fn fill_room(
+    requests: &[Resources],
+    left: &[usize],
+    whole: &Resources,
+    free: Resources,
+    work: &mut u64,
+) -> Vec<(usize, usize)> {
+    let shapes: Vec<[f64; 4]> = requests.iter().map(|requests| shape(requests, whole)).collect();
+    fill_one(requests, &shapes, left, whole, free, Rule::Proportion, work)
+}
+
 fn fill_one(
     requests: &[Resources],
     shapes: &[[f64; 4]],
     left: &[usize],
     empty: &Resources,
+    mut free: Resources,
     rule: Rule,
     work: &mut u64,
 ) -> Vec<(usize, usize)> {
     let weights = weights(shapes, left);
     let nodes_needed = weights.into_iter().fold(1.0, f64::max);
-    let mut free = empty.clone();
     let mut taken = vec![0; requests.len()];
     loop {
         let room = shape(&free, empty);

@@ -10,7 +10,7 @@ use crate::nodes::demand::{self, Skipped};
 use crate::nodes::foreign::Members;
 use crate::nodes::health::Health;
 use crate::nodes::removal::{self, Scene};
-use crate::nodes::{explain, increase, learn, placement, preview, scale_down, scale_up, unregistered};
+use crate::nodes::{explain, increase, learn, preview, scale_down, scale_up, unregistered};
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
 use crate::time::UnixTime;
@@ -71,8 +71,7 @@ fn plan_once(
     learn::learn(&mut ctx);
     scale_up::enforce_min(&mut ctx, Mode::Apply);
     collect(&mut ctx);
-    placement::place(&mut ctx);
-    scale_up::serve(&mut ctx, Mode::Apply);
+    scale_up::serve_all(&mut ctx);
 
     let answers = explain::answers(&mut ctx);
     ctx.reasons.pods = explain::verdicts(&ctx, &answers);

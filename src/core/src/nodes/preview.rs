@@ -17,15 +17,18 @@ pub fn shadow(ctx: &mut Context<'_>) {
     let mark = ctx.snapshot.checkpoint();
     let demand = ctx.demand.clone();
     let purchases = std::mem::take(&mut ctx.purchases);
+    let planned = std::mem::take(&mut ctx.planned);
     let capacity = ctx.unseen_capacity.clone();
 
     scale_up::enforce_min(ctx, Mode::Preview);
     scale_up::serve(ctx, Mode::Preview);
+    scale_up::note_pods(ctx);
     let actions = report(ctx);
 
     ctx.snapshot.rollback(mark);
     ctx.demand = demand;
     ctx.purchases = purchases;
+    ctx.planned = planned;
     ctx.unseen_capacity = capacity;
     ctx.reasons.preview.extend(actions);
 }

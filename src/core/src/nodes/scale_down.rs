@@ -58,7 +58,7 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
         }
     }
     pass.verdicts.sort_by(|a, b| a.node.cmp(&b.node));
-    verdicts::remember(history, &pass.verdicts, scene.now);
+    verdicts::remember(history, &pass.verdicts, scene.world, scene.now);
     ScaleDown {
         steps: pass.steps,
         verdicts: pass.verdicts,

@@ -14,9 +14,10 @@ use crate::nodes::demand::{self, PodGroup};
 use crate::nodes::expander::{self, Offer, Surroundings};
 use crate::nodes::limits::{self, Limit};
 use crate::nodes::packing::{self, Growable, Packing, PackingLimits, Wanted};
+use crate::nodes::placement;
 use crate::reason::Reason;
 use crate::resources::Resources;
-use crate::scheduling::{NodeIx, PodRef};
+use crate::scheduling::{ClassIx, NodeIx, PodRef};
 
 /// Fills every pool of this mode up to its minimum.
 ///
@@ -44,6 +45,28 @@ pub fn enforce_min(ctx: &mut Context<'_>, mode: Mode) {
             }
         }
     }
+}
+
+/// Most rounds of buying and placing anew; each but the last buys at least one node.
+const ROUNDS_MAX: usize = 8;
+
+/// Places all pods on what is there or on its way and buys nodes for the rest, until nothing more is placed.
+///
+/// After each purchase all pods are placed anew, exactly as the next plan will place them: what this plan counts as
+/// served, the next one does not buy for again.
+pub fn serve_all(ctx: &mut Context<'_>) {
+    let wanted = ctx.demand.clone();
+    for _ in 0..ROUNDS_MAX {
+        ctx.start_over();
+        ctx.demand = wanted.clone();
+        placement::place(ctx);
+        let before = ctx.purchased_total();
+        serve(ctx, Mode::Apply);
+        if ctx.purchased_total() == before {
+            break;
+        }
+    }
+    note_pods(ctx);
 }
 
 /// Buys nodes for pods without a place in pools of this mode, until nothing helps any more.
@@ -193,7 +216,7 @@ fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec<Growable> {
 fn buy(ctx: &mut Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<NodeIx> {
     let key = (pool.clone(), group.clone());
     let number = ctx.purchases.get(&key).map_or(0, |purchase| purchase.nodes);
-    let node = ctx.add_planned(pool, group, format!("planned-{pool}-{group}-{number}"));
+    let node = ctx.add_planned(pool, group, format!("bought-{pool}-{group}-{number}"), true);
     ctx.purchases.entry(key).or_default().nodes += 1;
     node
 }
@@ -217,32 +240,51 @@ fn commit(ctx: &mut Context<'_>, option: &PoolOption) {
         for (index, count) in &packed.pods {
             let pods: Vec<PodRef> = queues[*index].by_ref().take(*count).collect();
             pods.iter().for_each(|pod| ctx.snapshot.place(*pod, node));
-            note_pods(ctx, &option.pool, &group_id, option.wanted[*index], &pods);
+            let served = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+            let group = &mut ctx.demand.groups[option.wanted[*index]];
+            *group.on_new.entry(option.pool.clone()).or_insert(0) += served;
         }
     }
 }
 
-/// Books pods on the purchase that serves them.
-fn note_pods(ctx: &mut Context<'_>, pool: &Arc<str>, group_id: &Arc<str>, index: usize, pods: &[PodRef]) {
-    let count = u32::try_from(pods.len()).unwrap_or(u32::MAX);
-    *ctx.demand.groups[index].on_new.entry(pool.clone()).or_insert(0) += count;
-    let Some(purchase) = ctx.purchases.get_mut(&(pool.clone(), group_id.clone())) else { return };
-    purchase.pods += count;
-    for pod in pods {
-        match pod {
-            PodRef::Virtual(_) => purchase.anticipated += 1,
-            PodRef::Real(id) if purchase.examples.len() < EXAMPLES_MAX => {
-                purchase.examples.push(ctx.world.pod(*id).pod.key.to_string().into());
+/// Books the pods that stand on bought nodes on the purchases, and on the groups of pods they belong to.
+pub fn note_pods(ctx: &mut Context<'_>) {
+    let by_class: BTreeMap<ClassIx, usize> =
+        ctx.demand.groups.iter().enumerate().map(|(index, group)| (group.class, index)).collect();
+    let mut served: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<usize, u32>> = BTreeMap::new();
+    let mut on_new: BTreeMap<(usize, Arc<str>), u32> = BTreeMap::new();
+    for planned in ctx.planned.iter().filter(|planned| planned.bought) {
+        let key = (planned.pool.clone(), planned.group.clone());
+        let Some(purchase) = ctx.purchases.get_mut(&key) else { continue };
+        for pod in ctx.snapshot.pods(planned.node) {
+            let Some(index) = by_class.get(&ctx.snapshot.class_of(pod)) else { continue };
+            *served.entry(key.clone()).or_default().entry(*index).or_insert(0) += 1;
+            *on_new.entry((*index, planned.pool.clone())).or_insert(0) += 1;
+            purchase.pods += 1;
+            match pod {
+                PodRef::Virtual(_) => purchase.anticipated += 1,
+                PodRef::Real(id) if purchase.examples.len() < EXAMPLES_MAX => {
+                    purchase.examples.push(ctx.world.pod(id).pod.key.to_string().into());
+                }
+                PodRef::Real(_) => {}
             }
-            PodRef::Real(_) => {}
         }
     }
-    let here = match purchase.largest {
-        Some((largest, before)) if largest == index => before + count,
-        _ => count,
-    };
-    if purchase.largest.is_none_or(|(largest, before)| largest == index || before < here) {
-        purchase.largest = Some((index, here));
+    for group in &mut ctx.demand.groups {
+        group.on_new.clear();
+    }
+    for ((index, pool), count) in on_new {
+        ctx.demand.groups[index].on_new.insert(pool, count);
+    }
+    for group in &mut ctx.demand.groups {
+        let elsewhere: u32 = group.on_new.values().sum();
+        group.on_existing = group.pods_count.saturating_sub(group.unplaced()).saturating_sub(elsewhere);
+    }
+    for (key, counts) in served {
+        let largest = counts.into_iter().max_by_key(|(index, count)| (*count, std::cmp::Reverse(*index)));
+        if let Some(purchase) = ctx.purchases.get_mut(&key) {
+            purchase.largest = largest;
+        }
     }
 }
 
@@ -255,7 +297,7 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
         let Some(group) = state.groups.get(&group_id) else { continue };
         let (pool_from, from) = (state.target(), group.target);
         let reason = match () {
-            () if purchase.pods == 0 => Reason::BelowMinNodes,
+            () if purchase.nodes <= purchase.for_min => Reason::BelowMinNodes,
             () if purchase.anticipated == purchase.pods => Reason::ReplicasAnticipated,
             () => Reason::PodsUnschedulable,
         };

@@ -8,6 +8,8 @@ use crate::labels::ObjectKey;
 use crate::plan::NodeVerdict;
 use crate::reason::Reason;
 use crate::time::UnixTime;
+use crate::world::World;
+use crate::world::node::REMOVE_ANNOTATION;
 
 /// Why a node stays, with the object in the way as `kind/namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,11 +64,32 @@ pub fn actionable(reason: Reason) -> bool {
     )
 }
 
+/// Whether the node is on its way out, or would be if its pool was applied.
+fn leaves(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Empty
+            | Reason::Underutilized
+            | Reason::Unready
+            | Reason::RemovalRequested
+            | Reason::NeverRegistered
+            | Reason::NodeGone
+            | Reason::PreviewOnly
+    )
+}
+
 /// Writes each pool's [`Blocked`] list anew: one entry a reason, in order of reasons, with the first node's object.
-/// `since` stays while the reason holds for any node.
-pub fn remember(history: &mut History, verdicts: &[NodeVerdict], now: UnixTime) {
+/// `since` stays while the reason holds for any node. A person who asked for a node's removal is told every reason.
+pub fn remember(history: &mut History, verdicts: &[NodeVerdict], world: &World, now: UnixTime) {
     let mut found: BTreeMap<&str, BTreeMap<Reason, Blocked>> = BTreeMap::new();
-    for verdict in verdicts.iter().filter(|verdict| actionable(verdict.reason)) {
+    let asked = |node: &str| {
+        let node = world.node_named(node);
+        node.is_some_and(|(_, node, _)| node.annotations.get(REMOVE_ANNOTATION) == Some("requested"))
+    };
+    let told = |verdict: &&NodeVerdict| {
+        actionable(verdict.reason) || !leaves(verdict.reason) && asked(&verdict.node)
+    };
+    for verdict in verdicts.iter().filter(told) {
         let of_pool = found.entry(&verdict.pool).or_default();
         let entry = of_pool.entry(verdict.reason).or_insert_with(|| Blocked {
             reason: verdict.reason,
@@ -107,7 +130,7 @@ mod tests {
 
     fn blocked(verdicts: &[NodeVerdict], history: &mut History, now: UnixTime) -> Vec<Blocked> {
         history.pools.entry("a".into()).or_default();
-        remember(history, verdicts, now);
+        remember(history, verdicts, &World::new(), now);
         history.pools["a"].blocked.clone()
     }
 

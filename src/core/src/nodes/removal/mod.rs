@@ -148,6 +148,9 @@ fn advance_pool(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolHistory, advanc
 
 /// Lets go of victims, youngest intent first, until the pool keeps its minimum without them.
 fn keep_within_min(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolHistory) {
+    if memory.removals().next().is_none() {
+        return;
+    }
     let min = bounds(pool, scene.now, &mut Wake::new(scene.now)).min;
     let registered = scene.world.nodes().filter(|(id, _, _)| {
         scene.members.member(*id).is_some_and(|member| scene.config.pools[member.pool].name == pool.name)

@@ -1,0 +1,109 @@
+//! The world does not depend on how it came about. It tests no decision.
+
+use headroom_core::labels::ObjectKey;
+use headroom_core::testing::{controller, node, pod};
+use headroom_core::world::workload::ControllerKind;
+use headroom_core::world::{Delta, Kind, World};
+use proptest::prelude::*;
+
+/// A change over few names, so that objects are changed, deleted and made anew.
+fn delta() -> impl Strategy<Value = Delta> {
+    let node_name = (0..4u8).prop_map(|n| format!("n{n}"));
+    let pod_name = (0..6u8).prop_map(|n| format!("p{n}"));
+    let bound = proptest::option::of((0..4u8).prop_map(|n| format!("n{n}")));
+    prop_oneof![
+        4 => (pod_name.clone(), bound, 1..4i64, any::<bool>(), any::<bool>()).prop_map(
+            |(name, bound, cpu, owned, finished)| {
+                let mut builder = pod(&name).cpu(&cpu.to_string());
+                if owned {
+                    builder = builder.owner("ReplicaSet", "web");
+                }
+                if let Some(bound) = bound {
+                    builder = builder.on(&bound);
+                }
+                if finished {
+                    builder = builder.with(|pod| pod.phase = headroom_core::world::pod::PodPhase::Failed);
+                }
+                Delta::PodApplied(Box::new(builder.build()))
+            }
+        ),
+        2 => pod_name.prop_map(|name| Delta::PodDeleted(ObjectKey::new("default", name))),
+        2 => (node_name.clone(), 1..5i64).prop_map(|(name, cpu)| {
+            Delta::NodeApplied(Box::new(node(&name).cpu(&cpu.to_string()).build()))
+        }),
+        1 => node_name.prop_map(|name| Delta::NodeDeleted(name.as_str().into())),
+        1 => (0..5u32).prop_map(|desired| {
+            let web = controller(ControllerKind::ReplicaSet, "web", desired, pod("web").cpu("1"));
+            Delta::ControllerApplied(Box::new(web))
+        }),
+    ]
+}
+
+/// The objects that are left after a series of changes, by a model that knows no ids.
+fn left_over(deltas: &[Delta]) -> Vec<Delta> {
+    let mut objects = std::collections::BTreeMap::new();
+    for delta in deltas {
+        match delta {
+            Delta::PodApplied(pod) => objects.insert(format!("pod/{}", pod.key), delta.clone()),
+            Delta::PodDeleted(key) => objects.remove(&format!("pod/{key}")),
+            Delta::NodeApplied(node) => objects.insert(format!("node/{}", node.name), delta.clone()),
+            Delta::NodeDeleted(name) => objects.remove(&format!("node/{name}")),
+            Delta::ControllerApplied(set) => objects.insert(format!("set/{}", set.key), delta.clone()),
+            _ => None,
+        };
+    }
+    objects.into_values().collect()
+}
+
+fn build(deltas: impl IntoIterator<Item = Delta>) -> World {
+    let mut world = World::new();
+    deltas.into_iter().for_each(|delta| world.apply(delta));
+    world
+}
+
+proptest! {
+    #[test]
+    fn incremental_world_equals_the_one_rebuilt_from_its_objects(
+        deltas in proptest::collection::vec(delta(), 0..60),
+    ) {
+        let rebuilt = build(left_over(&deltas));
+        prop_assert_eq!(build(deltas).canonical(), rebuilt.canonical());
+    }
+
+    #[test]
+    fn order_of_last_states_does_not_matter(
+        deltas in proptest::collection::vec(delta(), 0..60),
+        seed in any::<u64>(),
+    ) {
+        let objects = left_over(&deltas);
+        let mut shuffled = objects.clone();
+        for index in (1..shuffled.len()).rev() {
+            let other = usize::try_from(seed.rotate_left(u32::try_from(index % 64).expect("small")) % (index as u64 + 1))
+                .expect("small");
+            shuffled.swap(index, other);
+        }
+        prop_assert_eq!(build(objects).canonical(), build(shuffled).canonical());
+    }
+
+    #[test]
+    fn full_list_sweeps_what_it_does_not_name(
+        before in proptest::collection::vec(delta(), 0..40),
+        listed in proptest::collection::vec(delta(), 0..20),
+    ) {
+        let applied = |delta: &Delta| matches!(delta, Delta::PodApplied(_));
+        let kept: Vec<Delta> = left_over(&before).into_iter().filter(|delta| !applied(delta)).collect();
+        let pods: Vec<Delta> = left_over(&listed).into_iter().filter(applied).collect();
+        let mut world = build(before);
+        world.apply(Delta::ListStarted(Kind::Pod));
+        pods.iter().cloned().for_each(|delta| world.apply(delta));
+        world.apply(Delta::ListEnded(Kind::Pod));
+        prop_assert_eq!(world.canonical(), build(kept.into_iter().chain(pods)).canonical());
+    }
+}
+
+#[test]
+fn pods_may_come_before_their_node() {
+    let bound = || Delta::PodApplied(Box::new(pod("p").cpu("1").on("n").build()));
+    let late = || Delta::NodeApplied(Box::new(node("n").build()));
+    assert_eq!(build([bound(), late()]).canonical(), build([late(), bound()]).canonical());
+}

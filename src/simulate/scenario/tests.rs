@@ -1,0 +1,163 @@
+//! Scenarios are read, refused with words that help, and happen.
+
+use std::fs;
+
+use super::*;
+use crate::simulate::cluster::SimCluster;
+use crate::simulate::store::{ObjectKey, SharedStore, number};
+
+const WEB: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, image: v1, resources: {requests: {cpu: 100m}}}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n1, labels: {type: kwok, topology.kubernetes.io/zone: a}}
+status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}
+";
+
+/// A folder of its own for each test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, scenario: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("headroom-scenario-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("scenario.yaml"), scenario).unwrap();
+        fs::write(folder.join("web.yaml"), WEB).unwrap();
+        Folder(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[track_caller]
+fn check_refused(name: &str, scenario: &str, expected: &str) {
+    let folder = Folder::new(name, scenario);
+    let error = Scenario::load(&folder.0).unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}");
+    assert!(error.contains("scenario.yaml"), "{error}");
+}
+
+#[test]
+fn error_names_file_field_and_fix() {
+    check_refused("no-duration", "seed: 1", "duration: missing: write how long");
+    check_refused("typo", "duration: 1h\nsed: 1", "sed: unknown field: use one of: description,");
+    check_refused(
+        "negative",
+        "duration: 1h\nevents:\n- {at: 1m, scale: {deployment: web, replicas: -1}}",
+        "events[0].scale.replicas: `-1` is out of range: write a whole number from 0 to 100000",
+    );
+    check_refused(
+        "unknown-target",
+        "duration: 1h\nevents:\n- {scale: {deployment: wep, replicas: 1}}",
+        "events[0].scale.deployment: no Deployment default/wep in the manifests: use one of: default/web",
+    );
+    check_refused(
+        "two",
+        "duration: 1h\nevents:\n- {message: a, restartOperator: true}",
+        "events[0]: 2 things at once",
+    );
+    check_refused(
+        "curve",
+        "duration: 1h\nevents:\n- {scale: {deployment: web, curve: [[5m, 1], [5m, 2]]}}",
+        "events[0].scale.curve[1][0]: not later than the point before: order the points by time",
+    );
+    check_refused(
+        "class",
+        "duration: 1h\nevents:\n- {launchFailure: {class: Stockout, for: 5m}}",
+        "events[0].launchFailure.class: `Stockout` is no class: write one of: OutOfCapacity,",
+    );
+}
+
+#[test]
+fn manifest_of_an_unknown_kind_or_a_bad_pool_is_refused() {
+    let folder = Folder::new("kind", "duration: 1h");
+    fs::write(folder.0.join("x.yaml"), "apiVersion: x/v1\nkind: Thing\nmetadata: {name: a}").unwrap();
+    let error = Scenario::load(&folder.0).unwrap_err().to_string();
+    assert!(error.contains("x.yaml: document 1: kind: x/v1/Thing is not simulated"), "{error}");
+    let pool = "apiVersion: headroom.dev/v1alpha1\nkind: NodePool\nmetadata: {name: a}\nspec: {minNodes: 3, maxNodes: 2, \
+                provider: {type: KWOK, kwok: {zones: [a]}}, template: {capacity: {cpu: \"4\", memory: 8Gi}}}";
+    fs::write(folder.0.join("x.yaml"), pool).unwrap();
+    let error = Scenario::load(&folder.0).unwrap_err().to_string();
+    assert!(error.contains("x.yaml: document 1: spec.minNodes"), "{error}");
+}
+
+#[test]
+fn repeated_event_ends_with_its_until() {
+    let folder =
+        Folder::new("every", "duration: 1h\nevents:\n- {at: 5m, every: 10m, until: 30m, message: ping}");
+    let scenario = Scenario::load(&folder.0).unwrap();
+    let minutes: Vec<i64> = scenario.events.iter().map(|event| event.after.as_mins()).collect();
+    assert_eq!(minutes, [5, 15, 25]);
+}
+
+#[test]
+fn events_happen_at_their_time() {
+    let folder = Folder::new(
+        "happen",
+        "
+duration: 10m
+events:
+- {at: 2m, scale: {deployment: web, replicas: 5}}
+- {at: 3m, deploy: {deployment: web, image: v2}}
+- {at: 4m, zoneOutage: {zone: a, for: 1m}}
+- {at: 6m, restartOperator: true}
+- {at: 8m, delete: {kind: Deployment, name: web}}
+",
+    );
+    let scenario = Scenario::load(&folder.0).unwrap();
+    let mut cluster = SimCluster::new(SharedStore::new(scenario.seed, scenario.start), scenario.timings);
+    let mut timeline = Timeline::of(&scenario);
+    assert_eq!(timeline.begin(&scenario, &cluster), []);
+    let mut seen = Vec::new();
+    let mut replicas = Vec::new();
+    for second in 0..600 {
+        let now = scenario.start + SignedDuration::from_secs(second);
+        seen.extend(timeline.run_due(&mut cluster, now));
+        cluster.step(now);
+        if second % 60 == 59 {
+            let web = ObjectKey::new("default", "web");
+            let web = cluster.store().with(|store| store.find(Kind::Deployment, &web).cloned());
+            replicas.push(web.and_then(|web| number(&web, &["status", "readyReplicas"])));
+        }
+    }
+    let (two, five) = (Some(2), Some(5));
+    assert_eq!(replicas, [two, two, five, five, Some(0), five, five, five, None, None]);
+    let note = |line: &str| Happening::Note(line.to_owned());
+    assert_eq!(
+        seen,
+        [
+            note("deploy Deployment default/web"),
+            note("zone a is out for 1m"),
+            Happening::RestartOperator,
+            note("delete Deployment default/web"),
+        ]
+    );
+    assert_eq!(timeline.next_at(), None);
+}
+
+#[test]
+fn every_example_can_be_read() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let mut count = 0;
+    for entry in fs::read_dir(examples).unwrap() {
+        let folder = entry.unwrap().path();
+        if folder.join("scenario.yaml").exists() {
+            Scenario::load(&folder).unwrap_or_else(|error| panic!("{error}"));
+            count += 1;
+        }
+    }
+    assert!(0 < count);
+}
