@@ -201,7 +201,8 @@ fn said_of(verdict: &PodVerdict) -> Option<Said> {
         return Some(Said::Growing(verdict.on_new.keys().cloned().collect()));
     }
     let refused = verdict.unplaced_count > 0 && verdict.skipped.is_none();
-    refused.then(|| Said::Refused(verdict.pools.iter().map(|pool| (pool.pool.clone(), pool.reason)).collect()))
+    refused
+        .then(|| Said::Refused(verdict.pools.iter().map(|pool| (pool.pool.clone(), pool.reason)).collect()))
 }
 
 fn tell_news(news: &News, world: &World, config: &Config, events: &mut Vec<EventNote>) {
@@ -232,11 +233,7 @@ fn tell_news(news: &News, world: &World, config: &Config, events: &mut Vec<Event
 
 fn pool_named(name: &Arc<str>, config: &Config) -> Option<Regarding> {
     let pool = config.pool(name)?;
-    Some(Regarding {
-        kind: RegardingKind::NodePool,
-        key: ObjectKey::new("", &**name),
-        uid: pool.uid.clone(),
-    })
+    Some(Regarding { kind: RegardingKind::NodePool, key: ObjectKey::new("", &**name), uid: pool.uid.clone() })
 }
 
 fn node_named(name: &Arc<str>, world: &World) -> Option<Regarding> {

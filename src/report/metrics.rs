@@ -145,7 +145,11 @@ impl Metrics {
             "Pods that wait for a node, those expected soon included",
             self.unschedulable_pods.clone(),
         );
-        r.register("unplaced_pods_count", "Pods that no node and no pool can take", self.unplaced_pods.clone());
+        r.register(
+            "unplaced_pods_count",
+            "Pods that no node and no pool can take",
+            self.unplaced_pods.clone(),
+        );
     }
 
     fn register_loop(&mut self) {
@@ -154,7 +158,12 @@ impl Metrics {
         r.register("scaled_down_nodes", "Nodes chosen for removal, by reason", self.scaled_down.clone());
         r.register("failed_scale_ups", "Failed launches, by class", self.failed_scale_ups.clone());
         r.register("failed_scale_downs", "Failed removals, by reason", self.failed_scale_downs.clone());
-        r.register_with_unit("plan_duration", "Time to make one plan", Unit::Seconds, self.plan_seconds.clone());
+        r.register_with_unit(
+            "plan_duration",
+            "Time to make one plan",
+            Unit::Seconds,
+            self.plan_seconds.clone(),
+        );
         r.register("status_writes", "Writes of status, by result", self.status_writes.clone());
         r.register("api_calls", "Calls through the guard, by verb and result", self.calls.clone());
         r.register_with_unit(
@@ -179,16 +188,13 @@ impl Metrics {
         let wanted = pods.iter().filter(|verdict| verdict.skipped.is_none());
         self.unschedulable_pods.set(wanted.map(|verdict| i64::from(verdict.pods_count)).sum());
         self.unplaced_pods.set(pods.iter().map(|verdict| i64::from(verdict.unplaced_count)).sum());
-        let news =
-            self.tracker.lock().unwrap_or_else(PoisonError::into_inner).update(&plan.next_history);
+        let news = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).update(&plan.next_history);
         news.iter().for_each(|news| self.count(news));
     }
 
     fn count(&self, news: &News) {
-        let label = |pool: &Arc<str>, reason: &str| ReasonLabel {
-            pool: pool.to_string(),
-            reason: reason.to_owned(),
-        };
+        let label =
+            |pool: &Arc<str>, reason: &str| ReasonLabel { pool: pool.to_string(), reason: reason.to_owned() };
         match news {
             News::Growing { pool, increase, reason, .. } => {
                 let nodes = u64::from(increase.to.saturating_sub(increase.from));
@@ -214,7 +220,9 @@ impl Metrics {
     pub fn pools(&self, statuses: &BTreeMap<Arc<str>, NodePoolStatus>) {
         self.nodes.clear();
         self.unremovable.clear();
-        for family in [&self.min_nodes, &self.max_nodes, &self.target_nodes, &self.backing_off, &self.unneeded] {
+        for family in
+            [&self.min_nodes, &self.max_nodes, &self.target_nodes, &self.backing_off, &self.unneeded]
+        {
             family.clear();
         }
         for (pool, status) in statuses {
@@ -273,7 +281,13 @@ impl Metrics {
     }
 
     /// How a watch is: seconds of silence (none if never heard), versions that went back, objects left out.
-    pub fn watch(&self, watch: &'static str, silence_seconds: Option<i64>, regressions: u64, undecodable: u64) {
+    pub fn watch(
+        &self,
+        watch: &'static str,
+        silence_seconds: Option<i64>,
+        regressions: u64,
+        undecodable: u64,
+    ) {
         let label = WatchLabel { watch };
         if let Some(seconds) = silence_seconds {
             let seconds = Duration::from_secs(seconds.max(0).unsigned_abs());
@@ -366,7 +380,8 @@ mod tests {
     #[test]
     fn a_pool_that_is_gone_leaves_no_number() {
         let metrics = Metrics::default();
-        let status = NodePoolStatus { bounds: Some(crate::api::Bounds::default()), ..NodePoolStatus::default() };
+        let status =
+            NodePoolStatus { bounds: Some(crate::api::Bounds::default()), ..NodePoolStatus::default() };
         metrics.pools(&BTreeMap::from([("general".into(), status)]));
         assert!(metrics.exposition().contains(r#"pool="general""#));
         metrics.pools(&BTreeMap::new());

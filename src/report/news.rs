@@ -72,7 +72,8 @@ impl Seen {
             .decisions
             .iter()
             .partition::<Vec<_>, _>(|decision| decision.outcome == DecisionOutcome::InProgress);
-        let ids = |decisions: Vec<&Decision>| decisions.into_iter().map(|decision| decision.id.clone()).collect();
+        let ids =
+            |decisions: Vec<&Decision>| decisions.into_iter().map(|decision| decision.id.clone()).collect();
         Self {
             intents: memory.intents.iter().map(|intent| intent.id.clone()).collect(),
             open_decisions: ids(open),

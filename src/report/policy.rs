@@ -114,7 +114,11 @@ fn row(verdict: &PodVerdict, old: &[UnplacedPods], now: UnixTime) -> UnplacedPod
             .examples
             .iter()
             .take(EXAMPLES)
-            .map(|pod| if pod.contains('/') { pod.to_string() } else { format!("{}/{pod}", verdict.namespace) })
+            .map(
+                |pod| {
+                    if pod.contains('/') { pod.to_string() } else { format!("{}/{pod}", verdict.namespace) }
+                },
+            )
             .collect(),
         reason: reason.to_owned(),
         message: Some(cut(&format!("{prefix}{why}"), MESSAGE_MAX).to_owned()),
@@ -124,7 +128,8 @@ fn row(verdict: &PodVerdict, old: &[UnplacedPods], now: UnixTime) -> UnplacedPod
             .map(|pool| PoolVerdict {
                 pool: pool.pool.to_string(),
                 reason: pool.reason.as_str().to_owned(),
-                message: Some(cut(&pool.message, POOL_MESSAGE_MAX).to_owned()).filter(|text| !text.is_empty()),
+                message: Some(cut(&pool.message, POOL_MESSAGE_MAX).to_owned())
+                    .filter(|text| !text.is_empty()),
             })
             .collect(),
         since: old.iter().find(same).map_or_else(|| time(now), |row| row.since.clone()),

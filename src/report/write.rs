@@ -1,7 +1,7 @@
 //! The only writer of status and events; every write names the version it was made from, and none is tried again here.
 
-use futures::future::BoxFuture;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -295,7 +295,11 @@ mod tests {
             assert_eq!(sink.write_event(&event(), at).await, Ok(()));
         }
         let calls = calls.lock().expect("no test panics in it");
-        assert!(calls[0].0.starts_with("POST /apis/events.k8s.io/v1/namespaces/default/events"), "{}", calls[0].0);
+        assert!(
+            calls[0].0.starts_with("POST /apis/events.k8s.io/v1/namespaces/default/events"),
+            "{}",
+            calls[0].0
+        );
         assert_eq!(calls[0].1["metadata"]["name"], calls[1].1["metadata"]["name"]);
         assert_eq!(calls[0].1["regarding"]["apiVersion"], "headroom.dev/v1alpha1");
         assert_eq!(calls[0].1["type"], "Warning");
