@@ -6,5 +6,4 @@ pub mod health;
 pub mod leader;
 pub mod memory;
 pub mod nodes;
-pub mod tell;
 pub mod view;

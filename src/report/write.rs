@@ -6,13 +6,14 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde_json::Value;
 
 use super::events::{EventNote, Regarding, RegardingKind};
 use crate::api::{
-    ClusterScalingPolicyStatus, GROUP, NodePoolStatus, StoredClusterScalingPolicy, StoredNodePool, VERSION,
+    ClusterScalingPolicySpec, ClusterScalingPolicyStatus, GROUP, NodePoolSpec, NodePoolStatus, PolicyObject,
+    StoredClusterScalingPolicy, StoredNodePool, VERSION,
 };
 
 /// The name under which the operator writes.
@@ -22,7 +23,7 @@ const REPORTING_CONTROLLER: &str = "headroom.dev/headroom";
 /// Where events about cluster-scoped objects live. Source: client-go, which does the same.
 const CLUSTER_EVENTS_NAMESPACE: &str = "default";
 
-/// Why something was not written.
+/// Why something was not written or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The object has changed since the version named: read it again and plan again.
@@ -52,6 +53,21 @@ impl From<kube::Error> for WriteError {
 
 /// Where status and events go: the API server, or a simulated one.
 pub trait StatusSink: Send + Sync {
+    /// Every NodePool, read live.
+    fn read_pools(&self) -> BoxFuture<'_, Result<Vec<PolicyObject<NodePoolSpec>>, WriteError>>;
+
+    /// One NodePool, read live; `None` when it does not exist.
+    fn read_pool<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PolicyObject<NodePoolSpec>>, WriteError>>;
+
+    /// One ClusterScalingPolicy, read live; `None` when it does not exist.
+    fn read_policy<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PolicyObject<ClusterScalingPolicySpec>>, WriteError>>;
+
     /// Replaces the status of a pool, if it still has that version; returns the new one.
     fn write_pool<'a>(
         &'a self,
@@ -99,6 +115,32 @@ impl KubeSink {
 }
 
 impl StatusSink for KubeSink {
+    fn read_pools(&self) -> BoxFuture<'_, Result<Vec<PolicyObject<NodePoolSpec>>, WriteError>> {
+        async {
+            let list = self.pools.list(&ListParams::default()).await?;
+            Ok(list.items.into_iter().map(pool_object).collect())
+        }
+        .boxed()
+    }
+
+    fn read_pool<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PolicyObject<NodePoolSpec>>, WriteError>> {
+        async move { Ok(self.pools.get_opt(name).await?.map(pool_object)) }.boxed()
+    }
+
+    fn read_policy<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PolicyObject<ClusterScalingPolicySpec>>, WriteError>> {
+        async move {
+            let stored = self.policies.get_opt(name).await?;
+            Ok(stored.map(|stored| PolicyObject::read(stored.metadata, stored.spec, stored.status)))
+        }
+        .boxed()
+    }
+
     fn write_pool<'a>(
         &'a self,
         name: &'a str,
@@ -159,6 +201,10 @@ impl StatusSink for KubeSink {
         }
         .boxed()
     }
+}
+
+fn pool_object(stored: StoredNodePool) -> PolicyObject<NodePoolSpec> {
+    PolicyObject::read(stored.metadata, stored.spec, stored.status)
 }
 
 fn params() -> PostParams {
@@ -271,6 +317,20 @@ mod tests {
         let answer = sink.write_pool("general", "7", &NodePoolStatus::default()).await;
         assert_eq!(answer, Err(WriteError::Conflict));
         assert_eq!(calls.lock().expect("no test panics in it").len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_broken_pool_is_read_with_the_others() {
+        let items = json!([
+            {"metadata": {"name": "good"}, "spec": {"provider": {"type": "KWOK", "kwok": {"zones": ["a"]}}, "maxNodes": 1}},
+            {"metadata": {"name": "bad"}, "spec": {"maxNodes": "x"}}]);
+        let (sink, _) = sink(
+            200,
+            json!({"kind": "NodePoolList", "apiVersion": "headroom.dev/v1alpha1",
+            "metadata": {"resourceVersion": "5"}, "items": items}),
+        );
+        let pools = sink.read_pools().await.expect("readable");
+        assert!(pools[0].spec.is_ok() && pools[1].spec.is_err());
     }
 
     fn event() -> EventNote {

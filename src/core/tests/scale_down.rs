@@ -304,6 +304,16 @@ fn pool_at_its_minimum_keeps_its_nodes() {
 }
 
 #[test]
+fn removals_of_one_plan_together_leave_the_minimum() {
+    let names = ["n0", "n1", "n2", "n3", "n4"];
+    let world = cluster(names.map(member), []).build();
+    let config = with_pool(|pool| pool.min_nodes = 3);
+    let decided = run(&world, &config, &mut unneeded(&names), NOW);
+    assert_eq!(marked(&decided), [["n0", "n1"]]);
+    assert_eq!(reasons(&decided)[2].1, Reason::MinNodesReached);
+}
+
+#[test]
 fn schedule_raises_the_minimum_while_its_window_is_open() {
     let window = Window::new("Etc/UTC", "0 13 * * *", 3600).expect("valid");
     let config = with_pool(|pool| {

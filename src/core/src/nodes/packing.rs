@@ -117,7 +117,8 @@ fn pack_in_order(
 /// Cpu and memory as parts per million of what the template has, summed: how large a pod is for this node.
 ///
 /// Source: estimator/decreasing_pod_orderer.go.
-fn score(snapshot: &Snapshot<'_>, class: ClassIx, template: &TemplateNode) -> i64 {
+#[must_use]
+pub fn score(snapshot: &Snapshot<'_>, class: ClassIx, template: &TemplateNode) -> i64 {
     let part = |asked: i64, all: i64| {
         if all <= 0 {
             0
