@@ -2,16 +2,20 @@
 
 use std::io::{IsTerminal, Write, stdout};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
 use jiff::SignedDuration;
+use serde_json::Value;
 
 use crate::host::Host;
+use crate::simulate::cluster::SimCluster;
 use crate::simulate::narrate::{Narrator, Style, summary};
 use crate::simulate::replica::PortKind;
 use crate::simulate::run::{Options, run};
 use crate::simulate::scenario::Scenario;
+use crate::simulate::store::Kind;
 use crate::telemetry;
 
 /// Shown under `--help`.
@@ -47,6 +51,10 @@ pub struct SimulateOptions {
     /// Shapes names, uids and faults; the scenario's own by default
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
+
+    /// Print the pools with their status at the end, as kubectl would
+    #[arg(long)]
+    status: bool,
 
     /// Print nothing but the hash of all that happened: equal hashes are equal runs
     #[arg(long)]
@@ -87,7 +95,12 @@ fn tell(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> a
     let machine = Host::machine();
     let began_at = machine.wall();
     let mut broken = None;
+    let mut pools = Vec::new();
+    let end = scenario.start.saturating_add(scenario.duration)?;
     let outcome = run(scenario, settings, &mut |scene| {
+        if options.status && end <= scene.now {
+            pools = pools_of(scene.cluster);
+        }
         for line in narrator.saw(scene) {
             if let Err(error) = writeln!(out, "{line}") {
                 broken.get_or_insert(error);
@@ -100,10 +113,19 @@ fn tell(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> a
     }
     let took = machine.wall().duration_since(began_at).as_secs_f64();
     write!(out, "\n{}", summary(&outcome, narrator.decisions_count(), scenario.duration, took))?;
+    for pool in pools {
+        write!(out, "---\n{pool}")?;
+    }
     match broken {
         Some(error) => Err(error).context("failed to print"),
         None => Ok(()),
     }
+}
+
+/// The NodePools as YAML.
+fn pools_of(cluster: &SimCluster) -> Vec<String> {
+    let yaml = |pool: &Arc<Value>| serde_saphyr::to_string(&**pool).unwrap_or_else(|error| error.to_string());
+    cluster.store().with(|store| store.all(Kind::NodePool).map(|(_, pool)| yaml(pool)).collect())
 }
 
 /// The shortest usual interval that gives no more than about [`ROWS`] lines.
