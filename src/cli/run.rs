@@ -13,17 +13,16 @@ use tracing::{error, info, warn};
 
 use crate::actuate::guard::{Call, CrashPoint, Guard};
 use crate::actuate::layer::{ClientKind, GuardLayer};
-use crate::actuate::nodes::KubeActions;
-use crate::actuate::steps::Executor;
 use crate::controllers::health::{self, Health};
-use crate::controllers::leader::{self, Election, LeaseOptions};
-use crate::controllers::nodes::{Ended, NodeLoop, Ports};
+use crate::controllers::leader::{self, LeaseOptions};
+use crate::controllers::nodes::Ended;
+use crate::controllers::wiring::{Ground, wire};
 use crate::host::Host;
 use crate::observe::KubeFeed;
 use crate::options::{RunOptions, STUCK_AFTER};
 use crate::provider::kube_nodes::KubeNodes;
 use crate::provider::kwok::Kwok;
-use crate::report::{KubeSink, Metrics};
+use crate::report::Metrics;
 
 /// The API group and version of our kinds.
 const API_VERSION: &str = "headroom.dev/v1alpha1";
@@ -55,24 +54,19 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         }
     });
 
-    let (election, leadership) = Election::new(lease_api.clone(), lease.clone(), host.clone(), guard.clone());
-    host.spawn(election.run());
-    let ports = Ports {
+    let ground = Ground {
         feed: Arc::new(KubeFeed::start(&work, &host)),
-        sink: Arc::new(KubeSink::new(work.clone())),
         provider: Arc::new(Kwok::new(KubeNodes::new(work.clone()))),
-        executor: Executor::new(
-            KubeActions::new(work.clone()),
-            Arc::new(Kwok::new(KubeNodes::new(work.clone()))),
-        ),
+        work,
+        lease_api: lease_api.clone(),
+        lease: lease.clone(),
         host: host.clone(),
         guard: guard.clone(),
-        leadership,
         stop: stop_signal(&host)?,
         health,
         metrics,
     };
-    let ended = NodeLoop::new(ports).run().await;
+    let ended = wire(ground).run().await;
     match ended {
         Ended::Stopped => {
             leader::release(&lease_api, &lease, &guard).await;
