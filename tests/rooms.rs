@@ -54,7 +54,9 @@ const RESERVED: &[Reserved] = &[
 /// Words that core may not contain at all: it is pure.
 const FORBIDDEN_IN_CORE: &[&str] = &[
     "async fn",
-    ".await",
+    ".await?",
+    ".await;",
+    ".await)",
     "tokio",
     "kube::",
     "tracing",

@@ -47,6 +47,8 @@ pub mod reasons {
     pub const NO_LIVE_NODE: &str = "NoLiveNode";
     /// TemplateVerified is false: live nodes offer less than the template says.
     pub const TEMPLATE_DIFFERS: &str = "TemplateDiffers";
+    /// Pods have no place, and there is no pool at all.
+    pub const NO_POOL: &str = "NoPool";
     /// ClusterHealthy is true.
     pub const FEW_UNREADY: &str = "FewUnready";
 
@@ -58,6 +60,7 @@ pub mod reasons {
         LEARNED,
         NO_LIVE_NODE,
         TEMPLATE_DIFFERS,
+        NO_POOL,
         FEW_UNREADY,
     ];
 }

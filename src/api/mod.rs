@@ -7,6 +7,7 @@ pub mod common;
 pub mod conditions;
 pub mod node_pool;
 pub mod node_pool_status;
+pub mod stored;
 pub mod validate;
 
 pub use cluster_scaling_policy::{
@@ -23,6 +24,7 @@ pub use node_pool_status::{
     GroupTemplate, Instance, Intent, NodeCounts, NodePoolStatus, PodSample, PreviewPlan, RefusalStatus,
     UnneededNodes,
 };
+pub use stored::{PolicyObject, StoredClusterScalingPolicy, StoredNodePool};
 
 /// The API group of every kind of Headroom.
 pub const GROUP: &str = "headroom.dev";

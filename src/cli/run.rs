@@ -19,7 +19,7 @@ use crate::controllers::health::{self, Health};
 use crate::controllers::leader::{self, Election, LeaseOptions};
 use crate::controllers::nodes::{Ended, NodeLoop, Ports};
 use crate::host::Host;
-use crate::observe::{KubeFeed, KubeLivePools};
+use crate::observe::KubeFeed;
 use crate::options::{RunOptions, STUCK_AFTER};
 use crate::provider::kube_nodes::KubeNodes;
 use crate::provider::kwok::Kwok;
@@ -55,7 +55,6 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     host.spawn(election.run());
     let ports = Ports {
         feed: Arc::new(KubeFeed::start(&work, &host)),
-        live: Arc::new(KubeLivePools::new(work.clone())),
         sink: Arc::new(KubeSink::new(work.clone())),
         provider: Arc::new(Kwok::new(KubeNodes::new(work.clone()))),
         executor: Executor::new(

@@ -26,7 +26,7 @@ use crate::observe::{Policies, PolicyObject};
 use crate::provider::{NodeShape, PoolAtProvider, ProviderSettings, kwok};
 
 /// The only name a ClusterScalingPolicy may have.
-const POLICY_NAME: &str = "default";
+pub const POLICY_NAME: &str = "default";
 /// Labels every node gets, so that pods which select the usual ones find it.
 const USUAL_LABELS: [(&str, &str); 2] = [("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")];
 

@@ -93,3 +93,24 @@ fn nodes_of<'a>(world: &'a World, pool: &'a str) -> impl Iterator<Item = &'a Nod
         .map(|(_, node, _)| node)
         .filter(move |node| node.labels.get(POOL_LABEL) == Some(pool) && !node.deleting)
 }
+
+/// A step as a log line tells it.
+#[must_use]
+pub fn in_words(step: &Step) -> String {
+    match step {
+        Step::Increase { pool, intent, group, from, to, .. } => {
+            format!("increase {pool}/{group} from {from} to {to} (intent {intent})")
+        }
+        Step::Mark { pool, intent, nodes } => {
+            format!("mark {} of {pool} (intent {intent})", nodes.join(", "))
+        }
+        Step::Evict { intent, node, pods, .. } => {
+            format!("evict {} pods of {node} (intent {intent})", pods.len())
+        }
+        Step::Delete { pool, intent, victims, .. } => {
+            let nodes: Vec<&str> = victims.iter().map(|victim| &*victim.node).collect();
+            format!("delete {} of {pool} (intent {intent})", nodes.join(", "))
+        }
+        Step::Unmark { node, .. } => format!("unmark {node}"),
+    }
+}

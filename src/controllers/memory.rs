@@ -9,8 +9,9 @@ use headroom_core::time::UnixTime;
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::api::{NodePoolSpec, NodePoolStatus};
-use crate::observe::PolicyObject;
+use crate::api::{
+    ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePoolSpec, NodePoolStatus, PolicyObject,
+};
 use crate::report;
 
 /// One NodePool as the API server has it, as far as we know.
@@ -84,10 +85,36 @@ fn status_in(object: &PolicyObject<NodePoolSpec>) -> NodePoolStatus {
 }
 
 /// Whether version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
-fn newer(a: &str, b: &str) -> bool {
+pub fn newer(a: &str, b: &str) -> bool {
     match (a.parse::<u64>(), b.parse::<u64>()) {
         (Ok(a), Ok(b)) => a > b,
         _ => a != b,
+    }
+}
+
+/// The cluster policy as the API server has it, as far as we know.
+#[derive(Clone, Debug)]
+pub struct StoredCluster {
+    /// The newest resourceVersion seen.
+    pub resource_version: String,
+    /// The status as last read or written.
+    pub status: ClusterScalingPolicyStatus,
+    /// When it was last written.
+    pub reported_at: Option<Instant>,
+    /// Unique id: an object made anew is another one.
+    pub uid: Arc<str>,
+}
+
+impl StoredCluster {
+    /// The policy as just read. Its status is no memory, so one that cannot be read is simply written anew.
+    #[must_use]
+    pub fn of(object: &PolicyObject<ClusterScalingPolicySpec>) -> Self {
+        Self {
+            resource_version: object.resource_version.clone(),
+            status: serde_json::from_value(object.status.clone()).unwrap_or_default(),
+            reported_at: None,
+            uid: object.uid.clone(),
+        }
     }
 }
 

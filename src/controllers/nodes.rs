@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use headroom_core::history::History;
 use headroom_core::known::Known;
-use headroom_core::nodes::memory;
+use headroom_core::nodes::memory as clocks;
 use headroom_core::plan::{Outcome, Plan, Step, StepResult};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::{Delta, World};
@@ -15,22 +15,24 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::config::Settings;
+use super::config::{self, Settings};
 use super::facts;
 use super::health::Health;
 use super::leader::Leadership;
-use super::memory::{InFlight, StepKey, StoredPool, StoredPools, journal_differs, journal_of};
+use super::memory::{
+    self, InFlight, StepKey, StoredCluster, StoredPool, StoredPools, journal_differs, journal_of,
+};
 use super::view;
 use crate::actuate::guard::Guard;
 use crate::actuate::steps::Executor;
 use crate::api::NodePoolStatus;
 use crate::host::Host;
-use crate::observe::{Feed, LivePools, Policies, PolicyChange};
+use crate::observe::{Feed, Policies, PolicyChange};
 use crate::options::{
     PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, REPORT_INTERVAL_MIN, STEPS_MAX, TAKEOVER_GAP, VIEW_AGE_MAX,
 };
 use crate::provider::CloudProvider;
-use crate::report::{self, Metrics, StatusSink};
+use crate::report::{self, Herald, Metrics, StatusSink, WriteError};
 
 /// Everything outside that the loop touches.
 #[derive(Clone)]
@@ -41,8 +43,6 @@ pub struct Ports {
     pub guard: Guard,
     /// What the watches deliver.
     pub feed: Arc<dyn Feed>,
-    /// Live reads of pools.
-    pub live: Arc<dyn LivePools>,
     /// Where status and events go.
     pub sink: Arc<dyn StatusSink>,
     /// The clouds.
@@ -89,6 +89,8 @@ pub struct NodeLoop {
     policies: Policies,
     settings: Settings,
     stored: StoredPools,
+    cluster: Option<StoredCluster>,
+    herald: Herald,
     history: History,
     /// The term in which `history` was read back; `None` while not leading.
     term: Option<u64>,
@@ -111,6 +113,8 @@ impl NodeLoop {
             policies: Policies::default(),
             settings: Settings::default(),
             stored: StoredPools::new(),
+            cluster: None,
+            herald: Herald::default(),
             history: History::default(),
             term: None,
             in_flight: InFlight::default(),
@@ -153,7 +157,10 @@ impl NodeLoop {
         }
         self.begin_steps(&plan, &journalled, now);
         self.history = plan.next_history.clone();
+        self.ports.metrics.pools(&statuses);
         let report_due = self.report(statuses).await;
+        self.report_cluster(&plan, now).await;
+        self.tell(&plan);
         self.pause(&plan, report_due, now)
     }
 
@@ -232,7 +239,9 @@ impl NodeLoop {
 
     /// Whether this replica may act, with its memory read back when it has just begun to lead.
     async fn leads(&mut self) -> bool {
-        let Some(claim) = self.ports.guard.claim() else {
+        let claim = self.ports.guard.claim();
+        self.ports.metrics.leading(claim.is_some());
+        let Some(claim) = claim else {
             self.term = None;
             return false;
         };
@@ -252,8 +261,8 @@ impl NodeLoop {
     }
 
     /// Reads memory back from status, live: the watch may be behind the last leader's writes.
-    async fn take_over(&mut self, epoch: u64) -> Result<(), String> {
-        for object in self.ports.live.read_all().await? {
+    async fn take_over(&mut self, epoch: u64) -> Result<(), WriteError> {
+        for object in self.ports.sink.read_pools().await? {
             self.stored.insert(object.name.clone(), StoredPool::of(&object));
             self.policies.apply(PolicyChange::Pool(Box::new(object)));
         }
@@ -264,7 +273,7 @@ impl NodeLoop {
             self.history.pools.insert(name.clone(), stored.history.clone());
         }
         let now = self.ports.host.now();
-        memory::sanitize(&mut self.history, &self.settings.config, now);
+        clocks::sanitize(&mut self.history, &self.settings.config, now);
         let gap = match *self.ports.leadership.borrow() {
             Leadership::Leading { gap, .. } => gap,
             Leadership::Standby | Leadership::Lost => Duration::ZERO,
@@ -272,7 +281,7 @@ impl NodeLoop {
         if gap > TAKEOVER_GAP {
             let seconds = i64::try_from(gap.as_secs()).unwrap_or(i64::MAX);
             info!(seconds, "nobody led for a while; every clock waits that much longer");
-            memory::age_clocks(&mut self.history, Seconds(seconds));
+            clocks::age_clocks(&mut self.history, Seconds(seconds));
         }
         self.in_flight = InFlight::default();
         self.outcomes.clear();
@@ -324,11 +333,12 @@ impl NodeLoop {
         self.world.set_stale(stale);
         let started = self.ports.host.monotonic();
         let mut plan = headroom_core::plan(&self.world, &self.history, &self.settings.config, now);
-        self.ports.metrics.planned(self.ports.host.monotonic() - started);
+        let took = self.ports.host.monotonic() - started;
         // What status cannot hold may not be remembered either (law 2).
         for memory in plan.next_history.pools.values_mut() {
             *memory = report::fit(memory).0;
         }
+        self.ports.metrics.planned(took, &plan);
         plan
     }
 
@@ -386,7 +396,7 @@ impl NodeLoop {
         let mut results = Vec::new();
         for (pool, status, answer) in join_all(calls).await {
             let written = answer.is_ok();
-            self.ports.metrics.status_written(written);
+            self.ports.metrics.status_written(answer.as_ref().map(|_| ()));
             match answer {
                 Ok(version) => {
                     let at = self.ports.host.monotonic();
@@ -406,7 +416,7 @@ impl NodeLoop {
 
     /// Reads one pool anew after a failed write, so that the next one names the right version.
     async fn refresh(&mut self, pool: &Arc<str>) {
-        match self.ports.live.read(pool).await {
+        match self.ports.sink.read_pool(pool).await {
             Ok(Some(object)) => {
                 if let Some(stored) = self.stored.get_mut(pool) {
                     stored.read_back(&object);
@@ -434,7 +444,7 @@ impl NodeLoop {
     }
 
     fn begin(&mut self, step: Step, key: StepKey, now: UnixTime) {
-        info!(step = ?step, "begun");
+        info!(step = %facts::in_words(&step), "step begun");
         let facts = facts::of_step(&step, &self.world, &self.history, &self.settings, now);
         let (executor, finish) = (self.ports.executor.clone(), self.finish.clone());
         self.ports.host.spawn(async move {
@@ -462,6 +472,53 @@ impl NodeLoop {
         }
         self.write(writes).await;
         due
+    }
+
+    /// Writes the cluster policy's status, if there is such an object and it says something else.
+    async fn report_cluster(&mut self, plan: &Plan, now: UnixTime) {
+        let Some(object) = self.policies.clusters.get(config::POLICY_NAME) else {
+            self.cluster = None;
+            return;
+        };
+        let known = self.cluster.as_ref().filter(|known| known.uid == object.uid);
+        let stored = match known {
+            Some(known) if !memory::newer(&object.resource_version, &known.resource_version) => known.clone(),
+            _ => StoredCluster::of(object),
+        };
+        let status =
+            view::cluster_status(object.generation, &plan.reasons, &self.settings, &stored.status, now);
+        let written = stored.reported_at;
+        let too_soon = written.is_some_and(|at| self.ports.host.monotonic() < at + REPORT_INTERVAL_MIN);
+        if status == stored.status || too_soon {
+            self.cluster = Some(stored);
+            return;
+        }
+        let answer =
+            self.ports.sink.write_policy(config::POLICY_NAME, &stored.resource_version, &status).await;
+        self.ports.metrics.status_written(answer.as_ref().map(|_| ()));
+        // After a failure the next turn builds on what the watch delivers by then.
+        self.cluster = answer.ok().map(|resource_version| StoredCluster {
+            resource_version,
+            status,
+            reported_at: Some(self.ports.host.monotonic()),
+            uid: stored.uid,
+        });
+    }
+
+    /// Sends the events that tell what is new, beside the loop: they are a courtesy, and nothing waits for them.
+    fn tell(&mut self, plan: &Plan) {
+        let notes = self.herald.tell(plan, &self.world, &self.settings.config);
+        if notes.is_empty() {
+            return;
+        }
+        let (sink, at) = (self.ports.sink.clone(), self.ports.host.wall());
+        self.ports.host.spawn(async move {
+            for note in notes {
+                if let Err(error) = sink.write_event(&note, at).await {
+                    debug!(reason = note.reason, %error, "event not written");
+                }
+            }
+        });
     }
 
     /// How long nothing need be looked at, unless something rings.

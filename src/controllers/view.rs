@@ -8,7 +8,7 @@ use headroom_core::history::{History, PoolHistory};
 use headroom_core::nodes::bounds;
 use headroom_core::nodes::cluster_state::{ClusterState, PoolState};
 use headroom_core::nodes::wake::Wake;
-use headroom_core::plan::Reasons;
+use headroom_core::plan::{PodVerdict, Reasons};
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
@@ -16,8 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::config::Settings;
 use super::memory::StoredPools;
-use crate::api::{self, NodeCounts, NodePoolStatus};
-use crate::report::{self, Acceptance, GroupView, PoolView, TemplateSource};
+use crate::api::{self, ClusterScalingPolicyStatus, NodeCounts, NodePoolStatus};
+use crate::report::{self, Acceptance, ClusterView, GroupView, PoolView, TemplateSource};
 
 /// The status of every stored pool, as it should be written now.
 #[must_use]
@@ -46,6 +46,39 @@ pub fn statuses(
             (name.clone(), report::render(memory, &view, Some(&stored.status), now))
         })
         .collect()
+}
+
+/// The status of the cluster policy, as it should be written now.
+#[must_use]
+pub fn cluster_status(
+    generation: i64,
+    reasons: &Reasons,
+    settings: &Settings,
+    old: &ClusterScalingPolicyStatus,
+    now: UnixTime,
+) -> ClusterScalingPolicyStatus {
+    let all = || reasons.pools.values().flatten();
+    let said = |reason| all().find(|said| said.reason == reason).map(|said| &*said.message);
+    let limit_of =
+        |verdict: &'_ PodVerdict| verdict.pools.iter().any(|pool| pool.reason == Reason::ClusterLimitReached);
+    let limited =
+        reasons.pods.iter().filter(|verdict| verdict.unplaced_count > 0).find(|verdict| limit_of(verdict));
+    let limit = limited.and_then(|verdict| {
+        verdict
+            .pools
+            .iter()
+            .find(|pool| pool.reason == Reason::ClusterLimitReached)
+            .map(|pool| &*pool.message)
+    });
+    let view = ClusterView {
+        generation: Some(generation),
+        acceptance: settings.invalid_policy.clone().map_or(Acceptance::Accepted, Acceptance::Invalid),
+        pods: &reasons.pods,
+        unhealthy: said(Reason::ClusterUnhealthy),
+        disruption_stopped: settings.config.cluster.voluntary_disruption_stopped,
+        at_limit: limit.or_else(|| said(Reason::ClusterLimitReached)),
+    };
+    report::render_cluster(&view, Some(old), now)
 }
 
 fn describe<'a>(view: &mut PoolView<'a>, state: &'a PoolState<'_>, reasons: &'a Reasons, now: UnixTime) {

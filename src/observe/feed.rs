@@ -13,7 +13,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::Delta;
 
 use super::decoder::{Decoder, Error};
-use super::policies::{Policies, PolicyChange, RawClusterScalingPolicy, RawNodePool};
+use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
 use super::slim::{
     SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,
@@ -21,6 +21,7 @@ use super::slim::{
 };
 use super::watch::follow;
 use super::watched::{Change, Watch, Watched};
+use crate::api::{StoredClusterScalingPolicy, StoredNodePool};
 use crate::host::Host;
 
 /// What a loop observes through: watches of a real cluster, or a simulated one.
@@ -84,8 +85,8 @@ impl KubeFeed {
         let inner = Mutex::default();
         let shared = Arc::new(Shared { inner, bell: Notify::new(), host: Arc::downgrade(host) });
         let feed = Self { shared };
-        feed.follow::<RawNodePool>(client, host);
-        feed.follow::<RawClusterScalingPolicy>(client, host);
+        feed.follow::<StoredNodePool>(client, host);
+        feed.follow::<StoredClusterScalingPolicy>(client, host);
         feed.follow::<SlimNamespace>(client, host);
         feed.follow::<SlimNode>(client, host);
         feed.follow::<SlimDaemonSet>(client, host);

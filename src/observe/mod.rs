@@ -3,7 +3,6 @@
 pub mod convert;
 pub mod decoder;
 pub mod feed;
-pub mod live;
 pub mod policies;
 pub mod queue;
 pub mod slim;
@@ -13,6 +12,5 @@ pub mod watched;
 mod wire_tests;
 
 pub use feed::{Feed, KubeFeed, WatchHealth};
-pub use live::{KubeLivePools, LivePools};
 pub use policies::{Policies, PolicyChange, PolicyObject};
 pub use watched::Watch;

@@ -3,15 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
-use serde_json::Value;
-
-use headroom_core::time::UnixTime;
-
-use super::convert::instant;
-use super::slim::nullable;
-use crate::api::{ClusterScalingPolicy, ClusterScalingPolicySpec, NodePool, NodePoolSpec};
+pub use crate::api::PolicyObject;
+use crate::api::{ClusterScalingPolicySpec, NodePoolSpec};
 
 /// A change of a custom resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,27 +17,6 @@ pub enum PolicyChange {
     Cluster(Box<PolicyObject<ClusterScalingPolicySpec>>),
     /// A ClusterScalingPolicy is gone.
     ClusterGone(Arc<str>),
-}
-
-/// A custom resource as last seen.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PolicyObject<S> {
-    /// Name.
-    pub name: Arc<str>,
-    /// Unique id.
-    pub uid: Arc<str>,
-    /// The version that a write of its status must name (law 3).
-    pub resource_version: String,
-    /// Counts edits of the spec.
-    pub generation: i64,
-    /// When it was made.
-    pub created_at: UnixTime,
-    /// Whether a deletion timestamp is set.
-    pub deleting: bool,
-    /// The spec, or why it cannot be read: such an object is reported, never lost.
-    pub spec: Result<S, String>,
-    /// The status as it stands, to be read entry by entry: one that is not understood must not cost the others.
-    pub status: Value,
 }
 
 /// All custom resources as last seen.
@@ -94,65 +66,20 @@ impl PolicyChange {
     }
 }
 
-/// A NodePool on the wire: always decodes, whatever its spec holds.
-#[derive(kube::Resource, Clone, Debug, Deserialize)]
-#[resource(inherit = NodePool)]
-pub struct RawNodePool {
-    /// Metadata.
-    #[serde(deserialize_with = "super::slim::meta")]
-    pub metadata: ObjectMeta,
-    /// Spec.
-    #[serde(default, deserialize_with = "nullable")]
-    pub spec: Value,
-    /// Status.
-    #[serde(default, deserialize_with = "nullable")]
-    pub status: Value,
-}
-
-/// A ClusterScalingPolicy on the wire: always decodes, whatever its spec holds.
-#[derive(kube::Resource, Clone, Debug, Deserialize)]
-#[resource(inherit = ClusterScalingPolicy)]
-pub struct RawClusterScalingPolicy {
-    /// Metadata.
-    #[serde(deserialize_with = "super::slim::meta")]
-    pub metadata: ObjectMeta,
-    /// Spec.
-    #[serde(default, deserialize_with = "nullable")]
-    pub spec: Value,
-    /// Status.
-    #[serde(default, deserialize_with = "nullable")]
-    pub status: Value,
-}
-
-/// The object with its spec decoded as far as it can be.
-pub fn object<S: for<'de> Deserialize<'de>>(
-    metadata: ObjectMeta,
-    spec: Value,
-    status: Value,
-) -> PolicyObject<S> {
-    PolicyObject {
-        name: metadata.name.as_deref().unwrap_or_default().into(),
-        uid: metadata.uid.as_deref().unwrap_or_default().into(),
-        generation: metadata.generation.unwrap_or(0),
-        created_at: instant(metadata.creation_timestamp.as_ref()),
-        deleting: metadata.deletion_timestamp.is_some(),
-        resource_version: metadata.resource_version.unwrap_or_default(),
-        spec: S::deserialize(spec).map_err(|error| error.to_string()),
-        status,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::api::StoredNodePool;
 
     fn pool(spec: Value) -> PolicyObject<NodePoolSpec> {
         let text = serde_json::json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool",
             "metadata": {"name": "general", "uid": "u", "resourceVersion": "12", "generation": 3,
                 "creationTimestamp": "2026-11-01T00:00:00Z"},
             "spec": spec, "status": {"lastDecision": "ScaleUp 1→2"}});
-        let raw: RawNodePool = serde_json::from_str(&text.to_string()).expect("always decodes");
-        object(raw.metadata, raw.spec, raw.status)
+        let raw: StoredNodePool = serde_json::from_str(&text.to_string()).expect("always decodes");
+        PolicyObject::read(raw.metadata, raw.spec, raw.status)
     }
 
     fn good() -> PolicyObject<NodePoolSpec> {

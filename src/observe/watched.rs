@@ -11,11 +11,12 @@ use headroom_core::world::{Delta, Kind};
 
 use super::convert::{key_of, name_of, node, pod, workload};
 use super::decoder::{Decoder, Error};
-use super::policies::{self, PolicyChange, RawClusterScalingPolicy, RawNodePool};
+use super::policies::{PolicyChange, PolicyObject};
 use super::slim::{
     SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,
     SlimReplicationController, SlimStatefulSet,
 };
+use crate::api::{StoredClusterScalingPolicy, StoredNodePool};
 
 /// One watch: a kind of the world, or one of our own kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,12 +193,12 @@ impl Watched for SlimNamespace {
     }
 }
 
-impl Watched for RawNodePool {
+impl Watched for StoredNodePool {
     const WATCH: Watch = Watch::NodePools;
     const MAY_BE_ABSENT: bool = true;
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         name_of(&self.metadata, decoder)?;
-        let object = policies::object(self.metadata, self.spec, self.status);
+        let object = PolicyObject::read(self.metadata, self.spec, self.status);
         Ok(Change::Policy(PolicyChange::Pool(Box::new(object))))
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
@@ -205,12 +206,12 @@ impl Watched for RawNodePool {
     }
 }
 
-impl Watched for RawClusterScalingPolicy {
+impl Watched for StoredClusterScalingPolicy {
     const WATCH: Watch = Watch::ClusterScalingPolicies;
     const MAY_BE_ABSENT: bool = true;
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         name_of(&self.metadata, decoder)?;
-        let object = policies::object(self.metadata, self.spec, self.status);
+        let object = PolicyObject::read(self.metadata, self.spec, self.status);
         Ok(Change::Policy(PolicyChange::Cluster(Box::new(object))))
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {

@@ -246,10 +246,10 @@ async fn an_object_that_is_not_understood_costs_only_itself_and_no_second_list()
 #[tokio::test(start_paused = true)]
 async fn silence_shows_as_age_and_ends_in_a_new_watch() {
     let mut rig = Rig::new(Server::default());
-    rig.pass(100).await;
-    assert_eq!(rig.health_of(PODS).silent_for, Some(Seconds(100)));
-    assert_eq!(rig.feed.staleness(rig.host.now()), Some(Seconds(100)));
-    rig.pass(30).await;
+    rig.pass(40).await;
+    assert_eq!(rig.health_of(PODS).silent_for, Some(Seconds(40)));
+    assert_eq!(rig.feed.staleness(rig.host.now()), Some(Seconds(40)));
+    rig.pass(10).await;
     assert!(rig.health_of(PODS).silent_for < Some(Seconds(10)));
 }
 

@@ -68,7 +68,7 @@ impl Sheet {
     }
 }
 
-fn health(list: &mut Sheet, acceptance: &Acceptance) {
+pub(super) fn health(list: &mut Sheet, acceptance: &Acceptance) {
     use ConditionStatus::{False, True, Unknown};
     let (status, reason, message) = match acceptance {
         Acceptance::Pending => (Unknown, Reason::Pending, Reason::Pending.doc()),

@@ -17,6 +17,8 @@ pub const MESSAGE_MAX: usize = 512;
 pub const CONSIDERED_MAX: usize = 16;
 /// Longest message of a pool named beside a decision: sixteen of them must leave room for other decisions.
 pub const CONSIDERED_MESSAGE_MAX: usize = 160;
+/// Most examples in any row of status.
+pub const EXAMPLES: usize = EXAMPLES_MAX;
 /// Most refusals and blocked rows each; the schema says the same.
 pub const ROWS_MAX: usize = 50;
 /// Most groups; the schema says the same.

@@ -2,17 +2,22 @@
 //! and events.
 
 mod conditions;
+pub mod events;
 pub mod fit;
 pub mod metrics;
+pub mod news;
 pub mod parse;
+pub mod policy;
 pub mod render;
-pub mod write;
-pub use metrics::Metrics;
-pub use write::{KubeSink, StatusSink, WriteError};
 #[cfg(test)]
 mod round_trip_tests;
 mod words;
+pub mod write;
 
+pub use events::{EventNote, Herald};
 pub use fit::fit;
+pub use metrics::Metrics;
 pub use parse::{parse, status_of};
+pub use policy::{ClusterView, render_cluster};
 pub use render::{Acceptance, GroupView, PoolView, TemplateSource, render};
+pub use write::{KubeSink, StatusSink, WriteError};

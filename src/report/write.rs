@@ -1,72 +1,367 @@
-//! The only writer of status. Every write names the version it builds on; a conflict is an answer, not a retry.
+//! The only writer of status and events; every write names the version it was made from, and none is tried again here.
 
-use std::sync::Arc;
-
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube::api::{Api, ListParams, Patch, PatchParams};
-use kube::{Client, Error as KubeError};
-use serde_json::json;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, Client, Resource};
+use serde_json::Value;
 
-use crate::api::{NodePool, NodePoolSpec, NodePoolStatus};
+use super::events::{EventNote, Regarding, RegardingKind};
+use crate::api::{
+    ClusterScalingPolicySpec, ClusterScalingPolicyStatus, GROUP, NodePoolSpec, NodePoolStatus, PolicyObject,
+    StoredClusterScalingPolicy, StoredNodePool, VERSION,
+};
 
-/// Why a status could not be written or read.
-#[derive(Debug, thiserror::Error)]
+/// The name under which the operator writes.
+pub const FIELD_MANAGER: &str = "headroom";
+/// The name by which events tell who wrote them.
+const REPORTING_CONTROLLER: &str = "headroom.dev/headroom";
+/// Where events about cluster-scoped objects live. Source: client-go, which does the same.
+const CLUSTER_EVENTS_NAMESPACE: &str = "default";
+
+/// Why something was not written or read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// Somebody else has written in between.
-    #[error("the object has changed in between")]
+    /// The object has changed since the version named: read it again and plan again.
+    #[error("failed to write: the object has changed since it was read")]
     Conflict,
-    /// It is gone.
-    #[error("the object is gone")]
+    /// The object is gone.
+    #[error("failed to write: the object is gone")]
     Gone,
-    /// Anything else; the write may have taken effect.
-    #[error("{0}")]
+    /// The API server refused it as invalid: a bug of ours.
+    #[error("failed to write: refused as invalid: {0}")]
+    Invalid(String),
+    /// Anything else. Whether the write happened is not known.
+    #[error("failed to reach the API server: {0}")]
     Failed(String),
 }
 
-/// Where status goes.
-pub trait StatusSink: Send + Sync {
-    /// Writes a pool's status if its version is still `version`; returns the new version.
-    fn write_pool<'a>(
-        &'a self,
-        name: &'a str,
-        version: &'a str,
-        status: &'a NodePoolStatus,
-    ) -> BoxFuture<'a, Result<String, WriteError>>;
-}
-
-/// Status through the API server.
-pub struct KubeSink {
-    client: Client,
-}
-impl KubeSink {
-    pub fn new(client: Client) -> Self {
-        Self { client }
+impl From<kube::Error> for WriteError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 409 => Self::Conflict,
+            kube::Error::Api(status) if status.code == 404 => Self::Gone,
+            kube::Error::Api(status) if status.code == 422 => Self::Invalid(status.message),
+            other => Self::Failed(other.to_string()),
+        }
     }
 }
-impl StatusSink for KubeSink {
+
+/// Where status and events go: the API server, or a simulated one.
+pub trait StatusSink: Send + Sync {
+    /// Every NodePool, read live.
+    fn read_pools(&self) -> BoxFuture<'_, Result<Vec<PolicyObject<NodePoolSpec>>, WriteError>>;
+
+    /// One NodePool, read live; `None` when it does not exist.
+    fn read_pool<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PolicyObject<NodePoolSpec>>, WriteError>>;
+
+    /// One ClusterScalingPolicy, read live; `None` when it does not exist.
+    fn read_policy<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PolicyObject<ClusterScalingPolicySpec>>, WriteError>>;
+
+    /// Replaces the status of a pool, if it still has that version; returns the new one.
     fn write_pool<'a>(
         &'a self,
         name: &'a str,
-        version: &'a str,
+        resource_version: &'a str,
+        status: &'a NodePoolStatus,
+    ) -> BoxFuture<'a, Result<String, WriteError>>;
+
+    /// Replaces the status of a cluster policy, if it still has that version; returns the new one.
+    fn write_policy<'a>(
+        &'a self,
+        name: &'a str,
+        resource_version: &'a str,
+        status: &'a ClusterScalingPolicyStatus,
+    ) -> BoxFuture<'a, Result<String, WriteError>>;
+
+    /// Writes an event that happened at `at`. Writing it twice writes it once.
+    fn write_event<'a>(
+        &'a self,
+        event: &'a EventNote,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), WriteError>>;
+}
+
+/// The API server.
+#[derive(Clone)]
+pub struct KubeSink {
+    client: Client,
+    pools: Api<StoredNodePool>,
+    policies: Api<StoredClusterScalingPolicy>,
+}
+
+impl std::fmt::Debug for KubeSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KubeSink").finish_non_exhaustive()
+    }
+}
+
+impl KubeSink {
+    /// Writes through `client`.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { pools: Api::all(client.clone()), policies: Api::all(client.clone()), client }
+    }
+}
+
+impl StatusSink for KubeSink {
+    fn read_pools(&self) -> BoxFuture<'_, Result<Vec<PolicyObject<NodePoolSpec>>, WriteError>> {
+        async {
+            let list = self.pools.list(&ListParams::default()).await?;
+            Ok(list.items.into_iter().map(pool_object).collect())
+        }
+        .boxed()
+    }
+
+    fn read_pool<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PolicyObject<NodePoolSpec>>, WriteError>> {
+        async move { Ok(self.pools.get_opt(name).await?.map(pool_object)) }.boxed()
+    }
+
+    fn read_policy<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PolicyObject<ClusterScalingPolicySpec>>, WriteError>> {
+        async move {
+            let stored = self.policies.get_opt(name).await?;
+            Ok(stored.map(|stored| PolicyObject::read(stored.metadata, stored.spec, stored.status)))
+        }
+        .boxed()
+    }
+
+    fn write_pool<'a>(
+        &'a self,
+        name: &'a str,
+        resource_version: &'a str,
         status: &'a NodePoolStatus,
     ) -> BoxFuture<'a, Result<String, WriteError>> {
-        Box::pin(async move {
-            let api: Api<NodePool> = Api::all(self.client.clone());
-            let mut body = NodePool::new(
-                name,
-                serde_json::from_value(
-                    json!({"maxNodes":1,"provider":{"type":"KWOK","kwok":{"zones":["a"]}}}),
-                )
-                .map_err(|e| WriteError::Failed(e.to_string()))?,
-            );
-            body.metadata.resource_version = Some(version.to_owned());
-            body.status = Some(status.clone());
-            match api.replace_status(name, &kube::api::PostParams::default(), &body).await {
-                Ok(o) => Ok(o.metadata.resource_version.unwrap_or_default()),
-                Err(KubeError::Api(s)) if s.is_conflict() => Err(WriteError::Conflict),
-                Err(KubeError::Api(s)) if s.is_not_found() => Err(WriteError::Gone),
-                Err(e) => Err(WriteError::Failed(e.to_string())),
+        async move {
+            let body = StoredNodePool {
+                api_version: format!("{GROUP}/{VERSION}"),
+                kind: "NodePool".to_owned(),
+                metadata: named(name, resource_version),
+                spec: Value::Null,
+                status: json(status)?,
+            };
+            let stored = self.pools.replace_status(name, &params(), &body).await?;
+            Ok(stored.metadata.resource_version.unwrap_or_default())
+        }
+        .boxed()
+    }
+
+    fn write_policy<'a>(
+        &'a self,
+        name: &'a str,
+        resource_version: &'a str,
+        status: &'a ClusterScalingPolicyStatus,
+    ) -> BoxFuture<'a, Result<String, WriteError>> {
+        async move {
+            let body = StoredClusterScalingPolicy {
+                api_version: format!("{GROUP}/{VERSION}"),
+                kind: "ClusterScalingPolicy".to_owned(),
+                metadata: named(name, resource_version),
+                spec: Value::Null,
+                status: json(status)?,
+            };
+            let stored = self.policies.replace_status(name, &params(), &body).await?;
+            Ok(stored.metadata.resource_version.unwrap_or_default())
+        }
+        .boxed()
+    }
+
+    fn write_event<'a>(
+        &'a self,
+        event: &'a EventNote,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), WriteError>> {
+        async move {
+            let namespace = match &*event.regarding.key.namespace {
+                "" => CLUSTER_EVENTS_NAMESPACE,
+                namespace => namespace,
+            };
+            let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+            match events.create(&params(), &wire_event(event, namespace, at)).await {
+                Ok(_) => Ok(()),
+                // The name is made of the event: it is there from an earlier try.
+                Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+                Err(error) => Err(error.into()),
             }
-        })
+        }
+        .boxed()
+    }
+}
+
+fn pool_object(stored: StoredNodePool) -> PolicyObject<NodePoolSpec> {
+    PolicyObject::read(stored.metadata, stored.spec, stored.status)
+}
+
+fn params() -> PostParams {
+    PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) }
+}
+
+fn named(name: &str, resource_version: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        resource_version: Some(resource_version.to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn json(status: &impl serde::Serialize) -> Result<Value, WriteError> {
+    serde_json::to_value(status).map_err(|error| WriteError::Invalid(error.to_string()))
+}
+
+fn wire_event(event: &EventNote, namespace: &str, at: Timestamp) -> Event {
+    Event {
+        metadata: ObjectMeta {
+            name: Some(event.name(at.as_microsecond())),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        action: Some(event.action.to_owned()),
+        event_time: Some(MicroTime(at)),
+        note: Some(event.note.clone()),
+        reason: Some(event.reason.to_owned()),
+        regarding: Some(reference(&event.regarding)),
+        reporting_controller: Some(REPORTING_CONTROLLER.to_owned()),
+        reporting_instance: Some(FIELD_MANAGER.to_owned()),
+        type_: Some(if event.warning { "Warning" } else { "Normal" }.to_owned()),
+        ..Event::default()
+    }
+}
+
+fn reference(regarding: &Regarding) -> ObjectReference {
+    let (api_version, kind) = match regarding.kind {
+        RegardingKind::Pod => ("v1".to_owned(), "Pod"),
+        RegardingKind::Node => ("v1".to_owned(), "Node"),
+        RegardingKind::NodePool => (StoredNodePool::api_version(&()).into_owned(), "NodePool"),
+    };
+    ObjectReference {
+        api_version: Some(api_version),
+        kind: Some(kind.to_owned()),
+        name: Some(regarding.key.name.to_string()),
+        namespace: Some(regarding.key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
+        uid: Some(regarding.uid.to_string()).filter(|uid| !uid.is_empty()),
+        ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use bytes::Bytes;
+    use headroom_core::labels::ObjectKey;
+    use http::{Request, Response};
+    use http_body_util::{BodyExt, Full};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    type Calls = Arc<Mutex<Vec<(String, Value)>>>;
+
+    /// A sink on a server that answers every call alike, and the calls it gets.
+    fn sink(code: u16, answer: Value) -> (KubeSink, Calls) {
+        let calls = Calls::default();
+        let noted = calls.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (noted, answer) = (noted.clone(), answer.clone());
+            async move {
+                let line = format!("{} {}", request.method(), request.uri());
+                let body = request.into_body().collect().await.expect("a whole body").to_bytes();
+                let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+                noted.lock().expect("no test panics in it").push((line, body));
+                let body = Full::new(Bytes::from(answer.to_string()));
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).expect("a response"))
+            }
+        });
+        (KubeSink::new(Client::new(service, "default")), calls)
+    }
+
+    fn failure(code: u16, reason: &str) -> Value {
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+            "message": "scripted"})
+    }
+
+    #[tokio::test]
+    async fn a_status_write_names_the_version_it_was_made_from_and_no_spec() {
+        let stored = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool",
+            "metadata": {"name": "general", "resourceVersion": "8"}});
+        let (sink, calls) = sink(200, stored);
+        let status = NodePoolStatus { sequence: Some(4), ..NodePoolStatus::default() };
+        assert_eq!(sink.write_pool("general", "7", &status).await, Ok("8".to_owned()));
+        let calls = calls.lock().expect("no test panics in it");
+        let (line, body) = &calls[0];
+        assert!(line.starts_with("PUT /apis/headroom.dev/v1alpha1/nodepools/general/status"), "{line}");
+        assert_eq!(body["metadata"]["resourceVersion"], "7");
+        assert_eq!((body.get("spec"), &body["status"]["sequence"]), (None, &json!(4)));
+    }
+
+    #[tokio::test]
+    async fn a_conflict_is_told_and_not_tried_again() {
+        let (sink, calls) = sink(409, failure(409, "Conflict"));
+        let answer = sink.write_pool("general", "7", &NodePoolStatus::default()).await;
+        assert_eq!(answer, Err(WriteError::Conflict));
+        assert_eq!(calls.lock().expect("no test panics in it").len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_broken_pool_is_read_with_the_others() {
+        let items = json!([
+            {"metadata": {"name": "good"}, "spec": {"provider": {"type": "KWOK", "kwok": {"zones": ["a"]}}, "maxNodes": 1}},
+            {"metadata": {"name": "bad"}, "spec": {"maxNodes": "x"}}]);
+        let (sink, _) = sink(
+            200,
+            json!({"kind": "NodePoolList", "apiVersion": "headroom.dev/v1alpha1",
+            "metadata": {"resourceVersion": "5"}, "items": items}),
+        );
+        let pools = sink.read_pools().await.expect("readable");
+        assert!(pools[0].spec.is_ok() && pools[1].spec.is_err());
+    }
+
+    fn event() -> EventNote {
+        EventNote {
+            regarding: Regarding {
+                kind: RegardingKind::NodePool,
+                key: ObjectKey::new("", "general"),
+                uid: "u".into(),
+            },
+            warning: true,
+            reason: "FailedToScaleUpGroup",
+            action: "ScaleUp",
+            note: "none left".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn events_of_cluster_scoped_objects_live_in_default_and_have_one_name() {
+        let (sink, calls) = sink(409, failure(409, "AlreadyExists"));
+        let at = Timestamp::from_second(1_800_000_000).expect("in range");
+        for _ in 0..2 {
+            assert_eq!(sink.write_event(&event(), at).await, Ok(()));
+        }
+        let calls = calls.lock().expect("no test panics in it");
+        assert!(
+            calls[0].0.starts_with("POST /apis/events.k8s.io/v1/namespaces/default/events"),
+            "{}",
+            calls[0].0
+        );
+        assert_eq!(calls[0].1["metadata"]["name"], calls[1].1["metadata"]["name"]);
+        assert_eq!(calls[0].1["regarding"]["apiVersion"], "headroom.dev/v1alpha1");
+        assert_eq!(calls[0].1["type"], "Warning");
     }
 }

@@ -35,10 +35,8 @@ async fn annotated_pods_annotated_nodes_and_naked_pods_keep_their_nodes_until_th
         .await?;
 
         cluster.edit_pool("general", json!({"spec": {"minNodes": 0}})).await?;
-        wait::until("the fourth node has gone", MINUTE, async || {
-            cluster.ready_nodes_are("general", 3).await
-        })
-        .await?;
+        wait::until("the fourth node has gone", MINUTE, async || cluster.ready_nodes_are("general", 3).await)
+            .await?;
         kept(cluster, naked, "NotReplicated", json!("pod/default/naked")).await?;
         kept(cluster, annotated, "ScaleDownDisabledAnnotation", Value::Null).await?;
         let row = kept(cluster, pinned, "NotSafeToEvictAnnotation", Value::Null).await?;

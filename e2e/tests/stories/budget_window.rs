@@ -51,19 +51,14 @@ async fn kill_switch_undoes_the_drain_under_way_and_begins_no_other() {
         wait::until("a pod of a marked node is stopping", MINUTE, async || {
             cluster.marked_nodes().await?;
             let pods = cluster.pods("default", "app=web").await?;
-            ensure!(
-                pods.iter().any(|pod| pod.metadata.deletion_timestamp.is_some()),
-                "no pod is stopping"
-            );
+            ensure!(pods.iter().any(|pod| pod.metadata.deletion_timestamp.is_some()), "no pod is stopping");
             Ok(())
         })
         .await?;
 
         switch(cluster, json!("Stopped")).await?;
-        wait::until("the marks are off", Duration::from_secs(10), async || {
-            cluster.no_node_is_marked().await
-        })
-        .await?;
+        wait::until("the marks are off", Duration::from_secs(10), async || cluster.no_node_is_marked().await)
+            .await?;
         wait::until("the removal is told as taken back", Duration::from_secs(10), async || {
             cluster.removal_ended("general", "Cancelled", "DisruptionStopped").await
         })
@@ -83,10 +78,8 @@ async fn kill_switch_undoes_the_drain_under_way_and_begins_no_other() {
         .await?;
 
         switch(cluster, json!("Allowed")).await?;
-        wait::until("one node goes after all", MINUTE, async || {
-            cluster.ready_nodes_are("general", 1).await
-        })
-        .await
+        wait::until("one node goes after all", MINUTE, async || cluster.ready_nodes_are("general", 1).await)
+            .await
     })
     .await;
 }

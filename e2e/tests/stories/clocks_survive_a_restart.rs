@@ -67,7 +67,10 @@ async fn node_leaves_when_its_first_clock_runs_out_and_a_backoff_ends_when_it_wa
         })
         .await?;
         let again_at = instant(&next["since"])?;
-        ensure!(backoff_until <= again_at, "tried again at {again_at}, the backoff held until {backoff_until}");
+        ensure!(
+            backoff_until <= again_at,
+            "tried again at {again_at}, the backoff held until {backoff_until}"
+        );
         wait::until("the node goes", MINUTE, async || cluster.ready_nodes_are("general", 0).await).await
     })
     .await;

@@ -22,10 +22,8 @@ async fn suspending_the_pool_mid_drain_takes_the_marks_off_and_keeps_the_node() 
         drain_begins(cluster).await?;
 
         cluster.edit_pool("general", json!({"spec": {"mode": "Suspend"}})).await?;
-        wait::until("the marks are off", Duration::from_secs(10), async || {
-            cluster.no_node_is_marked().await
-        })
-        .await?;
+        wait::until("the marks are off", Duration::from_secs(10), async || cluster.no_node_is_marked().await)
+            .await?;
         ensure!(stopping_pods(cluster).await? == 1, "the drain should still be under way at this time");
         wait::until("the decision is told as taken back", Duration::from_secs(10), async || {
             cluster.removal_ended("general", "Cancelled", "Suspended").await?;
@@ -57,10 +55,8 @@ async fn deleting_the_pool_mid_drain_takes_the_marks_off_and_keeps_the_node() {
         drain_begins(cluster).await?;
 
         cluster.delete("NodePool", "headroom.dev/v1alpha1", "general").await?;
-        wait::until("the marks are off", Duration::from_secs(10), async || {
-            cluster.no_node_is_marked().await
-        })
-        .await?;
+        wait::until("the marks are off", Duration::from_secs(10), async || cluster.no_node_is_marked().await)
+            .await?;
         wait::stays("both nodes, unmarked", Duration::from_secs(5), async || {
             cluster.ready_nodes_are("general", 2).await?;
             cluster.no_node_is_marked().await

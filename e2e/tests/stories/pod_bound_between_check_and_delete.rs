@@ -20,10 +20,8 @@ async fn pod_bound_to_a_marked_empty_node_keeps_it() {
         wait::until("a node is ready", MINUTE, async || cluster.ready_nodes_are("general", 1).await).await?;
         cluster.component(Component::Scheduler)?.pause()?;
         cluster.edit_pool("general", json!({"spec": {"minNodes": 0}})).await?;
-        let marked = wait::until("the empty node is marked", MINUTE, async || {
-            cluster.marked_nodes().await
-        })
-        .await?;
+        let marked =
+            wait::until("the empty node is marked", MINUTE, async || cluster.marked_nodes().await).await?;
 
         // What a scheduler that had not seen the mark would do.
         let late = bare_pod("late").node_name(&marked[0]);

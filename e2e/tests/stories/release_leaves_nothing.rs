@@ -27,10 +27,7 @@ async fn release_takes_off_what_a_killed_operator_left_and_the_kinds_can_be_dele
         wait::until("a pod of a marked node is stopping", MINUTE, async || {
             cluster.marked_nodes().await?;
             let pods = cluster.pods("default", "app=web").await?;
-            ensure!(
-                pods.iter().any(|pod| pod.metadata.deletion_timestamp.is_some()),
-                "no pod is stopping"
-            );
+            ensure!(pods.iter().any(|pod| pod.metadata.deletion_timestamp.is_some()), "no pod is stopping");
             Ok(())
         })
         .await?;

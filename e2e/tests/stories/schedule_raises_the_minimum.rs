@@ -37,10 +37,7 @@ async fn nodes_come_while_the_window_is_open_and_leave_when_it_is_closed() {
         wait::until("they leave again", MINUTE, async || {
             cluster.ready_nodes_are("general", 0).await?;
             let bounds = cluster.pool_status("general").await?["bounds"].clone();
-            ensure!(
-                bounds["minNodes"] == 0 && bounds["activeSchedules"].is_null(),
-                "bounds are {bounds}"
-            );
+            ensure!(bounds["minNodes"] == 0 && bounds["activeSchedules"].is_null(), "bounds are {bounds}");
             Ok(())
         })
         .await

@@ -27,7 +27,8 @@ async fn the_load_goes_and_the_nodes_follow() {
         // What stays is one pod on each of three nodes; the fourth is left empty.
         let keepers = one_pod_of_each_node(cluster).await?;
         for pod in &keepers[..3] {
-            let cost = json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "100"}}});
+            let cost =
+                json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "100"}}});
             cluster.patch("Pod", "v1", pod, cost).await?;
         }
         cluster.scale_deployment("web", 3).await?;

@@ -20,6 +20,22 @@ use crate::world::{Delta, World};
 /// The instant at which test worlds begin.
 pub const NOW: UnixTime = UnixTime(1_000_000);
 
+/// A pool of this name, or a class of pods for this scheduler, makes the plan panic: bugs for tests of quarantine.
+pub const BROKEN: &str = "testing-broken";
+
+/// Panics when the part is [`BROKEN`].
+///
+/// # Panics
+/// On purpose.
+pub fn break_at(part: &crate::nodes::context::Part) {
+    let broken = match part {
+        crate::nodes::context::Part::Whole => false,
+        crate::nodes::context::Part::Pool(pool) => &**pool == BROKEN,
+        crate::nodes::context::Part::Class(class) => &*class.scheduler == BROKEN,
+    };
+    assert!(!broken, "broken for a test");
+}
+
 /// Milli-cores of `500m` or `2`.
 #[must_use]
 pub fn cpu(text: &str) -> i64 {

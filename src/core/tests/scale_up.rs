@@ -10,7 +10,7 @@ use headroom_core::plan::{Outcome, Plan, PodVerdict, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::constraints::Operator;
 use headroom_core::testing::{
-    NOW, config, controller, cpu, daemon_set, memory, no_schedule, node, pod, pool, world,
+    BROKEN, NOW, config, controller, cpu, daemon_set, memory, no_schedule, node, pod, pool, world,
 };
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{GROUP_LABEL, POOL_LABEL, ZONE_LABEL};
@@ -832,4 +832,27 @@ fn labels_of_pool_and_group_are_on_the_template() {
         .pod(pod("web").cpu("1").selector(POOL_LABEL, "general").selector(GROUP_LABEL, "a"))
         .build();
     check(&plan_fresh(&world, &config([pool("general")])), &[("general", "a", 0, 1)]);
+}
+
+// === quarantine ===
+
+#[test]
+fn pool_that_panics_is_set_aside_and_the_others_grow() {
+    let world = world()
+        .group(BROKEN, "g", "", 0)
+        .group("good", "g", "", 0)
+        .pods(pod("web").cpu("4").times(2))
+        .build();
+    let plan = plan_fresh(&world, &config([pool(BROKEN).bounds(3, 9), pool("good")]));
+    check(&plan, &[("good", "g", 0, 2)]);
+    assert!(plan.reasons.pools[BROKEN].iter().any(|reason| reason.reason == Reason::Internal));
+}
+
+#[test]
+fn pod_class_that_panics_is_set_aside_and_other_pods_are_served() {
+    let broken = pod("bad").cpu("4").with_class(|class| class.scheduler = BROKEN.into());
+    let world = world().group("good", "g", "", 0).pod(broken).pod(pod("web").cpu("4")).build();
+    let plan = plan_fresh(&world, &config([pool("good")]));
+    check(&plan, &[("good", "g", 0, 1)]);
+    assert_eq!(verdict(&plan, "bad").skipped, Some(Reason::Internal));
 }

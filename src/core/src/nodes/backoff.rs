@@ -13,8 +13,8 @@ const MESSAGE_CHARS_MAX: usize = 512;
 /// The backoff after one more failure at `now`, given the one before, if any.
 ///
 /// The first lasts `backoff_initial`, even when the maximum is smaller. A failure inside the window slides it by the
-/// same length; one after it doubles the length, up to `backoff_max`. Forgotten once the last failure is longer ago
-/// than `backoff_reset_after`.
+/// same length; one after it doubles the length, up to `backoff_max`. Whether the one before is still to be remembered
+/// is for the caller to say: see [`forgotten`].
 /// Source: utils/backoff/exponential_backoff.go, Backoff.
 #[must_use]
 pub fn after_failure(
@@ -24,8 +24,7 @@ pub fn after_failure(
     now: UnixTime,
     settings: &ScaleUp,
 ) -> Backoff {
-    let remembered = before.filter(|backoff| !forgotten(backoff, now, settings));
-    let (length, failures) = match remembered {
+    let (length, failures) = match before {
         None => (settings.backoff_initial, 1),
         Some(backoff) => {
             let length = backoff.until.since(backoff.since);
@@ -51,7 +50,8 @@ pub fn register(
     now: UnixTime,
     settings: &ScaleUp,
 ) {
-    let backoff = after_failure(memory.backoffs.get(&key), class, message, now, settings);
+    let before = memory.backoffs.get(&key).filter(|backoff| !forgotten(backoff, now, settings));
+    let backoff = after_failure(before, class, message, now, settings);
     memory.backoffs.insert(key, backoff);
     memory.last_failure = Some(now);
 }
@@ -100,8 +100,12 @@ mod tests {
 
     #[test]
     fn old_failures_are_forgotten() {
-        let first = fail(None, 0);
-        let again = fail(Some(&first), 3 * 3600 + 1);
+        let (mut memory, key) = (PoolHistory::default(), BackoffKey::default());
+        for at in [0, 3 * 3600 + 1] {
+            let settings = ScaleUp::default();
+            register(&mut memory, key.clone(), FailureClass::Other, "no", UnixTime(at), &settings);
+        }
+        let again = &memory.backoffs[&key];
         assert_eq!((again.failures, again.until.since(again.since)), (1, Seconds::minutes(5)));
     }
 

@@ -158,7 +158,9 @@ impl<'w> Context<'w> {
 
     /// Names the part that is being worked on.
     pub fn working_on(&self, part: Part) {
-        *self.part.borrow_mut() = part;
+        *self.part.borrow_mut() = part.clone();
+        #[cfg(any(test, feature = "testing"))]
+        crate::testing::break_at(&part);
     }
 
     /// The node that a group would add; `None` when nothing is known of its shape.

@@ -7,6 +7,7 @@ use crate::nodes::patterns;
 use crate::resources::Resources;
 use crate::scheduling::fit::static_rules_hold;
 use crate::scheduling::{ClassIx, NodeIx, PodRef, Snapshot, TemplateNode};
+use crate::world::pod::PodClass;
 
 /// A group of the pool that may grow.
 #[derive(Clone, Debug)]
@@ -117,7 +118,8 @@ fn pack_in_order(
 /// Cpu and memory as parts per million of what the template has, summed: how large a pod is for this node.
 ///
 /// Source: estimator/decreasing_pod_orderer.go.
-fn score(snapshot: &Snapshot<'_>, class: ClassIx, template: &TemplateNode) -> i64 {
+#[must_use]
+pub fn score(snapshot: &Snapshot<'_>, class: ClassIx, template: &TemplateNode) -> i64 {
     let part = |asked: i64, all: i64| {
         if all <= 0 {
             0
@@ -316,17 +318,25 @@ fn pack_tried(
     let old_nodes = snapshot.nodes_capacity();
     for &index in order {
         let class = wanted[index].class;
-        let looks_elsewhere = snapshot.has_topology_rules(class);
+        let looks_elsewhere = may_come_round(snapshot.class(class));
         let roomy = if looks_elsewhere { roomy_nodes(snapshot, class, old_nodes) } else { Vec::new() };
         let mut start = 0;
         for (placed, pod) in wanted[index].pods.iter().enumerate() {
-            let Some(next) = trial.place_one(snapshot, class, index, *pod, start, &roomy) else { break };
-            start = if looks_elsewhere { 0 } else { next };
+            let search = (start, looks_elsewhere);
+            let Some(next) = trial.place_one(snapshot, class, index, *pod, search, &roomy) else { break };
+            start = next;
             trial.packing.placed[index] = placed + 1;
         }
     }
     snapshot.rollback(mark);
     trial.packing
+}
+
+/// Whether a node that refused a pod of this class may take one later, because of pods placed elsewhere.
+///
+/// Room, ports and anti-affinity only ever get tighter.
+fn may_come_round(class: &PodClass) -> bool {
+    !class.topology_spread.is_empty() || !class.pod_affinity.is_empty()
 }
 
 /// Nodes that were there and have room for one more pod of the class: new nodes elsewhere may make them legal.
@@ -352,17 +362,20 @@ struct Trial<'g> {
 }
 
 impl Trial<'_> {
-    /// Places one pod on a new node from `start` on, on an old roomy one, or on one more; returns which new node.
+    /// Places one pod on a new node, on an old roomy one, or on one more; returns the new node to go on with.
+    ///
+    /// The search begins at the node given, and goes round from there if told so.
     fn place_one(
         &mut self,
         snapshot: &mut Snapshot<'_>,
         class: ClassIx,
         index: usize,
         pod: PodRef,
-        start: usize,
+        (start, round): (usize, bool),
         roomy: &[NodeIx],
     ) -> Option<usize> {
-        for at in start..self.nodes.len() {
+        let before = if round { start } else { 0 };
+        for at in (start..self.nodes.len()).chain(0..before) {
             if snapshot.fits(class, self.nodes[at]) {
                 snapshot.place(pod, self.nodes[at]);
                 count(&mut self.packing.nodes[at], index);

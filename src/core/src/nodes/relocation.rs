@@ -53,11 +53,20 @@ impl Destinations {
     fn find(&mut self, snapshot: &mut Snapshot<'_>, class: ClassIx) -> Option<NodeIx> {
         let start = self.start.get(&class).copied().unwrap_or(0);
         let found = (start..self.order.len()).find(|index| snapshot.fits(class, self.order[*index]));
-        // With rules about other pods a node that refuses now may accept later, so the search begins anew.
-        if !snapshot.has_topology_rules(class) {
-            self.log.push((class, start));
-            self.start.insert(class, found.unwrap_or(self.order.len()));
+        if snapshot.has_topology_rules(class) {
+            // With rules about other pods a node that refused before may accept now: the search goes round.
+            let found = found.or_else(|| (0..start).find(|index| snapshot.fits(class, self.order[*index])));
+            self.remember(class, start, found.unwrap_or(start));
+            return found.map(|index| self.order[index]);
         }
+        self.remember(class, start, found.unwrap_or(self.order.len()));
         found.map(|index| self.order[index])
+    }
+
+    fn remember(&mut self, class: ClassIx, before: usize, start: usize) {
+        if before != start {
+            self.log.push((class, before));
+            self.start.insert(class, start);
+        }
     }
 }

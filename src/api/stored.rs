@@ -1,0 +1,91 @@
+//! Our custom resources as they are stored: read and written whole and raw, so that a broken one is never lost.
+
+use std::sync::Arc;
+
+use headroom_core::time::UnixTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{ClusterScalingPolicy, NodePool};
+
+/// A custom resource as last seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyObject<S> {
+    /// Name.
+    pub name: Arc<str>,
+    /// Unique id.
+    pub uid: Arc<str>,
+    /// The version that a write of its status must name (law 3).
+    pub resource_version: String,
+    /// Counts edits of the spec.
+    pub generation: i64,
+    /// When it was made.
+    pub created_at: UnixTime,
+    /// Whether a deletion timestamp is set.
+    pub deleting: bool,
+    /// The spec, or why it cannot be read: such an object is reported, never lost.
+    pub spec: Result<S, String>,
+    /// The status as it stands, to be read entry by entry: one that is not understood must not cost the others.
+    pub status: Value,
+}
+
+/// A NodePool on the wire: always decodes, whatever its spec holds.
+#[derive(kube::Resource, Clone, Debug, Default, Serialize, Deserialize)]
+#[resource(inherit = NodePool)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredNodePool {
+    /// Group and version; items of a list have none.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind; items of a list have none.
+    #[serde(default)]
+    pub kind: String,
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec; left out of writes, which are of the status alone.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub spec: Value,
+    /// Status.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub status: Value,
+}
+
+/// A ClusterScalingPolicy on the wire: always decodes, whatever its spec holds.
+#[derive(kube::Resource, Clone, Debug, Default, Serialize, Deserialize)]
+#[resource(inherit = ClusterScalingPolicy)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredClusterScalingPolicy {
+    /// Group and version; items of a list have none.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind; items of a list have none.
+    #[serde(default)]
+    pub kind: String,
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec; left out of writes, which are of the status alone.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub spec: Value,
+    /// Status.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub status: Value,
+}
+
+impl<S: for<'de> Deserialize<'de>> PolicyObject<S> {
+    /// The object with its spec decoded as far as it can be.
+    #[must_use]
+    pub fn read(metadata: ObjectMeta, spec: Value, status: Value) -> Self {
+        let created_at = metadata.creation_timestamp.as_ref();
+        Self {
+            name: metadata.name.as_deref().unwrap_or_default().into(),
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
+            generation: metadata.generation.unwrap_or(0),
+            created_at: created_at.map(|time| UnixTime::from_jiff(time.0)).unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            spec: S::deserialize(spec).map_err(|error| error.to_string()),
+            status,
+        }
+    }
+}

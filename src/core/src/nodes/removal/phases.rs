@@ -1,0 +1,332 @@
+//! One open removal, phase by phase: mark, settle, delete, take off. Draining has a file of its own.
+
+use std::sync::Arc;
+
+use crate::config::{Mode, Pool};
+use crate::history::{DecisionOutcome, Intent, PoolHistory, Removal, RemovalPhase, Victim};
+use crate::known::Known;
+use crate::nodes::foreign::{carries_mark, is_foreign, marked_by};
+use crate::nodes::removal::ending::{self, undo};
+use crate::nodes::removal::{
+    Advance, DELETE_TIMEOUT, NODES_MAX, RETRY, SETTLE, Scene, holds_node, removal_of, removal_of_mut,
+};
+use crate::plan::Step;
+use crate::reason::Reason;
+use crate::time::Seconds;
+use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION, ZONE_LABEL};
+use crate::world::provider::InstanceState;
+use crate::world::{NodeEntry, NodeId};
+
+/// One open removal and its surroundings.
+pub(super) struct One<'a, 's> {
+    pub(super) scene: &'a Scene<'s>,
+    pub(super) pool: &'a Pool,
+    pub(super) memory: &'a mut PoolHistory,
+    pub(super) intent: &'a mut Intent,
+    pub(super) advance: &'a mut Advance,
+}
+
+impl One<'_, '_> {
+    /// Moves the intent on; false when it has ended.
+    pub(super) fn advance(&mut self) -> bool {
+        self.drop_gone();
+        if self.removal().victims.is_empty() {
+            return self.end();
+        }
+        if self.removal().phase < RemovalPhase::Deleting
+            && let Some((reason, words)) = self.called_off()
+        {
+            self.undo(reason, &words, DecisionOutcome::Cancelled);
+        }
+        match self.removal().phase {
+            RemovalPhase::Journalled => self.mark(),
+            RemovalPhase::Marked => self.settle(),
+            RemovalPhase::Draining => self.drain(),
+            RemovalPhase::Deleting => self.delete(),
+            RemovalPhase::Undoing => self.take_off(),
+        }
+        if self.removal().victims.is_empty() { self.end() } else { true }
+    }
+
+    pub(super) fn removal(&self) -> &Removal {
+        removal_of(self.intent)
+    }
+
+    pub(super) fn removal_mut(&mut self) -> &mut Removal {
+        removal_of_mut(self.intent)
+    }
+
+    pub(super) fn enter(&mut self, phase: RemovalPhase) {
+        let now = self.scene.now;
+        let removal = self.removal_mut();
+        removal.phase = phase;
+        removal.phase_since = now;
+    }
+
+    /// The intent has no victims left: the decision's end is noted, unless it was before, when the last one was let go.
+    fn end(&mut self) -> bool {
+        let decision = self.memory.decisions.iter().find(|decision| decision.id == self.intent.id);
+        if decision.is_some_and(|decision| decision.outcome == DecisionOutcome::InProgress) {
+            self.memory.conclude(&self.intent.id, DecisionOutcome::Done);
+        }
+        false
+    }
+
+    /// Drops victims that have left the world.
+    fn drop_gone(&mut self) {
+        let deleting = self.removal().phase == RemovalPhase::Deleting;
+        let undoing = self.removal().phase == RemovalPhase::Undoing;
+        let group = self.removal().group.clone();
+        let gone = |victim: &Victim| {
+            let there = self.node(victim).is_some();
+            !there && (!deleting || undoing || self.instance_runs(&group, victim) != Some(true))
+        };
+        let left: Vec<Victim> =
+            self.removal().victims.iter().filter(|victim| !gone(victim)).cloned().collect();
+        self.removal_mut().victims = left;
+    }
+
+    /// The victim's node, if it is still the one that was chosen.
+    pub(super) fn node(&self, victim: &Victim) -> Option<(NodeId, &Node, &NodeEntry)> {
+        self.scene.world.node_named(&victim.node).filter(|(_, node, _)| {
+            node.provider_id.is_empty() || node.provider_id == victim.id || self.listed_as(node, victim)
+        })
+    }
+
+    /// Whether the provider knows the node by its name as this instance.
+    fn listed_as(&self, node: &Node, victim: &Victim) -> bool {
+        let Some((id, _, _)) = self.scene.world.node_named(&node.name) else { return false };
+        self.scene.members.member(id).is_some_and(|member| member.instance == victim.id)
+    }
+
+    /// Whether the provider lists the instance as not going away; `None` when the provider has not answered.
+    fn instance_runs(&self, group: &str, victim: &Victim) -> Option<bool> {
+        let state = self.scene.world.provider(&self.pool.name).and_then(Known::value)?;
+        let instance = state.groups.get(group).and_then(|group| group.instances.get(&victim.id));
+        Some(instance.is_some_and(|instance| instance.state != InstanceState::Deleting))
+    }
+
+    /// Why the whole removal is called off, if it is.
+    fn called_off(&self) -> Option<(Reason, String)> {
+        let reason = self.intent.reason;
+        let requested = reason == Reason::RemovalRequested;
+        if self.pool.deleting {
+            return Some((Reason::PoolDeleting, "the pool is being deleted".into()));
+        }
+        match self.pool.mode {
+            Mode::Apply => {}
+            Mode::Preview => return Some((Reason::PreviewOnly, "the pool is in Preview".into())),
+            Mode::Suspend => return Some((Reason::Suspended, "the pool is suspended".into())),
+        }
+        if self.scene.config.cluster.voluntary_disruption_stopped {
+            return Some((Reason::DisruptionStopped, "voluntary disruption is stopped".into()));
+        }
+        if !self.pool.scale_down.enabled && !requested {
+            return Some((Reason::ScaleDownDisabled, "scaleDown.enabled is false".into()));
+        }
+        let unwell =
+            self.removal().victims.iter().filter_map(|victim| self.node(victim)).find(|(_, node, _)| {
+                self.scene.health.forbids(reason, node.labels.get(ZONE_LABEL).unwrap_or(""))
+            });
+        if let Some((_, node, _)) = unwell {
+            let words = format!("too many nodes are unready beside node {}", node.name);
+            return Some((Reason::ClusterUnhealthy, words));
+        }
+        None
+    }
+
+    /// Lets go of victims that are to stay after all: annotated, claimed by others, well again, or no longer asked for.
+    pub(super) fn release_spared(&mut self) {
+        let reason = self.intent.reason;
+        let spared: Vec<(Arc<str>, Reason, &str)> = self
+            .removal()
+            .victims
+            .iter()
+            .filter_map(|victim| {
+                let (_, node, _) = self.node(victim)?;
+                let (why, words) = spared(node, reason)?;
+                Some((victim.node.clone(), why, words))
+            })
+            .collect();
+        for (node, why, words) in spared {
+            self.let_go(&node, why, words, DecisionOutcome::Cancelled);
+        }
+    }
+
+    /// Journalled: the mark is put on until the world shows it on every victim.
+    fn mark(&mut self) {
+        self.release_spared();
+        let unmarked = self.unmarked();
+        if unmarked.is_empty() {
+            self.enter(RemovalPhase::Marked);
+            self.advance.wake(self.scene.now.plus(SETTLE));
+            return;
+        }
+        if self.intent.deadline <= self.scene.now {
+            self.undo(Reason::DeletionFailed, "the mark did not show in time", DecisionOutcome::Failed);
+            return self.take_off();
+        }
+        self.advance.wake(self.intent.deadline);
+        self.put_mark(unmarked);
+    }
+
+    pub(super) fn put_mark(&mut self, nodes: Vec<Arc<str>>) {
+        for nodes in nodes.chunks(NODES_MAX) {
+            let (pool, intent) = (self.pool.name.clone(), self.intent.id.clone());
+            self.advance.steps.push(Step::Mark { pool, intent, nodes: nodes.to_vec() });
+        }
+    }
+
+    /// Victims on which the world does not show our whole mark.
+    pub(super) fn unmarked(&self) -> Vec<Arc<str>> {
+        let marked = |victim: &&Victim| {
+            self.node(victim).is_some_and(|(_, node, _)| carries_mark(node, &self.intent.id))
+        };
+        self.removal()
+            .victims
+            .iter()
+            .filter(|victim| !marked(victim))
+            .map(|victim| victim.node.clone())
+            .collect()
+    }
+
+    /// Marked: pods that were bound just before the mark show up; then empties are deleted and others drained.
+    fn settle(&mut self) {
+        self.release_spared();
+        let unmarked = self.unmarked();
+        if !unmarked.is_empty() {
+            return self.put_mark(unmarked);
+        }
+        let due = self.removal().phase_since.plus(SETTLE);
+        if self.scene.now < due {
+            return self.advance.wake(due);
+        }
+        if self.intent.reason == Reason::Empty {
+            self.release_occupied();
+            self.begin_delete();
+        } else {
+            self.begin_drain();
+        }
+    }
+
+    /// Lets go of victims to which a pod has come.
+    fn release_occupied(&mut self) {
+        let occupied: Vec<(Arc<str>, String)> = self
+            .removal()
+            .victims
+            .iter()
+            .filter_map(|victim| {
+                let (_, _, entry) = self.node(victim)?;
+                let pods = entry.pods.iter().map(|id| &self.scene.world.pod(*id).pod);
+                let arrived = pods.filter(|pod| holds_node(pod, self.scene.now)).map(|pod| &pod.key).min()?;
+                Some((victim.node.clone(), format!("pod {arrived} came to node {}", victim.node)))
+            })
+            .collect();
+        for (node, words) in occupied {
+            self.let_go(&node, Reason::PodArrived, &words, DecisionOutcome::Cancelled);
+        }
+    }
+
+    pub(super) fn begin_delete(&mut self) {
+        if self.removal().victims.is_empty() {
+            return;
+        }
+        self.enter(RemovalPhase::Deleting);
+        self.intent.deadline = self.scene.now.plus(DELETE_TIMEOUT);
+        self.send_delete();
+    }
+
+    /// Deleting: the provider is told again until the node has left, or says that it will not.
+    fn delete(&mut self) {
+        let group = self.removal().group.clone();
+        let running: Vec<Victim> = self
+            .removal()
+            .victims
+            .iter()
+            .filter(|victim| self.instance_runs(&group, victim) != Some(false))
+            .cloned()
+            .collect();
+        if self.intent.deadline <= self.scene.now && !running.is_empty() {
+            for victim in &running {
+                if self.instance_runs(&group, victim) == Some(true) {
+                    let words = format!("instance {} still runs", victim.id);
+                    self.let_go(&victim.node, Reason::DeletionFailed, &words, DecisionOutcome::Failed);
+                }
+            }
+            return;
+        }
+        let due = self.removal().phase_since.plus(RETRY);
+        if due <= self.scene.now && !running.is_empty() {
+            let now = self.scene.now;
+            self.removal_mut().phase_since = now;
+            self.send_delete();
+        } else {
+            self.advance.wake(due.max(self.scene.now.plus(Seconds(1))));
+        }
+    }
+
+    fn send_delete(&mut self) {
+        let group = self.removal().group.clone();
+        let runs = |victim: &&Victim| self.instance_runs(&group, victim) != Some(false);
+        let victims: Vec<Victim> = self.removal().victims.iter().filter(runs).cloned().collect();
+        self.advance.wake(self.scene.now.plus(RETRY));
+        for victims in victims.chunks(NODES_MAX) {
+            self.advance.steps.push(Step::Delete {
+                pool: self.pool.name.clone(),
+                intent: self.intent.id.clone(),
+                group: group.clone(),
+                victims: victims.to_vec(),
+                force: self.intent.reason == Reason::Unready,
+            });
+        }
+    }
+
+    /// Undoing: marks come off until the world shows none.
+    pub(super) fn take_off(&mut self) {
+        let (now, since) = (self.scene.now, self.removal().phase_since);
+        let id = self.intent.id.clone();
+        let off = |victim: &Victim| {
+            let shown = self.node(victim).is_some_and(|(_, node, _)| marked_by(node) == Some(&*id));
+            // A mark just written may not show yet: it is waited for, and taken off all the same.
+            !shown && since.plus(SETTLE) <= now
+        };
+        let left: Vec<Victim> =
+            self.removal().victims.iter().filter(|victim| !off(victim)).cloned().collect();
+        for victim in &left {
+            self.advance.steps.push(Step::Unmark {
+                pool: Some(self.pool.name.clone()),
+                intent: Some(id.clone()),
+                node: victim.node.clone(),
+            });
+        }
+        if !left.is_empty() {
+            self.advance.wake(now.plus(SETTLE));
+        }
+        self.removal_mut().victims = left;
+    }
+
+    pub(super) fn undo(&mut self, reason: Reason, words: &str, outcome: DecisionOutcome) {
+        undo(self.memory, self.intent, reason, words, outcome, self.scene.now);
+    }
+
+    fn let_go(&mut self, node: &str, reason: Reason, words: &str, outcome: DecisionOutcome) {
+        ending::release(self.memory, self.intent, node, reason, words, outcome, self.scene.now);
+    }
+}
+
+/// Why this node is to stay although it was chosen, if so.
+fn spared(node: &Node, reason: Reason) -> Option<(Reason, &'static str)> {
+    if is_foreign(node) {
+        return Some((Reason::ForeignNode, "another autoscaler took the node"));
+    }
+    if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
+        return Some((Reason::ScaleDownDisabledAnnotation, "the node is annotated scale-down-disabled"));
+    }
+    if reason == Reason::RemovalRequested && node.annotations.get(REMOVE_ANNOTATION) != Some("requested") {
+        return Some((Reason::SpecChanged, "the request for removal was taken back"));
+    }
+    if reason == Reason::Unready && node.ready == Readiness::Ready {
+        return Some((Reason::SpecChanged, "the node is ready again"));
+    }
+    None
+}

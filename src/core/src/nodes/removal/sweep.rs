@@ -1,0 +1,72 @@
+//! What is put right on every tick: victims beyond the pool's minimum, and marks that no open intent stands for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::config::Pool;
+use crate::history::{DecisionOutcome, History, PoolHistory, RemovalPhase};
+use crate::nodes::bounds::bounds;
+use crate::nodes::foreign::marked_by;
+use crate::nodes::removal::ending::let_go;
+use crate::nodes::removal::{Advance, Scene};
+use crate::nodes::wake::Wake;
+use crate::plan::Step;
+use crate::reason::Reason;
+use crate::world::node::POOL_LABEL;
+
+/// Lets go of victims, youngest intent first, until the pool keeps its minimum without them.
+pub(super) fn keep_within_min(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolHistory) {
+    if memory.removals().next().is_none() {
+        return;
+    }
+    let min = bounds(pool, scene.now, &mut Wake::new(scene.now)).min;
+    let registered = scene.world.nodes().filter(|(id, _, _)| {
+        scene.members.member(*id).is_some_and(|member| scene.config.pools[member.pool].name == pool.name)
+    });
+    let mut room = registered.count().saturating_sub(usize::try_from(min).unwrap_or(usize::MAX));
+    let mut too_many = Vec::new();
+    // What cannot be called back takes its room first.
+    for called_back in [false, true] {
+        for (intent, removal) in memory.removals() {
+            let open = matches!(
+                removal.phase,
+                RemovalPhase::Journalled | RemovalPhase::Marked | RemovalPhase::Draining
+            );
+            if open != called_back || intent.reason == Reason::NeverRegistered {
+                continue;
+            }
+            for victim in &removal.victims {
+                let there = scene.world.node_named(&victim.node).is_some();
+                match (there, room) {
+                    (false, _) => {}
+                    (true, 0) if open => too_many.push((intent.id.clone(), victim.node.clone())),
+                    (true, _) => room = room.saturating_sub(1),
+                }
+            }
+        }
+    }
+    for (id, node) in too_many {
+        let words = "the pool keeps its minimum";
+        let_go(memory, &id, &node, Reason::MinNodesReached, words, DecisionOutcome::Cancelled, scene.now);
+    }
+}
+
+/// Takes off every mark whose intent is not open or does not name the node. Marks without our annotation are others'.
+pub(super) fn take_orphans_off(history: &History, scene: &Scene<'_>, advance: &mut Advance) {
+    let mut open: BTreeMap<&str, &str> = BTreeMap::new();
+    for memory in history.pools.values() {
+        for (intent, removal) in memory.removals() {
+            open.extend(removal.victims.iter().map(|victim| (&*victim.node, &*intent.id)));
+        }
+    }
+    for (id, node, _) in scene.world.nodes() {
+        let Some(mark) = marked_by(node) else { continue };
+        if open.get(&*node.name) != Some(&mark) {
+            let pool = match scene.members.member(id) {
+                Some(member) => Some(scene.config.pools[member.pool].name.clone()),
+                None => node.labels.get(POOL_LABEL).map(Arc::from),
+            };
+            advance.steps.push(Step::Unmark { pool, intent: None, node: node.name.clone() });
+        }
+    }
+}

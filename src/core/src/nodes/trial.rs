@@ -1,0 +1,169 @@
+//! The trial of one candidate: other places for its pods, its clock, and the bounds. What it takes is gone for the next.
+
+use crate::config::{Pool, Profile};
+use crate::history::{History, INTENTS_MAX, PoolHistory};
+use crate::nodes::candidates::Candidate;
+use crate::nodes::relocation::Destinations;
+use crate::nodes::removal::Scene;
+use crate::nodes::scale_down::{INTENTS_KEPT_FREE, Pass};
+use crate::nodes::verdicts::Verdict;
+use crate::reason::Reason;
+use crate::scheduling::snapshot::{PodRef, Presence, Snapshot};
+use crate::time::Seconds;
+
+impl Pass<'_, '_> {
+    /// Whether one candidate goes now; the verdict says why not.
+    pub(super) fn try_one(
+        &mut self,
+        candidate: &Candidate,
+        snapshot: &mut Snapshot<'_>,
+        destinations: &mut Destinations,
+        history: &History,
+    ) -> Result<(), Verdict> {
+        let config = self.scene.config;
+        let pool = &config.pools[candidate.pool];
+        let keys = [(pool.name.clone(), None), (pool.name.clone(), Some(candidate.group.clone()))];
+        if keys.iter().any(|key| self.room.get(key).copied().unwrap_or(0) == 0) {
+            return Err(Reason::MinNodesReached.into());
+        }
+        self.relocate(candidate, snapshot, destinations)?;
+        for key in keys {
+            if let Some(left) = self.room.get_mut(&key) {
+                *left -= 1;
+            }
+        }
+        let memory = history.pools.get(&pool.name);
+        self.ripe(candidate, pool, memory)?;
+        if let Some(held) = self.held(candidate, pool, memory) {
+            return Err(held);
+        }
+        self.chosen.push(candidate.clone());
+        Ok(())
+    }
+
+    /// Finds other places for its pods and spends their budgets; the node takes no more pods after that.
+    fn relocate(
+        &mut self,
+        candidate: &Candidate,
+        snapshot: &mut Snapshot<'_>,
+        destinations: &mut Destinations,
+    ) -> Result<(), Verdict> {
+        let world = self.scene.world;
+        for pod in &candidate.movable {
+            let entry = world.pod(*pod);
+            if let Some(budget) = self.disruptions.exhausted(entry.class, &entry.pod.class) {
+                return Err(Verdict::pdb(self.disruptions.key(budget)));
+            }
+        }
+        let cutoff = self.scene.config.cluster.expendable_pods_priority_cutoff;
+        let needs_place = |pod: &PodRef| match pod {
+            PodRef::Real(id) => {
+                let pod = &world.pod(*id).pod;
+                pod.class.priority >= cutoff && pod.deletion_at.is_none()
+            }
+            PodRef::Virtual(_) => true,
+        };
+        let mut pods: Vec<PodRef> = candidate.movable.iter().map(|id| PodRef::Real(*id)).collect();
+        pods.extend(snapshot.pods(candidate.ix).filter(|pod| moved_in(pod, candidate, self.scene)));
+        pods.retain(needs_place);
+        let before = snapshot.node(candidate.ix).presence();
+        snapshot.set_presence(candidate.ix, Presence::Ghost);
+        if let Err(pod) = destinations.move_all(snapshot, &pods, candidate.ix)
+            && candidate.reason != Reason::Unready
+        {
+            snapshot.set_presence(candidate.ix, before);
+            return Err(no_place(pod, self.scene));
+        }
+        for pod in &candidate.movable {
+            let entry = world.pod(*pod);
+            self.disruptions.spend(entry.class, &entry.pod.class);
+        }
+        Ok(())
+    }
+
+    /// Whether the candidate's clock has run out; it is kept or started here.
+    fn ripe(
+        &mut self,
+        candidate: &Candidate,
+        pool: &Pool,
+        memory: Option<&PoolHistory>,
+    ) -> Result<(), Verdict> {
+        let now = self.scene.now;
+        let scale_down = &pool.scale_down;
+        let unready = candidate.reason == Reason::Unready;
+        let stored = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
+        let by_state = unready && self.scene.config.profile == Profile::Headroom;
+        // An unready node's clock is its own condition; the other one neither starts nor ends by it.
+        let since = if by_state { candidate.since } else { Some(stored.unwrap_or(now)) };
+        let kept = if by_state { stored } else { since };
+        if candidate.reason != Reason::RemovalRequested {
+            self.keep_clock(Some(candidate.pool), &candidate.victim.node, kept);
+        }
+        if let Some(pod) = candidate.waits_for {
+            let key = &self.scene.world.pod(pod).pod.key;
+            return Err(Verdict::pod(Reason::BlockedByOnCompletionPod, key));
+        }
+        if candidate.reason == Reason::RemovalRequested {
+            return Ok(());
+        }
+        let (limit, reason) = if unready {
+            (scale_down.unready_for, Reason::NotUnreadyLongEnough)
+        } else {
+            (scale_down.unneeded_for, Reason::NotUnneededLongEnough)
+        };
+        let due = since.unwrap_or(now).plus(limit);
+        // Strictly later, as upstream compares; a limit of 0 is no wait at all.
+        if limit > Seconds(0) && now <= due {
+            self.wake(due.plus(Seconds(1)));
+            return Err(reason.into());
+        }
+        let Some(memory) = memory else { return Ok(()) };
+        let cooldowns = [
+            (memory.last_scale_up, scale_down.delay_after_add),
+            (memory.last_scale_down, scale_down.delay_after_delete),
+            (memory.last_failure, scale_down.delay_after_failure),
+        ];
+        let until = cooldowns.iter().filter_map(|(last, delay)| last.map(|last| last.plus(*delay))).max();
+        match until {
+            Some(until) if now < until => {
+                self.wake(until);
+                Err(Reason::InCooldown.into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What holds a ripe candidate back; nothing is taken from a budget if so.
+    fn held(&mut self, candidate: &Candidate, pool: &Pool, memory: Option<&PoolHistory>) -> Option<Verdict> {
+        if self.scene.config.cluster.voluntary_disruption_stopped {
+            return Some(Reason::DisruptionStopped.into());
+        }
+        if self.scene.health.forbids(candidate.reason, &candidate.zone) {
+            return Some(Reason::ClusterUnhealthy.into());
+        }
+        let open = memory.map_or(0, |memory| memory.intents.len());
+        let planned = self.chosen.iter().filter(|other| other.pool == candidate.pool).count();
+        if open + planned >= INTENTS_MAX - INTENTS_KEPT_FREE && candidate.reason != Reason::Empty
+            || open >= INTENTS_MAX - INTENTS_KEPT_FREE
+        {
+            return Some(Reason::JournalFull.into());
+        }
+        let held = self.allowance.take(pool, candidate.reason).err()?;
+        Some(Verdict { reason: held.reason, object: held.object })
+    }
+}
+
+/// Whether this pod of the snapshot was moved here from another node in the same pass.
+fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
+    match pod {
+        PodRef::Real(id) => scene.world.pod(*id).pod.node.as_ref() != Some(&candidate.victim.node),
+        PodRef::Virtual(_) => true,
+    }
+}
+
+fn no_place(pod: PodRef, scene: &Scene<'_>) -> Verdict {
+    match pod {
+        PodRef::Real(id) => Verdict::pod(Reason::NoPlaceToMovePods, &scene.world.pod(id).pod.key),
+        PodRef::Virtual(_) => Reason::NoPlaceToMovePods.into(),
+    }
+}

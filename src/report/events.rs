@@ -1,0 +1,344 @@
+//! Which events tell of a plan, and in what words: one constructor an event. Only changes are told, never a tick.
+//!
+//! Reasons are those of Cluster Autoscaler where they mean the same, so that dashboards and habits carry over. An event
+//! is never the only place where something is told: status has it too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use headroom_core::config::Config;
+use headroom_core::history::{BackoffKey, Decision, DecisionAction, DecisionOutcome, Victim};
+use headroom_core::labels::ObjectKey;
+use headroom_core::plan::{Plan, PodVerdict};
+use headroom_core::reason::Reason;
+use headroom_core::world::World;
+
+use super::conditions::listed;
+use super::fit::cut;
+use super::news::{News, Tracker};
+
+/// Longest note. Source: events.k8s.io/v1 validation, NoteLengthLimit.
+const NOTE_MAX: usize = 1024;
+/// Most events on pods and on nodes in one look, each: a burst of 5,000 pods must not become 5,000 writes.
+const EVENTS_MAX: usize = 30;
+
+/// An event to be written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EventNote {
+    /// What it is about.
+    pub regarding: Regarding,
+    /// Whether something is wrong.
+    pub warning: bool,
+    /// Why, one word.
+    pub reason: &'static str,
+    /// What was done, one word.
+    pub action: &'static str,
+    /// For a person, with numbers; at most 1,024 bytes.
+    pub note: String,
+}
+
+/// An object that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Regarding {
+    /// Which kind of object.
+    pub kind: RegardingKind,
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique id; without it `kubectl describe` does not find the event.
+    pub uid: Arc<str>,
+}
+
+/// The kinds of objects that events are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RegardingKind {
+    /// v1 Pod.
+    Pod,
+    /// v1 Node.
+    Node,
+    /// headroom.dev NodePool.
+    NodePool,
+}
+
+impl EventNote {
+    /// A name that the same event has again after a retry, and no other event has.
+    #[must_use]
+    pub fn name(&self, at_micros: i64) -> String {
+        let mut hasher = DefaultHasher::new();
+        (self, at_micros).hash(&mut hasher);
+        let object = cut(&self.regarding.key.name, 200);
+        format!("{object}.{:016x}", hasher.finish())
+    }
+}
+
+fn note(regarding: Regarding, warning: bool, words: (&'static str, &'static str), text: &str) -> EventNote {
+    let mut end = text.len().min(NOTE_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    EventNote { regarding, warning, reason: words.0, action: words.1, note: text[..end].to_owned() }
+}
+
+/// On a pool: a group is to grow.
+#[must_use]
+pub fn scaled_up_group(pool: Regarding, group: &str, from: u32, to: u32, reason: Reason) -> EventNote {
+    let text = format!("scale-up: group {group} set from {from} to {to} nodes ({})", reason.as_str());
+    note(pool, false, ("ScaledUpGroup", "ScaleUp"), &text)
+}
+
+/// On a pool: a group failed to grow.
+#[must_use]
+pub fn failed_to_scale_up_group(
+    pool: Regarding,
+    key: &BackoffKey,
+    backoff: &headroom_core::history::Backoff,
+) -> EventNote {
+    let place: Vec<&str> =
+        [&key.zone, &key.instance_type, &key.market].into_iter().filter_map(|part| part.as_deref()).collect();
+    let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
+    let text = format!(
+        "scale-up failed: group {}{place}: {}: {}; failure {}, not tried again before {}",
+        key.group,
+        backoff.class.as_str(),
+        backoff.message,
+        backoff.failures,
+        backoff.until
+    );
+    note(pool, true, ("FailedToScaleUpGroup", "ScaleUp"), &text)
+}
+
+/// On a node: it is being removed.
+#[must_use]
+pub fn scale_down(node: Regarding, pool: &str, reason: Reason) -> EventNote {
+    let (word, text) = match reason {
+        Reason::Empty => ("ScaleDownEmpty", format!("scale-down: removing empty node, pool {pool}")),
+        other => ("ScaleDown", format!("scale-down: removing node, pool {pool}: {}", other.as_str())),
+    };
+    note(node, false, (word, "ScaleDown"), &text)
+}
+
+/// On a pool: a removal failed.
+#[must_use]
+pub fn scale_down_failed(pool: Regarding, decision: &Decision) -> EventNote {
+    let nodes: Vec<String> = decision.examples.iter().map(ToString::to_string).collect();
+    let text =
+        format!("scale-down failed: {} ({}): {}", listed(&nodes), decision.reason.as_str(), decision.message);
+    note(pool, true, ("ScaleDownFailed", "ScaleDown"), &text)
+}
+
+/// On a pod: nodes are being added for it.
+#[must_use]
+pub fn triggered_scale_up(pod: Regarding, pools: &BTreeMap<Arc<str>, u32>) -> EventNote {
+    let pools: Vec<String> =
+        pools.iter().map(|(pool, count)| format!("{pool} (for {count} such pods)")).collect();
+    let text = format!("pod triggered scale-up: {}", listed(&pools));
+    note(pod, false, ("TriggeredScaleUp", "ScaleUp"), &text)
+}
+
+/// On a pod: no pool can help it, and why.
+#[must_use]
+pub fn not_triggered_scale_up(pod: Regarding, verdict: &PodVerdict) -> EventNote {
+    let pools: Vec<String> = verdict
+        .pools
+        .iter()
+        .map(|pool| format!("{}: {}: {}", pool.pool, pool.reason.as_str(), pool.message))
+        .collect();
+    let why = if pools.is_empty() { "there is no pool".to_owned() } else { listed(&pools) };
+    note(pod, false, ("NotTriggerScaleUp", "ScaleUp"), &format!("pod didn't trigger scale-up: {why}"))
+}
+
+/// Remembers what has been told, so that only changes are.
+#[derive(Clone, Debug, Default)]
+pub struct Herald {
+    tracker: Tracker,
+    /// By namespace and owner of a group of pods: what was said of it last.
+    said: BTreeMap<(Arc<str>, Arc<str>), Said>,
+}
+
+/// What was said of a group of pods: the reason of each pool, or the pools that grow for it. Messages hold numbers that
+/// move and are no news.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    Growing(BTreeSet<Arc<str>>),
+    Refused(BTreeSet<(Arc<str>, Reason)>),
+}
+
+impl Herald {
+    /// The events that tell what is new in `plan`. `world` gives the objects' ids.
+    pub fn tell(&mut self, plan: &Plan, world: &World, config: &Config) -> Vec<EventNote> {
+        let mut events = Vec::new();
+        for news in self.tracker.update(&plan.next_history) {
+            tell_news(&news, world, config, &mut events);
+        }
+        self.tell_pods(&plan.reasons.pods, world, &mut events);
+        events
+    }
+
+    fn tell_pods(&mut self, verdicts: &[PodVerdict], world: &World, events: &mut Vec<EventNote>) {
+        let mut said = BTreeMap::new();
+        let mut pods_count = 0;
+        for verdict in verdicts {
+            let Some(now) = said_of(verdict) else { continue };
+            let group = (verdict.namespace.clone(), verdict.owner.clone());
+            if self.said.get(&group) != Some(&now) {
+                let pods = verdict.examples.iter().filter_map(|pod| pod_named(pod, verdict, world));
+                for pod in pods.take(EVENTS_MAX.saturating_sub(pods_count)) {
+                    pods_count += 1;
+                    events.push(match now {
+                        Said::Growing(_) => triggered_scale_up(pod, &verdict.on_new),
+                        Said::Refused(_) => not_triggered_scale_up(pod, verdict),
+                    });
+                }
+            }
+            said.insert(group, now);
+        }
+        self.said = said;
+    }
+}
+
+fn said_of(verdict: &PodVerdict) -> Option<Said> {
+    if !verdict.on_new.is_empty() {
+        return Some(Said::Growing(verdict.on_new.keys().cloned().collect()));
+    }
+    let refused = verdict.unplaced_count > 0 && verdict.skipped.is_none();
+    refused
+        .then(|| Said::Refused(verdict.pools.iter().map(|pool| (pool.pool.clone(), pool.reason)).collect()))
+}
+
+fn tell_news(news: &News, world: &World, config: &Config, events: &mut Vec<EventNote>) {
+    match news {
+        News::Growing { pool, increase, reason, .. } => {
+            if let Some(pool) = pool_named(pool, config) {
+                events.push(scaled_up_group(pool, &increase.group, increase.from, increase.to, *reason));
+            }
+        }
+        News::Leaving { pool, victims, reason, .. } => {
+            let nodes = victims.iter().filter_map(|Victim { node, .. }| node_named(node, world));
+            events.extend(nodes.take(EVENTS_MAX).map(|node| scale_down(node, pool, *reason)));
+        }
+        News::Ended { pool, decision } => {
+            let failed = decision.outcome == DecisionOutcome::Failed;
+            let removal = decision.action == DecisionAction::ScaleDown;
+            if let (true, true, Some(pool)) = (failed, removal, pool_named(pool, config)) {
+                events.push(scale_down_failed(pool, decision));
+            }
+        }
+        News::BackedOff { pool, key, backoff } => {
+            if let Some(pool) = pool_named(pool, config) {
+                events.push(failed_to_scale_up_group(pool, key, backoff));
+            }
+        }
+    }
+}
+
+fn pool_named(name: &Arc<str>, config: &Config) -> Option<Regarding> {
+    let pool = config.pool(name)?;
+    Some(Regarding { kind: RegardingKind::NodePool, key: ObjectKey::new("", &**name), uid: pool.uid.clone() })
+}
+
+fn node_named(name: &Arc<str>, world: &World) -> Option<Regarding> {
+    let (_, node, _) = world.node_named(name)?;
+    Some(Regarding { kind: RegardingKind::Node, key: ObjectKey::new("", &**name), uid: node.uid.clone() })
+}
+
+/// A pod by an example's text, which is its name with or without the namespace. Anticipated pods do not exist.
+fn pod_named(example: &Arc<str>, verdict: &PodVerdict, world: &World) -> Option<Regarding> {
+    let name = example.rsplit('/').next().unwrap_or(example);
+    let key = ObjectKey::new(verdict.namespace.clone(), name);
+    let id = world.pod_id(&key)?;
+    Some(Regarding { kind: RegardingKind::Pod, uid: world.pod(id).pod.uid.clone(), key })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_core::plan::{PoolReason, Reasons};
+    use headroom_core::world::Delta;
+    use headroom_core::world::pod::Pod;
+
+    fn verdict(reason: Reason, message: &str) -> PodVerdict {
+        PodVerdict {
+            namespace: "shop".into(),
+            owner: "web".into(),
+            pods_count: 2,
+            anticipated_count: 0,
+            examples: vec!["web-1".into(), "web-2".into()],
+            on_existing_count: 0,
+            on_new: BTreeMap::new(),
+            unplaced_count: 2,
+            skipped: None,
+            pools: vec![PoolReason { pool: "gpu".into(), reason, message: message.into() }],
+        }
+    }
+
+    fn world() -> World {
+        let mut world = World::new();
+        for name in ["web-1", "web-2"] {
+            let pod = Pod { key: ObjectKey::new("shop", name), uid: name.into(), ..Pod::default() };
+            world.apply(Delta::PodApplied(Box::new(pod)));
+        }
+        world
+    }
+
+    fn plan(pods: Vec<PodVerdict>) -> Plan {
+        Plan { reasons: Reasons { pods, ..Reasons::default() }, ..Plan::default() }
+    }
+
+    fn config() -> Config {
+        Config {
+            profile: headroom_core::config::Profile::Headroom,
+            epoch: 1,
+            pools: Vec::new(),
+            cluster: headroom_core::config::ClusterSettings::default(),
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_once_and_again_when_its_reason_changes() {
+        let (mut herald, world) = (Herald::default(), world());
+        let taint = plan(vec![verdict(Reason::TaintNotTolerated, "gpu=true:NoSchedule")]);
+        let events = herald.tell(&taint, &world, &config());
+        assert_eq!(events.len(), 2);
+        assert_eq!((events[0].reason, &*events[0].regarding.uid), ("NotTriggerScaleUp", "web-1"));
+        assert!(events[0].note.contains("gpu: TaintNotTolerated: gpu=true:NoSchedule"), "{}", events[0].note);
+        let other_numbers = plan(vec![verdict(Reason::TaintNotTolerated, "another text")]);
+        assert_eq!(herald.tell(&other_numbers, &world, &config()), []);
+        let limit = plan(vec![verdict(Reason::MaxNodesReached, "10 of 10")]);
+        assert_eq!(herald.tell(&limit, &world, &config()).len(), 2);
+    }
+
+    #[test]
+    fn pods_that_came_back_pending_are_told_again() {
+        let (mut herald, world) = (Herald::default(), world());
+        let refused = plan(vec![verdict(Reason::MaxNodesReached, "")]);
+        assert_eq!(herald.tell(&refused, &world, &config()).len(), 2);
+        assert_eq!(herald.tell(&plan(Vec::new()), &world, &config()), []);
+        assert_eq!(herald.tell(&refused, &world, &config()).len(), 2);
+    }
+
+    #[test]
+    fn a_burst_of_pods_is_told_by_a_few() {
+        let mut world = World::new();
+        let verdicts: Vec<PodVerdict> = (0..100)
+            .map(|n| {
+                let name = format!("p{n}");
+                let pod = Pod { key: ObjectKey::new("shop", name.as_str()), ..Pod::default() };
+                world.apply(Delta::PodApplied(Box::new(pod)));
+                PodVerdict {
+                    owner: name.as_str().into(),
+                    examples: vec![name.into()],
+                    ..verdict(Reason::MaxNodesReached, "")
+                }
+            })
+            .collect();
+        assert_eq!(Herald::default().tell(&plan(verdicts), &world, &config()).len(), EVENTS_MAX);
+    }
+
+    #[test]
+    fn a_note_is_cut_between_characters() {
+        let regarding =
+            Regarding { kind: RegardingKind::Pod, key: ObjectKey::new("a", "b"), uid: "u".into() };
+        let long = note(regarding, false, ("A", "B"), &"→".repeat(1000));
+        assert!(long.note.len() <= NOTE_MAX && long.note.len() > NOTE_MAX - 4);
+    }
+}
