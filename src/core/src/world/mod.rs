@@ -376,12 +376,12 @@ impl World {
         self.free_pods.push(id);
         self.unbound.remove(key);
         if let Some(owner) = &pod.owner {
-            if counts_for_owner(&pod) {
-                if let Some(count) = self.owned_count.get_mut(&owner.uid) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.owned_count.remove(&owner.uid);
-                    }
+            if counts_for_owner(&pod)
+                && let Some(count) = self.owned_count.get_mut(&owner.uid)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    self.owned_count.remove(&owner.uid);
                 }
             }
             let owner_id = self.owners.acquire(owner);
@@ -492,7 +492,7 @@ impl World {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Canonical {
     pods: Vec<Pod>,
-    nodes: Vec<(Arc<str>, Option<Node>, Vec<ObjectKey>, Resources)>,
+    nodes: Vec<CanonicalNode>,
     unbound: Vec<ObjectKey>,
     owned: BTreeMap<Arc<str>, u32>,
     controllers: Vec<Controller>,
@@ -502,6 +502,9 @@ pub struct Canonical {
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     classes_count: usize,
 }
+
+/// A node's name, the node, the pods bound to it in order, and the sum of their requests.
+type CanonicalNode = (Arc<str>, Option<Node>, Vec<ObjectKey>, Resources);
 
 /// Whether its controller counts this pod as one it need not make anew.
 fn counts_for_owner(pod: &Pod) -> bool {
