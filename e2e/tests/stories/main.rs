@@ -1,10 +1,9 @@
 //! The end-to-end stories, one a file, each on a control plane of its own; run one after the other.
 
+#[cfg(test)]
 mod annotated_pod_keeps_its_node;
 #[cfg(test)]
 mod at_max_pods_stay_pending;
-#[cfg(test)]
-mod bad_objects_are_refused;
 #[cfg(test)]
 mod bad_objects_are_refused;
 #[cfg(test)]
@@ -13,8 +12,6 @@ mod bad_pool_beside_good;
 mod budget_window;
 #[cfg(test)]
 mod clocks_survive_a_restart;
-#[cfg(test)]
-mod control_plane_comes_up;
 #[cfg(test)]
 mod control_plane_comes_up;
 #[cfg(test)]
