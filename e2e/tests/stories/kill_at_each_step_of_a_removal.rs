@@ -20,7 +20,8 @@ async fn removal_ends_well_wherever_the_operator_was_killed() {
     story(Options::new().with_audit_log(), async |cluster| {
         let operator = start(cluster, &[])?;
         operator.ready().await?;
-        let general = pool("general").nodes(0, NODES).quick_scale_down("0s");
+        // So large that the pods of all are little to each.
+        let general = pool("general").capacity("64", "256Gi").nodes(0, NODES).quick_scale_down("0s");
         cluster.spread_web(general, NODES, 1).await?;
         wait::until("nothing is under way", MINUTE, async || settled(cluster, NODES).await).await?;
         operator.terminate(Duration::from_secs(15)).await?;
