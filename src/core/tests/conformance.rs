@@ -2,6 +2,8 @@
 
 #[path = "../examples/conformance/families.rs"]
 mod families;
+#[path = "../examples/conformance/likeness.rs"]
+mod likeness;
 #[path = "../examples/conformance/model.rs"]
 mod model;
 #[path = "../examples/conformance/removals.rs"]
@@ -52,4 +54,9 @@ fn utilization_is_as_the_reference() {
 #[test]
 fn drainability_is_as_the_reference() {
     every_case_passes("drainability");
+}
+
+#[test]
+fn similar_groups_are_as_the_reference() {
+    every_case_passes("similar_groups");
 }

@@ -1,6 +1,7 @@
 //! Runs golden vectors: `cargo run --release -p headroom-core --example conformance -- PATH…`. It changes no file.
 
 mod families;
+mod likeness;
 mod model;
 mod removals;
 

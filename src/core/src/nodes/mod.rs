@@ -29,6 +29,7 @@ pub mod removal;
 mod room;
 pub mod scale_down;
 pub mod scale_up;
+pub mod similarity;
 pub mod template;
 mod trial;
 pub mod unregistered;
