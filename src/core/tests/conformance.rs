@@ -1,5 +1,7 @@
 //! The golden vectors that are kept here pass. It runs what the example `conformance` runs.
 
+#[path = "../examples/conformance/cluster.rs"]
+mod cluster;
 #[path = "../examples/conformance/families.rs"]
 mod families;
 #[path = "../examples/conformance/likeness.rs"]
@@ -59,4 +61,9 @@ fn drainability_is_as_the_reference() {
 #[test]
 fn similar_groups_are_as_the_reference() {
     every_case_passes("similar_groups");
+}
+
+#[test]
+fn cluster_state_is_as_the_reference() {
+    every_case_passes("cluster_state");
 }

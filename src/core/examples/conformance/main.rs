@@ -1,5 +1,6 @@
 //! Runs golden vectors: `cargo run --release -p headroom-core --example conformance -- PATH…`. It changes no file.
 
+mod cluster;
 mod families;
 mod likeness;
 mod model;

@@ -25,6 +25,7 @@ pub mod patterns;
 pub mod placement;
 pub mod preview;
 pub mod relocation;
+pub mod registry;
 pub mod removal;
 mod room;
 pub mod scale_down;
