@@ -105,10 +105,8 @@ async fn is_stalled(cluster: &ControlPlane, pool: &str, words: &[&str]) -> Resul
         ensure!(shown.contains("Invalid"), "kubectl shows {shown}");
         let generation =
             cluster.kubectl(&["get", "nodepool", pool, "--output=jsonpath={.metadata.generation}"])?;
-        ensure!(
-            stalled["observedGeneration"].to_string() == generation,
-            "{stalled} of generation {generation}"
-        );
+        let generation: i64 = generation.trim().parse()?;
+        ensure!(stalled["observedGeneration"] == generation, "{stalled} of generation {generation}");
         Ok(())
     })
     .await
