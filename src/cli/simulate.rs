@@ -52,6 +52,10 @@ pub struct SimulateOptions {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
+    /// Let requests fail, answers get lost, watches break and the operator die, in the first two thirds of the run
+    #[arg(long)]
+    rough: bool,
+
     /// Print the pools with their status at the end, as kubectl would
     #[arg(long)]
     status: bool,
@@ -75,7 +79,8 @@ pub fn simulate(options: &SimulateOptions) -> anyhow::Result<()> {
     );
     let mut scenario = Scenario::load(folder)?;
     scenario.seed = options.seed.unwrap_or(scenario.seed);
-    let settings = Options { port: options.port, ..Options::of(&scenario) };
+    let plain = Options { port: options.port, ..Options::of(&scenario) };
+    let settings = if options.rough { plain.rough(&scenario) } else { plain };
     if options.hash {
         let outcome = run(&scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
         println!("{}", outcome.hash);

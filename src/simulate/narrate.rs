@@ -146,15 +146,16 @@ impl Narrator {
 
     /// What is still to be told at the end.
     pub fn flush(&mut self) -> Vec<String> {
-        let mut told = std::mem::take(&mut self.decisions);
-        told.sort_by_key(|decision| decision.at);
-        let mut lines: Vec<String> = std::mem::take(&mut self.waiting);
-        let mut rest = told.as_slice();
-        while let Some(first) = rest.first() {
-            let same = rest.iter().take_while(|other| first.resembles(other)).count();
-            lines.extend(self.decision(&rest[..same]));
-            rest = &rest[same..];
+        let mut lines = std::mem::take(&mut self.waiting);
+        let mut alike: Vec<Vec<Told>> = Vec::new();
+        for decision in std::mem::take(&mut self.decisions) {
+            match alike.iter_mut().find(|told| told.first().is_some_and(|first| first.resembles(&decision))) {
+                Some(told) => told.push(decision),
+                None => alike.push(vec![decision]),
+            }
         }
+        alike.sort_by_key(|told| told.first().map(|first| first.at));
+        lines.extend(alike.iter().flat_map(|told| self.decision(told)));
         lines
     }
 
@@ -185,7 +186,8 @@ impl Narrator {
             self.pools_version = newest;
             for (key, pool) in store.all(Kind::NodePool) {
                 let decisions = at(pool, &["status", "decisions"]).and_then(Value::as_array);
-                for decision in decisions.into_iter().flatten() {
+                // The newest comes first in status.
+                for decision in decisions.into_iter().flatten().rev() {
                     let id = text(decision, &["id"]).unwrap_or_default().to_owned();
                     let known = (key.name.to_string(), id);
                     if !self.seen.contains(&known) {

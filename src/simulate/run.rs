@@ -50,6 +50,23 @@ impl Options {
             calm_after: SignedDuration::ZERO,
         }
     }
+
+    /// The same in rough conditions: requests fail, answers get lost, watches break and the operator dies again and
+    /// again, for the first two thirds of the scenario.
+    #[must_use]
+    pub fn rough(self, scenario: &Scenario) -> Options {
+        let faults = FaultRates {
+            refuse: 200,
+            drop_before: 100,
+            drop_after: 100,
+            delay: 300,
+            delay_max: Duration::from_secs(4),
+            cut_watch: 3000,
+            ..FaultRates::default()
+        };
+        let calm_after = scenario.duration / 3 * 2;
+        Options { port: PortKind::Wire, faults, effects_per_life_max: 60, calm_after, ..self }
+    }
 }
 
 /// What the spectator of a run is shown after each step.

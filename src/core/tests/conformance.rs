@@ -1,7 +1,11 @@
 //! The golden vectors that are kept here pass. It runs what the example `conformance` runs.
 
+#[path = "../examples/conformance/cluster.rs"]
+mod cluster;
 #[path = "../examples/conformance/families.rs"]
 mod families;
+#[path = "../examples/conformance/likeness.rs"]
+mod likeness;
 #[path = "../examples/conformance/model.rs"]
 mod model;
 #[path = "../examples/conformance/removals.rs"]
@@ -52,4 +56,14 @@ fn utilization_is_as_the_reference() {
 #[test]
 fn drainability_is_as_the_reference() {
     every_case_passes("drainability");
+}
+
+#[test]
+fn similar_groups_are_as_the_reference() {
+    every_case_passes("similar_groups");
+}
+
+#[test]
+fn cluster_state_is_as_the_reference() {
+    every_case_passes("cluster_state");
 }

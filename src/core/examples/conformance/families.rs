@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model::{Group, Line, Node, Pod};
-use crate::removals;
+use crate::{cluster, likeness, removals};
 
 /// What a case came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub fn run(line: &Line) -> Verdict {
         "balancing" => balancing(&line.input),
         "expanders" => expanders(&line.input),
         "estimator" => estimator(&line.input),
+        "similar_groups" => likeness::similar_groups(&line.input),
+        "cluster_state" => cluster::cluster_state(&line.input),
         "utilization" => return judged(removals::utilization(&line.input, &line.out)),
         "drainability" => return judged(removals::drainability(&line.input, &line.out)),
         _ => return Verdict::NotCovered,

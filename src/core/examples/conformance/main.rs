@@ -1,6 +1,8 @@
 //! Runs golden vectors: `cargo run --release -p headroom-core --example conformance -- PATH…`. It changes no file.
 
+mod cluster;
 mod families;
+mod likeness;
 mod model;
 mod removals;
 

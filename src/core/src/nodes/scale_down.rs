@@ -20,6 +20,7 @@ use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 use crate::time::UnixTime;
 use crate::world::NodeId;
+use crate::world::node::POOL_LABEL;
 
 /// Intents that removals leave free in each pool's journal, so that it can always grow.
 pub(super) const INTENTS_KEPT_FREE: usize = 10;
@@ -125,8 +126,16 @@ impl<'a, 's> Pass<'a, 's> {
         match self.scene.members.standing(id) {
             Standing::Member(member) => Some(member.pool),
             Standing::Unlisted { pool } => Some(*pool),
-            Standing::Foreign | Standing::NotManaged => None,
+            // Ours by its label, and taken by another autoscaler: the pool it is missing from says so.
+            Standing::Foreign => self.labelled(id),
+            Standing::NotManaged => None,
         }
+    }
+
+    /// The pool that the node's label names.
+    fn labelled(&self, id: NodeId) -> Option<usize> {
+        let name = self.scene.world.node(id).node.as_ref()?.labels.get(POOL_LABEL)?;
+        self.scene.config.pools.iter().position(|pool| &*pool.name == name)
     }
 
     /// Every node stays for one reason; clocks are left as they are.

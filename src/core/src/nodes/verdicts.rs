@@ -60,6 +60,7 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::BudgetExhausted
             | Reason::DisruptionStopped
             | Reason::ClusterUnhealthy
+            | Reason::ForeignNode
             | Reason::JournalFull
     )
 }
