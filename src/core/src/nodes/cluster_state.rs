@@ -21,6 +21,9 @@ use crate::world::{NodeId, World};
 /// Put on cordoned nodes by the node lifecycle controller; it does not go by itself.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
+/// Pool and group by instance id.
+type Instances<'w> = FxHashMap<&'w str, (Arc<str>, Arc<str>)>;
+
 /// Every pool's state.
 #[derive(Clone, Debug)]
 pub struct ClusterState<'w> {
@@ -241,7 +244,7 @@ fn instance_index<'w>(pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> FxHashMap<&'
 fn owner_of<'w>(
     node: &Node,
     pools: &BTreeMap<Arc<str>, PoolState<'w>>,
-    instances: &mut Option<FxHashMap<&'w str, (Arc<str>, Arc<str>)>>,
+    instances: &mut Option<Instances<'w>>,
 ) -> Option<(Arc<str>, Arc<str>)> {
     let mut by_instance = || {
         let index = instances.get_or_insert_with(|| instance_index(pools));
