@@ -12,8 +12,8 @@ pub const PLAN_INTERVAL_MIN: Duration = Duration::from_millis(50);
 pub const PLAN_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Shortest pause between two reports of one pool; the journal does not wait for it.
 pub const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// A provider's answer older than this is unknown (law 6).
-pub const PROVIDER_AGE_MAX: Duration = Duration::from_secs(120);
+/// Providers are asked again after this long, even if nothing has changed: their answer ages (law 6).
+pub const PROVIDER_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// A view of the cluster older than this removes nothing. Servers send a bookmark about once a minute.
 pub const VIEW_AGE_MAX: Seconds = Seconds(180);
 /// Steps under way at once.
@@ -36,7 +36,7 @@ pub struct RunOptions {
     pub metrics_address: SocketAddr,
 
     /// Namespace of the Lease by which replicas elect their leader
-    #[arg(long, default_value = "headroom-system", value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    #[arg(long, default_value = "kube-system", value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     pub leader_election_namespace: String,
 
     /// Name of that Lease

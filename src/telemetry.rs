@@ -18,3 +18,10 @@ pub fn start(format: LogFormat) {
         LogFormat::Json => builder.json().init(),
     }
 }
+
+/// Sends logs to standard error only if `RUST_LOG` asks for them: for commands whose output is what people read.
+pub fn start_quiet() {
+    if let Ok(filter) = EnvFilter::try_from_default_env() {
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
+}

@@ -230,6 +230,15 @@ pub fn disruption_budget(name: &str, min_available: u32) -> Value {
     })
 }
 
+/// A daily window in UTC that is open now, since an hour and for two more; or one that opens in three hours.
+pub fn window(open: bool) -> Value {
+    let from_now =
+        if open { jiff::SignedDuration::from_hours(-1) } else { jiff::SignedDuration::from_hours(3) };
+    let start = (jiff::Timestamp::now() + from_now).to_zoned(jiff::tz::TimeZone::UTC);
+    let cron = format!("{} {} * * *", start.minute(), start.hour());
+    json!({"timeZone": "UTC", "start": cron, "duration": "3h"})
+}
+
 /// A node that no pool owns and KWOK brings to life: 110 pods, metrics where metrics-server looks for them.
 #[derive(Debug, Clone)]
 pub struct FakeNode(Value);

@@ -30,5 +30,6 @@ pub mod operator;
 mod pki;
 pub mod process;
 mod reaper;
+pub mod removal;
 pub mod story;
 pub mod wait;

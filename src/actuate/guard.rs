@@ -54,6 +54,9 @@ pub struct Call {
     pub result: String,
 }
 
+/// Sees every mutating call and its end: metrics in production, the trace in a simulation.
+pub type Observer = Box<dyn Fn(&Call) + Send + Sync>;
+
 /// The layer's shared state; cheap to clone.
 #[derive(Clone)]
 pub struct Guard {
@@ -66,7 +69,7 @@ struct Shared {
     effects: AtomicU64,
     calls: AtomicU64,
     crash: CrashPoint,
-    observer: Option<Box<dyn Fn(&Call) + Send + Sync>>,
+    observer: Option<Observer>,
 }
 
 impl fmt::Debug for Guard {
@@ -80,11 +83,7 @@ impl Guard {
     ///
     /// `observer` sees every mutating call and its end: metrics in production, the trace in a simulation.
     #[must_use]
-    pub fn new(
-        host: Arc<Host>,
-        crash: CrashPoint,
-        observer: Option<Box<dyn Fn(&Call) + Send + Sync>>,
-    ) -> Self {
+    pub fn new(host: Arc<Host>, crash: CrashPoint, observer: Option<Observer>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 host,
@@ -194,7 +193,10 @@ impl Leave {
 }
 
 /// Where the process is to die, for tests of what a crash leaves behind.
-pub struct CrashPoint(Option<Box<dyn Fn(u64, &str, &str) + Send + Sync>>);
+pub struct CrashPoint(Option<Reached>);
+
+/// Told each effect point: its number, the operation, and `before` or `after`.
+type Reached = Box<dyn Fn(u64, &str, &str) + Send + Sync>;
 
 impl fmt::Debug for CrashPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

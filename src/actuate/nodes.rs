@@ -5,8 +5,10 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan::Eviction;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION};
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use headroom_core::world::pod::{Pod, PodClass, PodPhase};
+use k8s_openapi::api::core::v1::{self, Node, Taint};
 use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::{Client, Error as KubeError};
 use serde_json::json;
@@ -28,21 +30,8 @@ pub trait NodeActions: Send + Sync {
 pub struct LiveNode {
     /// The intent that our mark names, if the node carries it.
     pub intent: Option<String>,
-    /// The pods bound to it that have not finished.
-    pub pods: Vec<LivePod>,
-}
-
-/// A pod as the API server has it at this moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LivePod {
-    /// Namespace and name.
-    pub key: ObjectKey,
-    /// Unique id.
-    pub uid: String,
-    /// Whether it would be lost with the node: neither a mirror pod nor a DaemonSet's.
-    pub movable: bool,
-    /// Its priority.
-    pub priority: i32,
+    /// The pods bound to it, with what [`headroom_core::nodes::removal::holds_node`] asks of them and no more.
+    pub pods: Vec<Pod>,
 }
 
 /// What the API server said to an eviction.
@@ -164,16 +153,16 @@ impl NodeActions for KubeActions {
             let Some(node) = self.get(name).await? else { return Ok(None) };
             // No resourceVersion: the API server answers from its newest state, not from a cache.
             let params = ListParams::default().fields(&format!("spec.nodeName={name}"));
-            let pods = Api::<Pod>::all(self.client.clone());
+            let pods = Api::<v1::Pod>::all(self.client.clone());
             let list = pods.list(&params).await.map_err(|error| action_error(name, &error))?;
             let intent = marked_by(&node).map(str::to_owned);
-            Ok(Some(LiveNode { intent, pods: list.items.iter().filter_map(live_pod).collect() }))
+            Ok(Some(LiveNode { intent, pods: list.items.iter().map(live_pod).collect() }))
         })
     }
 
     fn evict<'a>(&'a self, eviction: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>> {
         Box::pin(async move {
-            let pods = Api::<Pod>::namespaced(self.client.clone(), &eviction.pod.namespace);
+            let pods = Api::<v1::Pod>::namespaced(self.client.clone(), &eviction.pod.namespace);
             let params = EvictParams {
                 delete_options: Some(DeleteParams {
                     grace_period_seconds: u32::try_from(eviction.grace.0).ok(),
@@ -216,29 +205,38 @@ fn own_cordon(node: &Node) -> bool {
     annotation(node, CORDONED_ANNOTATION) == Some("true")
 }
 
-/// A pod that has not finished, judged by what the API server has now.
-fn live_pod(pod: &Pod) -> Option<LivePod> {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
-    if matches!(phase, "Succeeded" | "Failed") {
-        return None;
-    }
+/// A pod as the API server has it at this moment: what decides whether it holds its node.
+fn live_pod(pod: &v1::Pod) -> Pod {
     let metadata = &pod.metadata;
-    let annotations = metadata.annotations.as_ref();
-    let has = |key: &str| annotations.is_some_and(|all| all.contains_key(key));
+    let spec = pod.spec.as_ref();
+    let annotation =
+        |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let daemon_set = owners.iter().any(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet")
-        || annotations
-            .and_then(|all| all.get("cluster-autoscaler.kubernetes.io/daemonset-pod"))
-            .is_some_and(|value| value == "true");
-    Some(LivePod {
+        || annotation("cluster-autoscaler.kubernetes.io/daemonset-pod") == Some("true");
+    let class = PodClass {
+        mirror: annotation("kubernetes.io/config.mirror").is_some(),
+        daemon_set,
+        priority: spec.and_then(|spec| spec.priority).unwrap_or(0),
+        termination_grace: Seconds(spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30)),
+        ..PodClass::default()
+    };
+    Pod {
         key: ObjectKey::new(
             metadata.namespace.as_deref().unwrap_or_default(),
             metadata.name.as_deref().unwrap_or_default(),
         ),
-        uid: metadata.uid.clone().unwrap_or_default(),
-        movable: !daemon_set && !has("kubernetes.io/config.mirror"),
-        priority: pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0),
-    })
+        uid: metadata.uid.as_deref().unwrap_or_default().into(),
+        class: Arc::new(class),
+        phase: match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
+            Some("Running") => PodPhase::Running,
+            Some("Succeeded") => PodPhase::Succeeded,
+            Some("Failed") => PodPhase::Failed,
+            _ => PodPhase::Pending,
+        },
+        deletion_at: metadata.deletion_timestamp.as_ref().map(|at| UnixTime::from_jiff(at.0)),
+        ..Pod::default()
+    }
 }
 
 /// What an API error means for a step. Only an answer is a "no"; silence is unknown.

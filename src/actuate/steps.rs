@@ -6,8 +6,10 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt};
 use headroom_core::history::Victim;
 use headroom_core::labels::ObjectKey;
+use headroom_core::nodes::removal::holds_node;
 use headroom_core::plan::{Eviction, Outcome, Step, StepResult};
 use headroom_core::time::UnixTime;
+use headroom_core::world::pod::Pod;
 
 use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
 use crate::provider::{self, CloudProvider, Increased, PoolAtProvider};
@@ -198,9 +200,9 @@ impl Executor {
     }
 }
 
-/// A pod that holds the node: movable, and not expendable.
+/// A pod that holds the node, by the rule of the plan, and is not expendable.
 fn holder(live: &LiveNode, facts: &Facts) -> Option<ObjectKey> {
-    let holds = |pod: &&super::nodes::LivePod| pod.movable && pod.priority >= facts.expendable_cutoff;
+    let holds = |pod: &&Pod| holds_node(pod, facts.now) && pod.class.priority >= facts.expendable_cutoff;
     live.pods.iter().find(holds).map(|pod| pod.key.clone())
 }
 
@@ -243,4 +245,164 @@ fn refused(message: &str) -> StepResult {
 
 fn unknown(error: &ActionError) -> StepResult {
     StepResult::Unknown { message: error.to_string().into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use futures::future::BoxFuture;
+    use headroom_core::labels::Labels;
+    use headroom_core::time::Seconds;
+    use headroom_core::world::pod::PodClass;
+    use headroom_core::world::provider::ProviderState;
+
+    use super::*;
+    use crate::provider::{Error, NodeShape, OwnNode, ProviderSettings, kwok};
+
+    const NOW: UnixTime = UnixTime(1_000);
+
+    /// A node with pods and a mark, and a log of what was done to it.
+    #[derive(Default)]
+    struct Fake {
+        live: Option<LiveNode>,
+        done: Mutex<Vec<String>>,
+    }
+
+    impl Fake {
+        fn note(&self, what: &str) {
+            self.done.lock().expect("no panic inside").push(what.to_owned());
+        }
+    }
+
+    impl NodeActions for Fake {
+        fn mark<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), ActionError>> {
+            Box::pin(async { Ok(self.note("mark")) })
+        }
+        fn unmark<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), ActionError>> {
+            Box::pin(async { Ok(self.note("unmark")) })
+        }
+        fn look<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>> {
+            Box::pin(async { Ok(self.live.clone()) })
+        }
+        fn evict<'a>(&'a self, _: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>> {
+            Box::pin(async {
+                self.note("evict");
+                Ok(EvictionAnswer::Accepted)
+            })
+        }
+    }
+
+    impl CloudProvider for Fake {
+        fn observe<'a>(
+            &'a self,
+            _: &'a PoolAtProvider,
+            _: &'a [OwnNode],
+        ) -> BoxFuture<'a, Result<ProviderState, Error>> {
+            Box::pin(async { Ok(ProviderState::default()) })
+        }
+        fn increase<'a>(&'a self, _: &'a provider::Increase) -> BoxFuture<'a, Result<Increased, Error>> {
+            Box::pin(async {
+                self.note("increase");
+                Ok(Increased::Accepted)
+            })
+        }
+        fn delete<'a>(&'a self, _: &'a PoolAtProvider, _: &'a Victim) -> BoxFuture<'a, Result<(), Error>> {
+            Box::pin(async { Ok(self.note("delete")) })
+        }
+    }
+
+    fn facts() -> Facts {
+        let pool = PoolAtProvider {
+            name: "general".into(),
+            max_nodes: 5,
+            settings: ProviderSettings::Kwok(kwok::Settings::default()),
+            node: NodeShape { labels: Labels::default(), ..NodeShape::default() },
+        };
+        Facts {
+            pool: Some(pool),
+            max_nodes: 5,
+            nodes_count: 3,
+            known: BTreeSet::new(),
+            acts: true,
+            expendable_cutoff: -10,
+            now: NOW,
+        }
+    }
+
+    fn delete() -> Step {
+        let victim = Victim { node: "n1".into(), id: "kwok://n1".into() };
+        let (pool, intent, group) = ("general".into(), "1-7".into(), "a".into());
+        Step::Delete { pool, intent, group, victims: vec![victim], force: false }
+    }
+
+    fn increase(to: u32) -> Step {
+        let (pool, intent, group) = ("general".into(), "1-8".into(), "a".into());
+        Step::Increase { pool, intent, group, from: 3, to, started_at: NOW }
+    }
+
+    fn marked(pods: Vec<Pod>) -> Option<LiveNode> {
+        Some(LiveNode { intent: Some("1-7".to_owned()), pods })
+    }
+
+    fn running(class: PodClass) -> Pod {
+        Pod { key: ObjectKey::new("default", "web-1"), class: Arc::new(class), ..Pod::default() }
+    }
+
+    /// What a step came to, and what was really done.
+    async fn outcome(live: Option<LiveNode>, step: Step, facts: Facts) -> (StepResult, Vec<String>) {
+        let fake = Arc::new(Fake { live, ..Fake::default() });
+        let mut outcomes = Executor::new(fake.clone(), fake.clone()).run(&step, &facts).await;
+        let done = fake.done.lock().expect("no panic inside").clone();
+        (outcomes.remove(0).result, done)
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_came_since_the_plan_keeps_its_node() {
+        let (result, done) = outcome(marked(vec![running(PodClass::default())]), delete(), facts()).await;
+        let pod = ObjectKey::new("default", "web-1");
+        assert_eq!((result, done), (StepResult::NotEmpty { node: "n1".into(), pod }, vec![]));
+    }
+
+    #[tokio::test]
+    async fn pods_of_daemon_sets_and_expendable_pods_do_not_keep_a_node() {
+        let daemon = running(PodClass { daemon_set: true, ..PodClass::default() });
+        let expendable = running(PodClass { priority: -11, ..PodClass::default() });
+        let (result, done) = outcome(marked(vec![daemon, expendable]), delete(), facts()).await;
+        assert_eq!((result, done), (StepResult::Deleted, vec!["delete".to_owned()]));
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_should_long_be_gone_does_not_keep_a_node() {
+        let class = PodClass { termination_grace: Seconds(30), ..PodClass::default() };
+        let stuck = Pod { deletion_at: Some(UnixTime(NOW.0 - 100)), ..running(class) };
+        let (result, _) = outcome(marked(vec![stuck]), delete(), facts()).await;
+        assert_eq!(result, StepResult::Deleted);
+    }
+
+    #[tokio::test]
+    async fn a_node_without_this_intents_mark_is_not_touched() {
+        let foreign = Some(LiveNode { intent: Some("1-6".to_owned()), pods: vec![] });
+        let (result, done) = outcome(foreign, delete(), facts()).await;
+        assert!(matches!(result, StepResult::MarkFailed { .. }), "{result:?}");
+        assert!(done.is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_increase_beyond_the_live_maximum_is_refused() {
+        let (result, done) = outcome(None, increase(6), facts()).await;
+        assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
+        assert!(done.is_empty());
+        let (result, _) = outcome(None, increase(5), facts()).await;
+        assert_eq!(result, StepResult::Increased);
+    }
+
+    #[tokio::test]
+    async fn a_pool_that_may_no_longer_act_does_nothing() {
+        for step in [delete(), increase(4)] {
+            let (result, done) = outcome(marked(vec![]), step, Facts { acts: false, ..facts() }).await;
+            assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
+            assert!(done.is_empty());
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use headroom_core::quantity;
-use headroom_core::window::Window;
+use headroom_core::window::{Window, WindowError};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::common::{self, BudgetReason, NodeBudget, Resources};
@@ -188,8 +188,12 @@ impl Checker {
         match Window::new(zone, &written.start, seconds) {
             Ok(window) => Some(window),
             Err(problem) => {
-                let fix = "use an IANA time zone, five cron fields and a duration of at most 168h";
-                self.error(path, problem.to_string(), fix);
+                let (field, fix) = match &problem {
+                    WindowError::UnknownTimeZone(_) => ("timeZone", "correct it, or leave it out for UTC"),
+                    WindowError::Cron(_) => ("start", "correct the expression"),
+                    WindowError::Duration => ("duration", "shorten it, or use a second window"),
+                };
+                self.error(&format!("{path}.{field}"), problem.to_string(), fix);
                 None
             }
         }

@@ -3,6 +3,7 @@
 pub mod crds;
 pub mod release;
 pub mod run;
+pub mod simulate;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,9 @@ enum Command {
         #[arg(long)]
         docs: bool,
     },
+    /// Run the operator on a simulated cluster in virtual time: no cluster, no network, seconds
+    #[command(after_help = simulate::EXAMPLES)]
+    Simulate(simulate::SimulateOptions),
     /// Take every mark of the operator off the nodes, for an uninstall
     #[command(
         after_help = "Stop the operator first: it would put its marks on again.\n\nExample:\n  headroom release"
@@ -55,6 +59,7 @@ pub fn main() -> ExitCode {
         Command::Crds { docs: false } => {
             crds::render_all().map(|yaml| print!("{yaml}")).map_err(anyhow::Error::from)
         }
+        Command::Simulate(options) => simulate::simulate(&options),
         Command::Release => {
             telemetry::start(LogFormat::Text);
             in_runtime(release::release())

@@ -13,17 +13,19 @@ use tracing::{error, info, warn};
 
 use crate::actuate::guard::{Call, CrashPoint, Guard};
 use crate::actuate::layer::{ClientKind, GuardLayer};
-use crate::actuate::nodes::KubeActions;
-use crate::actuate::steps::Executor;
 use crate::controllers::health::{self, Health};
-use crate::controllers::leader::{self, Election, LeaseOptions};
-use crate::controllers::nodes::{Ended, NodeLoop, Ports};
+use crate::controllers::leader::{self, LeaseOptions};
+use crate::controllers::nodes::Ended;
+use crate::controllers::wiring::{Ground, wire};
 use crate::host::Host;
 use crate::observe::KubeFeed;
 use crate::options::{RunOptions, STUCK_AFTER};
 use crate::provider::kube_nodes::KubeNodes;
 use crate::provider::kwok::Kwok;
-use crate::report::{KubeSink, Metrics};
+use crate::report::Metrics;
+
+/// The API group and version of our kinds.
+const API_VERSION: &str = "headroom.dev/v1alpha1";
 
 /// Runs until SIGTERM or SIGINT, or until the lease is lost.
 ///
@@ -37,6 +39,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let guard = Guard::new(host.clone(), CrashPoint::from_environment(), Some(observer));
     let config = cluster_config().await?;
     let work = client(&config, &guard, ClientKind::Work)?;
+    ensure_definitions(&work).await?;
     let lease = lease_options(&options, &host);
     let lease_api =
         Api::namespaced(client(&config, &guard, ClientKind::Lease)?, &options.leader_election_namespace);
@@ -51,24 +54,19 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         }
     });
 
-    let (election, leadership) = Election::new(lease_api.clone(), lease.clone(), host.clone(), guard.clone());
-    host.spawn(election.run());
-    let ports = Ports {
+    let ground = Ground {
         feed: Arc::new(KubeFeed::start(&work, &host)),
-        sink: Arc::new(KubeSink::new(work.clone())),
         provider: Arc::new(Kwok::new(KubeNodes::new(work.clone()))),
-        executor: Executor::new(
-            KubeActions::new(work.clone()),
-            Arc::new(Kwok::new(KubeNodes::new(work.clone()))),
-        ),
+        work,
+        lease_api: lease_api.clone(),
+        lease: lease.clone(),
         host: host.clone(),
         guard: guard.clone(),
-        leadership,
         stop: stop_signal(&host)?,
         health,
         metrics,
     };
-    let ended = NodeLoop::new(ports).run().await;
+    let ended = wire(ground).run().await;
     match ended {
         Ended::Stopped => {
             leader::release(&lease_api, &lease, &guard).await;
@@ -79,6 +77,24 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
             anyhow::bail!("the lease was lost; ending, so that the next start reads memory anew")
         }
     }
+}
+
+/// Fails with the fix when the cluster does not know our kinds. A server that does not answer yet is waited for: the
+/// operator may well start before it.
+async fn ensure_definitions(client: &Client) -> anyhow::Result<()> {
+    let known = match client.list_api_group_resources(API_VERSION).await {
+        Ok(list) => list.resources.iter().any(|resource| resource.kind == "NodePool"),
+        Err(kube::Error::Api(status)) if status.is_not_found() => false,
+        Err(error) => {
+            warn!(%error, "the API server does not answer yet; waiting for it");
+            true
+        }
+    };
+    anyhow::ensure!(
+        known,
+        "the cluster does not know NodePools: run `headroom crds | kubectl apply --server-side -f -` first"
+    );
+    Ok(())
 }
 
 /// The cluster that KUBECONFIG, `~/.kube/config` or the pod's service account names.

@@ -7,3 +7,4 @@ pub mod leader;
 pub mod memory;
 pub mod nodes;
 pub mod view;
+pub mod wiring;

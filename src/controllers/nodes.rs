@@ -29,7 +29,8 @@ use crate::api::NodePoolStatus;
 use crate::host::Host;
 use crate::observe::{Feed, Policies, PolicyChange};
 use crate::options::{
-    PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, REPORT_INTERVAL_MIN, STEPS_MAX, TAKEOVER_GAP, VIEW_AGE_MAX,
+    PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, PROVIDER_INTERVAL_MAX, REPORT_INTERVAL_MIN, STEPS_MAX,
+    TAKEOVER_GAP, VIEW_AGE_MAX,
 };
 use crate::provider::CloudProvider;
 use crate::report::{self, Herald, Metrics, StatusSink, WriteError};
@@ -100,6 +101,7 @@ pub struct NodeLoop {
     outcomes: Vec<Outcome>,
     /// Whether nodes or pools have changed since the providers were last asked.
     providers_due: bool,
+    providers_asked_at: Option<Instant>,
 }
 
 impl NodeLoop {
@@ -122,6 +124,7 @@ impl NodeLoop {
             finish,
             outcomes: Vec::new(),
             providers_due: true,
+            providers_asked_at: None,
         }
     }
 
@@ -158,6 +161,7 @@ impl NodeLoop {
         self.begin_steps(&plan, &journalled, now);
         self.history = plan.next_history.clone();
         self.ports.metrics.pools(&statuses);
+        self.measure_watches(now);
         let report_due = self.report(statuses).await;
         self.report_cluster(&plan, now).await;
         self.tell(&plan);
@@ -187,9 +191,13 @@ impl NodeLoop {
         }
         let changes = self.ports.feed.take_policies();
         if !changes.is_empty() {
+            // Most changes are the operator's own status writes coming back: they leave the settings as they are.
+            let edited = changes.iter().any(|change| change.is_edit(&self.policies));
             changes.into_iter().for_each(|change| self.policies.apply(change));
-            self.settings.update(&self.policies);
-            self.providers_due = true;
+            if edited {
+                self.settings.update(&self.policies);
+                self.providers_due = true;
+            }
             self.sync_stored();
         }
         while let Ok(finished) = self.finished.try_recv() {
@@ -292,10 +300,13 @@ impl NodeLoop {
 
     /// Asks every pool's provider what it has. A failed read leaves the older answer, with its age.
     async fn ask_providers(&mut self, now: UnixTime) {
-        if !self.providers_due {
+        let clock = self.ports.host.monotonic();
+        let aged = self.providers_asked_at.is_none_or(|at| at + PROVIDER_INTERVAL_MAX <= clock);
+        if !self.providers_due && !aged {
             return;
         }
         self.providers_due = false;
+        self.providers_asked_at = Some(clock);
         let nodes = facts::own_nodes(&self.world);
         let none = Vec::new();
         let provider = self.ports.provider.clone();
@@ -472,6 +483,14 @@ impl NodeLoop {
         }
         self.write(writes).await;
         due
+    }
+
+    fn measure_watches(&self, now: UnixTime) {
+        for watch in self.ports.feed.health(now) {
+            let silence = watch.silent_for.map(|silence| silence.0);
+            let (regressions, undecodable) = (watch.regressions_count, watch.undecodable_count);
+            self.ports.metrics.watch(watch.watch.as_str(), silence, regressions, undecodable);
+        }
     }
 
     /// Writes the cluster policy's status, if there is such an object and it says something else.

@@ -82,9 +82,7 @@ impl KubeFeed {
     /// Starts one task a kind, for the life of the host.
     #[must_use]
     pub fn start(client: &Client, host: &Arc<Host>) -> Self {
-        let inner = Mutex::default();
-        let shared = Arc::new(Shared { inner, bell: Notify::new(), host: Arc::downgrade(host) });
-        let feed = Self { shared };
+        let feed = Self::unfed(host);
         feed.follow::<StoredNodePool>(client, host);
         feed.follow::<StoredClusterScalingPolicy>(client, host);
         feed.follow::<SlimNamespace>(client, host);
@@ -99,9 +97,21 @@ impl KubeFeed {
         feed
     }
 
+    /// A feed that watches nothing: whoever has its ports says what there is.
+    #[must_use]
+    pub fn unfed(host: &Arc<Host>) -> Self {
+        let inner = Mutex::default();
+        Self { shared: Arc::new(Shared { inner, bell: Notify::new(), host: Arc::downgrade(host) }) }
+    }
+
+    /// Where the news of one kind goes in.
+    #[must_use]
+    pub fn port<K: Watched>(&self) -> Port {
+        Port { shared: self.shared.clone(), watch: K::WATCH }
+    }
+
     fn follow<K: Watched>(&self, client: &Client, host: &Host) {
-        let port = Port { shared: self.shared.clone(), watch: K::WATCH };
-        host.spawn(follow::<K>(client.clone(), port));
+        host.spawn(follow::<K>(client.clone(), self.port::<K>()));
     }
 }
 
@@ -197,14 +207,15 @@ impl Inner {
 }
 
 /// The end of one watch where its news goes in.
-pub(super) struct Port {
+#[derive(Debug)]
+pub struct Port {
     shared: Arc<Shared>,
     watch: Watch,
 }
 
 impl Port {
     /// An object is new or has changed.
-    pub(super) fn applied<K: Watched>(&self, object: K) {
+    pub fn applied<K: Watched>(&self, object: K) {
         let meta = object.meta();
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
         let mut guard = self.shared.lock();
@@ -226,7 +237,7 @@ impl Port {
     }
 
     /// An object is gone.
-    pub(super) fn gone<K: Watched>(&self, meta: &ObjectMeta) {
+    pub fn gone<K: Watched>(&self, meta: &ObjectMeta) {
         let mut guard = self.shared.lock();
         let inner = &mut *guard;
         let change: Result<Change, Error> = K::gone(meta, &mut inner.decoder);
@@ -238,7 +249,7 @@ impl Port {
     }
 
     /// A full list begins.
-    pub(super) fn list_started(&self) {
+    pub fn list_started(&self) {
         let mut inner = self.shared.lock();
         inner.state(self.watch).shown.clear();
         if let Watch::World(kind) = self.watch {
@@ -247,7 +258,7 @@ impl Port {
     }
 
     /// The full list is complete: what it has not shown is gone.
-    pub(super) fn list_ended(&self) {
+    pub fn list_ended(&self) {
         let mut guard = self.shared.lock();
         let inner = &mut *guard;
         let state = inner.state(self.watch);
@@ -281,7 +292,7 @@ impl Port {
     }
 
     /// The server was heard.
-    pub(super) fn contact(&self) {
+    pub fn contact(&self) {
         let now = self.now();
         let mut inner = self.shared.lock();
         let state = inner.state(self.watch);
@@ -310,7 +321,7 @@ impl Port {
     }
 
     /// An object was left out.
-    pub(super) fn undecodable(&self, namespace: Option<&str>, name: Option<&str>, error: &str) {
+    pub fn undecodable(&self, namespace: Option<&str>, name: Option<&str>, error: &str) {
         self.shared.lock().state(self.watch).undecodable_count += 1;
         let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
         tracing::warn!(watch = self.watch.as_str(), namespace, name, error, "object left out");

@@ -11,6 +11,6 @@ pub mod watched;
 #[cfg(test)]
 mod wire_tests;
 
-pub use feed::{Feed, KubeFeed, WatchHealth};
+pub use feed::{Feed, KubeFeed, Port, WatchHealth};
 pub use policies::{Policies, PolicyChange, PolicyObject};
-pub use watched::Watch;
+pub use watched::{Watch, Watched};

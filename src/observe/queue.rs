@@ -52,11 +52,11 @@ impl Queue {
         if self.note(&delta) {
             return Urgency::Nothing;
         }
-        if let Some(place) = place(&delta) {
-            if let Some(index) = self.places.insert(place, self.slots.len()) {
-                self.slots[index] = None;
-                self.vacant_count += 1;
-            }
+        if let Some(place) = place(&delta)
+            && let Some(index) = self.places.insert(place, self.slots.len())
+        {
+            self.slots[index] = None;
+            self.vacant_count += 1;
         }
         self.slots.push(Some(delta));
         if self.vacant_count > 1024 && self.vacant_count * 2 > self.slots.len() {

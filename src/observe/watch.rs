@@ -43,18 +43,18 @@ trait Payload<K>: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + S
 where
     Self: serde::de::DeserializeOwned,
 {
-    fn open(self) -> Result<K, InvalidObject>;
+    fn open(self) -> Result<K, Box<InvalidObject>>;
 }
 
 impl<K: Watched> Payload<K> for K {
-    fn open(self) -> Result<K, InvalidObject> {
+    fn open(self) -> Result<K, Box<InvalidObject>> {
         Ok(self)
     }
 }
 
 impl<K: Watched> Payload<K> for DeserializeGuard<K> {
-    fn open(self) -> Result<K, InvalidObject> {
-        self.0
+    fn open(self) -> Result<K, Box<InvalidObject>> {
+        self.0.map_err(Box::new)
     }
 }
 
@@ -223,8 +223,9 @@ async fn watch<K: Watched, P: Payload<K>>(api: &Api<P>, port: &Port, version: &m
 fn deliver<K: Watched, P: Payload<K>>(object: P, port: &Port) {
     match object.open() {
         Ok(object) => port.applied(object),
-        Err(InvalidObject { error, metadata: ObjectMeta { namespace, name, .. } }) => {
-            port.undecodable(namespace.as_deref(), name.as_deref(), &error);
+        Err(invalid) => {
+            let ObjectMeta { namespace, name, .. } = &invalid.metadata;
+            port.undecodable(namespace.as_deref(), name.as_deref(), &invalid.error);
         }
     }
 }

@@ -3,8 +3,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use headroom_core::history::{Action, Backoff, BackoffKey, PoolHistory};
-use headroom_core::plan::PoolReason;
+use headroom_core::history::{Action, Backoff, BackoffKey, PoolHistory, Refusal};
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
 
@@ -28,7 +27,7 @@ pub(super) fn of_pool(
     list.present(types::SCALING_UP, scaling_up(memory));
     list.present(types::SCALING_DOWN, scaling_down(memory));
     list.present(types::BACKING_OFF, backing_off_summary(memory, now));
-    let at_limit = limit(view.reasons).map(|limit| (limit.reason.as_str(), limit.message.to_string()));
+    let at_limit = limit(memory).map(|limit| (limit.reason.as_str(), limit.message.to_string()));
     list.present(types::AT_LIMIT, at_limit);
     let clamped = view.bounds.as_ref().filter(|bounds| bounds.limited_by.as_deref() == Some("Provider"));
     list.present(
@@ -172,11 +171,11 @@ fn backing_off_summary(memory: &PoolHistory, now: UnixTime) -> Option<(&'static 
     (!parts.is_empty()).then(|| (Reason::LaunchFailed.as_str(), listed(&parts)))
 }
 
-/// The first reason that is a limit.
-pub(super) fn limit(reasons: &[PoolReason]) -> Option<&PoolReason> {
-    reasons.iter().find(|reason| {
+/// The first limit that keeps pods waiting. A pool that is full and has nobody waiting is at no limit that matters.
+pub(super) fn limit(memory: &PoolHistory) -> Option<&Refusal> {
+    memory.refusals.iter().find(|refusal| {
         matches!(
-            reason.reason,
+            refusal.reason,
             Reason::MaxNodesReached
                 | Reason::GroupMaxNodesReached
                 | Reason::PoolLimitReached
@@ -196,4 +195,33 @@ pub(super) fn listed(parts: &[String]) -> String {
 
 fn nodes(count: usize) -> String {
     if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(reason: Reason, message: &str) -> Refusal {
+        let pods = ["default/web-1".into()];
+        Refusal { reason, message: message.into(), pods_count: 3, examples: pods.into(), since: UnixTime(0) }
+    }
+
+    fn at_limit(refusals: Vec<Refusal>) -> Option<Condition> {
+        let memory = PoolHistory { refusals, ..PoolHistory::default() };
+        let list = of_pool(&memory, &PoolView::default(), &[], UnixTime(0));
+        list.into_iter().find(|condition| condition.type_ == types::AT_LIMIT)
+    }
+
+    #[test]
+    fn pods_that_wait_for_a_limit_put_their_pool_at_it() {
+        let other = refusal(Reason::TaintNotTolerated, "taint gpu");
+        let condition = at_limit(vec![other, refusal(Reason::PoolLimitReached, "cpu: all used")]);
+        let words = condition.map(|found| (found.reason, found.message));
+        assert_eq!(words, Some(("PoolLimitReached".to_owned(), "cpu: all used".to_owned())));
+    }
+
+    #[test]
+    fn pods_that_wait_for_something_else_put_no_pool_at_a_limit() {
+        assert_eq!(at_limit(vec![refusal(Reason::TaintNotTolerated, "taint gpu")]), None);
+    }
 }

@@ -80,6 +80,11 @@ impl Ledger {
         &self.minutes
     }
 
+    /// The row of this very moment.
+    pub fn now(&self) -> Minute {
+        self.row(self.at.unwrap_or(Timestamp::UNIX_EPOCH))
+    }
+
     /// The figures of the run up to the last step.
     pub fn summary(&self) -> Summary {
         let served = i32::try_from(self.served).unwrap_or(i32::MAX);

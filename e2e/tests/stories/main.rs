@@ -1,6 +1,54 @@
 //! The end-to-end stories, one a file, each on a control plane of its own; run one after the other.
 
 #[cfg(test)]
+mod annotated_pod_keeps_its_node;
+#[cfg(test)]
+mod at_max_pods_stay_pending;
+#[cfg(test)]
 mod bad_objects_are_refused;
 #[cfg(test)]
+mod bad_pool_beside_good;
+#[cfg(test)]
+mod budget_window;
+#[cfg(test)]
+mod clocks_survive_a_restart;
+#[cfg(test)]
 mod control_plane_comes_up;
+#[cfg(test)]
+mod crash_points;
+#[cfg(test)]
+mod drain_undone_when_suspended;
+#[cfg(test)]
+mod from_zero_to_running;
+#[cfg(test)]
+mod karpenter_crds_beside_ours;
+#[cfg(test)]
+mod kill_at_each_step_of_a_removal;
+#[cfg(test)]
+mod launch_failure_backs_off_one_group;
+#[cfg(test)]
+mod leader_killed_the_other_goes_on;
+#[cfg(test)]
+mod nodes_are_counted_as_the_scheduler_counts;
+#[cfg(test)]
+mod pdb_is_respected;
+#[cfg(test)]
+mod pod_bound_between_check_and_delete;
+#[cfg(test)]
+mod pool_edited_suspended_deleted;
+#[cfg(test)]
+mod preview_beside_apply;
+#[cfg(test)]
+mod release_leaves_nothing;
+#[cfg(test)]
+mod replicas_are_demand_before_they_exist;
+#[cfg(test)]
+mod requested_removal;
+#[cfg(test)]
+mod schedule_raises_the_minimum;
+#[cfg(test)]
+mod the_load_goes_and_the_nodes_follow;
+#[cfg(test)]
+mod two_pools_the_right_one;
+#[cfg(test)]
+mod zero_writes_while_nothing_happens;

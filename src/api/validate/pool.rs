@@ -548,10 +548,10 @@ mod tests {
         assert!(schedule("timeZone: Europe/Berlin, start: '0 8 * * 1-5', duration: 10h").is_empty());
         assert_eq!(
             schedule("timeZone: Europe/Atlantis, start: '0 8 * * *', duration: 10h"),
-            ["spec.schedules[0].window"]
+            ["spec.schedules[0].window.timeZone"]
         );
-        assert_eq!(schedule("start: '61 8 * * *', duration: 10h"), ["spec.schedules[0].window"]);
-        assert_eq!(schedule("start: '0 8 * * *', duration: 169h"), ["spec.schedules[0].window"]);
+        assert_eq!(schedule("start: '61 8 * * *', duration: 10h"), ["spec.schedules[0].window.start"]);
+        assert_eq!(schedule("start: '0 8 * * *', duration: 169h"), ["spec.schedules[0].window.duration"]);
         let effect = errors("  schedules: [{name: a, window: {start: '0 8 * * *', duration: 1h}}]");
         assert_eq!(effect, ["spec.schedules[0]"]);
         let above =

@@ -174,6 +174,16 @@ fn pod_that_came_to_an_empty_victim_saves_it_and_only_it() {
 }
 
 #[test]
+fn removal_that_let_its_last_victim_go_is_told_as_cancelled() {
+    let world = cluster([marked("n")], [replica("p").on("n")]).build();
+    let mut history = open(Reason::Empty, RemovalPhase::Marked, &["n"]);
+    step(&world, &settings(|_| {}), &mut history, later(5));
+    assert_eq!(phase(&history), None);
+    let (outcome, reason, _) = end(&history);
+    assert_eq!((outcome, reason), (DecisionOutcome::Cancelled, Reason::PodArrived));
+}
+
+#[test]
 fn live_look_that_finds_a_pod_lets_go_of_the_node() {
     let mut history = open(Reason::Empty, RemovalPhase::Deleting, &["n"]);
     let result = StepResult::NotEmpty { node: "n".into(), pod: ObjectKey::new("default", "p") };

@@ -18,7 +18,7 @@ use headroom_core::testing::{
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::window::Window;
 use headroom_core::world::World;
-use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION};
+use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION, POOL_LABEL};
 use headroom_core::world::pod::SafeToEvict;
 use headroom_core::world::provider::{GroupState, Instance, InstanceState};
 use headroom_core::world::workload::ControllerKind;
@@ -375,6 +375,15 @@ fn foreign_nodes_are_left_alone_and_said_so() {
     assert!(decided.steps.is_empty(), "the taint of others is never taken off");
     let stranger = verdict(beside_busy(node("n"), []), &settings());
     assert_eq!(stranger.0, Reason::NotManaged);
+}
+
+#[test]
+fn pool_whose_node_another_autoscaler_took_says_so_in_its_status() {
+    let taken = member("n").label("karpenter.sh/nodepool", "default").label(POOL_LABEL, "a");
+    let mut history = History::default();
+    run(&beside_busy(taken, []).build(), &settings(), &mut history, NOW);
+    let told: Vec<_> = history.pools["a"].blocked.iter().map(|row| (row.reason, &*row.examples[0])).collect();
+    assert_eq!(told, [(Reason::ForeignNode, "n")]);
 }
 
 #[test]

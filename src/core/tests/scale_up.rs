@@ -282,6 +282,20 @@ fn pool_grows_up_to_its_maximum_and_says_so() {
 }
 
 #[test]
+fn a_full_pool_says_so_itself_when_its_group_is_full_with_it() {
+    let world = world()
+        .group_state("general", "a", GroupState { max: 3, ..GroupState::default() })
+        .pods(pod("web").cpu("4").times(5))
+        .build();
+    let config = config([pool("general").bounds(0, 3)]);
+    let bought = plan_fresh(&world, &config);
+    let next = plan(&world, &bought.next_history, &config, UnixTime(NOW.0 + 1));
+    for plan in [bought, next] {
+        assert_eq!(answer(&plan, "web-0", "general").0, Reason::MaxNodesReached);
+    }
+}
+
+#[test]
 fn most_important_pods_get_the_last_nodes() {
     let world = world()
         .group("general", "a", "", 0)

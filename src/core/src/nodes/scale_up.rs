@@ -392,5 +392,13 @@ pub fn barrier(ctx: &Context<'_>, pool: &Arc<str>) -> Option<Limit> {
     }
     let barriers: Vec<Limit> =
         state.groups.iter().filter_map(|(id, group)| limits::group_barrier(id, group)).collect();
-    if barriers.len() == state.groups.len() { barriers.into_iter().next() } else { None }
+    if barriers.len() != state.groups.len() {
+        return None;
+    }
+    // A full pool says so itself: its groups' maximum may be no more than the pool's, seen from inside the cloud.
+    let full = state.bounds.max <= state.target();
+    if full && barriers.iter().all(|barrier| barrier.reason == Reason::GroupMaxNodesReached) {
+        return Some(limits::pool_room(state, 0, &Resources::default()).limit);
+    }
+    barriers.into_iter().next()
 }

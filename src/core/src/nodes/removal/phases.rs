@@ -63,9 +63,10 @@ impl One<'_, '_> {
         removal.phase_since = now;
     }
 
-    /// The intent has no victims left: the decision's end is noted, unless it was before.
+    /// The intent has no victims left: the decision's end is noted, unless it was before, when the last one was let go.
     fn end(&mut self) -> bool {
-        if self.removal().phase != RemovalPhase::Undoing {
+        let decision = self.memory.decisions.iter().find(|decision| decision.id == self.intent.id);
+        if decision.is_some_and(|decision| decision.outcome == DecisionOutcome::InProgress) {
             self.memory.conclude(&self.intent.id, DecisionOutcome::Done);
         }
         false

@@ -1,0 +1,63 @@
+//! Puts a replica of the operator together from its ports: one wiring for a real cluster and for a simulated one.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use kube::api::Api;
+use tokio::sync::watch;
+
+use super::health::Health;
+use super::leader::{Election, LeaseOptions};
+use super::nodes::{NodeLoop, Ports};
+use crate::actuate::guard::Guard;
+use crate::actuate::nodes::KubeActions;
+use crate::actuate::steps::Executor;
+use crate::host::Host;
+use crate::observe::Feed;
+use crate::provider::CloudProvider;
+use crate::report::{KubeSink, Metrics};
+
+/// What a replica stands on.
+pub struct Ground {
+    /// Time and tasks.
+    pub host: Arc<Host>,
+    /// The door of every mutation.
+    pub guard: Guard,
+    /// A client behind the guard, for all but the lease.
+    pub work: Client,
+    /// The lease, by a client of its own.
+    pub lease_api: Api<Lease>,
+    /// How the lease is kept.
+    pub lease: LeaseOptions,
+    /// What is observed.
+    pub feed: Arc<dyn Feed>,
+    /// The clouds.
+    pub provider: Arc<dyn CloudProvider>,
+    /// Becomes true when the replica is to stop.
+    pub stop: watch::Receiver<bool>,
+    /// What the loop says of itself.
+    pub health: Arc<Health>,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Begins to compete for the lease and returns the loop, which is still to be run.
+#[must_use]
+pub fn wire(ground: Ground) -> NodeLoop {
+    let Ground { host, guard, work, lease_api, lease, feed, provider, stop, health, metrics } = ground;
+    let (election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone());
+    host.spawn(election.run());
+    NodeLoop::new(Ports {
+        feed,
+        sink: Arc::new(KubeSink::new(work.clone())),
+        provider: provider.clone(),
+        executor: Executor::new(KubeActions::new(work), provider),
+        host,
+        guard,
+        leadership,
+        stop,
+        health,
+        metrics,
+    })
+}

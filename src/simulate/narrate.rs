@@ -1,0 +1,418 @@
+//! Tells a run in lines of at most 100 columns: what happened, each decision with its reason, how the cluster moved.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::cluster::SimCluster;
+use super::run::{Outcome, Scene};
+use super::scenario::{Happening, Scenario};
+use super::store::{Kind, Store, at, condition, number, text};
+
+/// Most columns of a line.
+pub const WIDTH: usize = 100;
+/// Columns of the bar of nodes.
+const BAR: usize = 40;
+/// The taint by which a node is on its way out.
+const LEAVING: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// How it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Escape codes for colours.
+    pub colours: bool,
+    /// At most one line of figures in so much time.
+    pub every: SignedDuration,
+}
+
+/// One line of figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Pods that workloads ask for; those of DaemonSets do not count here and below.
+    pub wanted: i64,
+    /// Pods that run.
+    pub running: i64,
+    /// Pods without a node.
+    pub pending: i64,
+    /// Nodes that take pods.
+    pub ready: usize,
+    /// Nodes that do not yet, or not any more without being on their way out.
+    pub starting: usize,
+    /// Nodes on their way out.
+    pub leaving: usize,
+    /// CPU asked for, in percent of what nodes offer.
+    pub cpu_percent: i64,
+}
+
+/// One decision of the operator, as the pool's status has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// When it was taken.
+    pub at: Timestamp,
+    /// The pool.
+    pub pool: String,
+    /// What.
+    pub action: String,
+    /// Nodes before and after, if it says.
+    pub sizes: Option<(i64, i64)>,
+    /// Why, as a word.
+    pub reason: String,
+    /// Why, as a sentence.
+    pub message: String,
+}
+
+/// What is told so far.
+#[derive(Debug)]
+pub struct Narrator {
+    style: Style,
+    next_row: Timestamp,
+    row: Option<Figures>,
+    seen: BTreeMap<(String, String), Option<String>>,
+    pools_version: u64,
+    waiting: Vec<String>,
+    decisions: Vec<Told>,
+    decisions_count: u64,
+    days: bool,
+    start: Timestamp,
+}
+
+impl Narrator {
+    /// A narrator at the start of `scenario`.
+    #[must_use]
+    pub fn new(scenario: &Scenario, style: Style) -> Narrator {
+        Narrator {
+            style,
+            next_row: scenario.start,
+            row: None,
+            seen: BTreeMap::new(),
+            pools_version: 0,
+            waiting: Vec::new(),
+            decisions: Vec::new(),
+            decisions_count: 0,
+            days: scenario.duration > SignedDuration::from_hours(24),
+            start: scenario.start,
+        }
+    }
+
+    /// How many decisions there were.
+    #[must_use]
+    pub fn decisions_count(&self) -> u64 {
+        self.decisions_count
+    }
+
+    /// The head of the report.
+    #[must_use]
+    pub fn head(&self, scenario: &Scenario) -> String {
+        let mut head = String::new();
+        let title = if scenario.description.is_empty() {
+            scenario.name.clone()
+        } else {
+            format!("{}: {}", scenario.name, scenario.description)
+        };
+        for line in wrapped(&title, WIDTH, "") {
+            head.push_str(&line);
+            head.push('\n');
+        }
+        let day = self.start.to_zoned(TimeZone::UTC).strftime("%a %Y-%m-%d %H:%M UTC").to_string();
+        let _ = writeln!(head, "{day}, {:#}, seed {}\n", scenario.duration, scenario.seed);
+        let columns = "wanted running pending | ready start leave   cpu";
+        let _ = write!(head, "{:>width$}  {columns}", "time", width = self.time_width());
+        head
+    }
+
+    /// Takes in a step; returns the lines that are due.
+    pub fn saw(&mut self, scene: &Scene<'_>) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.next_row <= scene.now {
+            lines.extend(self.flush());
+        }
+        for happening in scene.happened {
+            self.note(scene.now, happening);
+        }
+        self.look_for_decisions(scene.cluster);
+        if self.next_row <= scene.now {
+            self.next_row = next_row(scene.now, self.style.every);
+            let figures = Figures::of(scene.cluster);
+            if self.row.as_ref() != Some(&figures) {
+                lines.push(self.row(scene.now, &figures));
+                self.row = Some(figures);
+            }
+        }
+        lines
+    }
+
+    /// What is still to be told at the end.
+    pub fn flush(&mut self) -> Vec<String> {
+        let mut lines = std::mem::take(&mut self.waiting);
+        let mut alike: Vec<Vec<Told>> = Vec::new();
+        for decision in std::mem::take(&mut self.decisions) {
+            match alike.iter_mut().find(|told| told.first().is_some_and(|first| first.resembles(&decision))) {
+                Some(told) => told.push(decision),
+                None => alike.push(vec![decision]),
+            }
+        }
+        alike.sort_by_key(|told| told.first().map(|first| first.at));
+        lines.extend(alike.iter().flat_map(|told| self.decision(told)));
+        lines
+    }
+
+    fn note(&mut self, now: Timestamp, happening: &Happening) {
+        let (mark, words) = match happening {
+            Happening::Note(words) => ("*", words.as_str()),
+            Happening::RestartOperator => ("*", "the operator is killed and starts anew"),
+            Happening::Refused(words) => ("! the API server refused:", words.as_str()),
+        };
+        let indent = " ".repeat(self.time_width() + 4);
+        let lines = wrapped(&format!("{mark} {words}"), WIDTH - indent.len() + 2, "  ");
+        for (index, line) in lines.iter().enumerate() {
+            let lead =
+                if index == 0 { format!("{}  ", self.time(now)) } else { indent[..indent.len() - 2].into() };
+            self.waiting.push(self.painted("36", &format!("{lead}{line}")));
+        }
+    }
+
+    fn look_for_decisions(&mut self, cluster: &SimCluster) {
+        let shared = cluster.store().clone();
+        shared.with(|store| {
+            let version =
+                |object: &Value| text(object, &["metadata", "resourceVersion"])?.parse::<u64>().ok();
+            let newest = store.all(Kind::NodePool).filter_map(|(_, pool)| version(pool)).max().unwrap_or(0);
+            if newest <= self.pools_version {
+                return;
+            }
+            self.pools_version = newest;
+            for (key, pool) in store.all(Kind::NodePool) {
+                let decisions = at(pool, &["status", "decisions"]).and_then(Value::as_array);
+                // The newest comes first in status.
+                for decision in decisions.into_iter().flatten().rev() {
+                    let id = text(decision, &["id"]).unwrap_or_default().to_owned();
+                    let known = (key.name.to_string(), id);
+                    let outcome = text(decision, &["outcome"]).map(str::to_owned);
+                    let failed = outcome.as_deref() == Some("Failed");
+                    let before = self.seen.insert(known, outcome.clone());
+                    if before.is_none() {
+                        self.decisions_count += 1;
+                        self.decisions.extend(Told::of(&key.name, decision));
+                    } else if failed && before != Some(outcome) {
+                        let mut told = Told::of(&key.name, decision);
+                        if let Some(told) = &mut told {
+                            told.at = store.now();
+                            told.action.push_str(" failed");
+                        }
+                        self.decisions.extend(told);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Decisions that resemble each other as one: at most three lines.
+    fn decision(&self, told: &[Told]) -> Vec<String> {
+        let (Some(first), Some(last)) = (told.first(), told.last()) else { return Vec::new() };
+        let sizes = match (first.sizes, last.sizes) {
+            (Some((from, _)), Some((_, to))) => format!(" {from} → {to}"),
+            _ => String::new(),
+        };
+        let many = if told.len() > 1 { format!(" ({} decisions)", told.len()) } else { String::new() };
+        let Told { pool, action, reason, message, .. } = last;
+        let (sign, colour) = match action.as_str() {
+            "ScaleUp" => ("+", "32"),
+            "ScaleDown" => ("-", "33"),
+            failed if failed.ends_with(" failed") => ("x", "31"),
+            _ => ("?", "35"),
+        };
+        let colon = if message.is_empty() { "" } else { ": " };
+        let words = format!("{sign} {pool}{sizes} {action} {reason}{many}{colon}{message}");
+        let indent = " ".repeat(self.time_width() + 2);
+        let mut lines = wrapped(&words, WIDTH - indent.len(), "  ");
+        if lines.len() > 3 {
+            lines.truncate(3);
+            if let Some(line) = lines.last_mut() {
+                *line = format!("{} …", cut(line, WIDTH - indent.len() - 2));
+            }
+        }
+        let lead = |index| if index == 0 { format!("{}  ", self.time(first.at)) } else { indent.clone() };
+        lines
+            .iter()
+            .enumerate()
+            .map(|(index, line)| self.painted(colour, &format!("{}{line}", lead(index))))
+            .collect()
+    }
+
+    fn row(&self, now: Timestamp, figures: &Figures) -> String {
+        let Figures { wanted, running, pending, ready, starting, leaving, cpu_percent } = figures;
+        let dash = |count: usize| if count == 0 { "-".to_owned() } else { count.to_string() };
+        let numbers = format!(
+            "{}  {wanted:>6} {running:>7} {:>7} | {ready:>5} {:>5} {:>5} {cpu_percent:>4}%  ",
+            self.time(now),
+            if *pending == 0 { "-".to_owned() } else { pending.to_string() },
+            dash(*starting),
+            dash(*leaving),
+        );
+        numbers + &self.bar(*ready, *starting, *leaving)
+    }
+
+    /// A block a node, or for several where there are many.
+    fn bar(&self, ready: usize, starting: usize, leaving: usize) -> String {
+        let per_block = (ready + starting + leaving).div_ceil(BAR).max(1);
+        let blocks = |count: usize, block: &str| block.repeat(count.div_ceil(per_block));
+        let scale = if per_block > 1 { format!(" x{per_block}") } else { String::new() };
+        let parts = [("32", ready, "█"), ("36", starting, "▒"), ("33", leaving, "░")];
+        let bar: String =
+            parts.iter().map(|(colour, count, block)| self.painted(colour, &blocks(*count, block))).collect();
+        bar + &scale
+    }
+
+    fn painted(&self, colour: &str, words: &str) -> String {
+        if self.style.colours && !words.is_empty() {
+            format!("\u{1b}[{colour}m{words}\u{1b}[0m")
+        } else {
+            words.to_owned()
+        }
+    }
+
+    fn time(&self, now: Timestamp) -> String {
+        let format = if self.days { "%a %H:%M:%S" } else { "%H:%M:%S" };
+        now.to_zoned(TimeZone::UTC).strftime(format).to_string()
+    }
+
+    fn time_width(&self) -> usize {
+        if self.days { 12 } else { 8 }
+    }
+}
+
+impl Told {
+    fn of(pool: &str, decision: &Value) -> Option<Told> {
+        let word = |field| text(decision, &[field]).unwrap_or_default().to_owned();
+        let sizes = number(decision, &["from"]).zip(number(decision, &["to"]));
+        Some(Told {
+            at: text(decision, &["time"])?.parse().ok()?,
+            pool: pool.to_owned(),
+            action: word("action"),
+            sizes,
+            reason: word("reason"),
+            message: word("message"),
+        })
+    }
+
+    fn resembles(&self, other: &Told) -> bool {
+        (&self.pool, &self.action, &self.reason) == (&other.pool, &other.action, &other.reason)
+    }
+}
+
+impl Figures {
+    /// How the cluster stands now.
+    #[must_use]
+    pub fn of(cluster: &SimCluster) -> Figures {
+        let row = cluster.ledger.now();
+        let mut figures = Figures {
+            cpu_percent: row.requested_cpu_milli * 100 / row.allocatable_cpu_milli.max(1),
+            ..Figures::default()
+        };
+        cluster.store().with(|store| {
+            figures.count_nodes(store);
+            figures.count_pods(store);
+        });
+        figures
+    }
+
+    fn count_nodes(&mut self, store: &Store) {
+        for (_, node) in store.all(Kind::Node) {
+            let taints = at(node, &["spec", "taints"]).and_then(Value::as_array);
+            let leaving = taints
+                .is_some_and(|taints| taints.iter().any(|taint| text(taint, &["key"]) == Some(LEAVING)));
+            let ready = condition(node, "Ready").and_then(|ready| ready.get("status")?.as_str());
+            match (leaving, ready == Some("True")) {
+                (true, _) => self.leaving += 1,
+                (false, true) => self.ready += 1,
+                (false, false) => self.starting += 1,
+            }
+        }
+    }
+
+    fn count_pods(&mut self, store: &Store) {
+        let mut jobs = 0;
+        for (_, pod) in store.all(Kind::Pod) {
+            let owner = pod.pointer("/metadata/ownerReferences/0/kind").and_then(Value::as_str);
+            let phase = text(pod, &["status", "phase"]).unwrap_or("Pending");
+            if owner == Some("DaemonSet") || matches!(phase, "Succeeded" | "Failed") {
+                continue;
+            }
+            self.running += i64::from(phase == "Running");
+            self.pending += i64::from(text(pod, &["spec", "nodeName"]).is_none());
+            jobs += i64::from(!matches!(owner, Some("ReplicaSet" | "StatefulSet")));
+        }
+        let replicas = [Kind::Deployment, Kind::StatefulSet];
+        let asked = replicas.iter().flat_map(|kind| store.all(*kind));
+        self.wanted = jobs
+            + asked.map(|(_, workload)| number(workload, &["spec", "replicas"]).unwrap_or(1)).sum::<i64>();
+    }
+}
+
+/// The summary at the end; `decisions_count` and the wall time come from the caller.
+#[must_use]
+pub fn summary(outcome: &Outcome, decisions_count: u64, length: SignedDuration, took_seconds: f64) -> String {
+    let summary = &outcome.summary;
+    let speed = length.as_secs_f64() / took_seconds.max(0.001);
+    let rows = [
+        ("pods served", format!("{} ({} still pending)", summary.pods_served, summary.pods_pending)),
+        ("longest wait", whole(summary.longest_wait)),
+        ("mean wait", whole(summary.mean_wait)),
+        (
+            "nodes",
+            format!(
+                "{} made, {} removed, {} at most at once",
+                summary.nodes_created, summary.nodes_removed, summary.nodes_max
+            ),
+        ),
+        ("node-hours", format!("{:.1}", summary.node_hours)),
+        ("utilization", format!("{:.0} % of the nodes' CPU asked for", summary.utilization_percent)),
+        ("decisions", decisions_count.to_string()),
+        ("operator deaths", outcome.deaths_count.to_string()),
+        ("simulated", format!("{length:#} in {took_seconds:.1} s, {speed:.0} times real time")),
+    ];
+    let told = rows.iter().filter(|(name, value)| *name != "operator deaths" || value != "0");
+    told.map(|(name, value)| format!("  {name:<16} {value}\n")).collect()
+}
+
+fn whole(length: SignedDuration) -> String {
+    let tenths = length.as_millis() / 100;
+    if tenths < 600 {
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    } else {
+        format!("{:#}", SignedDuration::from_secs(length.as_secs()))
+    }
+}
+
+/// The next multiple of `every` after `now`, by the clock.
+fn next_row(now: Timestamp, every: SignedDuration) -> Timestamp {
+    let every = every.as_secs().max(1);
+    let next = (now.as_second().div_euclid(every) + 1) * every;
+    Timestamp::from_second(next).unwrap_or(Timestamp::MAX)
+}
+
+/// The words in lines of at most `width` columns; all lines but the first begin with `indent`.
+fn wrapped(words: &str, width: usize, indent: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words.split_whitespace() {
+        let Some(line) = lines.last_mut() else { break };
+        let word = cut(word, width - indent.len());
+        let used = line.chars().count();
+        if used == 0 || line.trim().is_empty() {
+            line.push_str(&word);
+        } else if used + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(&word);
+        } else {
+            lines.push(format!("{indent}{word}"));
+        }
+    }
+    lines
+}
+
+fn cut(words: &str, width: usize) -> String {
+    words.chars().take(width).collect()
+}

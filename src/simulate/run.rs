@@ -1,0 +1,284 @@
+//! Runs a scenario from its first to its last second: cluster, events and operator in virtual time on one thread.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::cluster::SimCluster;
+use super::ledger::Summary;
+use super::replica::{Ended, Life, PortKind, Surroundings};
+use super::scenario::{Happening, Scenario, Timeline};
+use super::sky::SharedCluster;
+use super::store::SharedStore;
+use super::trace::{Line, StableHash};
+use super::wire::{ApiServer, FaultRates, Faults};
+use crate::host::Host;
+
+/// From the end of a replica's process to the start of the next one, as a kubelet would take.
+const RESTART_AFTER: SignedDuration = SignedDuration::from_secs(5);
+
+/// How a scenario is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How the operator observes.
+    pub port: PortKind,
+    /// Shapes names, uids and faults.
+    pub seed: u64,
+    /// Replicas of the operator; at least 1.
+    pub replicas_count: usize,
+    /// What goes wrong with requests.
+    pub faults: FaultRates,
+    /// Each life of a replica ends after a drawn number of effect points, at most this many; 0 for never.
+    pub effects_per_life_max: u64,
+    /// Whether every line of the trace is kept.
+    pub keep_trace: bool,
+    /// From this time after the start on nothing goes wrong any more.
+    pub calm_after: SignedDuration,
+}
+
+impl Options {
+    /// One replica on the typed port, and nothing goes wrong but what the scenario says.
+    #[must_use]
+    pub fn of(scenario: &Scenario) -> Options {
+        Options {
+            port: PortKind::default(),
+            seed: scenario.seed,
+            replicas_count: 1,
+            faults: FaultRates::default(),
+            effects_per_life_max: 0,
+            keep_trace: false,
+            calm_after: SignedDuration::ZERO,
+        }
+    }
+
+    /// The same in rough conditions: requests fail, answers get lost, watches break and the operator dies again and
+    /// again, for the first two thirds of the scenario.
+    #[must_use]
+    pub fn rough(self, scenario: &Scenario) -> Options {
+        let faults = FaultRates {
+            refuse: 200,
+            drop_before: 100,
+            drop_after: 100,
+            delay: 300,
+            delay_max: Duration::from_secs(4),
+            cut_watch: 3000,
+            ..FaultRates::default()
+        };
+        let calm_after = scenario.duration / 3 * 2;
+        Options { port: PortKind::Wire, faults, effects_per_life_max: 60, calm_after, ..self }
+    }
+}
+
+/// What the spectator of a run is shown after each step.
+#[derive(Debug)]
+pub struct Scene<'a> {
+    /// The time.
+    pub now: Timestamp,
+    /// The cluster after the step.
+    pub cluster: &'a SimCluster,
+    /// What the scenario did in it.
+    pub happened: &'a [Happening],
+}
+
+/// What a run comes to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The figures.
+    pub summary: Summary,
+    /// The hash of the trace.
+    pub hash: StableHash,
+    /// The lines of the trace, if they were kept.
+    pub trace: Vec<Line>,
+    /// Lines in the trace.
+    pub trace_count: u64,
+    /// Requests that a fault struck.
+    pub faults_count: u64,
+    /// Lives of replicas that ended before the run did.
+    pub deaths_count: u64,
+}
+
+/// Runs the scenario; `spectate` is shown every step.
+///
+/// # Errors
+/// When the runtime cannot be built.
+pub fn run(
+    scenario: &Scenario,
+    options: &Options,
+    spectate: &mut dyn FnMut(&Scene<'_>),
+) -> std::io::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    Ok(runtime.block_on(async {
+        let mut stage = Stage::set(scenario, options);
+        stage.play(spectate).await;
+        stage.outcome()
+    }))
+}
+
+/// Everything of a running scenario.
+struct Stage {
+    end: Timestamp,
+    calm_from: Timestamp,
+    calm: bool,
+    around: Surroundings,
+    timeline: Timeline,
+    pending_notes: Vec<Happening>,
+    lives: Vec<Option<Life>>,
+    lives_count: u64,
+    births: VecDeque<(Timestamp, usize)>,
+    random: fastrand::Rng,
+    effects_per_life_max: u64,
+    ended: mpsc::UnboundedReceiver<Ended>,
+    end_of_life: mpsc::UnboundedSender<Ended>,
+    current: Vec<u64>,
+    deaths_count: u64,
+}
+
+impl Stage {
+    fn set(scenario: &Scenario, options: &Options) -> Stage {
+        let store = SharedStore::new(options.seed, scenario.start);
+        if options.keep_trace {
+            store.with(|store| store.trace.keep_lines());
+        }
+        // The server's host is made first: making a host seeds the thread's generator.
+        let server_host = Host::simulated(scenario.start, options.seed);
+        let server =
+            ApiServer::new(store.clone(), server_host.clone(), Faults::seeded(options.seed, options.faults));
+        let cluster = SimCluster::new(store, scenario.timings);
+        let timeline = Timeline::of(scenario);
+        let pending_notes = timeline.begin(scenario, &cluster);
+        let (end_of_life, ended) = mpsc::unbounded_channel();
+        let after = |length| scenario.start.saturating_add(length).unwrap_or(Timestamp::MAX);
+        Stage {
+            end: after(scenario.duration),
+            calm_from: after(options.calm_after),
+            calm: false,
+            around: Surroundings {
+                server,
+                cluster: SharedCluster::new(cluster),
+                server_host,
+                port: options.port,
+                tick: scenario.tick.unsigned_abs(),
+                seed: options.seed,
+            },
+            timeline,
+            pending_notes,
+            lives: (0..options.replicas_count).map(|_| None).collect(),
+            lives_count: 0,
+            births: (0..options.replicas_count).map(|replica| (scenario.start, replica)).collect(),
+            random: fastrand::Rng::with_seed(options.seed ^ 0x0b5e_55ed),
+            effects_per_life_max: options.effects_per_life_max,
+            ended,
+            end_of_life,
+            current: vec![0; options.replicas_count],
+            deaths_count: 0,
+        }
+    }
+
+    async fn play(&mut self, spectate: &mut dyn FnMut(&Scene<'_>)) {
+        let mut bell = self.around.server.store().subscribe();
+        loop {
+            let now = self.around.server_host.wall();
+            if self.end <= now {
+                // The operators end first, so that nothing more happens.
+                self.lives.clear();
+                self.show(now, spectate);
+                return;
+            }
+            self.change_faults(now);
+            self.show(now, spectate);
+            self.give_birth(now);
+            // What the step itself wrote needs no second one.
+            bell.mark_unchanged();
+            let next = self.next_at(now);
+            tokio::select! {
+                biased;
+                Some(ended) = self.ended.recv() => self.bury(ended),
+                () = bell.changed() => {}
+                () = tokio::time::sleep_until(next) => {}
+            }
+        }
+    }
+
+    /// One step of events and cluster, shown to the spectator.
+    fn show(&mut self, now: Timestamp, spectate: &mut dyn FnMut(&Scene<'_>)) {
+        let shared = self.around.cluster.clone();
+        let mut cluster = shared.lock();
+        cluster.store().with(|store| store.advance_to(now));
+        let mut happened = std::mem::take(&mut self.pending_notes);
+        happened.extend(self.timeline.run_due(&mut cluster, now));
+        cluster.step(now);
+        spectate(&Scene { now, cluster: &cluster, happened: &happened });
+        drop(cluster);
+        if happened.contains(&Happening::RestartOperator) {
+            for replica in 0..self.lives.len() {
+                self.kill(replica);
+            }
+        }
+    }
+
+    fn change_faults(&mut self, now: Timestamp) {
+        if !self.calm && self.calm_from <= now {
+            self.calm = true;
+            self.around.server.with_faults(|faults| faults.rates = FaultRates::default());
+        }
+    }
+
+    fn give_birth(&mut self, now: Timestamp) {
+        while self.births.front().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, replica)) = self.births.pop_front()
+        {
+            self.lives_count += 1;
+            self.current[replica] = self.lives_count;
+            let drawn = self.random.u64(1..=self.effects_per_life_max.max(1));
+            let dies_at = (0 < self.effects_per_life_max).then_some(drawn);
+            let who = (replica, self.lives_count);
+            let ended = self.end_of_life.clone();
+            self.lives[replica] = Some(Life::begin(&self.around, who, dies_at, self.calm_from, ended));
+        }
+    }
+
+    /// A life ended by itself; the word of one that was killed meanwhile does not count.
+    fn bury(&mut self, (replica, number): Ended) {
+        if self.current[replica] == number {
+            self.kill(replica);
+        }
+    }
+
+    fn kill(&mut self, replica: usize) {
+        if self.lives[replica].take().is_none() {
+            return;
+        }
+        self.deaths_count += 1;
+        let at = self.around.server_host.wall().saturating_add(RESTART_AFTER).unwrap_or(Timestamp::MAX);
+        self.births.push_back((at, replica));
+    }
+
+    /// When something is due without anybody's change; never the past, and at most the end.
+    fn next_at(&self, now: Timestamp) -> Instant {
+        let calm = (!self.calm).then_some(self.calm_from);
+        let cluster = self.around.cluster.lock().next_event_at(now);
+        let births = self.births.front().map(|(at, _)| *at);
+        let due = [cluster, self.timeline.next_at(), births, calm].into_iter().flatten().min();
+        let at = due.unwrap_or(self.end).min(self.end);
+        let wait = Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO);
+        self.around.server_host.monotonic() + wait
+    }
+
+    fn outcome(&self) -> Outcome {
+        let (hash, trace_count, trace) = self.around.server.store().with(|store| {
+            let trace = &store.trace;
+            (trace.hash(), trace.count(), trace.lines().to_vec())
+        });
+        Outcome {
+            summary: self.around.cluster.lock().ledger.summary(),
+            hash,
+            trace,
+            trace_count,
+            faults_count: self.around.server.with_faults(|faults| faults.struck_count()),
+            deaths_count: self.deaths_count,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The typed port: what the store says goes into the operator's feed without HTTP; it decides nothing and writes nothing.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use headroom_core::time::UnixTime;
+use headroom_core::world::Delta;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::store::{Change, Kind, SharedStore, Store, text};
+use crate::api::{StoredClusterScalingPolicy, StoredNodePool};
+use crate::host::Host;
+use crate::observe::slim::{
+    SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,
+    SlimReplicationController, SlimStatefulSet,
+};
+use crate::observe::{Feed, KubeFeed, PolicyChange, Port, WatchHealth, Watched};
+
+/// A quiet store is looked at this often, so that the view does not seem old.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// A feed that wakes its loop at most once a tick.
+pub struct Paced {
+    inner: KubeFeed,
+    host: Arc<Host>,
+    tick: Duration,
+    taken_at: Mutex<Option<Instant>>,
+}
+
+impl Paced {
+    /// `inner` with at least `tick` between two wakings.
+    pub fn new(inner: KubeFeed, host: Arc<Host>, tick: Duration) -> Paced {
+        Paced { inner, host, tick, taken_at: Mutex::new(None) }
+    }
+}
+
+impl Feed for Paced {
+    fn take(&self) -> Vec<Delta> {
+        *self.taken_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.host.monotonic());
+        self.inner.take()
+    }
+
+    fn take_policies(&self) -> Vec<PolicyChange> {
+        self.inner.take_policies()
+    }
+
+    fn notified(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.inner.notified().await;
+            let taken_at = *self.taken_at.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = taken_at {
+                self.host.sleep((at + self.tick).saturating_duration_since(self.host.monotonic())).await;
+            }
+        })
+    }
+
+    fn health(&self, now: UnixTime) -> Vec<WatchHealth> {
+        self.inner.health(now)
+    }
+}
+
+/// A feed filled from `store` by a task of `host`.
+pub fn start(store: &SharedStore, host: &Arc<Host>) -> KubeFeed {
+    let feed = KubeFeed::unfed(host);
+    let intakes = intakes(&feed);
+    host.spawn(follow(store.clone(), host.clone(), intakes));
+    feed
+}
+
+/// Where the objects of one kind go in.
+trait Intake: Send {
+    fn applied(&self, object: &Value);
+    fn gone(&self, object: &Value);
+    fn port(&self) -> &Port;
+}
+
+struct Of<K> {
+    port: Port,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> fmt::Debug for Of<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Of").field(&self.port).finish()
+    }
+}
+
+impl<K: Watched> Intake for Of<K> {
+    fn applied(&self, object: &Value) {
+        match K::deserialize(object) {
+            // What the watch's field selector leaves out has gone for the operator.
+            Ok(slim) if finished(object) => self.port.gone::<K>(slim.meta()),
+            Ok(slim) => self.port.applied(slim),
+            Err(error) => {
+                let (namespace, name) = (["metadata", "namespace"], ["metadata", "name"]);
+                self.port.undecodable(text(object, &namespace), text(object, &name), &error.to_string());
+            }
+        }
+    }
+
+    fn gone(&self, object: &Value) {
+        if let Ok(slim) = K::deserialize(object) {
+            self.port.gone::<K>(slim.meta());
+        }
+    }
+
+    fn port(&self) -> &Port {
+        &self.port
+    }
+}
+
+fn finished(object: &Value) -> bool {
+    text(object, &["kind"]) == Some("Pod")
+        && matches!(text(object, &["status", "phase"]), Some("Succeeded" | "Failed"))
+}
+
+fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
+    fn of<K: Watched>(feed: &KubeFeed) -> Box<dyn Intake> {
+        Box::new(Of::<K> { port: feed.port::<K>(), kind: PhantomData })
+    }
+    vec![
+        (Kind::NodePool, of::<StoredNodePool>(feed)),
+        (Kind::ClusterScalingPolicy, of::<StoredClusterScalingPolicy>(feed)),
+        (Kind::Namespace, of::<SlimNamespace>(feed)),
+        (Kind::Node, of::<SlimNode>(feed)),
+        (Kind::DaemonSet, of::<SlimDaemonSet>(feed)),
+        (Kind::ReplicaSet, of::<SlimReplicaSet>(feed)),
+        (Kind::StatefulSet, of::<SlimStatefulSet>(feed)),
+        (Kind::Job, of::<SlimJob>(feed)),
+        (Kind::ReplicationController, of::<SlimReplicationController>(feed)),
+        (Kind::PodDisruptionBudget, of::<SlimDisruptionBudget>(feed)),
+        (Kind::Pod, of::<SlimPod>(feed)),
+    ]
+}
+
+async fn follow(store: SharedStore, host: Arc<Host>, intakes: Vec<(Kind, Box<dyn Intake>)>) {
+    let mut bell = store.subscribe();
+    let mut cursor = store.with(|store| list(store, &intakes));
+    loop {
+        tokio::select! {
+            biased;
+            () = bell.changed() => {}
+            () = host.sleep(LOOK_EVERY) => {}
+        }
+        cursor = store.with(|store| changes(store, &intakes, cursor));
+    }
+}
+
+/// Takes in everything there is; returns the revision from which changes follow.
+fn list(store: &Store, intakes: &[(Kind, Box<dyn Intake>)]) -> u64 {
+    for (kind, intake) in intakes {
+        intake.port().list_started();
+        for (_, object) in store.all(*kind) {
+            intake.applied(object);
+        }
+        intake.port().contact();
+        intake.port().list_ended();
+    }
+    store.revision()
+}
+
+fn changes(store: &Store, intakes: &[(Kind, Box<dyn Intake>)], cursor: u64) -> u64 {
+    let Ok(changes) = store.changes_since(cursor) else { return list(store, intakes) };
+    for (kind, change) in changes {
+        let Some((_, intake)) = intakes.iter().find(|(each, _)| *each == kind) else { continue };
+        match change {
+            Change::Applied(object) => intake.applied(object),
+            Change::Deleted(object) => intake.gone(object),
+        }
+    }
+    for (_, intake) in intakes {
+        intake.port().contact();
+    }
+    store.revision()
+}
