@@ -3,6 +3,7 @@
 mod cluster;
 mod families;
 mod likeness;
+mod loops;
 mod model;
 mod removals;
 
