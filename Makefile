@@ -37,4 +37,4 @@ bench-burst: ## Many pods at once on a real control plane. ARGS="--pods 1000 --m
 	@cargo run --quiet --locked --package e2e --bin bench_burst -- $(ARGS)
 
 bench-%: ## Any other measurement: the example bench_NAME of the operator or its core, optimized.
-	@cargo run --quiet --locked --release --example bench_$* -- $(ARGS)
+	@cargo run --quiet --locked --release --package $(if $(wildcard src/core/examples/bench_$*),headroom-core,headroom) --example bench_$* -- $(ARGS)

@@ -1,5 +1,6 @@
 //! Reads the API server's audit log: who wrote what, when, and with which answer; it judges nothing.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context as _, Result};
@@ -86,6 +87,11 @@ impl Writes {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The names of the objects written to, or tried to be written to, each once.
+    pub fn names(&self) -> BTreeSet<&str> {
+        self.0.iter().map(|write| write.name.as_str()).collect()
     }
 
     /// One line a write, for the message of a failed assertion.

@@ -60,6 +60,10 @@ pub struct SimulateOptions {
     #[arg(long)]
     status: bool,
 
+    /// Print nothing but every write to the API, one a line: where two runs part shows in a diff
+    #[arg(long)]
+    trace: bool,
+
     /// Print nothing but the hash of all that happened: equal hashes are equal runs
     #[arg(long)]
     hash: bool,
@@ -81,6 +85,12 @@ pub fn simulate(options: &SimulateOptions) -> anyhow::Result<()> {
     scenario.seed = options.seed.unwrap_or(scenario.seed);
     let plain = Options { port: options.port, ..Options::of(&scenario) };
     let settings = if options.rough { plain.rough(&scenario) } else { plain };
+    if options.trace {
+        let settings = Options { keep_trace: true, ..settings };
+        let outcome = run(&scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
+        let mut out = stdout().lock();
+        return Ok(outcome.trace.iter().try_for_each(|line| writeln!(out, "{line}"))?);
+    }
     if options.hash {
         let outcome = run(&scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
         println!("{}", outcome.hash);

@@ -1,6 +1,6 @@
 //! Tells a run in lines of at most 100 columns: what happened, each decision with its reason, how the cluster moved.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
@@ -70,7 +70,7 @@ pub struct Narrator {
     style: Style,
     next_row: Timestamp,
     row: Option<Figures>,
-    seen: BTreeSet<(String, String)>,
+    seen: BTreeMap<(String, String), Option<String>>,
     pools_version: u64,
     waiting: Vec<String>,
     decisions: Vec<Told>,
@@ -87,7 +87,7 @@ impl Narrator {
             style,
             next_row: scenario.start,
             row: None,
-            seen: BTreeSet::new(),
+            seen: BTreeMap::new(),
             pools_version: 0,
             waiting: Vec::new(),
             decisions: Vec::new(),
@@ -190,10 +190,19 @@ impl Narrator {
                 for decision in decisions.into_iter().flatten().rev() {
                     let id = text(decision, &["id"]).unwrap_or_default().to_owned();
                     let known = (key.name.to_string(), id);
-                    if !self.seen.contains(&known) {
-                        self.seen.insert(known);
+                    let outcome = text(decision, &["outcome"]).map(str::to_owned);
+                    let failed = outcome.as_deref() == Some("Failed");
+                    let before = self.seen.insert(known, outcome.clone());
+                    if before.is_none() {
                         self.decisions_count += 1;
                         self.decisions.extend(Told::of(&key.name, decision));
+                    } else if failed && before != Some(outcome) {
+                        let mut told = Told::of(&key.name, decision);
+                        if let Some(told) = &mut told {
+                            told.at = store.now();
+                            told.action.push_str(" failed");
+                        }
+                        self.decisions.extend(told);
                     }
                 }
             }
@@ -212,6 +221,7 @@ impl Narrator {
         let (sign, colour) = match action.as_str() {
             "ScaleUp" => ("+", "32"),
             "ScaleDown" => ("-", "33"),
+            failed if failed.ends_with(" failed") => ("x", "31"),
             _ => ("?", "35"),
         };
         let colon = if message.is_empty() { "" } else { ": " };

@@ -13,7 +13,7 @@ use super::replica::{Ended, Life, PortKind, Surroundings};
 use super::scenario::{Happening, Scenario, Timeline};
 use super::sky::SharedCluster;
 use super::store::SharedStore;
-use super::trace::StableHash;
+use super::trace::{Line, StableHash};
 use super::wire::{ApiServer, FaultRates, Faults};
 use crate::host::Host;
 
@@ -33,6 +33,8 @@ pub struct Options {
     pub faults: FaultRates,
     /// Each life of a replica ends after a drawn number of effect points, at most this many; 0 for never.
     pub effects_per_life_max: u64,
+    /// Whether every line of the trace is kept.
+    pub keep_trace: bool,
     /// From this time after the start on nothing goes wrong any more.
     pub calm_after: SignedDuration,
 }
@@ -47,6 +49,7 @@ impl Options {
             replicas_count: 1,
             faults: FaultRates::default(),
             effects_per_life_max: 0,
+            keep_trace: false,
             calm_after: SignedDuration::ZERO,
         }
     }
@@ -87,6 +90,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// The hash of the trace.
     pub hash: StableHash,
+    /// The lines of the trace, if they were kept.
+    pub trace: Vec<Line>,
     /// Lines in the trace.
     pub trace_count: u64,
     /// Requests that a fault struck.
@@ -134,6 +139,9 @@ struct Stage {
 impl Stage {
     fn set(scenario: &Scenario, options: &Options) -> Stage {
         let store = SharedStore::new(options.seed, scenario.start);
+        if options.keep_trace {
+            store.with(|store| store.trace.keep_lines());
+        }
         // The server's host is made first: making a host seeds the thread's generator.
         let server_host = Host::simulated(scenario.start, options.seed);
         let server =
@@ -188,7 +196,7 @@ impl Stage {
             tokio::select! {
                 biased;
                 Some(ended) = self.ended.recv() => self.bury(ended),
-                _ = bell.changed() => {}
+                () = bell.changed() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
         }
@@ -260,11 +268,14 @@ impl Stage {
     }
 
     fn outcome(&self) -> Outcome {
-        let (hash, trace_count) =
-            self.around.server.store().with(|store| (store.trace.hash(), store.trace.count()));
+        let (hash, trace_count, trace) = self.around.server.store().with(|store| {
+            let trace = &store.trace;
+            (trace.hash(), trace.count(), trace.lines().to_vec())
+        });
         Outcome {
             summary: self.around.cluster.lock().ledger.summary(),
             hash,
+            trace,
             trace_count,
             faults_count: self.around.server.with_faults(|faults| faults.struck_count()),
             deaths_count: self.deaths_count,

@@ -143,7 +143,7 @@ async fn follow(store: SharedStore, host: Arc<Host>, intakes: Vec<(Kind, Box<dyn
     loop {
         tokio::select! {
             biased;
-            _ = bell.changed() => {}
+            () = bell.changed() => {}
             () = host.sleep(LOOK_EVERY) => {}
         }
         cursor = store.with(|store| changes(store, &intakes, cursor));

@@ -106,7 +106,7 @@ async fn is_stalled(cluster: &ControlPlane, pool: &str, words: &[&str]) -> Resul
         let generation =
             cluster.kubectl(&["get", "nodepool", pool, "--output=jsonpath={.metadata.generation}"])?;
         ensure!(
-            stalled["observedGeneration"].to_string() == generation,
+            stalled["observedGeneration"].as_i64() == Some(generation.parse()?),
             "{stalled} of generation {generation}"
         );
         Ok(())

@@ -107,7 +107,7 @@ async fn judge(cluster: &ControlPlane, reached: &BTreeSet<String>, left: u32) ->
         "POST /api/v1/namespaces/default/pods/",
         "DELETE /api/v1/nodes/",
     ];
-    for start in ["before", "after"].iter().flat_map(|side| calls.map(|call| format!("{side} {call}"))) {
+    for start in calls.map(|call| format!("after {call}")) {
         ensure!(reached.iter().any(|call| call.starts_with(&start)), "nobody died {start}: {reached:#?}");
     }
     let ours = cluster.writes()?.by(User::Headroom).accepted();

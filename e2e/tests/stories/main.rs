@@ -29,6 +29,8 @@ mod launch_failure_backs_off_one_group;
 #[cfg(test)]
 mod leader_killed_the_other_goes_on;
 #[cfg(test)]
+mod nodes_are_counted_as_the_scheduler_counts;
+#[cfg(test)]
 mod pdb_is_respected;
 #[cfg(test)]
 mod pod_bound_between_check_and_delete;

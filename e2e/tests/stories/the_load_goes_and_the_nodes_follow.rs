@@ -46,7 +46,9 @@ async fn the_load_goes_and_the_nodes_follow() {
         let deletions = ours.clone().to("pods").with_verb("delete").len()
             + ours.clone().to("pods").with_verb("deletecollection").len();
         ensure!(deletions == 0, "pods were deleted beside the eviction API:\n{}", ours.describe());
-        ensure!(ours.clone().to("pods/eviction").len() == 2, "two pods had to move:\n{}", ours.describe());
+        // Two nodes had a pod each to move; the scheduler may have put the first one onto the second node.
+        let n_evictions = ours.clone().to("pods/eviction").len();
+        ensure!((2..=3).contains(&n_evictions), "{n_evictions} evictions:\n{}", ours.describe());
         ensure!(ours.clone().to("nodes").with_verb("delete").len() == 3, "{}", ours.describe());
 
         // Nothing runs any more, and yet the minimum is kept and said to be the reason.

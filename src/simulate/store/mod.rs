@@ -2,6 +2,7 @@
 
 mod admission;
 mod apply;
+mod bell;
 mod error;
 mod kind;
 mod log;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+pub use self::bell::Ear;
 pub use self::error::ApiError;
 pub use self::kind::{Kind, KindInfo};
 pub use self::log::{Change, Entry};

@@ -3,21 +3,21 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use tokio::sync::watch;
 
 use super::Store;
+use super::bell::{Bell, Ear};
 
 /// The store behind a lock that is never held over an await.
 #[derive(Debug, Clone)]
 pub struct SharedStore {
     store: Arc<Mutex<Store>>,
-    bell: watch::Sender<u64>,
+    bell: Bell,
 }
 
 impl SharedStore {
     /// An empty store, as `Store::new`.
     pub fn new(seed: u64, now: Timestamp) -> SharedStore {
-        SharedStore { store: Arc::new(Mutex::new(Store::new(seed, now))), bell: watch::Sender::new(0) }
+        SharedStore { store: Arc::new(Mutex::new(Store::new(seed, now))), bell: Bell::default() }
     }
 
     /// Runs `work` on the store and rings the bell when it wrote something.
@@ -30,13 +30,13 @@ impl SharedStore {
         let after = store.revision();
         drop(store);
         if after != before {
-            self.bell.send_replace(after);
+            self.bell.ring(after);
         }
         result
     }
 
     /// Tells of every new revision; intermediate ones may be skipped.
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+    pub fn subscribe(&self) -> Ear {
+        self.bell.ear()
     }
 }

@@ -128,6 +128,14 @@ impl Faults {
         if fault != Fault::None {
             self.struck_count += 1;
         }
+        tracing::trace!(
+            client = line.client,
+            method = line.method,
+            path = line.path,
+            dice,
+            ?fault,
+            "request"
+        );
         fault
     }
 

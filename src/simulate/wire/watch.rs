@@ -10,14 +10,13 @@ use futures::StreamExt;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use serde_json::{Value, json};
-use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
 use super::ReplyBody;
 use super::answer::shaped;
 use super::request::{Path, Target};
 use crate::host::Host;
-use crate::simulate::store::{ApiError, Entry, Filter, Kind, SharedStore, Store};
+use crate::simulate::store::{ApiError, Ear, Entry, Filter, Kind, SharedStore, Store};
 
 /// Source: cacher.go bookmarkFrequency.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -27,7 +26,7 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 struct Watch {
     host: Arc<Host>,
     store: SharedStore,
-    bell: Receiver<u64>,
+    bell: Ear,
     kind: Kind,
     filter: Filter,
     partial: bool,
@@ -120,7 +119,7 @@ impl Watch {
             }
             tokio::select! {
                 biased;
-                changed = self.bell.changed() => self.ended = changed.is_err(),
+                () = self.bell.changed() => {}
                 () = tokio::time::sleep_until(until) => {}
             }
         }

@@ -156,7 +156,8 @@ fn observe(seen: &mut Seen, step: &Step) {
     }
     for (id, instances) in step.instances.iter().flatten() {
         if let Some(group) = seen.groups.get_mut(id.as_str()) {
-            group.instances = instances.iter().flatten().map(|one| (one.id.as_str().into(), instance(one))).collect();
+            group.instances =
+                instances.iter().flatten().map(|one| (one.id.as_str().into(), instance(one))).collect();
         }
     }
 }

@@ -21,6 +21,9 @@ use crate::world::{NodeId, World};
 /// Put on cordoned nodes by the node lifecycle controller; it does not go by itself.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
+/// Pool and group by instance id.
+type Instances<'w> = FxHashMap<&'w str, (Arc<str>, Arc<str>)>;
+
 /// Every pool's state.
 #[derive(Clone, Debug)]
 pub struct ClusterState<'w> {
@@ -169,10 +172,10 @@ impl<'w> ClusterState<'w> {
     }
 
     fn count_nodes(&mut self, world: &'w World, history: &History, now: UnixTime, wake: &mut Wake) {
-        let instances = instance_index(&self.pools);
+        let mut instances = None;
         let victims = victims(history);
         for (id, node, _) in world.nodes() {
-            let owner = owner_of(node, &self.pools, &instances);
+            let owner = owner_of(node, &self.pools, &mut instances);
             let leaving = leaving(node) || victims.contains(&node.name);
             if !leaving {
                 self.capacity.add(&node.capacity);
@@ -236,12 +239,17 @@ fn instance_index<'w>(pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> FxHashMap<&'
     index
 }
 
-/// The pool and group a node belongs to: by its labels, or else by its instance.
-fn owner_of(
+/// The pool and group a node belongs to: by its labels, or else by its instance. The index of instances is made when
+/// labels do not tell.
+fn owner_of<'w>(
     node: &Node,
-    pools: &BTreeMap<Arc<str>, PoolState<'_>>,
-    instances: &FxHashMap<&str, (Arc<str>, Arc<str>)>,
+    pools: &BTreeMap<Arc<str>, PoolState<'w>>,
+    instances: &mut Option<Instances<'w>>,
 ) -> Option<(Arc<str>, Arc<str>)> {
+    let mut by_instance = || {
+        let index = instances.get_or_insert_with(|| instance_index(pools));
+        index.get(&*node.provider_id).cloned()
+    };
     if let Some(pool) = node.labels.get(POOL_LABEL)
         && let Some((name, state)) = pools.get_key_value(pool)
     {
@@ -249,10 +257,10 @@ fn owner_of(
             let known = state.groups.get_key_value(group).map(|(id, _)| id.clone());
             return Some((name.clone(), known.unwrap_or_else(|| Arc::from(group))));
         }
-        let by_instance = instances.get(&*node.provider_id).filter(|(pool, _)| pool == name);
-        return Some(by_instance.cloned().unwrap_or_else(|| (name.clone(), Arc::from(""))));
+        let by_instance = by_instance().filter(|(pool, _)| pool == name);
+        return Some(by_instance.unwrap_or_else(|| (name.clone(), Arc::from(""))));
     }
-    if node.provider_id.is_empty() { None } else { instances.get(&*node.provider_id).cloned() }
+    if node.provider_id.is_empty() { None } else { by_instance() }
 }
 
 /// Names of the nodes that open removals name, those being undone apart.
@@ -377,6 +385,7 @@ fn instances_seen(
     let no_instances = BTreeMap::new();
     let instances = group.state.map_or(&no_instances, |state| &state.instances);
     let mut ids: FxHashSet<&str> = FxHashSet::default();
+    ids.reserve(group.nodes.len());
     for node in &group.nodes {
         let Some(node) = &world.node(*node).node else { continue };
         ids.insert(&node.provider_id);
@@ -387,7 +396,8 @@ fn instances_seen(
         }
     }
     for (id, instance) in instances {
-        let gone = removed.contains(id) || instance.node.as_ref().is_some_and(|name| removed.contains(name));
+        let named = |name: &Arc<str>| removed.contains(name);
+        let gone = !removed.is_empty() && (named(id) || instance.node.as_ref().is_some_and(named));
         if instance.state == InstanceState::Deleting || gone {
             continue;
         }

@@ -1,5 +1,6 @@
 //! Whose a node is, and whether it carries our mark: what belongs to others is told apart here, and left alone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -43,6 +44,8 @@ pub struct Membership {
 #[derive(Clone, Debug)]
 pub struct Members {
     by_id: Vec<Option<Standing>>,
+    /// Provider ids of listed instances that no node carries.
+    unseen: BTreeSet<Arc<str>>,
 }
 
 impl Members {
@@ -50,18 +53,24 @@ impl Members {
     /// An instance that two pools list belongs to the older pool (tie: by name).
     #[must_use]
     pub fn of(world: &World, config: &Config) -> Self {
-        let listed = Listed::of(world, config);
+        let mut listed = Listed::of(world, config);
         let mut by_id = vec![None; world.node_capacity()];
         for (id, node, _) in world.nodes() {
             by_id[id.0 as usize] = Some(listed.standing(node, config));
         }
-        Self { by_id }
+        Self { by_id, unseen: listed.unseen() }
     }
 
     /// The standing of a node; `NotManaged` for one that has not been delivered.
     #[must_use]
     pub fn standing(&self, id: NodeId) -> &Standing {
         self.by_id.get(id.0 as usize).and_then(Option::as_ref).unwrap_or(&Standing::NotManaged)
+    }
+
+    /// Whether a pool's provider lists an instance of this id and no node carries it.
+    #[must_use]
+    pub fn unseen(&self, instance: &str) -> bool {
+        self.unseen.contains(instance)
     }
 
     /// The membership of a node.
@@ -100,45 +109,99 @@ fn has_deletion_taint(node: &Node) -> bool {
     node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT)
 }
 
-/// Instances by provider id and by node name. Looked up, never iterated.
+/// Instances by provider id and by node name. The maps are looked up, never iterated.
 struct Listed<'w> {
-    by_instance: FxHashMap<&'w str, Membership>,
-    by_node: FxHashMap<&'w str, Membership>,
+    /// All instances, those of the oldest pool first.
+    instances: Vec<ListedInstance<'w>>,
+    /// By provider id, the first instance of that id.
+    by_instance: FxHashMap<&'w str, usize>,
+    /// By the name of the node that the provider knows; made when a node is first found by nothing else.
+    by_node: Option<FxHashMap<&'w str, usize>>,
+    /// By instance: whether a node carries its id. Of instances of one id the first stands for all.
+    seen: Vec<bool>,
+}
+
+/// An instance as its pool's provider lists it.
+struct ListedInstance<'w> {
+    pool: usize,
+    group: &'w Arc<str>,
+    id: &'w Arc<str>,
+    node: Option<&'w Arc<str>>,
 }
 
 impl<'w> Listed<'w> {
     fn of(world: &'w World, config: &Config) -> Self {
         let mut order: Vec<usize> = (0..config.pools.len()).collect();
         order.sort_by_key(|index| config.pools[*index].created_at);
-        let mut listed = Self { by_instance: FxHashMap::default(), by_node: FxHashMap::default() };
+        let mut instances = Vec::new();
         for pool in order {
             let Some(state) = world.provider(&config.pools[pool].name).and_then(Known::value) else {
                 continue;
             };
             for (group, state) in &state.groups {
-                for (id, instance) in &state.instances {
-                    let membership = Membership { pool, group: group.clone(), instance: id.clone() };
-                    if let Some(node) = &instance.node {
-                        listed.by_node.entry(node).or_insert_with(|| membership.clone());
-                    }
-                    listed.by_instance.entry(id).or_insert(membership);
-                }
+                let all = state.instances.iter();
+                instances.extend(all.map(|(id, instance)| ListedInstance {
+                    pool,
+                    group,
+                    id,
+                    node: instance.node.as_ref(),
+                }));
             }
         }
-        listed
+        let mut by_instance = FxHashMap::default();
+        by_instance.reserve(instances.len());
+        for (index, instance) in instances.iter().enumerate() {
+            by_instance.entry(&**instance.id).or_insert(index);
+        }
+        let seen = vec![false; instances.len()];
+        Self { instances, by_instance, by_node: None, seen }
     }
 
-    fn standing(&self, node: &Node, config: &Config) -> Standing {
+    fn standing(&mut self, node: &Node, config: &Config) -> Standing {
+        let by_instance = self.by_instance.get(&*node.provider_id).copied();
+        if let Some(index) = by_instance {
+            self.seen[index] = true;
+        }
         if is_foreign(node) {
             return Standing::Foreign;
         }
-        let found = self.by_instance.get(&*node.provider_id).or_else(|| self.by_node.get(&*node.name));
-        if let Some(membership) = found {
-            return Standing::Member(membership.clone());
+        if let Some(index) = by_instance.or_else(|| self.of_node(&node.name)) {
+            let ListedInstance { pool, group, id, .. } = &self.instances[index];
+            return Standing::Member(Membership {
+                pool: *pool,
+                group: Arc::clone(group),
+                instance: Arc::clone(id),
+            });
         }
         let labelled = node.labels.get(POOL_LABEL);
         let pool = labelled.and_then(|name| config.pools.iter().position(|pool| &*pool.name == name));
         pool.map_or(Standing::NotManaged, |pool| Standing::Unlisted { pool })
+    }
+
+    /// The first instance that its provider knows as the node of this name.
+    fn of_node(&mut self, name: &str) -> Option<usize> {
+        let instances = &self.instances;
+        let by_node = self.by_node.get_or_insert_with(|| {
+            let mut by_node = FxHashMap::default();
+            for (index, instance) in instances.iter().enumerate() {
+                if let Some(node) = instance.node {
+                    by_node.entry(&**node).or_insert(index);
+                }
+            }
+            by_node
+        });
+        by_node.get(name).copied()
+    }
+
+    /// Ids that no node carries, once all nodes have been asked for.
+    fn unseen(&self) -> BTreeSet<Arc<str>> {
+        let seen = |id: &str| self.by_instance.get(id).is_some_and(|first| self.seen[*first]);
+        self.instances
+            .iter()
+            .zip(&self.seen)
+            .filter(|(instance, own)| !**own && !seen(instance.id))
+            .map(|(instance, _)| Arc::clone(instance.id))
+            .collect()
     }
 }
 

@@ -43,25 +43,31 @@ impl Health {
             voluntary_gate: config.profile == Profile::Headroom,
             ..Self::default()
         };
+        let mut ready = vec![0u32; config.pools.len()];
         for (id, node, _) in world.nodes() {
             let pool = match members.standing(id) {
-                Standing::Member(membership) => config.pools.get(membership.pool),
+                Standing::Member(membership) => Some(membership.pool),
                 Standing::Unlisted { .. } | Standing::Foreign | Standing::NotManaged => None,
             };
-            if let (Some(pool), Readiness::Ready) = (pool, node.ready) {
-                *health.ready.entry(pool.name.clone()).or_insert(0) += 1;
+            let ready_of_pool = pool.and_then(|pool| ready.get_mut(pool));
+            if let (Some(count), Readiness::Ready) = (ready_of_pool, node.ready) {
+                *count += 1;
             }
+            let pool = pool.and_then(|pool| config.pools.get(pool));
             let starting = pool.is_some_and(|pool| not_started(node, pool, now));
             let unready = u64::from(node.ready != Readiness::Ready && !starting);
             let zone = node.labels.get(ZONE_LABEL).unwrap_or("");
-            if !health.zones.contains_key(zone) {
-                health.zones.insert(zone.into(), Count::default());
-            }
-            for count in [Some(&mut health.cluster), health.zones.get_mut(zone)].into_iter().flatten() {
+            let in_zone = match health.zones.get_mut(zone) {
+                Some(count) => count,
+                None => health.zones.entry(zone.into()).or_default(),
+            };
+            for count in [&mut health.cluster, in_zone] {
                 count.all += 1;
                 count.unready += unready;
             }
         }
+        let counted = config.pools.iter().zip(ready).filter(|(_, count)| *count != 0);
+        health.ready = counted.map(|(pool, count)| (pool.name.clone(), count)).collect();
         health
     }
 

@@ -229,15 +229,10 @@ impl Registry {
                 self.finish_group(id, group, told, seen, now);
             }
         }
-        self.incorrect = group_ids
-            .iter()
-            .filter_map(|id| Some((id.clone(), report.groups.get(id)?.incorrect?)))
-            .collect();
-        report.cluster_healthy = !too_many(
-            count(&report.total.unready),
-            count(&report.total.registered),
-            seen,
-        );
+        self.incorrect =
+            group_ids.iter().filter_map(|id| Some((id.clone(), report.groups.get(id)?.incorrect?))).collect();
+        report.cluster_healthy =
+            !too_many(count(&report.total.unready), count(&report.total.registered), seen);
         report.reverts = reverts;
         report
     }
@@ -269,7 +264,8 @@ impl Registry {
             let owner = owners.get(&node.instance).copied();
             let settings = owner.and_then(|id| seen.groups.get(id)).map_or(&seen.settings, |g| &g.settings);
             let started_by = node.created_at.plus(settings.startup_timeout);
-            for readiness in [Some(&mut report.total), owner.and_then(|id| readiness_of(&mut report.groups, id))]
+            for readiness in
+                [Some(&mut report.total), owner.and_then(|id| readiness_of(&mut report.groups, id))]
             {
                 let Some(readiness) = readiness else { continue };
                 readiness.registered.push(node.name.clone());
@@ -289,8 +285,7 @@ impl Registry {
             let late = since.plus(settings.provision_timeout) < now;
             for readiness in [Some(&mut report.total), readiness_of(&mut report.groups, id)] {
                 let Some(readiness) = readiness else { continue };
-                let list =
-                    if late { &mut readiness.long_unregistered } else { &mut readiness.unregistered };
+                let list = if late { &mut readiness.long_unregistered } else { &mut readiness.unregistered };
                 list.push(instance.clone());
             }
         }
@@ -365,9 +360,10 @@ impl Registry {
         group.upcoming = u32::try_from(expected.max(0)).unwrap_or(u32::MAX);
         group.healthy = healthy(group, seen);
         group.incorrect = self.incorrect_size(id, group, now);
-        let failed = told.instances.iter().filter(|(_, instance)| {
-            instance.state == InstanceState::Creating && instance.error.is_some()
-        });
+        let failed = told
+            .instances
+            .iter()
+            .filter(|(_, instance)| instance.state == InstanceState::Creating && instance.error.is_some());
         group.failed_instances = failed.map(|(instance, _)| instance.clone()).collect();
     }
 
@@ -379,9 +375,8 @@ impl Registry {
             return None;
         }
         let found = IncorrectSize { current: registered, expected: group.target, since: now };
-        let same = |before: &&IncorrectSize| {
-            before.current == found.current && before.expected == found.expected
-        };
+        let same =
+            |before: &&IncorrectSize| before.current == found.current && before.expected == found.expected;
         Some(self.incorrect.get(id).filter(same).copied().unwrap_or(found))
     }
 }
@@ -401,10 +396,7 @@ impl GroupReport {
 }
 
 /// The readiness of a group, made at its first node or instance.
-fn readiness_of<'r>(
-    groups: &'r mut BTreeMap<Arc<str>, GroupReport>,
-    id: &str,
-) -> Option<&'r mut Readiness> {
+fn readiness_of<'r>(groups: &'r mut BTreeMap<Arc<str>, GroupReport>, id: &str) -> Option<&'r mut Readiness> {
     groups.get_mut(id).map(|group| group.readiness.get_or_insert_default())
 }
 

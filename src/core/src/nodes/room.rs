@@ -18,15 +18,19 @@ pub(super) type Leaving = BTreeMap<Arc<str>, Reason>;
 /// How many nodes may still leave each pool and each group: registered nodes, and what the cloud wants, both stay at
 /// or above the minimum.
 pub(super) fn of(scene: &Scene<'_>, leaving: &Leaving) -> Room {
-    let mut registered = Room::new();
+    let mut counted: BTreeMap<(usize, &Arc<str>), u32> = BTreeMap::new();
     for (id, node, _) in scene.world.nodes() {
         let Some(member) = scene.members.member(id) else { continue };
-        if leaving.contains_key(&node.name) || node.deleting {
+        if node.deleting || leaving.contains_key(&node.name) {
             continue;
         }
-        let pool = &scene.config.pools[member.pool].name;
-        for group in [None, Some(member.group.clone())] {
-            *registered.entry((pool.clone(), group)).or_insert(0) += 1;
+        *counted.entry((member.pool, &member.group)).or_insert(0) += 1;
+    }
+    let mut registered = Room::new();
+    for ((pool, group), count) in counted {
+        let pool = &scene.config.pools[pool].name;
+        for group in [None, Some(group.clone())] {
+            *registered.entry((pool.clone(), group)).or_insert(0) += count;
         }
     }
     for ((name, group), count) in &mut registered {

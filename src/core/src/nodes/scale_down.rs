@@ -156,6 +156,9 @@ impl<'a, 's> Pass<'a, 's> {
                 }
             }
         }
+        if nodes.is_empty() {
+            return;
+        }
         let order = snapshot.nodes().map(|(ix, _)| ix);
         let order = order.filter(|ix| candidates::takes_pods(*ix, snapshot, self.scene.config)).collect();
         let mut destinations = Destinations::new(order);
@@ -180,6 +183,10 @@ impl<'a, 's> Pass<'a, 's> {
     /// Judges every node by itself.
     fn judge_all(&mut self, snapshot: &Snapshot<'_>, history: &History) -> Vec<Candidate> {
         let mut found = Vec::new();
+        let clocks = |pool: usize| history.pools.get(&self.scene.config.pools[pool].name);
+        let clocks: Vec<_> = (0..self.scene.config.pools.len())
+            .map(|pool| clocks(pool).map(|memory| &memory.unneeded))
+            .collect();
         for (id, node, _) in self.scene.world.nodes() {
             let pool = self.pool_of(id);
             if let Some(reason) = self.leaving.get(&node.name) {
@@ -188,8 +195,7 @@ impl<'a, 's> Pass<'a, 's> {
                 continue;
             }
             let Some(ix) = snapshot.index_of(id) else { continue };
-            let memory = pool.and_then(|pool| history.pools.get(&self.scene.config.pools[pool].name));
-            let since = memory.and_then(|memory| memory.unneeded.get(&node.name).copied());
+            let since = pool.and_then(|pool| clocks[pool]?.get(&node.name).copied());
             match candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since) {
                 Judgement::Stays(verdict) => {
                     if keeps_clock(verdict.reason) {
@@ -211,6 +217,9 @@ impl<'a, 's> Pass<'a, 's> {
 
     /// Looks at candidates in order; what one takes is gone for the next. Preview pools come after all others.
     fn try_all(&mut self, mut found: Vec<Candidate>, snapshot: &mut Snapshot<'_>, history: &History) {
+        if found.is_empty() {
+            return;
+        }
         let apply = |candidate: &Candidate| self.scene.config.pools[candidate.pool].mode == Mode::Apply;
         found.sort_by(|a, b| {
             let key = |one: &Candidate| (!apply(one), one.rank());

@@ -153,8 +153,7 @@ fn free(shape: Shape<'_>) -> Vec<(Arc<str>, i64)> {
 
 /// Whether both sides have the same kinds, each about as much.
 fn within(a: &[(Arc<str>, i64)], b: &[(Arc<str>, i64)], ratio: f64) -> bool {
-    a.len() == b.len()
-        && a.iter().zip(b).all(|((left, x), (right, y))| left == right && alike(*x, *y, ratio))
+    a.len() == b.len() && a.iter().zip(b).all(|((left, x), (right, y))| left == right && alike(*x, *y, ratio))
 }
 
 /// Whether the difference is at most this part of the larger amount.

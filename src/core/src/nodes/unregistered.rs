@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-
 use crate::config::{Mode, Pool};
 use crate::history::{Action, History, INTENTS_MAX, PoolHistory, VICTIMS_MAX, Victim};
 use crate::nodes::candidates::PROVIDER_AGE_MAX;
@@ -22,7 +20,6 @@ use crate::world::provider::{GroupState, InstanceState};
 #[must_use]
 pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<Step> {
     let mut steps = Vec::new();
-    let nodes: FxHashSet<&str> = scene.world.nodes().map(|(_, node, _)| &*node.provider_id).collect();
     if scene.world.is_stale() {
         return steps;
     }
@@ -39,7 +36,7 @@ pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<
             let named: BTreeSet<Arc<str>> = named_instances(memory);
             let room =
                 state.target.saturating_sub(state.min).min(u32::try_from(VICTIMS_MAX).unwrap_or(u32::MAX));
-            let late = late_instances(scene, pool, state, &nodes, &named);
+            let late = late_instances(scene, pool, state, &named);
             let victims: Vec<Victim> = late.into_iter().take(usize::try_from(room).unwrap_or(0)).collect();
             if victims.is_empty() || memory.intents.len() >= INTENTS_MAX - INTENTS_KEPT_FREE {
                 continue;
@@ -73,11 +70,10 @@ fn late_instances(
     scene: &Scene<'_>,
     pool: &Pool,
     state: &GroupState,
-    nodes: &FxHashSet<&str>,
     named: &BTreeSet<Arc<str>>,
 ) -> Vec<Victim> {
     let late = state.instances.iter().filter(|(id, instance)| {
-        let is_node = nodes.contains(&***id)
+        let is_node = !scene.members.unseen(id)
             || instance.node.as_ref().is_some_and(|name| scene.world.node_named(name).is_some());
         let due = instance.created_at.map(|at| at.plus(pool.scale_up.provision_timeout));
         let deleting = instance.state == InstanceState::Deleting;

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::resources::Resources;
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::Node;
 use crate::world::pod::Pod;
@@ -147,8 +148,29 @@ pub fn utilization<'p>(
     for pod in pods.filter(|pod| counts(pod, measure, now)) {
         let ignored =
             pod.class.daemon_set && measure.ignore_daemon_sets || pod.class.mirror && measure.ignore_mirror;
-        if ignored { &mut left_out } else { &mut requested }.add(pod, gpu_resource.unwrap_or(""));
+        if ignored { &mut left_out } else { &mut requested }
+            .add(&pod.class.requests, gpu_resource.unwrap_or(""));
     }
+    share_of(node, gpu_resource, &requested, &left_out)
+}
+
+/// The same for pods whose sum is known and of which none is left out.
+///
+/// # Errors
+/// When the node offers no cpu or no memory.
+pub fn utilization_of_sum(node: &Node, sum: &Resources, measure: &Measure) -> Result<Utilization, Error> {
+    let gpu_resource = gpu_resource(node, measure);
+    let mut requested = Sums::default();
+    requested.add(sum, gpu_resource.unwrap_or(""));
+    share_of(node, gpu_resource, &requested, &Sums::default())
+}
+
+fn share_of(
+    node: &Node,
+    gpu_resource: Option<&'static str>,
+    requested: &Sums,
+    left_out: &Sums,
+) -> Result<Utilization, Error> {
     if let Some(resource) = gpu_resource {
         let offered = node.allocatable.extended(resource);
         // A label without the resource: the driver is not up yet, and upstream says 0.
@@ -197,8 +219,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, pod: &Pod, gpu_resource: &str) {
-        let requests = &pod.class.requests;
+    fn add(&mut self, requests: &Resources, gpu_resource: &str) {
         self.cpu_milli = self.cpu_milli.saturating_add(requests.cpu_milli);
         self.memory_bytes = self.memory_bytes.saturating_add(requests.memory_bytes);
         if !gpu_resource.is_empty() {
@@ -211,25 +232,25 @@ impl Sums {
 mod tests {
     use super::*;
 
-    fn share_of(requested: i64, allocatable: i64) -> Share {
+    fn share_between(requested: i64, allocatable: i64) -> Share {
         Share { requested, allocatable }
     }
 
     #[test]
     fn exactly_the_threshold_is_not_above_it() {
-        assert!(!share_of(500, 1000).exceeds_percent(50));
-        assert!(share_of(501, 1000).exceeds_percent(50));
+        assert!(!share_between(500, 1000).exceeds_percent(50));
+        assert!(share_between(501, 1000).exceeds_percent(50));
     }
 
     #[test]
     fn any_request_exceeds_an_offer_of_nothing() {
-        assert!(share_of(1, 0).exceeds_percent(100));
-        assert!(!share_of(0, 0).exceeds_percent(0));
+        assert!(share_between(1, 0).exceeds_percent(100));
+        assert!(!share_between(0, 0).exceeds_percent(0));
     }
 
     #[test]
     fn quotients_compare_exactly_where_floats_would_not() {
         let huge = i64::MAX;
-        assert!(share_of(huge, huge - 1).exceeds(share_of(huge - 1, huge - 1)));
+        assert!(share_between(huge, huge - 1).exceeds(share_between(huge - 1, huge - 1)));
     }
 }

@@ -1,6 +1,6 @@
 //! One reason for each node, and what status keeps of them. It gives no verdict of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::history::{Blocked, EXAMPLES_MAX, History, PoolHistory};
@@ -9,7 +9,7 @@ use crate::plan::NodeVerdict;
 use crate::reason::Reason;
 use crate::time::UnixTime;
 use crate::world::World;
-use crate::world::node::REMOVE_ANNOTATION;
+use crate::world::node::{Node, REMOVE_ANNOTATION};
 
 /// Why a node stays, with the object in the way as `kind/namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,12 +83,12 @@ fn leaves(reason: Reason) -> bool {
 /// `since` stays while the reason holds for any node. A person who asked for a node's removal is told every reason.
 pub fn remember(history: &mut History, verdicts: &[NodeVerdict], world: &World, now: UnixTime) {
     let mut found: BTreeMap<&str, BTreeMap<Reason, Blocked>> = BTreeMap::new();
-    let asked = |node: &str| {
-        let node = world.node_named(node);
-        node.is_some_and(|(_, node, _)| node.annotations.get(REMOVE_ANNOTATION) == Some("requested"))
-    };
+    let requested = |node: &Node| node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
+    let asked: BTreeSet<&str> =
+        world.nodes().filter(|(_, node, _)| requested(node)).map(|(_, node, _)| &*node.name).collect();
     let told = |verdict: &&NodeVerdict| {
-        actionable(verdict.reason) || !leaves(verdict.reason) && asked(&verdict.node)
+        actionable(verdict.reason)
+            || !asked.is_empty() && !leaves(verdict.reason) && asked.contains(&*verdict.node)
     };
     for verdict in verdicts.iter().filter(told) {
         let of_pool = found.entry(&verdict.pool).or_default();

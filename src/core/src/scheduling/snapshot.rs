@@ -233,6 +233,12 @@ impl<'w> Snapshot<'w> {
         borrowed.iter().filter(unfinished).map(|id| PodRef::Real(*id)).chain(own.iter().copied())
     }
 
+    /// Whether nothing was ever put on the node or taken off it here: its pods are those that are bound to it.
+    #[must_use]
+    pub fn untouched(&self, node: NodeIx) -> bool {
+        matches!(self.node(node).pods, Pods::World(_))
+    }
+
     /// Puts a pod on a node. Nothing is checked: ask [`Snapshot::check`] before.
     pub fn place(&mut self, pod: PodRef, node: NodeIx) {
         self.own_pods(node).push(pod);

@@ -102,6 +102,9 @@ pub struct NodeEntry {
     pub pods: Vec<PodId>,
     /// The sum of the requests of its pods that have not finished.
     pub requested: Resources,
+    /// How many of the pods in that sum a measurement may leave out: those being deleted, and those of a priority
+    /// below zero. With none of them the sum alone measures the node.
+    pub unusual_count: u32,
 }
 
 /// The cluster as the watches delivered it.
@@ -321,7 +324,7 @@ impl World {
             let mut names: Vec<ObjectKey> =
                 entry.pods.iter().map(|id| self.pod(*id).pod.key.clone()).collect();
             names.sort();
-            (entry.name.clone(), entry.node.clone(), names, entry.requested.clone())
+            (entry.name.clone(), entry.node.clone(), names, entry.requested.clone(), entry.unusual_count)
         });
         let owned = self.owned_count.iter().map(|(uid, count)| (uid.clone(), *count)).collect();
         Canonical {
@@ -361,6 +364,7 @@ impl World {
                 entry.pods.push(id);
                 if !pod.phase.finished() {
                     entry.requested.add(&pod.class.requests);
+                    entry.unusual_count += u32::from(unusual(&pod));
                 }
             }
             None => {
@@ -394,6 +398,7 @@ impl World {
             entry.pods.retain(|other| *other != id);
             if !pod.phase.finished() {
                 entry.requested.subtract(&pod.class.requests);
+                entry.unusual_count -= u32::from(unusual(&pod));
             }
             self.drop_node_if_unused(node_id);
         }
@@ -425,6 +430,7 @@ impl World {
             node: None,
             pods: Vec::new(),
             requested: Resources::default(),
+            unusual_count: 0,
         });
         self.node_ids.insert(name.clone(), id);
         id
@@ -503,8 +509,13 @@ pub struct Canonical {
     classes_count: usize,
 }
 
-/// A node's name, the node, the pods bound to it in order, and the sum of their requests.
-type CanonicalNode = (Arc<str>, Option<Node>, Vec<ObjectKey>, Resources);
+/// A node's name, the node, the pods bound to it in order, the sum of their requests, and how many are unusual.
+type CanonicalNode = (Arc<str>, Option<Node>, Vec<ObjectKey>, Resources, u32);
+
+/// Whether a measurement may leave this pod out although its node's sum counts it.
+fn unusual(pod: &Pod) -> bool {
+    pod.deletion_at.is_some() || pod.class.priority < 0
+}
 
 /// Whether its controller counts this pod as one it need not make anew.
 fn counts_for_owner(pod: &Pod) -> bool {

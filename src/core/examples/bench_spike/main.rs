@@ -1,0 +1,229 @@
+//! Measures the core at scale: time of a change and of a plan, and memory. It decides nothing and checks nothing.
+//!
+//! `make bench-spike` makes up clusters of 1,000, 5,000 and 15,000 nodes; `ARGS="--nodes 5000 --pods 150000
+//! --pending 5000 --seed 1 --underused 20"` one of another size; `ARGS="FILE.json.gz ..."` reads recorded ones, in the
+//! format of the golden vectors' loops. A time is the median of several rounds by the clock, and in parentheses the mean of
+//! the processor's time: on a machine that does other things, the latter is the truer.
+
+mod cluster;
+mod generated;
+mod recording;
+
+use std::time::Instant;
+
+use headroom_core::config::Config;
+use headroom_core::history::History;
+use headroom_core::labels::ObjectKey;
+use headroom_core::plan;
+use headroom_core::plan::Plan;
+use headroom_core::time::Seconds;
+use headroom_core::world::pod::{Pod, PodPhase};
+use headroom_core::world::{Delta, World};
+
+use cluster::{Cluster, T0};
+use generated::Size;
+
+type Error = Box<dyn std::error::Error>;
+
+const ROUNDS: usize = 11;
+/// Nodes and pending pods of the table; each node has 30 pods.
+const TABLE: [(u32, u32); 3] = [(1000, 5000), (5000, 5000), (15_000, 10_000)];
+
+fn main() -> Result<(), Error> {
+    let asked = Asked::parse(std::env::args().skip(1))?;
+    println!(
+        "{:>14} {:>6} {:>7} {:>8} {:>14} {:>14} {:>22} {:>9} {:>9} {:>7}",
+        "input",
+        "nodes",
+        "pods",
+        "µs/apply",
+        "idle ms",
+        "1 pod ms",
+        "pending ms",
+        "unneeded",
+        "world MB",
+        "peak MB"
+    );
+    for path in &asked.files {
+        let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".json.gz").to_owned();
+        let before = memory_mb("VmRSS");
+        measure(&name, recording::read(path)?, before);
+    }
+    for size in &asked.sizes {
+        let before = memory_mb("VmRSS");
+        measure("generated", generated::generate(*size), before);
+    }
+    Ok(())
+}
+
+/// What the command line asks for.
+struct Asked {
+    files: Vec<String>,
+    sizes: Vec<Size>,
+}
+
+impl Asked {
+    fn parse(words: impl Iterator<Item = String>) -> Result<Self, Error> {
+        let mut files = Vec::new();
+        let (mut nodes, mut pods, mut pending, mut underused_percent, mut seed) = (None, None, None, 0, 1);
+        let mut words = words;
+        while let Some(word) = words.next() {
+            if !word.starts_with("--") {
+                files.push(word);
+                continue;
+            }
+            let number: u32 = words.next().ok_or_else(|| format!("{word} needs a number"))?.parse()?;
+            match word.as_str() {
+                "--nodes" => nodes = Some(number),
+                "--pods" => pods = Some(number),
+                "--pending" => pending = Some(number),
+                "--underused" => underused_percent = number,
+                "--seed" => seed = number.into(),
+                _ => return Err(format!("{word} is not known").into()),
+            }
+        }
+        let size = |nodes: u32, arriving: u32| Size {
+            nodes: nodes.max(1),
+            pods: pods.unwrap_or(nodes * 30),
+            pending: pending.unwrap_or(arriving),
+            underused_percent,
+            seed,
+        };
+        let sizes = match nodes {
+            Some(nodes) => vec![size(nodes, 5000)],
+            None if files.is_empty() => TABLE.map(|(nodes, arriving)| size(nodes, arriving)).into(),
+            None => Vec::new(),
+        };
+        Ok(Self { files, sizes })
+    }
+}
+
+fn measure(name: &str, mut cluster: Cluster, before_mb: u64) {
+    let config = cluster.finish();
+    let Cluster { mut world, pending, changes_count, apply_time, .. } = cluster;
+    let world_mb = memory_mb("VmRSS").saturating_sub(before_mb);
+    let nodes = world.nodes().count();
+    let pods = world.pods_count();
+    let history = plan(&world, &History::default(), &config, T0).next_history;
+
+    let idle = rounds(|| plan_now(&world, &history, &config));
+    let keys = some_pods(&world);
+    let mut at = keys.iter().cycle();
+    let one = rounds(|| {
+        if let Some(delta) = at.next().and_then(|key| changed(&world, key)) {
+            world.apply(delta);
+        }
+        plan_now(&world, &history, &config)
+    });
+    let unneeded: usize = history.pools.values().map(|memory| memory.unneeded.len()).sum();
+    let arriving =
+        if pending.is_empty() { "-".to_owned() } else { arrive(&mut world, &pending, &history, &config) };
+    println!(
+        "{name:>14} {nodes:>6} {pods:>7} {:>8.2} {:>14} {:>14} {arriving:>22} {unneeded:>9} {world_mb:>9} {:>7}",
+        apply_time.as_secs_f64() * 1e6 / f64::from(changes_count.max(1)),
+        told(idle),
+        told(one),
+        memory_mb("VmHWM"),
+    );
+}
+
+fn plan_now(world: &World, history: &History, config: &Config) -> Plan {
+    plan(world, history, config, T0.plus(Seconds(10)))
+}
+
+/// From the arrival of all pending pods to the plan, and the nodes it buys.
+fn arrive(world: &mut World, pending: &[Delta], history: &History, config: &Config) -> String {
+    let mut times = Vec::new();
+    let mut bought = 0;
+    for _ in 0..ROUNDS {
+        let deltas = pending.to_vec();
+        let watch = Watch::start();
+        deltas.into_iter().for_each(|delta| world.apply(delta));
+        let plan = plan_now(world, history, config);
+        times.push(watch.stop());
+        bought = plan.steps.iter().map(nodes_of).sum();
+        for delta in pending {
+            if let Delta::PodApplied(pod) = delta {
+                world.apply(Delta::PodDeleted(pod.key.clone()));
+            }
+        }
+    }
+    format!("{}: {bought} nodes", told(Times::of(times)))
+}
+
+fn nodes_of(step: &plan::Step) -> u32 {
+    match step {
+        plan::Step::Increase { from, to, .. } => to - from,
+        _ => 0,
+    }
+}
+
+/// Milliseconds by the clock (the median of several) and of the processor (their mean).
+struct Times {
+    clock: f64,
+    processor: f64,
+}
+
+impl Times {
+    fn of(times: Vec<(f64, f64)>) -> Self {
+        let processor = times.iter().map(|(_, processor)| processor).sum::<f64>() / times.len() as f64;
+        let mut clock: Vec<f64> = times.into_iter().map(|(clock, _)| clock).collect();
+        clock.sort_by(f64::total_cmp);
+        Self { clock: clock[clock.len() / 2], processor }
+    }
+}
+
+/// Measures one call by the clock and by the processor's time.
+struct Watch(Instant, f64);
+
+impl Watch {
+    fn start() -> Self {
+        Self(Instant::now(), processor_ms())
+    }
+
+    fn stop(self) -> (f64, f64) {
+        (self.0.elapsed().as_secs_f64() * 1e3, processor_ms() - self.1)
+    }
+}
+
+/// Processor time of this process so far; 0 where the kernel does not tell.
+fn processor_ms() -> f64 {
+    let told = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    told.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
+}
+
+/// Times of calls whose results are dropped outside of the time.
+fn rounds<T>(mut call: impl FnMut() -> T) -> Times {
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let watch = Watch::start();
+        let result = call();
+        times.push(watch.stop());
+        drop(result);
+    }
+    Times::of(times)
+}
+
+fn told(times: Times) -> String {
+    format!("{:.1} ({:.1})", times.clock, times.processor)
+}
+
+/// The first pod of each node.
+fn some_pods(world: &World) -> Vec<ObjectKey> {
+    let firsts = world.nodes().filter_map(|(_, _, entry)| entry.pods.first());
+    firsts.map(|id| world.pod(*id).pod.key.clone()).collect()
+}
+
+/// The pod in another phase, in a fresh copy: what a watch event of a changed pod brings.
+fn changed(world: &World, key: &ObjectKey) -> Option<Delta> {
+    let pod = world.pod(world.pod_id(key)?).pod.clone();
+    let phase = if pod.phase == PodPhase::Running { PodPhase::Pending } else { PodPhase::Running };
+    Some(Delta::PodApplied(Box::new(Pod { phase, ..pod })))
+}
+
+/// A line of /proc/self/status in MB; 0 where there is no such file.
+fn memory_mb(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
