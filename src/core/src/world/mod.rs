@@ -387,12 +387,12 @@ impl World {
         self.free_pods.push(id);
         self.unbound.remove(key);
         if let Some(owner) = &pod.owner {
-            if counts_for_owner(&pod) {
-                if let Some(count) = self.owned_count.get_mut(&owner.uid) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.owned_count.remove(&owner.uid);
-                    }
+            if counts_for_owner(&pod)
+                && let Some(count) = self.owned_count.get_mut(&owner.uid)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    self.owned_count.remove(&owner.uid);
                 }
             }
             let owner_id = self.owners.acquire(owner);
@@ -507,11 +507,14 @@ impl World {
     }
 }
 
+/// A node without ids: its name, the node, its pods' keys, their sum and how many of them are unusual.
+type CanonicalNode = (Arc<str>, Option<Node>, Vec<ObjectKey>, Resources, u32);
+
 /// A world without ids: see [`World::canonical`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Canonical {
     pods: Vec<Pod>,
-    nodes: Vec<(Arc<str>, Option<Node>, Vec<ObjectKey>, Resources, u32)>,
+    nodes: Vec<CanonicalNode>,
     unbound: Vec<ObjectKey>,
     owned: BTreeMap<Arc<str>, u32>,
     controllers: Vec<Controller>,
