@@ -21,9 +21,6 @@ use crate::world::{NodeId, World};
 /// Put on cordoned nodes by the node lifecycle controller; it does not go by itself.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
-/// Pool and group by instance id.
-type Instances<'w> = FxHashMap<&'w str, (Arc<str>, Arc<str>)>;
-
 /// Every pool's state.
 #[derive(Clone, Debug)]
 pub struct ClusterState<'w> {
@@ -226,8 +223,11 @@ fn empty_pool<'w>(
     PoolState { pool, provider, provider_unknown, bounds, groups, unhealthy: false }
 }
 
+/// Pool and group by provider id.
+type InstanceIndex<'w> = FxHashMap<&'w str, (Arc<str>, Arc<str>)>;
+
 /// Provider ids of all instances, for nodes that carry no labels of ours.
-fn instance_index<'w>(pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> FxHashMap<&'w str, (Arc<str>, Arc<str>)> {
+fn instance_index<'w>(pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> InstanceIndex<'w> {
     let mut index = FxHashMap::default();
     for (name, pool) in pools {
         for (group, state) in pool.provider.iter().flat_map(|provider| &provider.groups) {
@@ -244,7 +244,7 @@ fn instance_index<'w>(pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> FxHashMap<&'
 fn owner_of<'w>(
     node: &Node,
     pools: &BTreeMap<Arc<str>, PoolState<'w>>,
-    instances: &mut Option<Instances<'w>>,
+    instances: &mut Option<InstanceIndex<'w>>,
 ) -> Option<(Arc<str>, Arc<str>)> {
     let mut by_instance = || {
         let index = instances.get_or_insert_with(|| instance_index(pools));
