@@ -114,6 +114,8 @@ struct Event {
     add_pods: Option<Vec<Pod>>,
     #[serde(default)]
     delete_pods: Option<Vec<String>>,
+    #[serde(default)]
+    update_nodes: Option<Vec<Node>>,
 }
 
 /// The world around the loop.
@@ -282,6 +284,13 @@ impl Cloud {
             for name in event.delete_pods.iter().flatten() {
                 if let Some((namespace, name)) = name.split_once('/') {
                     self.world.apply(Delta::PodDeleted(ObjectKey::new(namespace, name)));
+                }
+            }
+        }
+        for event in input.events.iter().flatten().filter(|event| event.tick == tick) {
+            for node in event.update_nodes.iter().flatten() {
+                if self.world.node_named(&node.name).is_some() {
+                    self.world.apply(Delta::NodeApplied(Box::new(node.to_core())));
                 }
             }
         }

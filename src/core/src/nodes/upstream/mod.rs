@@ -9,6 +9,7 @@ mod pods;
 mod quota;
 mod status;
 mod templates;
+mod trial;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
