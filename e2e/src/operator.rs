@@ -20,6 +20,7 @@ pub struct OperatorBuilder {
     kubeconfig: PathBuf,
     binary: Option<PathBuf>,
     identity: String,
+    lease_namespace: String,
     flags: Vec<String>,
     env: Vec<(String, String)>,
 }
@@ -39,6 +40,7 @@ impl ControlPlane {
             kubeconfig: self.kubeconfig_of(User::Headroom),
             binary: None,
             identity: "headroom-0".to_owned(),
+            lease_namespace: "default".to_owned(),
             flags: Vec::new(),
             env: Vec::new(),
         }
@@ -49,6 +51,12 @@ impl OperatorBuilder {
     /// Name in the Lease and of the log file; replicas that run at once need different ones.
     pub fn identity(mut self, identity: &str) -> Self {
         self.identity = identity.to_owned();
+        self
+    }
+
+    /// Another namespace for the Lease than `default`.
+    pub fn leases_in(mut self, namespace: &str) -> Self {
+        self.lease_namespace = namespace.to_owned();
         self
     }
 
@@ -90,7 +98,7 @@ impl OperatorBuilder {
         let mut args = vec![
             "run".to_owned(),
             format!("--metrics-address=127.0.0.1:{port}"),
-            "--leader-election-namespace=default".to_owned(),
+            format!("--leader-election-namespace={}", self.lease_namespace),
             format!("--identity={}", self.identity),
         ];
         args.extend(self.flags);

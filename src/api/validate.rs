@@ -193,7 +193,7 @@ impl Checker {
                     WindowError::Cron(_) => ("start", "correct the expression"),
                     WindowError::Duration => ("duration", "shorten it, or use a second window"),
                 };
-                self.error(&format!("{path}.{field}"), problem.to_string(), fix);
+                self.error(format!("{path}.{field}"), problem.to_string(), fix);
                 None
             }
         }

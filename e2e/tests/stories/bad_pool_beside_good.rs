@@ -105,8 +105,10 @@ async fn is_stalled(cluster: &ControlPlane, pool: &str, words: &[&str]) -> Resul
         ensure!(shown.contains("Invalid"), "kubectl shows {shown}");
         let generation =
             cluster.kubectl(&["get", "nodepool", pool, "--output=jsonpath={.metadata.generation}"])?;
-        let generation: i64 = generation.trim().parse()?;
-        ensure!(stalled["observedGeneration"] == generation, "{stalled} of generation {generation}");
+        ensure!(
+            stalled["observedGeneration"].as_i64() == Some(generation.parse()?),
+            "{stalled} of generation {generation}"
+        );
         Ok(())
     })
     .await

@@ -1,4 +1,4 @@
-//! The end-to-end stories, one a file, each on a control plane of its own; run one after the other.
+//! The end-to-end stories, one a file, each on a control plane of its own; two run side by side.
 
 #[cfg(test)]
 mod annotated_pod_keeps_its_node;
@@ -39,6 +39,8 @@ mod pool_edited_suspended_deleted;
 #[cfg(test)]
 mod preview_beside_apply;
 #[cfg(test)]
+mod quick_start_is_true;
+#[cfg(test)]
 mod release_leaves_nothing;
 #[cfg(test)]
 mod replicas_are_demand_before_they_exist;
@@ -52,3 +54,7 @@ mod the_load_goes_and_the_nodes_follow;
 mod two_pools_the_right_one;
 #[cfg(test)]
 mod zero_writes_while_nothing_happens;
+
+#[cfg(test)]
+#[path = "../../../tests/pages/mod.rs"]
+mod pages;

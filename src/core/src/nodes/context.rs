@@ -247,6 +247,10 @@ impl<'w> Context<'w> {
 
     /// Starting nodes are looked at as they will be, but not by the reference; leaving ones take no pods.
     fn prepare_nodes(&mut self) {
+        let groups = || self.cluster.pools.values().flat_map(|pool| pool.groups.values());
+        if groups().all(|group| group.leaving == 0 && group.not_started == 0) {
+            return;
+        }
         let mut starting = Vec::new();
         for (id, _, _) in self.world.nodes() {
             let Some(member) = self.cluster.member(id) else { continue };
