@@ -12,6 +12,8 @@ mod loops;
 mod model;
 #[path = "../examples/conformance/removals.rs"]
 mod removals;
+#[path = "../examples/conformance/words.rs"]
+mod words;
 
 use std::io::Read;
 

@@ -6,6 +6,7 @@ mod likeness;
 mod loops;
 mod model;
 mod removals;
+mod words;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

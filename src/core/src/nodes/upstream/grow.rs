@@ -9,6 +9,7 @@ use super::observe::GPU;
 use super::quota::Quota;
 use super::status::{Offered, RefusedPods, Rejection, Resized, ScaleUpResult, ScaleUpStatus, Skip};
 use super::templates::Group;
+use super::trial::{PodGroup, takers, try_group};
 use crate::config::Profile;
 use crate::nodes::balance::{self, Size};
 use crate::nodes::context::Context;
@@ -17,8 +18,8 @@ use crate::nodes::packing::Wanted;
 use crate::nodes::registry::Report;
 use crate::nodes::similarity::Shape;
 use crate::nodes::{equivalence, estimator};
-use crate::resources::{Resources, Shortfall};
-use crate::scheduling::{ClassIx, PodRef, Refusal, TemplateNode};
+use crate::resources::Resources;
+use crate::scheduling::{PodRef, TemplateNode};
 use crate::time::Seconds;
 use crate::world::PodId;
 use crate::world::pod::Pod;
@@ -27,13 +28,6 @@ use crate::world::pod::Pod;
 const BUFFER: Seconds = Seconds(2);
 /// The same for pods that ask for GPUs, of which more come later.
 const BUFFER_WITH_GPU: Seconds = Seconds(30);
-
-/// Equal pods, with what groups say to them.
-struct PodGroup {
-    class: ClassIx,
-    ids: Vec<PodId>,
-    pods: Vec<PodRef>,
-}
 
 /// What one group could do.
 struct GroupOption {
@@ -174,84 +168,6 @@ fn skip(ctx: &Context<'_>, group: &Group, report: &Report, quota: &Quota) -> Opt
     (!exceeded.is_empty()).then_some(Skip::Quota(exceeded))
 }
 
-/// What a new node of the group says to the first pod of each group of pods; `None` for yes.
-fn try_group(ctx: &mut Context<'_>, group: &Group, pods: &[PodGroup]) -> Vec<Option<Rejection>> {
-    let Some(template) = &group.template else { return Vec::new() };
-    let mark = ctx.snapshot.checkpoint();
-    let trial = ctx.snapshot.add_node(template, "template-trial".into());
-    let mut free = template.node.allocatable.clone();
-    free.subtract(&template.daemon_requested);
-    let verdicts = pods
-        .iter()
-        .map(|pods| {
-            let refusal = ctx.snapshot.check(pods.class, trial).err()?;
-            let short = match &refusal {
-                Refusal::Resources(_) => shortfalls(&ctx.snapshot.class(pods.class).requests, &free),
-                _ => Vec::new(),
-            };
-            Some(Rejection::Refused(refusal, short))
-        })
-        .collect();
-    ctx.snapshot.rollback(mark);
-    verdicts
-}
-
-/// Every resource that is short, not only the first.
-fn shortfalls(asked: &Resources, free: &Resources) -> Vec<Shortfall> {
-    let mut asked = asked.clone();
-    let mut all = Vec::new();
-    while let Some(short) = asked.shortfall(free) {
-        match &*short.resource {
-            "pods" => asked.pods = 0,
-            "cpu" => asked.cpu_milli = 0,
-            "memory" => asked.memory_bytes = 0,
-            "ephemeral-storage" => asked.ephemeral_bytes = 0,
-            _ => asked.set_extended(short.resource.clone(), 0),
-        }
-        all.push(short);
-    }
-    all
-}
-
-/// Each group of pods with the groups that take it, and why the others do not.
-fn takers(
-    ctx: &mut Context<'_>,
-    groups: &[Group],
-    verdicts: &BTreeMap<usize, Vec<Option<Rejection>>>,
-    skipped: &BTreeMap<Arc<str>, Skip>,
-    pods: &[PodGroup],
-) -> Vec<(RefusedPods, Vec<Arc<str>>)> {
-    let mut tried: BTreeMap<Arc<str>, Vec<Option<Rejection>>> = BTreeMap::new();
-    if ctx.config.cluster.upstream.simulate_skipped {
-        for group in groups.iter().filter(|group| skipped.contains_key(&group.id)) {
-            tried.insert(group.id.clone(), try_group(ctx, group, pods));
-        }
-    }
-    let mut all = Vec::new();
-    for (index, group) in pods.iter().enumerate() {
-        let mut refused =
-            RefusedPods { pods: group.ids.clone(), rejected: BTreeMap::new(), skipped: skipped.clone() };
-        let mut takers = Vec::new();
-        for (valid, verdicts) in verdicts {
-            match verdicts.get(index) {
-                Some(Some(why)) => {
-                    refused.rejected.insert(groups[*valid].id.clone(), why.clone());
-                }
-                Some(None) => takers.push(groups[*valid].id.clone()),
-                None => {}
-            }
-        }
-        for (id, verdicts) in &tried {
-            if let Some(Some(why)) = verdicts.get(index) {
-                refused.skipped.remove(id);
-                refused.rejected.insert(id.clone(), why.clone());
-            }
-        }
-        all.push((refused, takers));
-    }
-    all
-}
-
 fn option(
     ctx: &mut Context<'_>,
     groups: &[Group],
@@ -301,13 +217,11 @@ fn option(
 fn alike(ctx: &Context<'_>, a: &Group, b: &Group) -> bool {
     let Some(rule) = &ctx.config.cluster.upstream.balancing else { return false };
     let (Some(x), Some(y)) = (&a.template, &b.template) else { return false };
-    let shape = |template: &'_ Arc<TemplateNode>| -> (crate::world::node::Node, Resources) {
-        (template.node.clone(), template.daemon_requested.clone())
-    };
-    let (x, y) = (shape(x), shape(y));
-    !a.zero_or_max
-        && !b.zero_or_max
-        && rule.similar(Shape { node: &x.0, requested: &x.1 }, Shape { node: &y.0, requested: &y.1 })
+    !a.zero_or_max && !b.zero_or_max && rule.similar(shape(x), shape(y))
+}
+
+fn shape(template: &TemplateNode) -> Shape<'_> {
+    Shape { node: &template.node, requested: &template.daemon_requested }
 }
 
 fn offer(ctx: &Context<'_>, groups: &[Group], option: &GroupOption, pods: &[PodGroup]) -> Offer {

@@ -9,6 +9,7 @@ mod pods;
 mod quota;
 mod status;
 mod templates;
+mod trial;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,6 +77,11 @@ pub fn scale_up(ctx: &mut Context<'_>) -> LoopStatus {
     let mut status = LoopStatus::default();
     let reverts = report.reverts.iter().map(|(group, by)| Fix { group: group.clone(), by: *by });
     status.fixes.extend(reverts);
+    if has_open_increase(&ctx.next) {
+        // The reference waits for the cloud before its loop goes on: what is not answered is asked again first.
+        status.scale_up = Some(ScaleUpStatus::of(ScaleUpResult::NotTried));
+        return status;
+    }
     let ready = observe::ready_count(&seen);
     if !ctx.config.cluster.upstream.scale_up_from_zero && ready == 0 {
         return status;
@@ -104,6 +110,11 @@ pub fn scale_up(ctx: &mut Context<'_>) -> LoopStatus {
     status.scale_up = (least.is_none() || decided.looked_at_groups()).then_some(decided);
     status.min_size = least;
     status
+}
+
+fn has_open_increase(history: &History) -> bool {
+    let intents = history.pools.values().flat_map(|memory| &memory.intents);
+    intents.into_iter().any(|intent| matches!(intent.action, Action::Increase(_)))
 }
 
 /// Writes an increase down, so that its step can be carried out.
