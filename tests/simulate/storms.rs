@@ -95,10 +95,11 @@ fn storm(seed: u64) -> Storm {
 
 fn pool(name: &str, least: i64, shrinks: bool, random: &mut fastrand::Rng) -> Value {
     let zones = &["a", "b", "c"][..random.usize(1..=3)];
+    let join_delay = if random.bool() { 0 } else { random.u32(1..60) };
     json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name},
         "spec": {
-            "provider": {"type": "KWOK", "kwok": {"zones": zones, "joinDelay": format!("{}s", random.u32(0..60))}},
+            "provider": {"type": "KWOK", "kwok": {"zones": zones, "joinDelay": format!("{join_delay}s")}},
             "minNodes": least, "maxNodes": 30,
             "template": {"labels": {"pool": name}, "capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
             "scaleUp": {"backoff": {"initial": "1m", "max": "4m", "resetAfter": "1h"}},
@@ -144,7 +145,14 @@ fn wrongs(seed: u64) -> Vec<String> {
     let Storm { scenario, need, falls } = storm(seed);
     let rough = Options::of(&scenario).rough(&scenario);
     let replicas_count = 1 + usize::from(seed % 3 == 0);
-    let options = Options { keep_trace: true, replicas_count, calm_after: scenario.duration / 2, ..rough };
+    let options = Options {
+        keep_trace: true,
+        replicas_count,
+        // Short lives, so that many end between the journal and the last effect of an intent.
+        effects_per_life_max: 10,
+        calm_after: scenario.duration / 2,
+        ..rough
+    };
     let (mut inspector, mut end) = (Inspector::default(), End::default());
     let over = scenario.start + scenario.duration;
     let outcome = run(&scenario, &options, &mut |scene| {
