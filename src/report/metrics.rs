@@ -345,7 +345,7 @@ mod tests {
 
     fn plan(intents: Vec<Intent>) -> Plan {
         let memory = PoolHistory { intents, ..PoolHistory::default() };
-        let next_history = History { pools: BTreeMap::from([("general".into(), memory)]) };
+        let next_history = History { pools: BTreeMap::from([("general".into(), memory)]), ..History::default() };
         Plan { next_history, ..Plan::default() }
     }
 

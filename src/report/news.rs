@@ -133,7 +133,7 @@ mod tests {
     use headroom_core::time::UnixTime;
 
     fn history(memory: PoolHistory) -> History {
-        History { pools: BTreeMap::from([("general".into(), memory)]) }
+        History { pools: BTreeMap::from([("general".into(), memory)]), ..History::default() }
     }
 
     fn growing(to: u32) -> PoolHistory {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::labels::Labels;
+use crate::nodes::upstream::UpstreamOptions;
 use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
@@ -223,6 +224,8 @@ pub struct ClusterSettings {
     pub max_nodes_per_scale_up: u32,
     /// Work units (pod-node checks) that one plan may spend in packing. Default 50 million.
     pub max_work_units: u64,
+    /// What only profile ClusterAutoscaler looks at.
+    pub upstream: UpstreamOptions,
 }
 
 /// How one option is chosen among several.
@@ -304,6 +307,7 @@ impl Default for ClusterSettings {
             max_anticipated_pods: 5_000,
             max_nodes_per_scale_up: 1_000,
             max_work_units: 50_000_000,
+            upstream: UpstreamOptions::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::nodes::registry::Registry;
 use crate::reason::Reason;
 use crate::time::UnixTime;
 use crate::world::provider::FailureClass;
@@ -25,6 +26,8 @@ pub const EXAMPLES_MAX: usize = 3;
 pub struct History {
     /// Per pool; a pool without an entry has no memory and starts at zero.
     pub pools: BTreeMap<Arc<str>, PoolHistory>,
+    /// What a loop of Cluster Autoscaler remembers; empty under profile Headroom, and as there kept in no status.
+    pub registry: Registry,
 }
 
 /// The memory of one pool.

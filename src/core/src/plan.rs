@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::history::{History, IntentId, Victim};
 use crate::labels::ObjectKey;
+use crate::nodes::upstream::LoopStatus;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::provider::FailureClass;
@@ -18,6 +19,8 @@ pub struct Plan {
     pub reasons: Reasons,
     /// The memory after this plan; its journal is written before any step runs.
     pub next_history: History,
+    /// What a loop of Cluster Autoscaler would have told; `None` under profile Headroom.
+    pub upstream: Option<LoopStatus>,
     /// When something may change although nothing happens; `None` for never.
     pub wake_at: Option<UnixTime>,
 }

@@ -6,10 +6,14 @@ mod cluster;
 mod families;
 #[path = "../examples/conformance/likeness.rs"]
 mod likeness;
+#[path = "../examples/conformance/loops.rs"]
+mod loops;
 #[path = "../examples/conformance/model.rs"]
 mod model;
 #[path = "../examples/conformance/removals.rs"]
 mod removals;
+#[path = "../examples/conformance/words.rs"]
+mod words;
 
 use std::io::Read;
 
@@ -66,4 +70,9 @@ fn similar_groups_are_as_the_reference() {
 #[test]
 fn cluster_state_is_as_the_reference() {
     every_case_passes("cluster_state");
+}
+
+#[test]
+fn scale_up_is_as_the_reference() {
+    every_case_passes("scale_up");
 }

@@ -92,7 +92,7 @@ fn open(reason: Reason, phase: RemovalPhase, nodes: &[&str]) -> History {
         sequence: 1,
         ..PoolHistory::default()
     };
-    History { pools: BTreeMap::from([("a".into(), memory)]) }
+    History { pools: BTreeMap::from([("a".into(), memory)]), ..History::default() }
 }
 
 fn draining() -> History {

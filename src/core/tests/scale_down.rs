@@ -64,7 +64,8 @@ fn with_pool(change: impl FnOnce(&mut headroom_core::config::Pool)) -> Config {
 fn unneeded(nodes: &[&str]) -> History {
     let since = UnixTime(NOW.0 - 3600);
     let unneeded = nodes.iter().map(|name| ((*name).into(), since)).collect();
-    History { pools: BTreeMap::from([("a".into(), PoolHistory { unneeded, ..PoolHistory::default() })]) }
+    let memory = PoolHistory { unneeded, ..PoolHistory::default() };
+    History { pools: BTreeMap::from([("a".into(), memory)]), ..History::default() }
 }
 
 fn run(world: &World, config: &Config, history: &mut History, now: UnixTime) -> ScaleDown {

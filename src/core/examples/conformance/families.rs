@@ -8,7 +8,7 @@ use headroom_core::history::Backoff;
 use headroom_core::nodes::balance::{self, Size};
 use headroom_core::nodes::expander::{self, Offer, Surroundings};
 use headroom_core::nodes::packing::Wanted;
-use headroom_core::nodes::{backoff, estimator};
+use headroom_core::nodes::{backoff, equivalence, estimator};
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::{PodRef, Snapshot, TemplateNode};
 use headroom_core::time::{Seconds, UnixTime};
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model::{Group, Line, Node, Pod};
-use crate::{cluster, likeness, removals};
+use crate::{cluster, likeness, loops, removals};
 
 /// What a case came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,6 +42,10 @@ pub fn run(line: &Line) -> Verdict {
         "estimator" => estimator(&line.input),
         "similar_groups" => likeness::similar_groups(&line.input),
         "cluster_state" => cluster::cluster_state(&line.input),
+        "scale_up" => {
+            let outs: Vec<&Value> = std::iter::once(&line.out).chain(&line.alternatives).collect();
+            return judged(loops::scale_up(&line.input, &outs));
+        }
         "utilization" => return judged(removals::utilization(&line.input, &line.out)),
         "drainability" => return judged(removals::drainability(&line.input, &line.out)),
         _ => return Verdict::NotCovered,
@@ -183,7 +187,7 @@ struct ExpandersInput {
     options: Option<Vec<OptionInput>>,
     chain: Vec<String>,
     #[serde(default)]
-    priorities: Option<BTreeMap<String, Option<Vec<String>>>>,
+    priorities: Option<Priorities>,
     #[serde(default)]
     cluster_nodes: u32,
 }
@@ -199,7 +203,8 @@ struct OptionInput {
 
 fn expanders(input: &Value) -> Answer {
     let input: ExpandersInput = serde_json::from_value(input.clone())?;
-    let priorities = priorities(&input);
+    let ids = input.groups.iter().map(|group| group.id.as_str());
+    let priorities = priorities(input.priorities.as_ref(), ids);
     let offers: Vec<Offer> = input
         .options
         .iter()
@@ -210,19 +215,23 @@ fn expanders(input: &Value) -> Answer {
     let mut left: Vec<usize> = (0..offers.len()).collect();
     let mut stages = Vec::new();
     for word in &input.chain {
-        let expander = match word.as_str() {
-            "least-waste" => Expander::LeastWaste,
-            "least-nodes" => Expander::LeastNodes,
-            "most-pods" => Expander::MostPods,
-            "priority" => Expander::Priority,
-            "price" => Expander::Price,
-            _ => Expander::Random,
-        };
-        left = expander::narrow(expander, &offers, &left, around);
+        left = expander::narrow(expander_named(word), &offers, &left, around);
         stages.push(json!({"expander": word, "left": names(&offers, &left)}));
     }
     let best = names(&offers, &left);
     Ok(json!({"best": best, "stages": stages}))
+}
+
+/// The expander of a word; random for any other.
+pub fn expander_named(word: &str) -> Expander {
+    match word {
+        "least-waste" => Expander::LeastWaste,
+        "least-nodes" => Expander::LeastNodes,
+        "most-pods" => Expander::MostPods,
+        "priority" => Expander::Priority,
+        "price" => Expander::Price,
+        _ => Expander::Random,
+    }
 }
 
 fn names(offers: &[Offer], left: &[usize]) -> Value {
@@ -252,10 +261,16 @@ fn offer(option: &OptionInput, groups: &[Group], priority: Option<i32>) -> Offer
     }
 }
 
+/// What the map of the priority expander says.
+pub type Priorities = BTreeMap<String, Option<Vec<String>>>;
+
 /// The highest number whose patterns match, by group; negative numbers and an invalid map count for nothing.
-fn priorities(input: &ExpandersInput) -> BTreeMap<String, i32> {
+pub fn priorities<'a>(
+    written: Option<&Priorities>,
+    ids: impl Iterator<Item = &'a str>,
+) -> BTreeMap<String, i32> {
     let mut patterns: Vec<(i32, regex::Regex)> = Vec::new();
-    for (number, all) in input.priorities.iter().flatten() {
+    for (number, all) in written.into_iter().flatten() {
         let Ok(number) = number.parse::<i32>() else { return BTreeMap::new() };
         for pattern in all.iter().flatten() {
             match regex::Regex::new(pattern) {
@@ -268,7 +283,7 @@ fn priorities(input: &ExpandersInput) -> BTreeMap<String, i32> {
         let matching = patterns.iter().filter(|(number, pattern)| 0 <= *number && pattern.is_match(id));
         matching.map(|(number, _)| *number).max()
     };
-    input.groups.iter().filter_map(|group| Some((group.id.clone(), highest(&group.id)?))).collect()
+    ids.filter_map(|id| Some((id.to_owned(), highest(id)?))).collect()
 }
 
 // === estimator ===
@@ -349,32 +364,18 @@ fn template(input: &EstimatorInput, snapshot: &mut Snapshot<'_>) -> Arc<Template
     Arc::new(TemplateNode { node, daemon_pods, daemon_requested })
 }
 
-/// The smallest limit on new nodes; `None` without any.
+/// The limit on new nodes.
 fn limit(input: &EstimatorInput) -> Option<u32> {
-    let mut limits = Vec::new();
-    if input.max_nodes_per_scaleup > 0 {
-        limits.push(input.max_nodes_per_scaleup);
-    }
-    if input.cluster_max_nodes > 0 {
-        limits.push(input.cluster_max_nodes - input.cluster_current_nodes);
-    }
+    let per_scale_up = u32::try_from(input.max_nodes_per_scaleup.max(0)).unwrap_or(u32::MAX);
+    let cluster =
+        (input.cluster_max_nodes > 0).then_some(input.cluster_max_nodes - input.cluster_current_nodes);
     let groups = std::iter::once(&input.group).chain(input.similar_groups.iter().flatten());
-    limits.push(groups.map(|group| (group.max - group.target).max(0)).sum());
-    limits.into_iter().min().map(|limit| u32::try_from(limit.max(0)).unwrap_or(u32::MAX))
+    Some(estimator::nodes_max(per_scale_up, cluster, groups.map(|group| group.max - group.target)))
 }
 
-/// Pods of one controller with equal classes, at most ten groups a controller; others are alone.
-///
-/// Source: core/scaleup/equivalence/groups.go.
+/// Equal pods of one controller.
 fn equivalence_groups(pods: &[CorePod]) -> Vec<Vec<&CorePod>> {
-    let mut groups: Vec<Vec<&CorePod>> = Vec::new();
-    for pod in pods {
-        let grouped = pod.owner.as_ref().is_some_and(|owner| &*owner.kind != "DaemonSet");
-        let siblings = groups.iter_mut().filter(|group| group[0].owner == pod.owner).take(10);
-        match siblings.into_iter().find(|group| group[0].class == pod.class).filter(|_| grouped) {
-            Some(group) => group.push(pod),
-            None => groups.push(vec![pod]),
-        }
-    }
-    groups
+    let all: Vec<&CorePod> = pods.iter().collect();
+    let groups = equivalence::groups(&all);
+    groups.into_iter().map(|group| group.into_iter().map(|index| &pods[index]).collect()).collect()
 }

@@ -3,8 +3,10 @@
 mod cluster;
 mod families;
 mod likeness;
+mod loops;
 mod model;
 mod removals;
+mod words;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

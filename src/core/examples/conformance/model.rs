@@ -48,6 +48,7 @@ pub struct Node {
     pub annotations: BTreeMap<String, String>,
     pub taints: Vec<Taint>,
     pub unschedulable: bool,
+    #[serde(deserialize_with = "whole")]
     pub created_s: i64,
     pub ready: Option<String>,
     pub ready_since_s: Option<i64>,
@@ -91,6 +92,7 @@ pub struct Pod {
     pub volumes: Vec<Volume>,
     pub phase: Option<String>,
     pub restart_policy: Option<String>,
+    #[serde(deserialize_with = "whole")]
     pub created_s: i64,
     pub deleted_s: Option<i64>,
     pub grace_s: Option<i64>,
@@ -223,6 +225,7 @@ pub struct Group {
     pub fail_increase: serde_json::Value,
     #[allow(dead_code)]
     pub fail_delete: serde_json::Value,
+    pub node_start_s: Option<i64>,
 }
 
 impl Node {
@@ -376,6 +379,7 @@ impl Pod {
                 .map(|volume| volume.name.as_str().into())
                 .collect(),
             termination_grace: Seconds(self.grace_s.unwrap_or(30)),
+            scale_up_delay: self.annotation("pod-scale-up-delay").and_then(duration),
             ..PodClass::default()
         }
     }
@@ -460,6 +464,37 @@ impl Toleration {
             effect: effect(&self.effect),
         }
     }
+}
+
+/// A whole number, which some writers give as `-0.0`.
+#[allow(clippy::cast_possible_truncation)]
+fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    let number = f64::deserialize(from)?;
+    if number.fract() == 0.0 {
+        Ok(number as i64)
+    } else {
+        Err(serde::de::Error::custom(format!("{number} is no whole number")))
+    }
+}
+
+/// A duration as Go writes it, like `1h30m`; `None` for anything else.
+fn duration(text: &str) -> Option<Seconds> {
+    let (mut sum, mut digits) = (0, String::new());
+    for letter in text.chars() {
+        if letter.is_ascii_digit() {
+            digits.push(letter);
+            continue;
+        }
+        let unit = match letter {
+            'h' => 3600,
+            'm' => 60,
+            's' => 1,
+            _ => return None,
+        };
+        sum += digits.parse::<i64>().ok()? * unit;
+        digits.clear();
+    }
+    digits.is_empty().then_some(Seconds(sum))
 }
 
 fn pairs(map: &BTreeMap<String, String>) -> Labels {

@@ -26,6 +26,16 @@ pub fn next_group(sizes: &[Size]) -> Option<usize> {
 /// Source: nodegroupset/balancing_node_group_set_processor.go, BalanceScaleUpBetweenGroups.
 #[must_use]
 pub fn balance(groups: &[Size], new_nodes: u32) -> Vec<u32> {
+    let mut sizes: Vec<u32> = groups.iter().map(|group| group.current).collect();
+    for (index, size) in grown(groups, new_nodes) {
+        sizes[index] = size;
+    }
+    sizes
+}
+
+/// The groups that grow (by index) with their sizes after `new_nodes` more, in the order in which it is done.
+#[must_use]
+pub fn grown(groups: &[Size], new_nodes: u32) -> Vec<(usize, u32)> {
     let mut order: Vec<usize> = (0..groups.len()).filter(|i| groups[*i].current < groups[*i].max).collect();
     order.sort_by_key(|index| groups[*index].current);
     let mut sizes: Vec<u32> = groups.iter().map(|group| group.current).collect();
@@ -46,7 +56,8 @@ pub fn balance(groups: &[Size], new_nodes: u32) -> Vec<u32> {
             at = low;
         }
     }
-    sizes
+    let grows = |index: &usize| groups[*index].current < sizes[*index];
+    order.into_iter().filter(grows).map(|index| (index, sizes[index])).collect()
 }
 
 #[cfg(test)]

@@ -21,9 +21,6 @@ use crate::world::{NodeId, World};
 /// Put on cordoned nodes by the node lifecycle controller; it does not go by itself.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
-/// Pool and group by instance id.
-type Instances<'w> = FxHashMap<&'w str, (Arc<str>, Arc<str>)>;
-
 /// Every pool's state.
 #[derive(Clone, Debug)]
 pub struct ClusterState<'w> {
@@ -226,8 +223,11 @@ fn empty_pool<'w>(
     PoolState { pool, provider, provider_unknown, bounds, groups, unhealthy: false }
 }
 
+/// Pool and group by provider id.
+type InstanceIndex<'w> = FxHashMap<&'w str, (Arc<str>, Arc<str>)>;
+
 /// Provider ids of all instances, for nodes that carry no labels of ours.
-fn instance_index<'w>(pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> FxHashMap<&'w str, (Arc<str>, Arc<str>)> {
+fn instance_index<'w>(pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> InstanceIndex<'w> {
     let mut index = FxHashMap::default();
     for (name, pool) in pools {
         for (group, state) in pool.provider.iter().flat_map(|provider| &provider.groups) {
@@ -244,7 +244,7 @@ fn instance_index<'w>(pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> FxHashMap<&'
 fn owner_of<'w>(
     node: &Node,
     pools: &BTreeMap<Arc<str>, PoolState<'w>>,
-    instances: &mut Option<Instances<'w>>,
+    instances: &mut Option<InstanceIndex<'w>>,
 ) -> Option<(Arc<str>, Arc<str>)> {
     let mut by_instance = || {
         let index = instances.get_or_insert_with(|| instance_index(pools));
@@ -384,17 +384,17 @@ fn instances_seen(
     let mut seen = Seen::default();
     let no_instances = BTreeMap::new();
     let instances = group.state.map_or(&no_instances, |state| &state.instances);
-    let mut ids: FxHashSet<&str> = FxHashSet::default();
-    ids.reserve(group.nodes.len());
+    let mut ids: Vec<&str> = Vec::with_capacity(group.nodes.len());
     for node in &group.nodes {
         let Some(node) = &world.node(*node).node else { continue };
-        ids.insert(&node.provider_id);
+        ids.push(&node.provider_id);
         let late = read_at.is_none_or(|read_at| read_at <= node.created_at);
         let listed = || instances.contains_key(&node.provider_id) || instances.contains_key(&node.name);
         if late && !leaving(node) && !listed() {
             seen.accounted += 1;
         }
     }
+    let mut carried = Carried::new(ids);
     for (id, instance) in instances {
         let named = |name: &Arc<str>| removed.contains(name);
         let gone = !removed.is_empty() && (named(id) || instance.node.as_ref().is_some_and(named));
@@ -403,7 +403,7 @@ fn instances_seen(
         }
         seen.accounted += 1;
         let is_node = |name: &Arc<str>| world.node_named(name).is_some();
-        if ids.contains(&**id) || instance.node.as_ref().is_some_and(is_node) {
+        if carried.contains(id) || instance.node.as_ref().is_some_and(is_node) {
             continue;
         }
         let due = instance.created_at.map(|created| created.plus(pool.scale_up.provision_timeout));
@@ -418,6 +418,32 @@ fn instances_seen(
         }
     }
     seen
+}
+
+/// Provider ids that nodes carry, asked for in ascending order.
+///
+/// Instances come in order of their ids; where the ids of the nodes, which come by name, are in order too, walking beside
+/// them is cheaper than a table.
+struct Carried<'w> {
+    sorted: std::iter::Peekable<std::vec::IntoIter<&'w str>>,
+    table: Option<FxHashSet<&'w str>>,
+}
+
+impl<'w> Carried<'w> {
+    fn new(ids: Vec<&'w str>) -> Self {
+        let table = (!ids.is_sorted()).then(|| ids.iter().copied().collect());
+        let sorted = if table.is_some() { Vec::new() } else { ids };
+        Self { sorted: sorted.into_iter().peekable(), table }
+    }
+
+    /// Whether a node carries `id`, which is no less than any id asked for before.
+    fn contains(&mut self, id: &str) -> bool {
+        if let Some(table) = &self.table {
+            return table.contains(id);
+        }
+        while self.sorted.next_if(|carried| *carried < id).is_some() {}
+        self.sorted.peek().is_some_and(|carried| *carried == id)
+    }
 }
 
 /// Whether a pool has more unready nodes than it may: both limits must be passed.

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::config::Config;
+use crate::config::{Config, Profile};
 use crate::history::History;
 use crate::nodes::cluster_state::{ClusterState, Stage};
 use crate::nodes::demand::Demand;
 use crate::nodes::increase;
 use crate::nodes::template;
+use crate::nodes::upstream::LoopStatus;
 use crate::nodes::wake::Wake;
 use crate::plan::{Plan, Reasons, Step};
 use crate::resources::Resources;
@@ -94,6 +95,8 @@ pub struct Context<'w> {
     pub part: &'w RefCell<Part>,
     /// Nodes in the snapshot that no node of the world is: those on their way, and those bought so far.
     pub planned: Vec<PlannedNode>,
+    /// What the loop tells under profile ClusterAutoscaler.
+    pub upstream: Option<LoopStatus>,
     templates: Templates,
     base: Mark,
 }
@@ -148,6 +151,7 @@ impl<'w> Context<'w> {
             quarantine,
             part,
             planned: Vec::new(),
+            upstream: None,
             templates: BTreeMap::new(),
         };
         ctx.prepare_nodes();
@@ -175,6 +179,11 @@ impl<'w> Context<'w> {
         let made = node.map(|node| template::with_daemon_sets(node, &mut self.snapshot));
         self.templates.insert(key, made.clone());
         made
+    }
+
+    /// Says what a group would add, where that is not for [`Context::template`] to find out.
+    pub fn set_template(&mut self, pool: &Arc<str>, group: &Arc<str>, template: Option<Arc<TemplateNode>>) {
+        self.templates.insert((pool.clone(), group.clone()), template);
     }
 
     /// Nodes bought so far for a pool.
@@ -231,18 +240,24 @@ impl<'w> Context<'w> {
             steps: self.steps,
             reasons: self.reasons,
             next_history: self.next,
+            upstream: self.upstream,
             wake_at: self.wake.earliest(),
         }
     }
 
-    /// Starting nodes are looked at as they will be; leaving ones take no pods.
+    /// Starting nodes are looked at as they will be, but not by the reference; leaving ones take no pods.
     fn prepare_nodes(&mut self) {
+        let groups = || self.cluster.pools.values().flat_map(|pool| pool.groups.values());
+        if groups().all(|group| group.leaving == 0 && group.not_started == 0) {
+            return;
+        }
         let mut starting = Vec::new();
         for (id, _, _) in self.world.nodes() {
             let Some(member) = self.cluster.member(id) else { continue };
             let Some(ix) = self.snapshot.index_of(id) else { continue };
             match member.stage {
                 Stage::Leaving => self.snapshot.set_presence(ix, Presence::Ghost),
+                Stage::NotStarted if self.config.profile == Profile::ClusterAutoscaler => {}
                 Stage::NotStarted => starting.push((ix, member.pool.clone(), member.group.clone())),
                 Stage::Ready | Stage::Unready => {}
             }

@@ -57,6 +57,18 @@ pub fn estimate(
     Estimate { nodes, scheduled, unfit }
 }
 
+/// The smallest of the limits on new nodes: 0 of `per_scale_up` is none; below zero is zero.
+///
+/// `cluster_left` is what the limit on all nodes leaves, `rooms` what each group that shares the nodes may still grow.
+/// Source: estimator/{static,cluster_capacity,sng_capacity}_threshold.go.
+#[must_use]
+pub fn nodes_max(per_scale_up: u32, cluster_left: Option<i64>, rooms: impl Iterator<Item = i64>) -> u32 {
+    let per_scale_up = (per_scale_up != 0).then_some(i64::from(per_scale_up));
+    let room = rooms.map(|room| room.max(0)).sum();
+    let least = per_scale_up.into_iter().chain(cluster_left).fold(room, i64::min);
+    u32::try_from(least.max(0)).unwrap_or(u32::MAX)
+}
+
 fn unfit_groups(
     snapshot: &mut Snapshot<'_>,
     template: &Arc<TemplateNode>,

@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::config::{Config, Mode};
+use crate::config::{Config, Mode, Profile};
 use crate::history::History;
 use crate::nodes::context::{Context, Part, Quarantine};
 use crate::nodes::demand::{self, Skipped};
 use crate::nodes::foreign::Members;
 use crate::nodes::health::Health;
 use crate::nodes::removal::{self, Scene};
-use crate::nodes::{explain, increase, learn, preview, scale_down, scale_up, unregistered};
+use crate::nodes::{explain, increase, learn, preview, scale_down, scale_up, unregistered, upstream};
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
 use crate::time::UnixTime;
@@ -46,7 +46,10 @@ pub fn plan(world: &World, history: &History, config: &Config, now: UnixTime) ->
 
 /// Takes up what the world answered to earlier steps; the next plan goes on from there.
 pub fn absorb(history: &mut History, outcomes: &[Outcome], _world: &World, config: &Config, now: UnixTime) {
-    increase::absorb(history, outcomes, config, now);
+    match config.profile {
+        Profile::Headroom => increase::absorb(history, outcomes, config, now),
+        Profile::ClusterAutoscaler => upstream::absorb(history, outcomes, config, now),
+    }
     for outcome in outcomes {
         if let Some(memory) = history.pools.get_mut(&outcome.pool) {
             removal::absorb_one(memory, outcome, now);
@@ -69,23 +72,34 @@ fn plan_once(
     let scene = Scene { world, config, members: &members, health: &health, now, guard };
     let advanced = removal::advance(&mut ctx.next, &scene);
     learn::learn(&mut ctx);
-    scale_up::enforce_min(&mut ctx, Mode::Apply);
-    collect(&mut ctx);
-    scale_up::serve_all(&mut ctx);
-
-    let answers = explain::answers(&mut ctx);
-    ctx.reasons.pods = explain::verdicts(&ctx, &answers);
-    explain::pools(&mut ctx);
-    let considered = explain::considered(&answers);
-    scale_up::journal(&mut ctx, &considered);
-    explain::remember_refusals(&mut ctx, &answers);
-    preview::shadow(&mut ctx);
+    match config.profile {
+        Profile::Headroom => grow(&mut ctx),
+        Profile::ClusterAutoscaler => ctx.upstream = Some(upstream::scale_up(&mut ctx)),
+    }
 
     ctx.steps = increase::steps(&ctx.next, &ctx.cluster);
+    if let Some(status) = &ctx.upstream {
+        upstream::sort(&mut ctx.steps, status);
+    }
     ctx.steps.retain(|step| !matches!(step, Step::Increase { pool, .. } if quarantine.pools.contains(pool)));
     shrink(&mut ctx, &scene, advanced);
     note_deadlines(&mut ctx);
     ctx.finish()
+}
+
+/// Gives every pod a place that can have one, and says why the others have none.
+fn grow(ctx: &mut Context<'_>) {
+    scale_up::enforce_min(ctx, Mode::Apply);
+    collect(ctx);
+    scale_up::serve_all(ctx);
+
+    let answers = explain::answers(ctx);
+    ctx.reasons.pods = explain::verdicts(ctx, &answers);
+    explain::pools(ctx);
+    let considered = explain::considered(&answers);
+    scale_up::journal(ctx, &considered);
+    explain::remember_refusals(ctx, &answers);
+    preview::shadow(ctx);
 }
 
 /// Leads open removals on and begins new ones, after all pods have a place: nodes planned for are not removed.

@@ -292,10 +292,15 @@ pub fn note_pods(ctx: &mut Context<'_>) {
 ///
 /// `considered` tells what other pools said to a group of pods.
 pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considered>>) {
+    // A pool that grows in two groups at once grows by one decision after the other, as its reader sees it.
+    let mut sizes: BTreeMap<Arc<str>, u32> = BTreeMap::new();
     for ((pool_name, group_id), purchase) in ctx.purchases.clone() {
         let Some(state) = ctx.cluster.pools.get(&pool_name) else { continue };
         let Some(group) = state.groups.get(&group_id) else { continue };
-        let (pool_from, from) = (state.target(), group.target);
+        let from = group.target;
+        let size = sizes.entry(pool_name.clone()).or_insert_with(|| state.target());
+        let pool_from = *size;
+        *size = size.saturating_add(purchase.nodes);
         let reason = match () {
             () if purchase.nodes <= purchase.for_min => Reason::BelowMinNodes,
             () if purchase.anticipated == purchase.pods => Reason::ReplicasAnticipated,

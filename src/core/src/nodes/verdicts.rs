@@ -85,7 +85,7 @@ pub fn remember(history: &mut History, verdicts: &[NodeVerdict], world: &World, 
     let mut found: BTreeMap<&str, BTreeMap<Reason, Blocked>> = BTreeMap::new();
     let requested = |node: &Node| node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
     let asked: BTreeSet<&str> =
-        world.nodes().filter(|(_, node, _)| requested(node)).map(|(_, node, _)| &*node.name).collect();
+        world.annotated_nodes().filter(|(_, node)| requested(node)).map(|(_, node)| &*node.name).collect();
     let told = |verdict: &&NodeVerdict| {
         actionable(verdict.reason)
             || !asked.is_empty() && !leaves(verdict.reason) && asked.contains(&*verdict.node)

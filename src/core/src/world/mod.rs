@@ -116,6 +116,7 @@ pub struct World {
     nodes: Vec<Option<NodeEntry>>,
     free_nodes: Vec<NodeId>,
     node_ids: BTreeMap<Arc<str>, NodeId>,
+    annotated: BTreeMap<Arc<str>, NodeId>,
     unbound: BTreeMap<ObjectKey, PodId>,
     owned_count: FxHashMap<Arc<str>, u32>,
     owners: Interner<Owner>,
@@ -246,6 +247,11 @@ impl World {
         })
     }
 
+    /// Delivered nodes with an annotation that decisions read, in order of their names: few of many.
+    pub fn annotated_nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.annotated.values().filter_map(|id| self.node(*id).node.as_ref().map(|node| (*id, node)))
+    }
+
     /// One more than the highest node id in use: the length for tables indexed by node id.
     #[must_use]
     pub fn node_capacity(&self) -> usize {
@@ -335,6 +341,7 @@ impl World {
             controllers: self.controllers.values().cloned().collect(),
             daemon_sets: self.daemon_sets.values().cloned().collect(),
             budgets: self.budgets.values().cloned().collect(),
+            annotated: self.annotated.keys().cloned().collect(),
             namespaces: self.namespaces.clone(),
             providers: self.providers.clone(),
             classes_count: self.classes.len(),
@@ -407,11 +414,17 @@ impl World {
 
     fn apply_node(&mut self, node: Node) {
         let id = self.node_slot(&node.name);
+        if node.annotations.is_empty() {
+            self.annotated.remove(&node.name);
+        } else {
+            self.annotated.insert(node.name.clone(), id);
+        }
         self.node_mut(id).node = Some(node);
     }
 
     fn delete_node(&mut self, name: &str) {
         let Some(&id) = self.node_ids.get(name) else { return };
+        self.annotated.remove(name);
         self.node_mut(id).node = None;
         self.drop_node_if_unused(id);
     }
@@ -504,6 +517,7 @@ pub struct Canonical {
     controllers: Vec<Controller>,
     daemon_sets: Vec<DaemonSet>,
     budgets: Vec<DisruptionBudget>,
+    annotated: Vec<Arc<str>>,
     namespaces: BTreeMap<Arc<str>, Labels>,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     classes_count: usize,

@@ -59,7 +59,7 @@ pub(super) fn take_orphans_off(history: &History, scene: &Scene<'_>, advance: &m
             open.extend(removal.victims.iter().map(|victim| (&*victim.node, &*intent.id)));
         }
     }
-    for (id, node, _) in scene.world.nodes() {
+    for (id, node) in scene.world.annotated_nodes() {
         let Some(mark) = marked_by(node) else { continue };
         if open.get(&*node.name) != Some(&mark) {
             let pool = match scene.members.member(id) {
