@@ -25,11 +25,6 @@ fn end(name: &str) -> String {
     format!("<!-- {name}:end -->")
 }
 
-/// Text as a fenced block of no language.
-pub fn fenced(text: &str) -> String {
-    format!("```text\n{}\n```", text.trim_matches('\n'))
-}
-
 /// One command of a ```` ```console ```` block with what the page says it prints, or a block of another language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
