@@ -4,7 +4,7 @@
 CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak lint deny crds cluster bench-burst
+.PHONY: help check test soak lint deny crds pages cluster bench-burst
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ deny: ## Licences, sources, duplicates and known holes of the dependencies.
 
 crds: ## Writes crds/ and docs/fields.md anew from the types in src/api.
 	@hack/crds.sh
+
+pages: ## Writes anew what README.md and docs/quickstart.md show of the program's output.
+	UPDATE=1 cargo test $(CARGO_FLAGS) --test stories -- quick_start
+	UPDATE=1 cargo test $(CARGO_FLAGS) --test pages_are_true
 
 cluster: ## A local control plane with KWOK and metrics-server, until Ctrl-C.
 	@cargo run --quiet --locked --package e2e --bin cluster

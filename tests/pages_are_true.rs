@@ -29,7 +29,7 @@ fn check(file: &str, name: &str, fresh: &str) {
     let stored = section(&page, name).unwrap_or_else(|| panic!("{file} has no section {name}"));
     assert!(
         likeness(stored) == likeness(&fenced(fresh)),
-        "{name} in {file} is stale: run `UPDATE=1 cargo test --test pages_are_true` and commit the result\n{fresh}"
+        "{name} in {file} is stale: run `make pages` and commit the result\n{fresh}"
     );
 }
 

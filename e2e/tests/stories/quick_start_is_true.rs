@@ -50,7 +50,7 @@ async fn every_command_of_the_quick_start_prints_what_the_page_says() {
         }
         ensure!(
             unlike.is_empty(),
-            "{PAGE} is stale: run this story with UPDATE=1 and commit the result\n{unlike}"
+            "{PAGE} is stale: run `make pages` and commit the result\n{unlike}"
         );
         Ok(())
     })
