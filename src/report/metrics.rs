@@ -345,7 +345,8 @@ mod tests {
 
     fn plan(intents: Vec<Intent>) -> Plan {
         let memory = PoolHistory { intents, ..PoolHistory::default() };
-        let next_history = History { pools: BTreeMap::from([("general".into(), memory)]), ..History::default() };
+        let next_history =
+            History { pools: BTreeMap::from([("general".into(), memory)]), ..History::default() };
         Plan { next_history, ..Plan::default() }
     }
 

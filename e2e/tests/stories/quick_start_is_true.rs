@@ -48,10 +48,7 @@ async fn every_command_of_the_quick_start_prints_what_the_page_says() {
         if update {
             return rewrite(&with_outputs(&page, &outputs));
         }
-        ensure!(
-            unlike.is_empty(),
-            "{PAGE} is stale: run `make pages` and commit the result\n{unlike}"
-        );
+        ensure!(unlike.is_empty(), "{PAGE} is stale: run `make pages` and commit the result\n{unlike}");
         Ok(())
     })
     .await;

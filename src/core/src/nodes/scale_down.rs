@@ -328,12 +328,17 @@ fn message(candidates: &[Candidate], pods_count: u32, pool: &Pool) -> String {
     let more = if candidates.len() > names.len() { " and others" } else { "" };
     let nodes = format!("node{} {}{more}", if candidates.len() == 1 { "" } else { "s" }, names.join(", "));
     let scale_down = &pool.scale_down;
+    let moves = match pods_count {
+        0 => "no pod has to move".to_owned(),
+        1 => "1 pod fits elsewhere".to_owned(),
+        count => format!("{count} pods fit elsewhere"),
+    };
     match candidates.first().map(|candidate| candidate.reason) {
         Some(Reason::Empty) => format!("{nodes} empty for {}", scale_down.unneeded_for),
         Some(Reason::Unready) => format!("{nodes} unready for {}", scale_down.unready_for),
-        Some(Reason::RemovalRequested) => format!("{nodes} asked to go; {pods_count} pods fit elsewhere"),
+        Some(Reason::RemovalRequested) => format!("{nodes} asked to go; {moves}"),
         _ => format!(
-            "{nodes} at or under {}% for {}; {pods_count} pods fit elsewhere",
+            "{nodes} at or under {}% for {}; {moves}",
             scale_down.utilization_threshold_percent, scale_down.unneeded_for
         ),
     }

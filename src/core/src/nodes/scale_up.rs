@@ -360,22 +360,21 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
 fn message(ctx: &Context<'_>, purchase: &Purchase, reason: Reason, min: u32) -> Arc<str> {
     let nodes = purchase.nodes;
     let plural = if nodes == 1 { "" } else { "s" };
+    let one = purchase.pods == 1;
     let owner = purchase.largest.map(|(index, _)| owner_of(&ctx.demand.groups[index])).unwrap_or_default();
     let text = match reason {
         Reason::BelowMinNodes => format!("+{nodes} node{plural}: the pool is to have at least {min}"),
         Reason::ReplicasAnticipated => {
-            format!(
-                "+{nodes} node{plural} for {} replicas that do not exist yet, most of {owner}",
-                purchase.pods
-            )
+            let replicas = if one { "replica that does" } else { "replicas that do" };
+            format!("+{nodes} node{plural} for {} {replicas} not exist yet, most of {owner}", purchase.pods)
         }
         _ => {
             let missing = match purchase.anticipated {
                 0 => String::new(),
                 count => format!(", {count} of them not created yet"),
             };
-            let pods = purchase.pods;
-            format!("+{nodes} node{plural} for {pods} pods that fit no node{missing}, most of {owner}")
+            let pods = if one { "pod that fits" } else { "pods that fit" };
+            format!("+{nodes} node{plural} for {} {pods} no node{missing}, most of {owner}", purchase.pods)
         }
     };
     text.into()
