@@ -144,7 +144,7 @@ fn scale(name: &str, seconds: i64, replicas: i64) -> Event {
 fn wrongs(seed: u64) -> Vec<String> {
     let Storm { scenario, need, falls } = storm(seed);
     let rough = Options::of(&scenario).rough(&scenario);
-    let replicas_count = 1 + usize::from(seed % 3 == 0);
+    let replicas_count = 1 + usize::from(seed.is_multiple_of(3));
     let options = Options {
         keep_trace: true,
         replicas_count,
@@ -188,15 +188,25 @@ fn whatever_goes_wrong_comes_right_and_nothing_is_bought_twice() {
         Some(seed) => vec![seed],
         None => (0..number("HEADROOM_STORMS").unwrap_or(STORMS)).collect(),
     };
+    // Two at a time: each is one thread's work.
+    let (even, odd): (Vec<u64>, Vec<u64>) = seeds.into_iter().partition(|seed| seed.is_multiple_of(2));
+    let other = std::thread::spawn(move || failures(&odd));
+    let mut failed = failures(&even);
+    failed.extend(other.join().expect("a panic of a run has been printed"));
+    assert!(failed.is_empty(), "{} seeds failed\n{}", failed.len(), failed.join("\n"));
+}
+
+/// The seeds that failed, each with how to play it again; printed as they are found, since many take their time.
+fn failures(seeds: &[u64]) -> Vec<String> {
     let mut failed = Vec::new();
     for seed in seeds {
-        let wrongs = wrongs(seed);
+        let wrongs = wrongs(*seed);
         if !wrongs.is_empty() {
-            failed.push(format!(
-                "seed {seed} (HEADROOM_STORM={seed} cargo test --test simulate storms):\n  {}",
-                wrongs.join("\n  ")
-            ));
+            let replay = format!("HEADROOM_STORM={seed} cargo test --test simulate storms");
+            let told = format!("seed {seed} ({replay}):\n  {}", wrongs.join("\n  "));
+            eprintln!("{told}");
+            failed.push(told);
         }
     }
-    assert!(failed.is_empty(), "{} seeds failed\n{}", failed.len(), failed.join("\n"));
+    failed
 }
