@@ -47,7 +47,7 @@ step "operator" cargo build "${features[@]}" --bin headroom
 HEADROOM_BIN="$(cd "$target" && pwd)/debug/headroom"
 export HEADROOM_BIN
 step "stories on a real control plane" \
-  cargo test "${features[@]}" --test stories -- --test-threads=2
+  cargo test "${features[@]}" --test stories -- --test-threads=1
 
 if (( ${#failed[@]} )); then
   printf 'FAILED: %s\n' "${failed[@]}"

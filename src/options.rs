@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use headroom_core::time::Seconds;
 
-/// Shortest pause between two plans: changes that arrive together are decided together.
+/// From a bell to the plan that answers it: changes that arrive together are decided together.
+pub const GATHERING: Duration = Duration::from_millis(300);
+/// Shortest pause between two plans.
 pub const PLAN_INTERVAL_MIN: Duration = Duration::from_millis(50);
 /// Longest pause between two plans, even if nothing rings.
 pub const PLAN_INTERVAL_MAX: Duration = Duration::from_secs(10);

@@ -29,7 +29,7 @@ use crate::api::NodePoolStatus;
 use crate::host::Host;
 use crate::observe::{Feed, Policies, PolicyChange};
 use crate::options::{
-    PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, PROVIDER_INTERVAL_MAX, REPORT_INTERVAL_MIN, STEPS_MAX,
+    GATHERING, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, PROVIDER_INTERVAL_MAX, REPORT_INTERVAL_MIN, STEPS_MAX,
     TAKEOVER_GAP, VIEW_AGE_MAX,
 };
 use crate::provider::CloudProvider;
@@ -169,16 +169,22 @@ impl NodeLoop {
     }
 
     /// Waits for a bell, an outcome, a change of leadership, the stop, or the end of the pause.
+    ///
+    /// A bell is answered a moment later: what one `kubectl apply` brings arrives one object after the other, and nodes
+    /// bought for all of it together are fewer than those bought for each.
     async fn rest(&mut self, pause: Duration) {
         self.ports.host.sleep(PLAN_INTERVAL_MIN).await;
         let feed = self.ports.feed.clone();
-        tokio::select! {
+        let rung = tokio::select! {
             biased;
-            _ = self.ports.stop.changed() => {}
-            _ = self.ports.leadership.changed() => {}
-            Some(finished) = self.finished.recv() => self.note(finished),
-            () = feed.notified() => {}
-            () = self.ports.host.sleep(pause.saturating_sub(PLAN_INTERVAL_MIN)) => {}
+            _ = self.ports.stop.changed() => false,
+            _ = self.ports.leadership.changed() => false,
+            Some(finished) = self.finished.recv() => { self.note(finished); false }
+            () = feed.notified() => true,
+            () = self.ports.host.sleep(pause.saturating_sub(PLAN_INTERVAL_MIN)) => false,
+        };
+        if rung {
+            self.ports.host.sleep(GATHERING).await;
         }
     }
 

@@ -1,4 +1,4 @@
-//! The end-to-end stories, one a file, each on a control plane of its own; two run side by side.
+//! The end-to-end stories, one a file, each on a control plane of its own; run one after the other.
 
 #[cfg(test)]
 mod annotated_pod_keeps_its_node;
