@@ -110,13 +110,19 @@ async fn is_settled(cluster: &ControlPlane, name: &str) -> Result<()> {
 async fn clear(cluster: &ControlPlane, name: &str) -> Result<()> {
     cluster.delete("Deployment", "apps/v1", name).await?;
     cluster.delete("NodePool", "headroom.dev/v1alpha1", name).await?;
+    // Pods first: those on a node that is gone are stopped by nobody but the pod collector, and late.
+    wait::until(&format!("no pod of {name} is left"), MINUTE, async || {
+        let pods = cluster.pods("default", &format!("app={name}")).await?.len();
+        ensure!(pods == 0, "{pods} pods are left");
+        Ok(())
+    })
+    .await?;
     for node in cluster.nodes_of_pool(name).await? {
         cluster.delete("Node", "v1", node.metadata.name.as_deref().unwrap_or_default()).await?;
     }
-    wait::until(&format!("nothing of {name} is left"), MINUTE, async || {
-        let pods = cluster.pods("default", &format!("app={name}")).await?.len();
+    wait::until(&format!("no node of {name} is left"), MINUTE, async || {
         let nodes = cluster.nodes_of_pool(name).await?.len();
-        ensure!(pods == 0 && nodes == 0, "{pods} pods and {nodes} nodes are left");
+        ensure!(nodes == 0, "{nodes} nodes are left");
         Ok(())
     })
     .await
