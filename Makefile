@@ -4,7 +4,7 @@
 CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak lint deny crds pages cluster bench-burst
+.PHONY: help check test soak lint deny crds manifests pages cluster bench-burst bench-hpa
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ deny: ## Licences, sources, duplicates and known holes of the dependencies.
 crds: ## Writes crds/ and docs/fields.md anew from the types in src/api.
 	@hack/crds.sh
 
+manifests: ## Writes what follows from crds/ and charts/headroom: the definitions' chart, config/ and docs/rbac.md.
+	@hack/manifests.sh
+
 pages: ## Writes anew what README.md and docs/quickstart.md show of the program's output.
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test stories -- quick_start
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test pages_are_true
@@ -39,6 +42,9 @@ cluster: ## A local control plane with KWOK and metrics-server, until Ctrl-C.
 
 bench-burst: ## Many pods at once on a real control plane. ARGS="--pods 1000 --modes floor,operator"
 	@cargo run --quiet --locked --package e2e --bin bench_burst -- $(ARGS)
+
+bench-hpa: ## Many HPAs on a real control plane, run by the controller-manager and by us. ARGS="--hpas 1000 --modes operator"
+	@cargo run --quiet --locked --package e2e --bin bench_hpa -- $(ARGS)
 
 bench-%: ## Any other measurement: the example bench_NAME of the operator or its core, optimized.
 	@cargo run --quiet --locked --release --package $(if $(wildcard src/core/examples/bench_$*),headroom-core,headroom) --example bench_$* -- $(ARGS)

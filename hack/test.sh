@@ -22,13 +22,13 @@ step() {
   else
     echo "=== $name: FAILED, $((SECONDS - start)) s"
     failed+=("$name")
-    grep -q '^test result: FAILED' "$log.step" || failures_beside_tests=$((failures_beside_tests + 1))
+    grep -q -e '^test result: FAILED' -e '^FAILED (.*\(failures\|errors\)=' "$log.step" || failures_beside_tests=$((failures_beside_tests + 1))
   fi
   cat "$log.step" >>"$log"
 }
 
-# The control plane needs minutes when the cache is cold, and nobody needs it before the stories.
-nice -n 10 e2e/control-plane/build.sh >"$log.control-plane" 2>&1 &
+# The control plane and the tools need minutes when the cache is cold, and nobody needs them before the stories.
+{ nice -n 10 e2e/control-plane/build.sh && nice -n 10 e2e/gitops/build.sh; } >"$log.control-plane" 2>&1 &
 control_plane=$!
 trap 'kill "$control_plane" 2>/dev/null; rm -f "$log" "$log.step" "$log.control-plane"' EXIT
 
@@ -42,12 +42,14 @@ step "dependencies" make --no-print-directory deny
 step "unit, golden, property and simulation tests" cargo test "${features[@]}" --no-fail-fast
 wait "$control_plane"
 built=$?
-step "control plane" control_plane_is_built
+step "control plane and tools" control_plane_is_built
+step "AWS simulator" e2e/aws/test.sh
 step "operator" cargo build "${features[@]}" --bin headroom
 HEADROOM_BIN="$(cd "$target" && pwd)/debug/headroom"
 export HEADROOM_BIN
+# Two at a time: stories mostly wait, and two cores carry two control planes.
 step "stories on a real control plane" \
-  cargo test "${features[@]}" --test stories -- --test-threads=1
+  cargo test "${features[@]}" --test stories -- --test-threads="${HEADROOM_STORIES_AT_ONCE:-2}"
 
 if (( ${#failed[@]} )); then
   printf 'FAILED: %s\n' "${failed[@]}"

@@ -5,6 +5,7 @@ pub mod api;
 pub mod cli;
 pub mod controllers;
 pub mod host;
+pub mod metrics;
 pub mod observe;
 pub mod options;
 pub mod provider;

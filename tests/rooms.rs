@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Which rooms each room may import. A room may always import itself; everything may import headroom-core.
 fn allowed() -> BTreeMap<&'static str, Vec<&'static str>> {
-    let inner = ["actuate", "api", "host", "observe", "provider", "report"];
+    let inner = ["actuate", "api", "host", "metrics", "observe", "provider", "report"];
     let with = |more: &[&'static str]| inner.iter().chain(more).copied().collect::<Vec<_>>();
     BTreeMap::from([
         ("api", vec![]),
@@ -14,6 +14,7 @@ fn allowed() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("options", vec![]),
         ("telemetry", vec!["options"]),
         ("provider", vec!["host", "api"]),
+        ("metrics", vec!["host"]),
         ("observe", vec!["host", "api"]),
         ("report", vec!["host", "api"]),
         ("actuate", vec!["host", "provider"]),

@@ -50,6 +50,11 @@ impl Writes {
         self.keep(|write| write.user_agent.starts_with(prefix))
     }
 
+    /// Those whose user agent contains `part`: the controllers of one program add their own names to it.
+    pub fn by_agent_part(self, part: &str) -> Self {
+        self.keep(|write| write.user_agent.contains(part))
+    }
+
     /// Those to `resource`, or to a subresource when written as `nodepools/status`.
     pub fn to(self, resource: &str) -> Self {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
@@ -122,6 +127,13 @@ impl ControlPlane {
     /// All mutating calls so far. The API server logs a call before it answers it, so that a write whose
     /// answer was seen is in the list. Errors without `Options::with_audit_log`.
     pub fn writes(&self) -> Result<Writes> {
+        const READS: [&str; 3] = ["get", "list", "watch"];
+        Ok(self.calls()?.keep(|call| !READS.contains(&call.verb.as_str())))
+    }
+
+    /// All calls so far that are recorded: the mutating ones, and after [`crate::control_plane::Options::with_reads_audited`]
+    /// the reads of the operator and of the controller-manager too.
+    pub fn calls(&self) -> Result<Writes> {
         let path = self.audit_log_path().context("the control plane keeps no audit log")?;
         let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
         parse(&text)
@@ -198,9 +210,9 @@ mod tests {
     use super::*;
 
     const LOG: &str = concat!(
-        r#"{"verb":"patch","user":{"username":"headroom"},"userAgent":"headroom/0.1","objectRef":{"resource":"nodepools","subresource":"status","name":"general","apiGroup":"headroom.dev"},"responseStatus":{"code":200},"requestObject":{"a":1},"requestReceivedTimestamp":"2026-01-01T00:00:01.000000Z"}"#,
+        r#"{"verb":"patch","user":{"username":"system:serviceaccount:headroom-system:headroom"},"userAgent":"headroom/0.1","objectRef":{"resource":"nodepools","subresource":"status","name":"general","apiGroup":"headroom.dev"},"responseStatus":{"code":200},"requestObject":{"a":1},"requestReceivedTimestamp":"2026-01-01T00:00:01.000000Z"}"#,
         "\n",
-        r#"{"verb":"update","user":{"username":"headroom"},"objectRef":{"resource":"leases","namespace":"kube-system","name":"headroom"},"responseStatus":{"code":409},"requestReceivedTimestamp":"2026-01-01T00:00:02.000000Z"}"#,
+        r#"{"verb":"update","user":{"username":"system:serviceaccount:headroom-system:headroom"},"objectRef":{"resource":"leases","namespace":"kube-system","name":"headroom"},"responseStatus":{"code":409},"requestReceivedTimestamp":"2026-01-01T00:00:02.000000Z"}"#,
         "\n",
         r#"{"verb":"cre"#,
     );

@@ -18,15 +18,33 @@ pub fn repository() -> &'static Path {
 /// environment's `HEADROOM_CACHE` moves the cache.
 pub fn control_plane() -> Result<PathBuf> {
     static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
-    once(&FOLDER, || {
-        let script = repository().join("e2e/control-plane/build.sh");
-        let output = Command::new(&script)
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("failed to run {}", script.display()))?;
-        ensure!(output.status.success(), "{} failed", script.display());
-        Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
-    })
+    once(&FOLDER, || folder_of("e2e/control-plane/build.sh"))
+}
+
+/// The Python environment of the AWS simulator; its interpreter is `bin/python`.
+///
+/// Installs it when the cache has none: about half a minute, milliseconds afterwards. Errors without Python.
+pub fn aws_simulator() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || folder_of("e2e/aws/build.sh"))
+}
+
+/// The folder with `bin/` of helm, kustomize and the judge of GitOps tools (`gitops`). Built like [`control_plane`], in
+/// about 3 minutes.
+pub fn gitops_tools() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || folder_of("e2e/gitops/build.sh"))
+}
+
+/// Runs a build script, which prints the folder it has built.
+fn folder_of(script: &str) -> Result<PathBuf> {
+    let script = repository().join(script);
+    let output = Command::new(&script)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("failed to run {}", script.display()))?;
+    ensure!(output.status.success(), "{} failed: its message is above", script.display());
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
 }
 
 /// The operator's binary with crash points compiled in: `HEADROOM_BIN`, or built by cargo once a process.

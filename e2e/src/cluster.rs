@@ -194,6 +194,17 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Waits a minute until the condition has this status (`True`, `False`), whatever its reason.
+    pub async fn pool_condition_wait(&self, pool: &str, condition: &str, status: &str) -> Result<()> {
+        let what = format!("{condition} of {pool} is {status}");
+        wait::until(&what, Duration::from_secs(60), async || {
+            let found = self.pool_condition(pool, condition).await?;
+            ensure!(found["status"] == status, "{condition} of {pool} is {found}");
+            Ok(())
+        })
+        .await
+    }
+
     /// What a user sees: kubectl's output. Errors with its complaint when it fails.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         let output = Command::new(self.kubectl_path())

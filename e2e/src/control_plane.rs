@@ -61,7 +61,8 @@ impl User {
     pub fn name(self) -> &'static str {
         match self {
             Self::Admin => "admin",
-            Self::Headroom => "headroom",
+            // The ServiceAccount of config/base, with its permissions only.
+            Self::Headroom => "system:serviceaccount:headroom-system:headroom",
             Self::ControllerManager => "system:kube-controller-manager",
             Self::Scheduler => "system:kube-scheduler",
             Self::Kwok => "kwok",
@@ -69,8 +70,19 @@ impl User {
         }
     }
 
+    /// Its groups as the API server's token file writes them. The operator has a ServiceAccount's; the others may
+    /// do anything.
+    fn groups(self) -> &'static str {
+        match self {
+            Self::Headroom => "system:serviceaccounts,system:serviceaccounts:headroom-system",
+            _ => "system:masters",
+        }
+    }
+
     fn file_name(self) -> String {
-        format!("{}.kubeconfig", self.name().trim_start_matches("system:"))
+        // The last part: KUBECONFIG is a list parted by colons.
+        let name = self.name().rsplit(':').next().unwrap_or_default();
+        format!("{name}.kubeconfig")
     }
 }
 
@@ -136,6 +148,9 @@ impl ControlPlane {
         }
         if options.crds {
             started.install_crds(&binaries::repository().join("crds")).await?;
+        }
+        if options.roles {
+            started.grant_operator_roles().await?;
         }
         started.wait_default_namespace().await?;
         started.check_running()?;

@@ -22,14 +22,19 @@
 //! ```
 
 pub mod audit;
+pub mod aws;
 pub mod binaries;
 pub mod cluster;
 pub mod control_plane;
 pub mod fixtures;
+pub mod metrics_api;
 pub mod operator;
+pub mod permissions;
 mod pki;
 pub mod process;
 mod reaper;
 pub mod removal;
 pub mod story;
+pub mod tools;
 pub mod wait;
+pub mod workloads;

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 use crate::control_plane::{ControlPlane, User, free_ports};
 use crate::process::{Process, Recipe, Signal};
-use crate::{binaries, wait};
+use crate::{binaries, permissions, wait};
 
 /// An operator about to be started; see [`ControlPlane::operator`].
 #[derive(Debug, Clone)]
@@ -33,14 +33,14 @@ pub struct Operator {
 }
 
 impl ControlPlane {
-    /// An operator with the user `headroom` and the identity `headroom-0`.
+    /// An operator with the ServiceAccount of config/base and the identity `headroom-0`.
     pub fn operator(&self) -> OperatorBuilder {
         OperatorBuilder {
             folder: self.folder().to_owned(),
             kubeconfig: self.kubeconfig_of(User::Headroom),
             binary: None,
             identity: "headroom-0".to_owned(),
-            lease_namespace: "default".to_owned(),
+            lease_namespace: permissions::NAMESPACE.to_owned(),
             flags: Vec::new(),
             env: Vec::new(),
         }
@@ -54,7 +54,7 @@ impl OperatorBuilder {
         self
     }
 
-    /// Another namespace for the Lease than `default`.
+    /// Another namespace for the Lease than the ServiceAccount's.
     pub fn leases_in(mut self, namespace: &str) -> Self {
         self.lease_namespace = namespace.to_owned();
         self

@@ -1,10 +1,12 @@
-//! A small shell that kills our children when this process is gone, however it went; it does nothing before.
+//! A small shell that kills our children and removes our folders when this process is gone; it does nothing before.
 //!
 //! Children live in process groups of their own, so neither a Ctrl-C nor a SIGKILL of the test reaches them.
 //! The reaper reads the groups to end from a pipe; the kernel closes the pipe when the test dies.
 
+use std::fmt::Display;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -13,6 +15,7 @@ use anyhow::{Context as _, Result};
 const SCRIPT: &str = r#"
 trap "" INT TERM HUP
 groups=""
+folder=""
 while read -r verb group; do
   case "$verb" in
     watch) groups="$groups $group" ;;
@@ -20,9 +23,13 @@ while read -r verb group; do
       left=""
       for known in $groups; do [ "$known" = "$group" ] || left="$left $known"; done
       groups=$left ;;
+    remove) folder=$group ;;
+    keep) folder="" ;;
   esac
 done
 for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
+# Those killed write for a moment more.
+[ -z "$folder" ] || { sleep 1; rm -rf -- "$folder"; }
 "#;
 
 /// The shell's end of the pipe. Dropping it is what the kernel does when this process dies.
@@ -41,8 +48,8 @@ impl Reaper {
         shell.stdin.take().map(Self).context("the reaper has no stdin")
     }
 
-    fn say(&mut self, verb: &str, group: u32) -> Result<()> {
-        writeln!(self.0, "{verb} {group}").context("failed to tell the reaper")
+    fn say(&mut self, verb: &str, what: impl Display) -> Result<()> {
+        writeln!(self.0, "{verb} {what}").context("failed to tell the reaper")
     }
 }
 
@@ -63,6 +70,21 @@ pub(crate) fn forget(group: u32) {
         // A reaper that has died forgets by itself.
         let _ = reaper.say("forget", group);
     }
+}
+
+/// Removes a folder once this process is gone; of several the last one. For what lives as long as the process does.
+pub(crate) fn remove(folder: &Path) -> Result<()> {
+    tell("remove", folder)
+}
+
+/// Takes [`remove`] back.
+pub(crate) fn keep(folder: &Path) -> Result<()> {
+    tell("keep", folder)
+}
+
+fn tell(verb: &str, folder: &Path) -> Result<()> {
+    let mut reaper = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
+    reaper.as_mut().context("no process was started yet")?.say(verb, folder.display())
 }
 
 #[cfg(test)]

@@ -144,7 +144,8 @@ impl Guard {
         Ok(Leave { guard: self.clone(), operation, deadline })
     }
 
-    fn note(&self, operation: &str, result: &str) {
+    /// Tells the observer of a call, or of its end.
+    pub fn note(&self, operation: &str, result: &str) {
         if let Some(observer) = &self.shared.observer {
             observer(&Call { operation: operation.to_owned(), result: result.to_owned() });
         }

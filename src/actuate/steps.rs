@@ -8,7 +8,7 @@ use headroom_core::history::Victim;
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::removal::holds_node;
 use headroom_core::plan::{Eviction, Outcome, Step, StepResult};
-use headroom_core::time::UnixTime;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::Pod;
 
 use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
@@ -16,6 +16,8 @@ use crate::provider::{self, CloudProvider, Increased, PoolAtProvider};
 
 /// Calls of one step that are under way at once.
 const PARALLEL_CALLS: usize = 16;
+/// Pause before an increase is tried to be taken back again.
+const CANCEL_PAUSE: Seconds = Seconds(10);
 
 /// What is true now of the pool a step belongs to: the guard's second look (law 5).
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct Facts {
     pub nodes_count: u32,
     /// Names of the nodes that the watch knows.
     pub known: BTreeSet<Arc<str>>,
+    /// Provider ids of all nodes of the cluster.
+    pub registered: BTreeSet<Arc<str>>,
     /// Whether the pool may grow and shrink: mode Apply, not being deleted.
     pub acts: bool,
     /// Pods under this priority are lost with their node and do not hold it.
@@ -57,6 +61,10 @@ impl Executor {
                 let request = increase_request(facts, intent, group, *from, *to, *started_at);
                 vec![self.increase(request, facts).await]
             }
+            Step::Cancel { intent, group, from, to, started_at, .. } => {
+                let request = increase_request(facts, intent, group, *from, *to, *started_at);
+                vec![self.cancel(request, facts).await]
+            }
             Step::Mark { intent, nodes, .. } => self.mark(intent, nodes, facts).await,
             Step::Evict { intent, node, pods, .. } => vec![self.evict(intent, node, pods, facts).await],
             Step::Delete { intent, victims, force, .. } => self.delete(intent, victims, *force, facts).await,
@@ -82,6 +90,7 @@ impl Executor {
         }
         match self.provider.increase(&request).await {
             Ok(Increased::Accepted) => StepResult::Increased,
+            Ok(Increased::Superseded) => StepResult::Superseded,
             Ok(Increased::Pending(until)) => StepResult::Pending(until),
             Err(error) if error.unknown => StepResult::Unknown { message: error.message.into() },
             Err(error) => StepResult::IncreaseFailed {
@@ -89,6 +98,25 @@ impl Executor {
                 message: error.message.into(),
                 created: error.created,
             },
+        }
+    }
+
+    async fn cancel(&self, request: Option<provider::Increase>, facts: &Facts) -> StepResult {
+        let Some(request) = request.filter(|_| facts.acts) else {
+            return refused("the pool may not change any more");
+        };
+        match self.provider.cancel(&request).await {
+            Ok(Increased::Accepted | Increased::Superseded) => StepResult::Increased,
+            Ok(Increased::Pending(until)) => StepResult::Pending(until),
+            // There is no hurry: what does not come now is only not to come later.
+            Err(error) if error.unknown => {
+                tracing::warn!(group = %request.group, %error, "not taken back yet");
+                StepResult::Pending(facts.now.plus(CANCEL_PAUSE))
+            }
+            Err(error) => {
+                tracing::warn!(group = %request.group, %error, "cannot be taken back");
+                StepResult::Increased
+            }
         }
     }
 
@@ -159,6 +187,9 @@ impl Executor {
         force: bool,
         facts: &Facts,
     ) -> StepResult {
+        if victim.node.is_empty() && facts.registered.contains(&victim.id) {
+            return refused("the instance has become a node since");
+        }
         match self.right_victim(intent, &victim.node, facts).await {
             Ok(Some(live)) => {
                 if let (Some(pod), false) = (holder(&live, facts), force) {
@@ -186,6 +217,10 @@ impl Executor {
     ) -> Result<Option<LiveNode>, StepResult> {
         if !facts.acts {
             return Err(refused("the pool may not shrink any more"));
+        }
+        if node.is_empty() {
+            // An instance that never became a node; whether one carries its id by now is for the caller to look.
+            return Ok(None);
         }
         match self.nodes.look(node).await {
             Ok(None) => Ok(None),
@@ -230,6 +265,7 @@ fn increase_request(
 fn address(step: &Step) -> (Arc<str>, Arc<str>) {
     match step {
         Step::Increase { pool, intent, .. }
+        | Step::Cancel { pool, intent, .. }
         | Step::Mark { pool, intent, .. }
         | Step::Evict { pool, intent, .. }
         | Step::Delete { pool, intent, .. } => (pool.clone(), intent.clone()),
@@ -253,12 +289,10 @@ mod tests {
 
     use futures::future::BoxFuture;
     use headroom_core::labels::Labels;
-    use headroom_core::time::Seconds;
     use headroom_core::world::pod::PodClass;
-    use headroom_core::world::provider::ProviderState;
 
     use super::*;
-    use crate::provider::{Error, NodeShape, OwnNode, ProviderSettings, kwok};
+    use crate::provider::{Asked, Error, NodeShape, Observation, ProviderSettings, kwok};
 
     const NOW: UnixTime = UnixTime(1_000);
 
@@ -296,12 +330,8 @@ mod tests {
     }
 
     impl CloudProvider for Fake {
-        fn observe<'a>(
-            &'a self,
-            _: &'a PoolAtProvider,
-            _: &'a [OwnNode],
-        ) -> BoxFuture<'a, Result<ProviderState, Error>> {
-            Box::pin(async { Ok(ProviderState::default()) })
+        fn observe<'a>(&'a self, _: &'a [Asked<'a>]) -> BoxFuture<'a, Vec<Result<Observation, Error>>> {
+            Box::pin(async { Vec::new() })
         }
         fn increase<'a>(&'a self, _: &'a provider::Increase) -> BoxFuture<'a, Result<Increased, Error>> {
             Box::pin(async {
@@ -318,6 +348,7 @@ mod tests {
     fn facts() -> Facts {
         let pool = PoolAtProvider {
             name: "general".into(),
+            created_at: UnixTime(0),
             max_nodes: 5,
             settings: ProviderSettings::Kwok(kwok::Settings::default()),
             node: NodeShape { labels: Labels::default(), ..NodeShape::default() },
@@ -327,6 +358,7 @@ mod tests {
             max_nodes: 5,
             nodes_count: 3,
             known: BTreeSet::new(),
+            registered: BTreeSet::new(),
             acts: true,
             expendable_cutoff: -10,
             now: NOW,

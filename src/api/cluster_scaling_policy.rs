@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Duration, MAX_NODES, NodeBudget, Quantity};
+use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity};
 
 /// The only name that a ClusterScalingPolicy may have.
 pub const POLICY_NAME: &str = "default";
@@ -36,6 +36,90 @@ pub struct ClusterScalingPolicySpec {
     /// How nodes are bought and removed in the whole cluster. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeScaling>,
+
+    /// How workloads are scaled in the whole cluster. Default: the defaults of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workloads: Option<WorkloadScaling>,
+}
+
+/// How workloads are scaled in the whole cluster: what the controller-manager takes as flags.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadScaling {
+    /// Who runs HorizontalPodAutoscalers. `Observe`: the controller-manager; the operator computes the same decisions and
+    /// tells them in ScalingPolicies, and writes nothing to HPAs and their workloads. `Replace`: the operator, status and
+    /// events included; an HPA whose status somebody else has written within two sync periods is left to them. Default:
+    /// `Observe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "HpaOwnership")]
+    pub hpa_ownership: Option<HpaOwnership>,
+
+    /// How often each workload is looked at. Default: `15s`. Range: `1s` to `10m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync_period: Option<Duration>,
+
+    /// How far a metric may be off its target before anything is done, as a fraction. Default: `"0.1"`. Range: 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<Quantity>,
+
+    /// For how long a workload keeps the highest recommendation before it shrinks, where its behavior does not say.
+    /// Default: `5m`. At most `1h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub downscale_stabilization: Option<Duration>,
+
+    /// For how long after its start the CPU of a pod that is not ready, or whose sample is older than its readiness, does
+    /// not count. Default: `5m`. At most `1h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_initialization_period: Option<Duration>,
+
+    /// A pod that has become unready within this time after its start is taken to have never been ready. Default: `30s`.
+    /// At most `1h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_readiness_delay: Option<Duration>,
+
+    /// Prometheus servers that ScalingPolicies may ask. Default: none. At most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(validation = Rule::new("self.all(s, self.exists_one(o, o.name == s.name))")
+        .message("metricSources[].name must be unique: rename one of the two sources"))]
+    pub metric_sources: Vec<MetricSource>,
+}
+
+/// Who runs HorizontalPodAutoscalers.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HpaOwnership {
+    /// The controller-manager; the operator watches and explains.
+    #[default]
+    Observe,
+    /// The operator.
+    Replace,
+}
+
+/// A server that ScalingPolicies may ask for metrics.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricSource {
+    /// Name by which ScalingPolicies refer to it, unique in the list. Required.
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub name: String,
+
+    /// A Prometheus server. Required.
+    pub prometheus: PrometheusServer,
+}
+
+/// A Prometheus server, or anything that answers its query API.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PrometheusServer {
+    /// Where its API is, such as `http://prometheus.monitoring:9090`. Required.
+    #[schemars(length(min = 8, max = 512), regex(pattern = "^https?://"))]
+    pub url: String,
+
+    /// The label that holds the namespace of a series; queries are confined by it to the policy's namespace. Default:
+    /// `namespace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[a-zA-Z_][a-zA-Z0-9_]*$"))]
+    pub namespace_label: Option<String>,
 }
 
 /// How nodes are bought and removed in the whole cluster.

@@ -27,10 +27,28 @@ pub mod types {
     pub const CLAMPED_BY_PROVIDER: &str = "ClampedByProvider";
     /// Pods wait because a limit or bound is reached; present while true.
     pub const AT_LIMIT: &str = "AtLimit";
+    /// Something about the provider's groups needs a person; present while true.
+    pub const PROVIDER_DEGRADED: &str = "ProviderDegraded";
+    /// The cloud may terminate nodes by itself to even out zones; present while true.
+    pub const AZ_REBALANCE_ACTIVE: &str = "AZRebalanceActive";
     /// Few enough nodes are unready for the cluster to be scaled.
     pub const CLUSTER_HEALTHY: &str = "ClusterHealthy";
     /// The emergency switch is on; present while true.
     pub const DISRUPTION_STOPPED: &str = "DisruptionStopped";
+    /// The scale of a workload can be read and written; as on an HPA.
+    pub const ABLE_TO_SCALE: &str = "AbleToScale";
+    /// A size can be computed for a workload; as on an HPA.
+    pub const SCALING_ACTIVE: &str = "ScalingActive";
+    /// The size is held back by a bound or rate; as on an HPA.
+    pub const SCALING_LIMITED: &str = "ScalingLimited";
+    /// Every metric of a workload can be read.
+    pub const METRICS_AVAILABLE: &str = "MetricsAvailable";
+    /// The metrics have been unusable for so long that the fallback holds; present while true.
+    pub const FALLBACK_ACTIVE: &str = "FallbackActive";
+    /// Somebody else keeps changing the size back; present while true.
+    pub const REPLICAS_CONTESTED: &str = "ReplicasContested";
+    /// The operator runs the HPA of the policy, and not the controller-manager; only where the target is one.
+    pub const HPA_OWNED: &str = "HPAOwned";
 }
 
 /// The reasons of conditions that no decision has. All others are [`headroom_core::reason::Reason`], by its words.
@@ -51,6 +69,22 @@ pub mod reasons {
     pub const NO_POOL: &str = "NoPool";
     /// ClusterHealthy is true.
     pub const FEW_UNREADY: &str = "FewUnready";
+    /// MetricsAvailable is true.
+    pub const METRICS_READ: &str = "MetricsRead";
+    /// FallbackActive is true.
+    pub const METRICS_UNUSABLE: &str = "MetricsUnusable";
+    /// ReplicasContested is true.
+    pub const REPLICAS_RESET: &str = "ReplicasReset";
+    /// HPAOwned is true: hpaOwnership is Replace.
+    pub const REPLACED: &str = "Replaced";
+    /// HPAOwned is false: hpaOwnership is Observe.
+    pub const OBSERVED: &str = "Observed";
+    /// HPAOwned is false: somebody else has just written the HPA's status.
+    pub const ANOTHER_WRITER: &str = "AnotherWriter";
+    /// Stalled: schedules or a fallback for an HPA that the operator does not run.
+    pub const HPA_NOT_OWNED: &str = "HPANotOwned";
+    /// Stalled: there is no such HPA.
+    pub const HPA_NOT_FOUND: &str = "HPANotFound";
 
     /// Every reason above, for tests and for the documentation.
     pub const ALL: &[&str] = &[
@@ -62,6 +96,14 @@ pub mod reasons {
         TEMPLATE_DIFFERS,
         NO_POOL,
         FEW_UNREADY,
+        METRICS_READ,
+        METRICS_UNUSABLE,
+        REPLICAS_RESET,
+        REPLACED,
+        OBSERVED,
+        ANOTHER_WRITER,
+        HPA_NOT_OWNED,
+        HPA_NOT_FOUND,
     ];
 }
 

@@ -5,14 +5,18 @@
 pub mod cluster_scaling_policy;
 pub mod common;
 pub mod conditions;
+pub mod metric;
 pub mod node_pool;
 pub mod node_pool_status;
+pub mod scaling_policy;
+pub mod scaling_policy_status;
 pub mod stored;
 pub mod validate;
 
 pub use cluster_scaling_policy::{
     Anticipation, ClusterLimits, ClusterScalingPolicy, ClusterScalingPolicySpec, ClusterScalingPolicyStatus,
-    Expander, HealthGate, NodeScaling, PoolVerdict, Removals, UnplacedPods, VoluntaryDisruption,
+    Expander, HealthGate, HpaOwnership, MetricSource, NodeScaling, PoolVerdict, PrometheusServer, Removals,
+    UnplacedPods, VoluntaryDisruption, WorkloadScaling,
 };
 pub use common::{BudgetReason, Duration, NodeBudget, Quantity, Window};
 pub use node_pool::{
@@ -24,7 +28,15 @@ pub use node_pool_status::{
     GroupTemplate, Instance, Intent, NodeCounts, NodePoolStatus, PodSample, PreviewPlan, RefusalStatus,
     UnneededNodes,
 };
-pub use stored::{PolicyObject, StoredClusterScalingPolicy, StoredNodePool};
+pub use scaling_policy::{
+    Fallback, FallbackDirection, HpaName, ReplicaSchedule, ScalingPolicy, ScalingPolicySpec, Target,
+    TargetType,
+};
+pub use scaling_policy_status::{
+    ContestStatus, MetricProposal, RecommendationStatus, RecommendationStep, RecommendedReplicas,
+    ReplicaBounds, ScaleEventStatus, ScalingDecision, ScalingPolicyStatus,
+};
+pub use stored::{PolicyObject, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 
 /// The API group of every kind of Headroom.
 pub const GROUP: &str = "headroom.dev";

@@ -22,6 +22,15 @@ pub const QUALIFIED_NAME_PATTERN: &str =
 /// The form of a price: up to six digits, and up to six after the point.
 pub const PRICE_PATTERN: &str = r"^[0-9]{1,6}(\.[0-9]{1,6})?$";
 
+/// The form of a region's name.
+pub const AWS_REGION_PATTERN: &str = r"^[a-z]{2,}(-[a-z0-9]+)+$";
+
+/// The form of a cluster's name, as EKS takes it.
+pub const AWS_CLUSTER_PATTERN: &str = r"^[0-9A-Za-z][A-Za-z0-9_-]*$";
+
+/// The form of an Auto Scaling group's name: no colon, no control characters, no space at the ends.
+pub const AWS_GROUP_PATTERN: &str = r"^[^\s:]([^:\x00-\x1f]*[^\s:])?$";
+
 /// Longest name of a pool: it becomes a label value and the beginning of its nodes' names.
 pub const MAX_POOL_NAME_LENGTH: usize = 40;
 
@@ -135,9 +144,11 @@ pub enum Mode {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(self.type == 'KWOK') == has(self.kwok)")
     .message("provider.kwok must be set when provider.type is KWOK, and no other member: add spec.provider.kwok").field_path(".type"))]
+#[x_kube(validation = Rule::new("(self.type == 'AWS') == has(self.aws)")
+    .message("provider.aws must be set when provider.type is AWS, and no other member: add spec.provider.aws").field_path(".type"))]
 pub struct Provider {
-    /// The kind of provider. `KWOK`: Node objects that KWOK brings to life, for trials and tests. Required. Can not
-    /// be changed later.
+    /// The kind of provider. `AWS`: Auto Scaling groups. `KWOK`: Node objects that KWOK brings to life, for trials and
+    /// tests. Required. Can not be changed later.
     #[serde(rename = "type")]
     #[x_kube(validation = Rule::new("self == oldSelf")
         .message("provider.type is immutable: create another NodePool for the other provider"))]
@@ -146,11 +157,18 @@ pub struct Provider {
     /// Settings of provider KWOK. Default: none; required when `type` is `KWOK`, and only allowed then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kwok: Option<KwokProvider>,
+
+    /// Settings of provider AWS. Default: none; required when `type` is `AWS`, and only allowed then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aws: Option<AwsProvider>,
 }
 
 /// The kinds of provider.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProviderType {
+    /// Auto Scaling groups.
+    #[serde(rename = "AWS")]
+    Aws,
     /// Node objects that KWOK brings to life.
     #[serde(rename = "KWOK")]
     Kwok,
@@ -177,6 +195,96 @@ pub struct KwokProvider {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub failures: Vec<KwokFailure>,
+}
+
+/// Provider AWS: Auto Scaling groups, by name, by tags, or both. Credentials come by the SDK's usual chain.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.nodeGroups) || has(self.tagSelector)")
+    .message("provider.aws must name groups in nodeGroups, or find them by tagSelector: add one of the two"))]
+#[x_kube(validation = Rule::new("!has(self.tagSelector) || has(self.clusterName) || (has(self.anyCluster) && self.anyCluster)")
+    .message("provider.aws.tagSelector needs clusterName, so that it does not take the groups of other clusters: set clusterName, or anyCluster: true").field_path(".tagSelector"))]
+#[x_kube(validation = Rule::new("!(has(self.anyCluster) && self.anyCluster && has(self.clusterName))")
+    .message("provider.aws.anyCluster contradicts clusterName: remove one of the two").field_path(".anyCluster"))]
+pub struct AwsProvider {
+    /// The region of the groups, for example `eu-west-1`. Default: what the environment says (`AWS_REGION`, the
+    /// profile, the instance's metadata).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = AWS_REGION_PATTERN))]
+    pub region: Option<String>,
+
+    /// Name of the cluster. With it `tagSelector` finds only groups that also have the tag
+    /// `k8s.io/cluster-autoscaler/<clusterName>`. Default: none; required with `tagSelector` unless `anyCluster` is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 100), regex(pattern = AWS_CLUSTER_PATTERN))]
+    pub cluster_name: Option<String>,
+
+    /// Whether `tagSelector` may find groups whatever cluster they belong to. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub any_cluster: Option<bool>,
+
+    /// Groups by name. One group may belong to one pool only: of two claims the older pool's holds. Default: none. At
+    /// most 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = Rule::new("size(self) > 0 && self.all(g, self.exists_one(o, o.name == g.name))")
+        .message("aws.nodeGroups must name at least one group, and none twice: remove the second one"))]
+    pub node_groups: Vec<AwsNodeGroup>,
+
+    /// Groups by their tags: all of these must match, and an empty value matches any. Groups that gain or lose the tags
+    /// join or leave the pool. Default: none. 1 to 10 tags.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "aws_tags")]
+    pub tag_selector: BTreeMap<String, String>,
+
+    /// What a new node of a group that launches several types of machine is taken to be. `Smallest`: the least of each
+    /// resource over all its types, so that pods fit whatever comes. `First`: the first type it names, as Cluster
+    /// Autoscaler takes it. Default: `Smallest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MixedTypes")]
+    pub mixed_types: Option<MixedTypes>,
+}
+
+/// What a new node of a group with several types of machine is taken to be.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MixedTypes {
+    /// The least of each resource over all types.
+    #[default]
+    Smallest,
+    /// The first type.
+    First,
+}
+
+/// An Auto Scaling group by name.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.minNodes) || !has(self.maxNodes) || self.minNodes <= self.maxNodes")
+    .message("nodeGroups[].minNodes must not be greater than its maxNodes: lower minNodes or raise maxNodes").field_path(".minNodes"))]
+pub struct AwsNodeGroup {
+    /// Name of the Auto Scaling group. Required.
+    #[schemars(length(min = 1, max = 255), regex(pattern = AWS_GROUP_PATTERN))]
+    pub name: String,
+
+    /// Fewest nodes of this group. The group's own MinSize holds where it is higher. Default: the group's MinSize.
+    /// Range: 0 to 100000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_NODES))]
+    pub min_nodes: Option<i32>,
+
+    /// Most nodes of this group. The group's own MaxSize holds where it is lower. Default: the group's MaxSize. Range:
+    /// 0 to 100000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_NODES))]
+    pub max_nodes: Option<i32>,
+}
+
+fn aws_tags(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": 10,
+        "additionalProperties": { "type": "string", "maxLength": 256 },
+    })
 }
 
 /// A launch failure to play: what a cloud would answer.
@@ -390,6 +498,12 @@ pub struct ScaleDown {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub utilization_threshold: Option<i32>,
+
+    /// Percentage of a node's GPUs up to which its requests leave it underutilized; the CPU and memory of a node with
+    /// GPUs do not count. Default: 50. Range: 0 to 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub gpu_utilization_threshold: Option<i32>,
 
     /// How long a node must have been unneeded without a break before it is removed. Default: `10m`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,13 +7,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ClusterScalingPolicy, NodePool};
+use super::{ClusterScalingPolicy, NodePool, ScalingPolicy};
 
 /// A custom resource as last seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyObject<S> {
     /// Name.
     pub name: Arc<str>,
+    /// Namespace; empty for cluster-scoped kinds.
+    pub namespace: Arc<str>,
     /// Unique id.
     pub uid: Arc<str>,
     /// The version that a write of its status must name (law 3).
@@ -24,6 +26,8 @@ pub struct PolicyObject<S> {
     pub created_at: UnixTime,
     /// Whether a deletion timestamp is set.
     pub deleting: bool,
+    /// The unique id of the object that controls it by an owner reference.
+    pub controller_uid: Option<Arc<str>>,
     /// The spec, or why it cannot be read: such an object is reported, never lost.
     pub spec: Result<S, String>,
     /// The status as it stands, to be read entry by entry: one that is not understood must not cost the others.
@@ -72,6 +76,27 @@ pub struct StoredClusterScalingPolicy {
     pub status: Value,
 }
 
+/// A ScalingPolicy on the wire: always decodes, whatever its spec holds.
+#[derive(kube::Resource, Clone, Debug, Default, Serialize, Deserialize)]
+#[resource(inherit = ScalingPolicy)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredScalingPolicy {
+    /// Group and version; items of a list have none.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind; items of a list have none.
+    #[serde(default)]
+    pub kind: String,
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec; left out of writes of the status.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub spec: Value,
+    /// Status.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub status: Value,
+}
+
 impl<S: for<'de> Deserialize<'de>> PolicyObject<S> {
     /// The object with its spec decoded as far as it can be.
     #[must_use]
@@ -79,10 +104,14 @@ impl<S: for<'de> Deserialize<'de>> PolicyObject<S> {
         let created_at = metadata.creation_timestamp.as_ref();
         Self {
             name: metadata.name.as_deref().unwrap_or_default().into(),
+            namespace: metadata.namespace.as_deref().unwrap_or_default().into(),
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or(0),
             created_at: created_at.map(|time| UnixTime::from_jiff(time.0)).unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
+            controller_uid: (metadata.owner_references.iter().flatten())
+                .find(|owner| owner.controller == Some(true))
+                .map(|owner| owner.uid.as_str().into()),
             resource_version: metadata.resource_version.unwrap_or_default(),
             spec: S::deserialize(spec).map_err(|error| error.to_string()),
             status,

@@ -3,6 +3,8 @@
 
 mod policy;
 mod pool;
+mod scaling;
+mod workloads;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,9 +18,15 @@ use super::common::{self, BudgetReason, NodeBudget, Resources};
 
 pub use policy::{ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, validate_policy};
 pub use pool::{
-    ValidatedBackoff, ValidatedDrain, ValidatedFailure, ValidatedPool, ValidatedProvider, ValidatedScaleDown,
-    ValidatedScaleUp, ValidatedSchedule, ValidatedTemplate, validate_pool,
+    ValidatedAws, ValidatedAwsGroup, ValidatedBackoff, ValidatedDrain, ValidatedFailure, ValidatedPool,
+    ValidatedProvider, ValidatedScaleDown, ValidatedScaleUp, ValidatedSchedule, ValidatedTemplate,
+    validate_pool,
 };
+
+pub use scaling::{
+    ValidatedFallback, ValidatedReplicaSchedule, ValidatedScaling, ValidatedTarget, validate_scaling,
+};
+pub use workloads::ValidatedWorkloads;
 
 /// A field that can not be used as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

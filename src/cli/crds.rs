@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-use crate::api::{ClusterScalingPolicy, NodePool};
+use crate::api::{ClusterScalingPolicy, NodePool, ScalingPolicy};
 
 /// A definition that could not be written as YAML; the types in [`crate::api`] are at fault.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
     for spec in schemas(&mut policy).filter_map(|schema| schema.properties.as_mut()?.get_mut("spec")) {
         spec.default = Some(JSON(serde_json::json!({})));
     }
-    [node_pool, policy].map(with_few_nulls).into()
+    [node_pool, policy, ScalingPolicy::crd()].map(with_few_nulls).into()
 }
 
 fn schemas(definition: &mut CustomResourceDefinition) -> impl Iterator<Item = &mut JSONSchemaProps> {
@@ -212,6 +212,10 @@ mod tests {
         check_columns::<ClusterScalingPolicy>(
             &definitions[1],
             include_str!("../../e2e/tests/good-objects/policy-with-status.yaml"),
+        );
+        check_columns::<ScalingPolicy>(
+            &definitions[2],
+            include_str!("../../e2e/tests/good-objects/scaling-with-status.yaml"),
         );
     }
 

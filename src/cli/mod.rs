@@ -37,9 +37,9 @@ enum Command {
     Simulate(simulate::SimulateOptions),
     /// Take every mark of the operator off the nodes, for an uninstall
     #[command(
-        after_help = "Stop the operator first: it would put its marks on again.\n\nExample:\n  headroom release"
+        after_help = "Stop the operator first, or take its lease: it would put its marks on again.\n\nExamples:\n  headroom release\n  headroom release --take-lease --leader-election-namespace headroom-system"
     )]
-    Release,
+    Release(release::ReleaseOptions),
 }
 
 /// Reads the command line and does what it says.
@@ -60,9 +60,9 @@ pub fn main() -> ExitCode {
             crds::render_all().map(|yaml| print!("{yaml}")).map_err(anyhow::Error::from)
         }
         Command::Simulate(options) => simulate::simulate(&options),
-        Command::Release => {
+        Command::Release(options) => {
             telemetry::start(LogFormat::Text);
-            in_runtime(release::release())
+            in_runtime(release::release(options))
         }
     };
     match result {

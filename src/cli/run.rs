@@ -16,10 +16,15 @@ use crate::actuate::layer::{ClientKind, GuardLayer};
 use crate::controllers::health::{self, Health};
 use crate::controllers::leader::{self, LeaseOptions};
 use crate::controllers::nodes::Ended;
-use crate::controllers::wiring::{Ground, wire};
+use crate::controllers::wiring::{Ground, WorkloadGround, wire};
+use crate::controllers::workloads::MetricsFor;
 use crate::host::Host;
+use crate::metrics::{Bounds, ClusterMetrics, PrometheusSource};
 use crate::observe::KubeFeed;
 use crate::options::{RunOptions, STUCK_AFTER};
+use crate::provider::CloudProvider;
+use crate::provider::aws::{Aws, RealAws};
+use crate::provider::clouds::Clouds;
 use crate::provider::kube_nodes::KubeNodes;
 use crate::provider::kwok::Kwok;
 use crate::report::Metrics;
@@ -54,9 +59,11 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         }
     });
 
+    let observed = KubeFeed::start_with_workloads(&work, &host);
     let ground = Ground {
-        feed: Arc::new(KubeFeed::start(&work, &host)),
-        provider: Arc::new(Kwok::new(KubeNodes::new(work.clone()))),
+        workloads: Some(WorkloadGround { feed: observed.clone(), metrics: metrics_of(&work, &host) }),
+        feed: Arc::new(observed),
+        provider: providers(&work, &host, &guard),
         work,
         lease_api: lease_api.clone(),
         lease: lease.clone(),
@@ -77,6 +84,37 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
             anyhow::bail!("the lease was lost; ending, so that the next start reads memory anew")
         }
     }
+}
+
+/// Sources of metrics that share one answer for most of a sync period: a list of pod metrics once a namespace and period.
+fn metrics_of(work: &Client, host: &Arc<Host>) -> MetricsFor {
+    let (client, host) = (work.clone(), host.clone());
+    Box::new(move |settings| {
+        let shared = settings.sync_period.mul_f32(0.9).max(Duration::from_millis(500));
+        let bounds = Bounds {
+            share_usage_for: shared,
+            share_for: shared.min(Duration::from_secs(5)),
+            ..Bounds::default()
+        };
+        let source = ClusterMetrics::new(client.clone(), &host, bounds);
+        let declared = settings.metric_sources.iter().map(|source| PrometheusSource {
+            name: source.name.clone(),
+            url: source.prometheus.url.clone(),
+            namespace_label: source.prometheus.namespace_label.clone(),
+            bearer_token_file: None,
+            ca_file: None,
+        });
+        source.declare(&declared.collect::<Vec<_>>());
+        Arc::new(source)
+    })
+}
+
+/// The clouds. Nothing of AWS is called before a pool asks for it.
+fn providers(work: &Client, host: &Arc<Host>, guard: &Guard) -> Arc<dyn CloudProvider> {
+    let kwok = Kwok::new(KubeNodes::new(work.clone()));
+    let gate = Arc::new(guard.clone());
+    let aws = Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate);
+    Arc::new(Clouds::new(Arc::new(kwok), Arc::new(aws)))
 }
 
 /// Fails with the fix when the cluster does not know our kinds. A server that does not answer yet is waited for: the

@@ -18,12 +18,12 @@ use headroom_core::world::provider::FailureClass;
 
 use crate::api::common::BudgetReason;
 use crate::api::validate::{
-    self, Amounts, FieldError, ValidatedBudget, ValidatedPolicy, ValidatedPool, ValidatedProvider,
-    ValidatedTemplate, validate_policy, validate_pool,
+    self, Amounts, FieldError, ValidatedAws, ValidatedBudget, ValidatedPolicy, ValidatedPool,
+    ValidatedProvider, ValidatedTemplate, validate_policy, validate_pool,
 };
 use crate::api::{ClusterScalingPolicySpec, NodePool, NodePoolSpec, cluster_scaling_policy, node_pool};
 use crate::observe::{Policies, PolicyObject};
-use crate::provider::{NodeShape, PoolAtProvider, ProviderSettings, kwok};
+use crate::provider::{NodeShape, PoolAtProvider, ProviderSettings, aws, kwok};
 
 /// The only name a ClusterScalingPolicy may have.
 pub const POLICY_NAME: &str = "default";
@@ -71,7 +71,7 @@ impl Settings {
             match valid_pool(object) {
                 Ok(valid) => {
                     self.config.pools.push(pool(object, &valid));
-                    self.providers.insert(name.clone(), at_provider(&valid));
+                    self.providers.insert(name.clone(), at_provider(object, &valid));
                 }
                 Err(why) => {
                     self.invalid_pools.insert(name.clone(), why);
@@ -106,7 +106,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
     let ValidatedPool {
         name,
         mode,
-        provider: _,
+        provider,
         min_nodes,
         max_nodes,
         limits,
@@ -117,6 +117,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         scale_down,
         schedules,
     } = valid;
+    let is_kwok = matches!(provider, ValidatedProvider::Kwok { .. });
     Pool {
         name: name.as_str().into(),
         uid: object.uid.clone(),
@@ -131,7 +132,8 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         max_nodes: *max_nodes,
         limit_cpu_milli: limits.cpu_milli,
         limit_memory_bytes: limits.memory_bytes,
-        template: template.capacity.as_ref().map(|capacity| NodeTemplate {
+        // An Auto Scaling group knows more of its nodes than their amounts: its provider puts the two together.
+        template: template.capacity.as_ref().filter(|_| is_kwok).map(|capacity| NodeTemplate {
             labels: labels(name, template),
             taints: taints(&template.taints),
             capacity: resources(capacity),
@@ -151,6 +153,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         scale_down: ScaleDown {
             enabled: scale_down.enabled,
             utilization_threshold_percent: scale_down.utilization_threshold_percent.into(),
+            gpu_utilization_threshold_percent: scale_down.gpu_utilization_threshold_percent.into(),
             unneeded_for: seconds(scale_down.unneeded_for),
             unready_for: seconds(scale_down.unready_for),
             delay_after_add: seconds(scale_down.delay_after_add),
@@ -178,31 +181,63 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
     }
 }
 
-fn at_provider(valid: &ValidatedPool) -> PoolAtProvider {
+fn at_provider(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> PoolAtProvider {
     let template = &valid.template;
     let mut node_taints = taints(&template.taints);
     node_taints.extend(taints(&template.startup_taints));
-    let ValidatedProvider::Kwok { zones, join_delay, failures } = &valid.provider;
-    let failures = failures.iter().map(|failure| kwok::PlayedFailure {
-        zone: failure.zone.as_deref().map(Into::into),
-        class: failure_class(failure.class),
-        message: failure.message.as_str().into(),
-        count: failure.count,
-    });
+    let (settings, node_labels) = match &valid.provider {
+        ValidatedProvider::Kwok { zones, join_delay, failures } => {
+            let failures = failures.iter().map(|failure| kwok::PlayedFailure {
+                zone: failure.zone.as_deref().map(Into::into),
+                class: failure_class(failure.class),
+                message: failure.message.as_str().into(),
+                count: failure.count,
+            });
+            let settings = kwok::Settings {
+                zones: zones.iter().map(|zone| zone.as_str().into()).collect(),
+                join_delay: seconds(*join_delay),
+                failures: failures.collect(),
+            };
+            (ProviderSettings::Kwok(settings), labels(&valid.name, template))
+        }
+        ValidatedProvider::Aws(aws) => {
+            // What the user wrote and no more: the machine's own labels are for the provider to tell.
+            let written = template.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            (ProviderSettings::Aws(aws_settings(aws)), written)
+        }
+    };
     let scheduled = valid.schedules.iter().filter_map(|schedule| schedule.max_nodes).max();
     PoolAtProvider {
         name: valid.name.as_str().into(),
+        created_at: object.created_at,
         max_nodes: valid.max_nodes.max(scheduled.unwrap_or(0)),
-        settings: ProviderSettings::Kwok(kwok::Settings {
-            zones: zones.iter().map(|zone| zone.as_str().into()).collect(),
-            join_delay: seconds(*join_delay),
-            failures: failures.collect(),
-        }),
+        settings,
         node: NodeShape {
-            labels: labels(&valid.name, template),
+            labels: node_labels,
             taints: node_taints,
             capacity: template.capacity.as_ref().map(resources).unwrap_or_default(),
             allocatable: template.allocatable().as_ref().map(resources).unwrap_or_default(),
+        },
+    }
+}
+
+fn aws_settings(valid: &ValidatedAws) -> aws::Settings {
+    let ValidatedAws { region, cluster_name, node_groups, tag_selector, mixed_types } = valid;
+    aws::Settings {
+        region: region.as_deref().map(Into::into),
+        cluster_name: cluster_name.as_deref().map(Into::into),
+        groups: node_groups
+            .iter()
+            .map(|group| aws::NamedGroup {
+                name: group.name.as_str().into(),
+                min: group.min_nodes,
+                max: group.max_nodes,
+            })
+            .collect(),
+        selector: tag_selector.clone(),
+        mixed: match mixed_types {
+            node_pool::MixedTypes::Smallest => aws::MixedTypes::Smallest,
+            node_pool::MixedTypes::First => aws::MixedTypes::First,
         },
     }
 }
@@ -287,6 +322,8 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
         removals,
         voluntary_disruption,
         max_anticipated_pods,
+        // The loop of workloads reads them.
+        workloads: _,
     } = policy;
     ClusterSettings {
         expanders: expanders.iter().copied().map(expander).collect(),

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::config::Mode;
-use headroom_core::history::{Action, History};
+use headroom_core::history::{Action, History, IncreasePhase};
+use headroom_core::known::Known;
 use headroom_core::nodes::bounds;
 use headroom_core::plan::Step;
 use headroom_core::time::UnixTime;
@@ -13,7 +14,7 @@ use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL};
 
 use super::config::Settings;
 use crate::actuate::steps::Facts;
-use crate::provider::OwnNode;
+use crate::provider::{OwnNode, ProviderSettings};
 
 /// The nodes of each pool, as their labels say.
 #[must_use]
@@ -38,11 +39,19 @@ pub fn own_nodes(world: &World) -> BTreeMap<Arc<str>, Vec<OwnNode>> {
     pools
 }
 
+/// Provider ids of all nodes.
+#[must_use]
+pub fn registered(world: &World) -> BTreeSet<Arc<str>> {
+    let ids = world.nodes().map(|(_, node, _)| &node.provider_id);
+    ids.filter(|id| !id.is_empty()).cloned().collect()
+}
+
 /// What is true of a step's pool at `now`, for the second look before the effect (law 5).
 #[must_use]
 pub fn of_step(step: &Step, world: &World, history: &History, settings: &Settings, now: UnixTime) -> Facts {
     let (pool, intent) = match step {
         Step::Increase { pool, intent, .. }
+        | Step::Cancel { pool, intent, .. }
         | Step::Mark { pool, intent, .. }
         | Step::Evict { pool, intent, .. }
         | Step::Delete { pool, intent, .. } => (Some(pool), Some(intent)),
@@ -53,12 +62,19 @@ pub fn of_step(step: &Step, world: &World, history: &History, settings: &Setting
         Some(pool) => nodes_of(world, pool).map(|node| node.name.clone()).collect(),
         None => BTreeSet::new(),
     };
-    let nodes_count = pool.map_or(0, |pool| nodes_after_others(history, pool, intent, &known));
+    let named = pool.map_or(0, |pool| nodes_after_others(history, pool, intent, &known));
+    let targets = pool.map_or(0, |pool| targets_of_others(world, history, pool, intent));
+    let at_provider = pool.and_then(|name| settings.providers.get(name)).cloned();
+    let nodes_count = match at_provider.as_ref().map(|pool| &pool.settings) {
+        Some(ProviderSettings::Aws(_)) => targets,
+        Some(ProviderSettings::Kwok(_)) | None => named,
+    };
     Facts {
-        pool: pool.and_then(|name| settings.providers.get(name)).cloned(),
+        pool: at_provider,
         max_nodes: spec.map_or(0, |spec| bounds::at(spec, now).max),
         nodes_count,
         known,
+        registered: registered(world),
         acts: spec.is_some_and(|spec| spec.mode == Mode::Apply && !spec.deleting),
         expendable_cutoff: settings.config.cluster.expendable_pods_priority_cutoff,
         now,
@@ -87,6 +103,30 @@ fn nodes_after_others(
     u32::try_from(names.len()).unwrap_or(u32::MAX)
 }
 
+/// How many nodes the groups of the pool want, each as the provider or another open increase says, without what
+/// `intent` asks for: for providers that count and do not name.
+fn targets_of_others(world: &World, history: &History, pool: &Arc<str>, intent: Option<&Arc<str>>) -> u32 {
+    let observed = world.provider(pool).and_then(Known::value);
+    let mut targets: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+    for (id, group) in observed.iter().flat_map(|state| &state.groups) {
+        targets.insert(id.clone(), group.target);
+    }
+    for open in history.pools.get(pool).map(|pool| pool.intents.as_slice()).unwrap_or_default() {
+        let Action::Increase(increase) = &open.action else { continue };
+        let target = targets.entry(increase.group.clone()).or_default();
+        if increase.phase == IncreasePhase::Cancelling {
+            continue;
+        }
+        if Some(&open.id) == intent {
+            // It may have been carried out before a crash: it is not counted twice.
+            *target = (*target).min(increase.from);
+        } else {
+            *target = (*target).max(increase.to);
+        }
+    }
+    targets.values().copied().fold(0, u32::saturating_add)
+}
+
 fn nodes_of<'a>(world: &'a World, pool: &'a str) -> impl Iterator<Item = &'a Node> + 'a {
     world
         .nodes()
@@ -100,6 +140,9 @@ pub fn in_words(step: &Step) -> String {
     match step {
         Step::Increase { pool, intent, group, from, to, .. } => {
             format!("increase {pool}/{group} from {from} to {to} (intent {intent})")
+        }
+        Step::Cancel { pool, intent, group, from, to, .. } => {
+            format!("take back what did not come of {pool}/{group} from {from} to {to} (intent {intent})")
         }
         Step::Mark { pool, intent, nodes } => {
             format!("mark {} of {pool} (intent {intent})", nodes.join(", "))

@@ -241,6 +241,59 @@ pub async fn release(api: &Api<Lease>, options: &LeaseOptions, guard: &Guard) {
     }
 }
 
+/// Takes the lease from whoever holds it, by a person's order, so that no replica leads for `hold`. Returns how long the
+/// last leader may still act on what it held: until then it may write.
+///
+/// A cluster without the lease has no leader; then one is made, which keeps a replica that starts now from leading.
+///
+/// # Errors
+/// When the lease cannot be written, also after losing to its holder's renewals several times.
+pub async fn usurp(
+    api: &Api<Lease>,
+    name: &str,
+    identity: &str,
+    hold: Duration,
+    wall: Timestamp,
+) -> Result<Duration, kube::Error> {
+    let mut attempts_left = USURP_ATTEMPTS;
+    loop {
+        let stored = api.get_opt(name).await?;
+        let old = stored.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
+        let epoch = stored.as_ref().map_or(0, epoch_of).saturating_add(1);
+        let spec = LeaseSpec {
+            holder_identity: Some(identity.to_owned()),
+            lease_duration_seconds: i32::try_from(hold.as_secs()).ok(),
+            acquire_time: Some(MicroTime(wall)),
+            renew_time: Some(MicroTime(wall)),
+            lease_transitions: i32::try_from(epoch).ok(),
+            ..LeaseSpec::default()
+        };
+        let metadata = stored.map_or_else(
+            || ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+            |l| l.metadata,
+        );
+        let lease = Lease { metadata, spec: Some(spec) };
+        let written = match lease.metadata.resource_version {
+            None => api.create(&PostParams::default(), &lease).await,
+            Some(_) => api.replace(name, &PostParams::default(), &lease).await,
+        };
+        attempts_left -= 1;
+        match written {
+            Ok(_) => {
+                let held = old.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
+                let seconds = u64::try_from(old.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
+                return Ok(if held { Duration::from_secs(seconds) } else { Duration::ZERO });
+            }
+            Err(kube::Error::Api(status))
+                if attempts_left > 0 && (status.is_conflict() || status.is_already_exists()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// How often [`usurp`] may lose to a renewal. A holder renews every few seconds, so losing twice is rare.
+const USURP_ATTEMPTS: u32 = 10;
+
 /// Why the lease could not be written.
 #[derive(Debug, PartialEq, Eq)]
 enum Problem {

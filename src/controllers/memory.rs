@@ -152,7 +152,10 @@ impl StepKey {
     pub fn of(step: &Step) -> Self {
         let none: Arc<str> = Arc::from("");
         let (pool, intent, kind, node) = match step {
-            Step::Increase { pool, intent, .. } => (pool.clone(), intent.clone(), StepKind::Increase, none),
+            // One call on the size at a time.
+            Step::Increase { pool, intent, .. } | Step::Cancel { pool, intent, .. } => {
+                (pool.clone(), intent.clone(), StepKind::Increase, none)
+            }
             Step::Mark { pool, intent, .. } => (pool.clone(), intent.clone(), StepKind::Mark, none),
             Step::Evict { pool, intent, node, .. } => {
                 (pool.clone(), intent.clone(), StepKind::Evict, node.clone())
@@ -207,6 +210,7 @@ impl InFlight {
 pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
     match step {
         Step::Increase { pool, .. }
+        | Step::Cancel { pool, .. }
         | Step::Mark { pool, .. }
         | Step::Evict { pool, .. }
         | Step::Delete { pool, .. } => Some(pool),

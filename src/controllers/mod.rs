@@ -8,3 +8,4 @@ pub mod memory;
 pub mod nodes;
 pub mod view;
 pub mod wiring;
+pub mod workloads;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use headroom_core::history::History;
 use headroom_core::known::Known;
+use headroom_core::nodes::demand::wanted_count;
 use headroom_core::nodes::memory as clocks;
 use headroom_core::plan::{Outcome, Plan, Step, StepResult};
 use headroom_core::time::{Seconds, UnixTime};
@@ -29,10 +30,10 @@ use crate::api::NodePoolStatus;
 use crate::host::Host;
 use crate::observe::{Feed, Policies, PolicyChange};
 use crate::options::{
-    GATHERING, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, PROVIDER_INTERVAL_MAX, REPORT_INTERVAL_MIN, STEPS_MAX,
-    TAKEOVER_GAP, VIEW_AGE_MAX,
+    GATHERING, GATHERING_MAX, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, PROVIDER_INTERVAL_MAX,
+    PROVIDER_INTERVAL_MIN, PROVIDER_RETRY, REPORT_INTERVAL_MIN, STEPS_MAX, TAKEOVER_GAP, VIEW_AGE_MAX,
 };
-use crate::provider::CloudProvider;
+use crate::provider::{Asked, CloudProvider, Observation};
 use crate::report::{self, Herald, Metrics, StatusSink, WriteError};
 
 /// Everything outside that the loop touches.
@@ -101,7 +102,8 @@ pub struct NodeLoop {
     outcomes: Vec<Outcome>,
     /// Whether nodes or pools have changed since the providers were last asked.
     providers_due: bool,
-    providers_asked_at: Option<Instant>,
+    /// When the providers are asked again although nothing has changed.
+    providers_due_at: Option<Instant>,
 }
 
 impl NodeLoop {
@@ -124,7 +126,7 @@ impl NodeLoop {
             finish,
             outcomes: Vec::new(),
             providers_due: true,
-            providers_asked_at: None,
+            providers_due_at: None,
         }
     }
 
@@ -184,7 +186,22 @@ impl NodeLoop {
             () = self.ports.host.sleep(pause.saturating_sub(PLAN_INTERVAL_MIN)) => false,
         };
         if rung {
+            self.gather().await;
+        }
+    }
+
+    /// Lets what arrives together be decided together: a moment, and another as long as more pods are wanted than a
+    /// moment before, up to a bound. Nodes bought for the first half of a burst suit the second half badly.
+    async fn gather(&mut self) {
+        let end = self.ports.host.monotonic() + GATHERING_MAX;
+        loop {
+            self.take_in();
+            let wanted = wanted_count(&self.world);
             self.ports.host.sleep(GATHERING).await;
+            self.take_in();
+            if wanted_count(&self.world) <= wanted || end <= self.ports.host.monotonic() + GATHERING {
+                return;
+            }
         }
     }
 
@@ -220,6 +237,10 @@ impl NodeLoop {
             }
             _ => None,
         });
+        // The provider has something else than the plan believed: planned from the same old answer, the next one would
+        // ask for the same again, and so on without end.
+        self.providers_due |=
+            finished.outcomes.iter().any(|outcome| matches!(outcome.result, StepResult::Superseded));
         self.in_flight.end(&finished.key, until);
         self.outcomes.extend(finished.outcomes);
     }
@@ -307,26 +328,36 @@ impl NodeLoop {
     /// Asks every pool's provider what it has. A failed read leaves the older answer, with its age.
     async fn ask_providers(&mut self, now: UnixTime) {
         let clock = self.ports.host.monotonic();
-        let aged = self.providers_asked_at.is_none_or(|at| at + PROVIDER_INTERVAL_MAX <= clock);
+        let aged = self.providers_due_at.is_none_or(|at| at <= clock);
         if !self.providers_due && !aged {
             return;
         }
         self.providers_due = false;
-        self.providers_asked_at = Some(clock);
+        let mut next_in = PROVIDER_INTERVAL_MAX;
         let nodes = facts::own_nodes(&self.world);
+        let registered = facts::registered(&self.world);
         let none = Vec::new();
-        let provider = self.ports.provider.clone();
-        let questions = self.settings.providers.iter().map(|(name, pool)| {
-            let (provider, nodes) = (provider.clone(), nodes.get(name).unwrap_or(&none));
-            async move { (name.clone(), provider.observe(pool, nodes).await) }
-        });
-        let answers: Vec<_> = join_all(questions).await;
-        for (pool, answer) in answers {
+        let pools: Vec<Asked<'_>> = self
+            .settings
+            .providers
+            .values()
+            .map(|pool| {
+                let nodes = nodes.get(&pool.name).unwrap_or(&none);
+                Asked { pool, nodes, registered: &registered }
+            })
+            .collect();
+        let answers = self.ports.provider.observe(&pools).await;
+        let names: Vec<Arc<str>> = pools.iter().map(|asked| asked.pool.name.clone()).collect();
+        for (pool, answer) in names.into_iter().zip(answers) {
             match answer {
-                Ok(value) => self.world.apply(Delta::ProviderObserved(pool, Known::Known { value, at: now })),
+                Ok(Observation { state: value, read_at, next_in: due }) => {
+                    next_in = next_in.min(due.unwrap_or(PROVIDER_INTERVAL_MAX));
+                    let at = read_at.unwrap_or(now);
+                    self.world.apply(Delta::ProviderObserved(pool, Known::Known { value, at }));
+                }
                 Err(error) => {
                     warn!(pool = %pool, %error, "provider did not answer");
-                    self.providers_due = true;
+                    next_in = next_in.min(PROVIDER_RETRY);
                     if self.world.provider(&pool).is_none_or(|known| known.value().is_none()) {
                         let why = error.to_string();
                         self.world.apply(Delta::ProviderObserved(pool, Known::Unknown { why }));
@@ -334,6 +365,7 @@ impl NodeLoop {
                 }
             }
         }
+        self.providers_due_at = Some(clock + next_in.max(PROVIDER_INTERVAL_MIN));
     }
 
     /// Turns what the world answered into memory.
@@ -561,6 +593,9 @@ impl NodeLoop {
         }
         if !self.outcomes.is_empty() || self.providers_due {
             pause = pause.min(RETRY_PAUSE);
+        }
+        if let Some(due) = self.providers_due_at {
+            pause = pause.min(due.saturating_duration_since(clock));
         }
         pause
     }

@@ -85,7 +85,11 @@ fn describe<'a>(view: &mut PoolView<'a>, state: &'a PoolState<'_>, reasons: &'a 
     let pool = state.pool;
     view.reasons = reasons.pools.get(&pool.name).map(Vec::as_slice).unwrap_or_default();
     view.preview = reasons.preview.iter().find(|action| action.pool == pool.name);
-    view.acceptance = acceptance(pool, view.reasons);
+    view.acceptance = match state.provider.and_then(|provider| provider.conflict.as_deref()) {
+        Some(words) => Acceptance::Conflict(words.to_owned()),
+        None => acceptance(pool, view.reasons),
+    };
+    view.notices = state.provider.map(|provider| provider.notices.as_slice()).unwrap_or_default();
     view.bounds = Some(bounds_of(state, now));
     view.provider_unknown = state.provider_unknown.as_deref();
     if state.provider.is_some() {
@@ -130,13 +134,31 @@ fn bounds_of(state: &PoolState<'_>, now: UnixTime) -> api::Bounds {
     let open = bounds::open_schedules(pool, now);
     let scheduled = (bounds.min, bounds.max) != (pool.min_nodes, pool.max_nodes);
     let next_change = bounds::next_change(pool, now).map(|at| Time(at.to_jiff()));
+    let (fewest, most) = provider_bounds(state).unwrap_or((0, u32::MAX));
+    let max = bounds.max.min(most);
+    let min = bounds.min.max(fewest).min(max);
+    let limited_by = match (min, max) == (bounds.min, bounds.max) {
+        false => Some("Provider"),
+        true => scheduled.then_some("Schedule"),
+    };
     api::Bounds {
-        min_nodes: int(bounds.min),
-        max_nodes: int(bounds.max),
-        limited_by: scheduled.then(|| "Schedule".to_owned()),
+        min_nodes: int(min),
+        max_nodes: int(max),
+        limited_by: limited_by.map(str::to_owned),
         active_schedules: open.iter().map(|schedule| schedule.name.to_string()).collect(),
         next_schedule_change: next_change,
     }
+}
+
+/// Fewest and most nodes that the provider's groups may have together; `None` while one of them is not known.
+fn provider_bounds(state: &PoolState<'_>) -> Option<(u32, u32)> {
+    if state.groups.is_empty() {
+        return None;
+    }
+    state.groups.values().try_fold((0, 0), |(min, max): (u32, u32), group| {
+        let told = group.state?;
+        Some((min.saturating_add(told.min), max.saturating_add(told.max)))
+    })
 }
 
 fn counts(state: &PoolState<'_>) -> NodeCounts {

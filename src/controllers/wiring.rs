@@ -10,11 +10,12 @@ use tokio::sync::watch;
 use super::health::Health;
 use super::leader::{Election, LeaseOptions};
 use super::nodes::{NodeLoop, Ports};
+use super::workloads::{MetricsFor, WorkloadLoop, WorkloadPorts};
 use crate::actuate::guard::Guard;
 use crate::actuate::nodes::KubeActions;
 use crate::actuate::steps::Executor;
 use crate::host::Host;
-use crate::observe::Feed;
+use crate::observe::{Feed, KubeFeed};
 use crate::provider::CloudProvider;
 use crate::report::{KubeSink, Metrics};
 
@@ -40,14 +41,37 @@ pub struct Ground {
     pub health: Arc<Health>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
+    /// What the loop of workloads needs besides; none where only nodes are scaled.
+    pub workloads: Option<WorkloadGround>,
 }
 
-/// Begins to compete for the lease and returns the loop, which is still to be run.
+/// What the loop of workloads stands on.
+pub struct WorkloadGround {
+    /// What is observed, workloads included.
+    pub feed: KubeFeed,
+    /// What the load is, by the settings that hold.
+    pub metrics: MetricsFor,
+}
+
+/// Begins to compete for the lease, starts the loop of workloads, and returns the loop of nodes, which is still to be run.
 #[must_use]
 pub fn wire(ground: Ground) -> NodeLoop {
-    let Ground { host, guard, work, lease_api, lease, feed, provider, stop, health, metrics } = ground;
+    let Ground { host, guard, work, lease_api, lease, feed, provider, stop, health, metrics, workloads } =
+        ground;
     let (election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone());
     host.spawn(election.run());
+    if let Some(WorkloadGround { feed, metrics }) = workloads {
+        let workloads = WorkloadLoop::new(WorkloadPorts {
+            host: host.clone(),
+            guard: guard.clone(),
+            feed,
+            work: work.clone(),
+            metrics,
+            leadership: leadership.clone(),
+            stop: stop.clone(),
+        });
+        host.spawn(workloads.run());
+    }
     NodeLoop::new(Ports {
         feed,
         sink: Arc::new(KubeSink::new(work.clone())),

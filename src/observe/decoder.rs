@@ -7,9 +7,12 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use headroom_core::labels::Labels;
+use headroom_core::pods::input::PodRequests;
 use headroom_core::quantity::{Quantity, QuantityError};
 use headroom_core::resources::Resources;
+use headroom_core::scheduling::constraints::RequiredNodeAffinity;
 use headroom_core::world::pod::{Owner, PodClass};
+use headroom_core::world::volume::ClaimSpec;
 
 use super::slim::{Amounts, QuantityText};
 
@@ -79,6 +82,9 @@ pub struct Decoder {
     texts: Once<str>,
     classes: Once<PodClass>,
     owners: Once<Owner>,
+    pod_requests: Once<PodRequests>,
+    claim_specs: Once<ClaimSpec>,
+    node_affinities: Once<RequiredNodeAffinity>,
     empty_class: Arc<PodClass>,
 }
 
@@ -88,6 +94,9 @@ impl Default for Decoder {
             texts: Once::new(),
             classes: Once::new(),
             owners: Once::new(),
+            pod_requests: Once::new(),
+            claim_specs: Once::new(),
+            node_affinities: Once::new(),
             empty_class: Arc::new(PodClass::default()),
         }
     }
@@ -108,6 +117,15 @@ impl Decoder {
         self.classes.get(&*class.clone(), || class)
     }
 
+    /// The one copy of what pods of a template request.
+    pub fn pod_requests(&mut self, requests: PodRequests) -> Arc<PodRequests> {
+        if let Some(stored) = self.pod_requests.values.get(&requests) {
+            return stored.clone();
+        }
+        let requests = Arc::new(requests);
+        self.pod_requests.get(&*requests.clone(), || requests)
+    }
+
     /// The class of a controller that wants no pods: its real one is not worth its memory. Old ReplicaSets are ten to
     /// a Deployment.
     pub fn empty_class(&self) -> Arc<PodClass> {
@@ -121,6 +139,16 @@ impl Decoder {
         }
         let owner = Arc::new(owner);
         self.owners.get(&*owner.clone(), || owner)
+    }
+
+    /// The one copy of what claims ask for.
+    pub fn claim_spec(&mut self, spec: ClaimSpec) -> Arc<ClaimSpec> {
+        self.claim_specs.get(&spec.clone(), || Arc::new(spec))
+    }
+
+    /// The one copy of a volume's nodes.
+    pub fn node_affinity(&mut self, affinity: RequiredNodeAffinity) -> Arc<RequiredNodeAffinity> {
+        self.node_affinities.get(&affinity.clone(), || Arc::new(affinity))
     }
 
     /// Labels with interned keys and values.

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use tokio::sync::Notify;
 
+use headroom_core::labels::ObjectKey;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::Delta;
 
@@ -16,12 +17,14 @@ use super::decoder::{Decoder, Error};
 use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
 use super::slim::{
-    SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,
-    SlimReplicationController, SlimStatefulSet,
+    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob,
+    SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
+    SlimStatefulSet, SlimStorageClass, SlimVolume,
 };
 use super::watch::follow;
 use super::watched::{Change, Watch, Watched};
-use crate::api::{StoredClusterScalingPolicy, StoredNodePool};
+use super::workloads::Workloads;
+use crate::api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 use crate::host::Host;
 
 /// What a loop observes through: watches of a real cluster, or a simulated one.
@@ -83,31 +86,65 @@ impl KubeFeed {
     #[must_use]
     pub fn start(client: &Client, host: &Arc<Host>) -> Self {
         let feed = Self::unfed(host);
-        feed.follow::<StoredNodePool>(client, host);
-        feed.follow::<StoredClusterScalingPolicy>(client, host);
-        feed.follow::<SlimNamespace>(client, host);
-        feed.follow::<SlimNode>(client, host);
-        feed.follow::<SlimDaemonSet>(client, host);
-        feed.follow::<SlimReplicaSet>(client, host);
-        feed.follow::<SlimStatefulSet>(client, host);
-        feed.follow::<SlimJob>(client, host);
-        feed.follow::<SlimReplicationController>(client, host);
-        feed.follow::<SlimDisruptionBudget>(client, host);
-        feed.follow::<SlimPod>(client, host);
+        feed.follow_all(client, host);
         feed
+    }
+
+    /// As [`KubeFeed::start`], and besides everything that replica decisions read is kept.
+    #[must_use]
+    pub fn start_with_workloads(client: &Client, host: &Arc<Host>) -> Self {
+        // The store is made before the first watch delivers: no object may pass it by.
+        let feed = Self::unfed(host);
+        feed.shared.lock().workloads = Some(Workloads::default());
+        feed.follow_all(client, host);
+        feed.follow::<SlimDeployment>(client, host);
+        feed.follow::<SlimHpa>(client, host);
+        feed.follow::<StoredScalingPolicy>(client, host);
+        feed
+    }
+
+    /// What replica decisions read, for as long as `read` looks at it: watches wait meanwhile. `None` from a feed that was
+    /// not started for it.
+    pub fn workloads<T>(&self, read: impl FnOnce(&mut Workloads) -> T) -> Option<T> {
+        self.shared.lock().workloads.as_mut().map(read)
+    }
+
+    /// Resolves when an HPA, a ScalingPolicy or the ClusterScalingPolicy was edited. One loop waits.
+    pub fn workloads_edited(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.workloads_bell.notified())
     }
 
     /// A feed that watches nothing: whoever has its ports says what there is.
     #[must_use]
     pub fn unfed(host: &Arc<Host>) -> Self {
         let inner = Mutex::default();
-        Self { shared: Arc::new(Shared { inner, bell: Notify::new(), host: Arc::downgrade(host) }) }
+        let (bell, workloads_bell) = (Notify::new(), Notify::new());
+        Self { shared: Arc::new(Shared { inner, bell, workloads_bell, host: Arc::downgrade(host) }) }
     }
 
     /// Where the news of one kind goes in.
     #[must_use]
     pub fn port<K: Watched>(&self) -> Port {
         Port { shared: self.shared.clone(), watch: K::WATCH }
+    }
+
+    fn follow_all(&self, client: &Client, host: &Host) {
+        self.follow::<StoredNodePool>(client, host);
+        self.follow::<StoredClusterScalingPolicy>(client, host);
+        self.follow::<SlimNamespace>(client, host);
+        self.follow::<SlimNode>(client, host);
+        self.follow::<SlimDaemonSet>(client, host);
+        self.follow::<SlimReplicaSet>(client, host);
+        self.follow::<SlimStatefulSet>(client, host);
+        self.follow::<SlimJob>(client, host);
+        self.follow::<SlimReplicationController>(client, host);
+        self.follow::<SlimDisruptionBudget>(client, host);
+        self.follow::<SlimPriorityClass>(client, host);
+        self.follow::<SlimStorageClass>(client, host);
+        self.follow::<SlimCsiNode>(client, host);
+        self.follow::<SlimVolume>(client, host);
+        self.follow::<SlimClaim>(client, host);
+        self.follow::<SlimPod>(client, host);
     }
 
     fn follow<K: Watched>(&self, client: &Client, host: &Host) {
@@ -149,6 +186,7 @@ impl Feed for KubeFeed {
 struct Shared {
     inner: Mutex<Inner>,
     bell: Notify,
+    workloads_bell: Notify,
     /// Weak, because the host's tasks hold this: dropping the host must end them.
     host: Weak<Host>,
 }
@@ -173,6 +211,8 @@ struct Inner {
     policy_changes: Vec<PolicyChange>,
     policies: Policies,
     watches: BTreeMap<Watch, WatchState>,
+    /// What replica decisions read; none while nobody makes any.
+    workloads: Option<Workloads>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -198,7 +238,23 @@ impl Inner {
                 self.policy_changes.push(change);
                 urgency
             }
+            Change::None => Urgency::Nothing,
         }
+    }
+
+    /// Tells the store of replica decisions; whether something was edited.
+    fn tell<K: Watched>(&mut self, object: &K) -> Result<bool, Error> {
+        let Some(workloads) = &mut self.workloads else { return Ok(false) };
+        object.tell(&mut self.decoder, workloads)?;
+        Ok(workloads.has_edits())
+    }
+
+    /// Tells it that an object is gone; whether something was edited.
+    fn tell_gone(&mut self, watch: Watch, meta: &ObjectMeta) -> bool {
+        let Some(workloads) = &mut self.workloads else { return false };
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        workloads.remove(watch, &ObjectKey::new(namespace, meta.name.as_deref().unwrap_or_default()));
+        workloads.has_edits()
     }
 
     fn state(&mut self, watch: Watch) -> &mut WatchState {
@@ -220,6 +276,15 @@ impl Port {
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
         let mut guard = self.shared.lock();
         let inner = &mut *guard;
+        match inner.tell(&object) {
+            Ok(true) => self.shared.workloads_bell.notify_one(),
+            Ok(false) => {}
+            Err(error) => {
+                drop(guard);
+                self.undecodable(namespace.as_deref(), name.as_deref(), &error.to_string());
+                return;
+            }
+        }
         match object.applied(&mut inner.decoder) {
             Ok(change) => {
                 if let (Change::Policy(_), Some(name)) = (&change, &name) {
@@ -240,6 +305,9 @@ impl Port {
     pub fn gone<K: Watched>(&self, meta: &ObjectMeta) {
         let mut guard = self.shared.lock();
         let inner = &mut *guard;
+        if inner.tell_gone(self.watch, meta) {
+            self.shared.workloads_bell.notify_one();
+        }
         let change: Result<Change, Error> = K::gone(meta, &mut inner.decoder);
         if let Ok(change) = change {
             let urgency = inner.push(change);
@@ -252,6 +320,9 @@ impl Port {
     pub fn list_started(&self) {
         let mut inner = self.shared.lock();
         inner.state(self.watch).shown.clear();
+        if let Some(workloads) = &mut inner.workloads {
+            workloads.list_started(self.watch);
+        }
         if let Watch::World(kind) = self.watch {
             inner.queue.push(Delta::ListStarted(kind));
         }
@@ -281,6 +352,11 @@ impl Port {
                     inner.push(Change::Policy(PolicyChange::ClusterGone(name)));
                 }
             }
+            Watch::Deployments | Watch::Hpas | Watch::ScalingPolicies => {}
+        }
+        if let Some(workloads) = &mut inner.workloads {
+            workloads.list_ended(self.watch);
+            self.shared.workloads_bell.notify_one();
         }
         drop(guard);
         self.ring(Urgency::AtOnce);

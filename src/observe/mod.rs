@@ -10,7 +10,9 @@ mod watch;
 pub mod watched;
 #[cfg(test)]
 mod wire_tests;
+pub mod workloads;
 
 pub use feed::{Feed, KubeFeed, Port, WatchHealth};
 pub use policies::{Policies, PolicyChange, PolicyObject};
 pub use watched::{Watch, Watched};
+pub use workloads::{Edited, HpaObject, ScaleKind, ScaleSeen, Workloads, Writer};

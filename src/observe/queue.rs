@@ -138,6 +138,16 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
         Delta::BudgetApplied(budget) => (Kind::Budget, budget.key.clone()),
         Delta::BudgetDeleted(key) => (Kind::Budget, key.clone()),
         Delta::NamespaceApplied(name, _) | Delta::NamespaceDeleted(name) => (Kind::Namespace, cluster(name)),
+        Delta::ClaimApplied(claim) => (Kind::Claim, claim.key.clone()),
+        Delta::ClaimDeleted(key) => (Kind::Claim, key.clone()),
+        Delta::VolumeApplied(volume) => (Kind::Volume, cluster(&volume.name)),
+        Delta::VolumeDeleted(name) => (Kind::Volume, cluster(name)),
+        Delta::StorageClassApplied(class) => (Kind::StorageClass, cluster(&class.name)),
+        Delta::StorageClassDeleted(name) => (Kind::StorageClass, cluster(name)),
+        Delta::CsiNodeApplied(name, _) | Delta::CsiNodeDeleted(name) => (Kind::CsiNode, cluster(name)),
+        Delta::PriorityClassApplied(name, _) | Delta::PriorityClassDeleted(name) => {
+            (Kind::PriorityClass, cluster(name))
+        }
         Delta::ProviderObserved(..)
         | Delta::ProviderForgotten(_)
         | Delta::ListStarted(_)
@@ -153,6 +163,8 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::NodeApplied(_)
         | Delta::NodeDeleted(_)
         | Delta::ControllerApplied(_)
+        // A claim that gets its volume may be what a pod waits for.
+        | Delta::ClaimApplied(_)
         | Delta::ProviderObserved(..)
         | Delta::ProviderForgotten(_)
         | Delta::ListEnded(_) => Urgency::AtOnce,
@@ -163,6 +175,15 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::BudgetDeleted(_)
         | Delta::NamespaceApplied(..)
         | Delta::NamespaceDeleted(_)
+        | Delta::ClaimDeleted(_)
+        | Delta::VolumeApplied(_)
+        | Delta::VolumeDeleted(_)
+        | Delta::StorageClassApplied(_)
+        | Delta::StorageClassDeleted(_)
+        | Delta::CsiNodeApplied(..)
+        | Delta::CsiNodeDeleted(_)
+        | Delta::PriorityClassApplied(..)
+        | Delta::PriorityClassDeleted(_)
         | Delta::ListStarted(_) => Urgency::NextTick,
     }
 }
@@ -181,8 +202,8 @@ fn content_hash(delta: &Delta) -> Option<u64> {
     match delta {
         Delta::NodeApplied(node) => hash_node(node, &mut hasher),
         Delta::ControllerApplied(controller) => {
-            let Controller { kind, key: _, uid, desired, class, stalled } = &**controller;
-            (kind, uid, desired, class, stalled).hash(&mut hasher);
+            let Controller { kind, key: _, uid, desired, class, stalled, priority_class } = &**controller;
+            (kind, uid, desired, class, stalled, priority_class).hash(&mut hasher);
         }
         Delta::DaemonSetApplied(set) => {
             let DaemonSet { key: _, uid, class } = &**set;
@@ -193,6 +214,11 @@ fn content_hash(delta: &Delta) -> Option<u64> {
             (selector, disruptions_allowed).hash(&mut hasher);
         }
         Delta::NamespaceApplied(_, labels) => labels.hash(&mut hasher),
+        Delta::ClaimApplied(claim) => claim.hash(&mut hasher),
+        Delta::VolumeApplied(volume) => volume.hash(&mut hasher),
+        Delta::StorageClassApplied(class) => class.hash(&mut hasher),
+        Delta::CsiNodeApplied(_, limits) => limits.hash(&mut hasher),
+        Delta::PriorityClassApplied(_, class) => class.hash(&mut hasher),
         _ => return None,
     }
     Some(hasher.finish())

@@ -9,14 +9,16 @@ use serde::de::DeserializeOwned;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, Kind};
 
-use super::convert::{key_of, name_of, node, pod, workload};
+use super::convert::{key_of, name_of, node, pod, scale, volume, workload};
 use super::decoder::{Decoder, Error};
 use super::policies::{PolicyChange, PolicyObject};
 use super::slim::{
-    SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,
-    SlimReplicationController, SlimStatefulSet,
+    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob,
+    SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
+    SlimStatefulSet, SlimStorageClass, SlimVolume,
 };
-use crate::api::{StoredClusterScalingPolicy, StoredNodePool};
+use super::workloads::{ScaleKind, Workloads};
+use crate::api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 
 /// One watch: a kind of the world, or one of our own kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,11 +29,18 @@ pub enum Watch {
     NodePools,
     /// ClusterScalingPolicies.
     ClusterScalingPolicies,
+    /// Deployments: only replica decisions read them.
+    Deployments,
+    /// HorizontalPodAutoscalers.
+    Hpas,
+    /// ScalingPolicies.
+    ScalingPolicies,
 }
 
 impl Watch {
-    /// Every watch. All must have been listed once before anything is decided.
-    pub const ALL: [Self; 11] = [
+    /// Every watch that node decisions depend on. All must have been listed once before anything is decided about nodes.
+    /// Those of replica decisions are [`super::workloads::Workloads::WATCHES`].
+    pub const ALL: [Self; 16] = [
         Self::World(Kind::Pod),
         Self::World(Kind::Node),
         Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
@@ -41,6 +50,11 @@ impl Watch {
         Self::World(Kind::DaemonSet),
         Self::World(Kind::Budget),
         Self::World(Kind::Namespace),
+        Self::World(Kind::Claim),
+        Self::World(Kind::Volume),
+        Self::World(Kind::StorageClass),
+        Self::World(Kind::CsiNode),
+        Self::World(Kind::PriorityClass),
         Self::NodePools,
         Self::ClusterScalingPolicies,
     ];
@@ -58,8 +72,16 @@ impl Watch {
             Self::World(Kind::DaemonSet) => "daemonsets",
             Self::World(Kind::Budget) => "poddisruptionbudgets",
             Self::World(Kind::Namespace) => "namespaces",
+            Self::World(Kind::Claim) => "persistentvolumeclaims",
+            Self::World(Kind::Volume) => "persistentvolumes",
+            Self::World(Kind::StorageClass) => "storageclasses",
+            Self::World(Kind::CsiNode) => "csinodes",
+            Self::World(Kind::PriorityClass) => "priorityclasses",
             Self::NodePools => "nodepools",
             Self::ClusterScalingPolicies => "clusterscalingpolicies",
+            Self::Deployments => "deployments",
+            Self::Hpas => "horizontalpodautoscalers",
+            Self::ScalingPolicies => "scalingpolicies",
         }
     }
 }
@@ -71,6 +93,8 @@ pub enum Change {
     World(Delta),
     /// Of a custom resource.
     Policy(PolicyChange),
+    /// Nothing that node decisions read.
+    None,
 }
 
 /// A kind that can be followed.
@@ -88,6 +112,14 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
     /// If it cannot be understood.
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error>;
 
+    /// Tells the store of replica decisions of the object. Most kinds do not matter to it.
+    ///
+    /// # Errors
+    /// If it cannot be understood.
+    fn tell(&self, _decoder: &mut Decoder, _workloads: &mut Workloads) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The disappearance of the object as a change.
     ///
     /// # Errors
@@ -101,6 +133,12 @@ impl Watched for SlimPod {
     const FIELD_SELECTOR: &'static str = "status.phase!=Succeeded,status.phase!=Failed";
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::PodApplied(Box::new(pod::pod(&self, decoder)?))))
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        let key = key_of(&self.metadata, decoder)?;
+        let labels = decoder.labels(self.metadata.labels.iter().flatten());
+        workloads.apply_pod(&key.namespace, &labels, scale::pod_seen(self, decoder)?);
+        Ok(())
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::PodDeleted(key_of(meta, decoder)?)))
@@ -122,6 +160,12 @@ impl Watched for SlimReplicaSet {
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::ControllerApplied(Box::new(workload::replica_set(&self, decoder)?))))
     }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
+        let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
+        workloads.apply_scale(ScaleKind::ReplicaSet, key, seen);
+        Ok(())
+    }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         controller_gone(ControllerKind::ReplicaSet, meta, decoder)
     }
@@ -131,6 +175,12 @@ impl Watched for SlimStatefulSet {
     const WATCH: Watch = Watch::World(Kind::Controller(ControllerKind::StatefulSet));
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::ControllerApplied(Box::new(workload::stateful_set(&self, decoder)?))))
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
+        let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
+        workloads.apply_scale(ScaleKind::StatefulSet, key, seen);
+        Ok(())
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         controller_gone(ControllerKind::StatefulSet, meta, decoder)
@@ -193,6 +243,58 @@ impl Watched for SlimNamespace {
     }
 }
 
+impl Watched for SlimClaim {
+    const WATCH: Watch = Watch::World(Kind::Claim);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::ClaimApplied(Box::new(volume::claim(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::ClaimDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimVolume {
+    const WATCH: Watch = Watch::World(Kind::Volume);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::VolumeApplied(Box::new(volume::volume(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::VolumeDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimStorageClass {
+    const WATCH: Watch = Watch::World(Kind::StorageClass);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::StorageClassApplied(Box::new(volume::storage_class(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::StorageClassDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimCsiNode {
+    const WATCH: Watch = Watch::World(Kind::CsiNode);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let limits = volume::attach_limits(&self, decoder);
+        Ok(Change::World(Delta::CsiNodeApplied(name_of(&self.metadata, decoder)?, limits)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::CsiNodeDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimPriorityClass {
+    const WATCH: Watch = Watch::World(Kind::PriorityClass);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let class = volume::priority_class(&self);
+        Ok(Change::World(Delta::PriorityClassApplied(name_of(&self.metadata, decoder)?, class)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::PriorityClassDeleted(name_of(meta, decoder)?)))
+    }
+}
+
 impl Watched for StoredNodePool {
     const WATCH: Watch = Watch::NodePools;
     const MAY_BE_ABSENT: bool = true;
@@ -214,7 +316,59 @@ impl Watched for StoredClusterScalingPolicy {
         let object = PolicyObject::read(self.metadata, self.spec, self.status);
         Ok(Change::Policy(PolicyChange::Cluster(Box::new(object))))
     }
+    fn tell(&self, _: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        let stored = self.clone();
+        workloads.apply_cluster(PolicyObject::read(stored.metadata, stored.spec, stored.status));
+        Ok(())
+    }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::Policy(PolicyChange::ClusterGone(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimDeployment {
+    const WATCH: Watch = Watch::Deployments;
+    fn applied(self, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
+        let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
+        workloads.apply_scale(ScaleKind::Deployment, key, seen);
+        Ok(())
+    }
+    fn gone(_: &ObjectMeta, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+}
+
+impl Watched for SlimHpa {
+    const WATCH: Watch = Watch::Hpas;
+    fn applied(self, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        workloads.apply_hpa(scale::hpa(self.clone(), decoder)?);
+        Ok(())
+    }
+    fn gone(_: &ObjectMeta, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+}
+
+impl Watched for StoredScalingPolicy {
+    const WATCH: Watch = Watch::ScalingPolicies;
+    const MAY_BE_ABSENT: bool = true;
+    fn applied(self, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        key_of(&self.metadata, decoder)?;
+        let stored = self.clone();
+        workloads.apply_policy(PolicyObject::read(stored.metadata, stored.spec, stored.status));
+        Ok(())
+    }
+    fn gone(_: &ObjectMeta, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
     }
 }

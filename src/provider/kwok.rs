@@ -13,7 +13,9 @@ use headroom_core::time::Seconds;
 use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, ZONE_LABEL};
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
 
-use super::{CloudProvider, Error, Increase, Increased, OwnNode, PoolAtProvider, ProviderSettings};
+use super::{
+    Asked, CloudProvider, Error, Increase, Increased, Observation, OwnNode, PoolAtProvider, ProviderSettings,
+};
 
 /// Node creations under way at once: enough to fill the API server's queue, too few to starve others.
 const PARALLEL_CREATIONS: usize = 16;
@@ -88,7 +90,7 @@ impl Kwok {
     }
 
     async fn raise(&self, request: &Increase) -> Result<Increased, Error> {
-        let ProviderSettings::Kwok(settings) = &request.pool.settings;
+        let ProviderSettings::Kwok(settings) = &request.pool.settings else { return Err(not_ours()) };
         let due = request.started_at.plus(settings.join_delay);
         let names = names_of(request);
         let zone = zone_of(settings, &request.group);
@@ -127,12 +129,12 @@ impl Kwok {
 }
 
 impl CloudProvider for Kwok {
-    fn observe<'a>(
-        &'a self,
-        pool: &'a PoolAtProvider,
-        nodes: &'a [OwnNode],
-    ) -> BoxFuture<'a, Result<ProviderState, Error>> {
-        Box::pin(async move { Ok(state_of(pool, nodes)) })
+    fn observe<'a>(&'a self, pools: &'a [Asked<'a>]) -> BoxFuture<'a, Vec<Result<Observation, Error>>> {
+        let answer = |asked: &Asked<'_>| match &asked.pool.settings {
+            ProviderSettings::Kwok(settings) => Ok(state_of(asked.pool, settings, asked.nodes).into()),
+            ProviderSettings::Aws(_) => Err(not_ours()),
+        };
+        Box::pin(async move { pools.iter().map(answer).collect() })
     }
 
     fn increase<'a>(&'a self, request: &'a Increase) -> BoxFuture<'a, Result<Increased, Error>> {
@@ -151,8 +153,7 @@ impl CloudProvider for Kwok {
 /// The pool's groups, counted from the nodes the watch knows: nothing else exists.
 ///
 /// A group whose zone has left the spec still counts while nodes of it live, but may not grow.
-fn state_of(pool: &PoolAtProvider, nodes: &[OwnNode]) -> ProviderState {
-    let ProviderSettings::Kwok(settings) = &pool.settings;
+fn state_of(pool: &PoolAtProvider, settings: &Settings, nodes: &[OwnNode]) -> ProviderState {
     let mut groups: BTreeMap<Arc<str>, GroupState> = group_ids(settings)
         .map(|id| {
             let zone = zone_of(settings, &id);
@@ -168,7 +169,12 @@ fn state_of(pool: &PoolAtProvider, nodes: &[OwnNode]) -> ProviderState {
             group.target = group.target.saturating_add(1);
         }
     }
-    ProviderState { groups }
+    ProviderState { groups, ..ProviderState::default() }
+}
+
+/// A pool of another provider was asked of this one: a bug that must not look like an empty cloud.
+fn not_ours() -> Error {
+    Error::unknown("the pool does not belong to provider KWOK")
 }
 
 fn group_ids(settings: &Settings) -> impl Iterator<Item = Arc<str>> {
@@ -247,6 +253,7 @@ mod tests {
     fn request(settings: Settings, to: u32) -> Increase {
         let pool = PoolAtProvider {
             name: "general".into(),
+            created_at: UnixTime(0),
             max_nodes: 10,
             settings: ProviderSettings::Kwok(settings),
             node: NodeShape::default(),
@@ -326,7 +333,8 @@ mod tests {
             created_at: UnixTime(0),
             deleting: false,
         };
-        let state = state_of(&request.pool, &[node]);
+        let ProviderSettings::Kwok(settings) = &request.pool.settings else { panic!("a pool of KWOK") };
+        let state = state_of(&request.pool, settings, &[node]);
         assert_eq!((state.groups["a"].target, state.groups["a"].max), (1, 0));
         assert_eq!((state.groups["b"].target, state.groups["b"].max), (0, 10));
     }

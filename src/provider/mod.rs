@@ -1,10 +1,14 @@
 //! The clouds: what a pool's groups are, growing them, deleting named instances. Each behind one trait.
 
+pub mod aws;
+pub mod clouds;
+pub mod gate;
 pub mod kube_nodes;
 pub mod kwok;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use headroom_core::history::Victim;
@@ -16,21 +20,28 @@ use headroom_core::world::provider::{FailureClass, ProviderState};
 
 /// A cloud that makes and deletes nodes. It remembers nothing between calls that a restart could lose.
 pub trait CloudProvider: Send + Sync {
-    /// What the cloud has for `pool` now.
+    /// What the cloud has for these pools, one answer each in their order. All pools are asked for together, so that
+    /// one call can serve several and two claims on one group are seen.
     ///
-    /// # Errors
-    /// [`Error`] when the cloud did not answer or its answer makes no sense: then nothing is known (law 6).
-    fn observe<'a>(
-        &'a self,
-        pool: &'a PoolAtProvider,
-        nodes: &'a [OwnNode],
-    ) -> BoxFuture<'a, Result<ProviderState, Error>>;
+    /// An answer is an [`Error`] when the cloud did not answer or its answer makes no sense: then nothing is known
+    /// (law 6).
+    fn observe<'a>(&'a self, pools: &'a [Asked<'a>]) -> BoxFuture<'a, Vec<Result<Observation, Error>>>;
 
     /// Raises a group's target to `request.to`; idempotent per intent.
     ///
     /// # Errors
     /// [`Error`] when no or not all instances will come; `created` tells how many will.
     fn increase<'a>(&'a self, request: &'a Increase) -> BoxFuture<'a, Result<Increased, Error>>;
+
+    /// Takes back what an increase asked for and what did not come: never an instance, never below `request.from`.
+    /// `Accepted` when nothing is left to take back. Clouds that ask for instances by name have nothing to do.
+    ///
+    /// # Errors
+    /// [`Error`] when the cloud refused or did not answer.
+    fn cancel<'a>(&'a self, request: &'a Increase) -> BoxFuture<'a, Result<Increased, Error>> {
+        let _ = request;
+        Box::pin(async { Ok(Increased::Accepted) })
+    }
 
     /// Deletes one instance by id and lowers the target with it; Ok when it is already gone.
     ///
@@ -40,11 +51,41 @@ pub trait CloudProvider: Send + Sync {
     -> BoxFuture<'a, Result<(), Error>>;
 }
 
+/// A pool whose state is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The pool.
+    pub pool: &'a PoolAtProvider,
+    /// The nodes that the watch knows to belong to it by their labels.
+    pub nodes: &'a [OwnNode],
+    /// Provider ids of all nodes of the cluster.
+    pub registered: &'a BTreeSet<Arc<str>>,
+}
+
+/// What a provider answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// What the cloud has.
+    pub state: ProviderState,
+    /// When it was read; `None` for now.
+    pub read_at: Option<UnixTime>,
+    /// When the provider will have something newer to say; `None` when only nodes tell.
+    pub next_in: Option<Duration>,
+}
+
+impl From<ProviderState> for Observation {
+    fn from(state: ProviderState) -> Self {
+        Self { state, read_at: None, next_in: None }
+    }
+}
+
 /// A pool as its provider needs to know it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolAtProvider {
     /// The pool's name.
     pub name: Arc<str>,
+    /// Its creation: of two claims on one group the older pool's holds.
+    pub created_at: UnixTime,
     /// Most nodes, schedules not applied: the provider's own bounds may be narrower.
     pub max_nodes: u32,
     /// Which provider, and its settings.
@@ -58,6 +99,8 @@ pub struct PoolAtProvider {
 pub enum ProviderSettings {
     /// Node objects that KWOK brings to life.
     Kwok(kwok::Settings),
+    /// Auto Scaling groups.
+    Aws(aws::Settings),
 }
 
 /// What a new node is made of.
@@ -114,6 +157,8 @@ pub struct Increase {
 pub enum Increased {
     /// Accepted: the nodes will come.
     Accepted,
+    /// The group's size has moved away from `from`, or its bounds no longer allow `to`: to be planned again.
+    Superseded,
     /// Not done yet: ask again at this instant.
     Pending(UnixTime),
 }

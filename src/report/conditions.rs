@@ -3,9 +3,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use headroom_core::history::{Action, Backoff, BackoffKey, PoolHistory, Refusal};
+use headroom_core::history::{Action, Backoff, BackoffKey, IncreasePhase, PoolHistory, Refusal};
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
+use headroom_core::world::provider::{Notice, NoticeKind};
 
 use super::render::{Acceptance, PoolView};
 use super::words::Word;
@@ -24,23 +25,49 @@ pub(super) fn of_pool(
     let mut list = Sheet { conditions: old.to_vec(), generation: view.generation, now };
     health(&mut list, &view.acceptance);
     provider(&mut list, view);
+    of_notices(&mut list, view.notices);
     list.present(types::SCALING_UP, scaling_up(memory));
     list.present(types::SCALING_DOWN, scaling_down(memory));
     list.present(types::BACKING_OFF, backing_off_summary(memory, now));
     let at_limit = limit(memory).map(|limit| (limit.reason.as_str(), limit.message.to_string()));
     list.present(types::AT_LIMIT, at_limit);
+    let groups_clamped = noticed(view.notices, |kind| kind == NoticeKind::BoundsClamped);
     let clamped = view.bounds.as_ref().filter(|bounds| bounds.limited_by.as_deref() == Some("Provider"));
     list.present(
         types::CLAMPED_BY_PROVIDER,
-        clamped.map(|bounds| {
+        groups_clamped.map(|(_, text)| (reasons::PROVIDER_BOUNDS, text)).or_else(|| clamped.map(|bounds| {
             let text = format!(
                 "the provider's own bounds leave {} to {} nodes: change them there, or minNodes and maxNodes here",
                 bounds.min_nodes, bounds.max_nodes
             );
             (reasons::PROVIDER_BOUNDS, text)
-        }),
+        })),
     );
     list.conditions
+}
+
+/// What a person should know of the provider's groups: what is degraded, and what the cloud does by itself.
+fn of_notices(list: &mut Sheet, notices: &[Notice]) {
+    let rebalancing = noticed(notices, |kind| kind == NoticeKind::ZoneRebalancing);
+    list.present(types::AZ_REBALANCE_ACTIVE, rebalancing);
+    let degraded =
+        noticed(notices, |kind| !matches!(kind, NoticeKind::ZoneRebalancing | NoticeKind::BoundsClamped));
+    list.present(types::PROVIDER_DEGRADED, degraded);
+}
+
+/// The notices of these kinds: the first one's kind, and all of them in words.
+fn noticed(notices: &[Notice], wanted: impl Fn(NoticeKind) -> bool) -> Option<(&'static str, String)> {
+    let parts: Vec<(NoticeKind, String)> = notices
+        .iter()
+        .filter(|notice| wanted(notice.kind))
+        .map(|notice| match &notice.group {
+            Some(group) => (notice.kind, format!("{group}: {}", notice.message)),
+            None => (notice.kind, notice.message.to_string()),
+        })
+        .collect();
+    let first = parts.first()?.0;
+    let words: Vec<String> = parts.into_iter().map(|(_, words)| words).collect();
+    Some((first.as_str(), listed(&words)))
 }
 
 /// A list of conditions in the making.
@@ -117,8 +144,8 @@ fn provider(list: &mut Sheet, view: &PoolView<'_>) {
 
 fn scaling_up(memory: &PoolHistory) -> Option<(&'static str, String)> {
     let increases = memory.intents.iter().filter_map(|intent| match &intent.action {
-        Action::Increase(increase) => Some((intent, increase)),
-        Action::Remove(_) => None,
+        Action::Increase(increase) if increase.phase != IncreasePhase::Cancelling => Some((intent, increase)),
+        Action::Increase(_) | Action::Remove(_) => None,
     });
     let parts: Vec<String> = increases
         .clone()

@@ -58,6 +58,10 @@ pub enum RegardingKind {
     Node,
     /// headroom.dev NodePool.
     NodePool,
+    /// autoscaling HorizontalPodAutoscaler.
+    Hpa,
+    /// headroom.dev ScalingPolicy.
+    ScalingPolicy,
 }
 
 impl EventNote {
@@ -77,6 +81,13 @@ fn note(regarding: Regarding, warning: bool, words: (&'static str, &'static str)
         end -= 1;
     }
     EventNote { regarding, warning, reason: words.0, action: words.1, note: text[..end].to_owned() }
+}
+
+/// On an HPA or ScalingPolicy: what a replica decision tells, in upstream's words.
+#[must_use]
+pub fn on_workload(regarding: Regarding, event: &headroom_core::pods::decision::Event) -> EventNote {
+    let warning = event.type_ == headroom_core::pods::decision::EventType::Warning;
+    note(regarding, warning, (event.reason, "Scale"), &event.message)
 }
 
 /// On a pool: a group is to grow.

@@ -12,7 +12,9 @@ pub mod render;
 #[cfg(test)]
 mod round_trip_tests;
 mod words;
+pub mod workload;
 pub mod write;
+pub mod write_scaling;
 
 pub use events::{EventNote, Herald};
 pub use fit::fit;
@@ -20,4 +22,6 @@ pub use metrics::Metrics;
 pub use parse::{parse, status_of};
 pub use policy::{ClusterView, render_cluster};
 pub use render::{Acceptance, GroupView, PoolView, TemplateSource, render};
+pub use workload::{HpaOwned, MetricTrouble, PolicyStanding, WorkloadMemory, WorkloadView};
 pub use write::{KubeSink, StatusSink, WriteError};
+pub use write_scaling::ScalingSink;

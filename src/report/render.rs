@@ -14,6 +14,7 @@ use headroom_core::quantity::{format_bytes, format_cpu};
 use headroom_core::reason::Reason;
 use headroom_core::resources::Resources;
 use headroom_core::time::UnixTime;
+use headroom_core::world::provider::Notice;
 
 use super::conditions;
 use super::fit::{GROUPS_MAX, cut, fit};
@@ -39,6 +40,8 @@ pub struct PoolView<'a> {
     pub groups: Vec<GroupView>,
     /// Why the provider is unknown, if it is.
     pub provider_unknown: Option<&'a str>,
+    /// What a person should know of the provider's groups.
+    pub notices: &'a [Notice],
     /// What keeps the pool from growing or shrinking as a whole, from the plan.
     pub reasons: &'a [PoolReason],
     /// What a Preview pool would have done.
@@ -403,6 +406,9 @@ fn verdict(reason: Reason) -> &'static str {
         | Reason::PodAntiAffinityConflict
         | Reason::TopologySpreadViolation
         | Reason::VolumeNodeAffinityMismatch
+        | Reason::VolumeNotReady
+        | Reason::VolumeInUse
+        | Reason::VolumeLimitReached
         | Reason::UnsupportedConstraint => "NoFit",
         _ => "Skipped",
     }

@@ -27,7 +27,7 @@ pub trait Word: Copy + PartialEq + 'static {
 
 impl Word for IncreasePhase {
     const WORDS: &'static [(Self, &'static str)] =
-        &[(Self::Journalled, "Journalled"), (Self::Requested, "Requested")];
+        &[(Self::Journalled, "Journalled"), (Self::Requested, "Requested"), (Self::Cancelling, "Cancelling")];
 }
 
 impl Word for RemovalPhase {

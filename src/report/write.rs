@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::events::{EventNote, Regarding, RegardingKind};
 use crate::api::{
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, GROUP, NodePoolSpec, NodePoolStatus, PolicyObject,
-    StoredClusterScalingPolicy, StoredNodePool, VERSION,
+    StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy, VERSION,
 };
 
 /// The name under which the operator writes.
@@ -247,6 +247,8 @@ fn reference(regarding: &Regarding) -> ObjectReference {
         RegardingKind::Pod => ("v1".to_owned(), "Pod"),
         RegardingKind::Node => ("v1".to_owned(), "Node"),
         RegardingKind::NodePool => (StoredNodePool::api_version(&()).into_owned(), "NodePool"),
+        RegardingKind::Hpa => ("autoscaling/v2".to_owned(), "HorizontalPodAutoscaler"),
+        RegardingKind::ScalingPolicy => (StoredScalingPolicy::api_version(&()).into_owned(), "ScalingPolicy"),
     };
     ObjectReference {
         api_version: Some(api_version),

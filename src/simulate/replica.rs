@@ -109,6 +109,8 @@ impl Life {
             stop,
             health: Arc::new(Health::default()),
             metrics: Arc::new(Metrics::default()),
+            // The simulated server knows no HPAs and no metrics.
+            workloads: None,
         };
         let node_loop = wire(ground);
         host.spawn(async move {

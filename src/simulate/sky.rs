@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::future::BoxFuture;
 use headroom_core::history::{self, IncreasePhase, Victim};
 use headroom_core::time::Seconds;
-use headroom_core::world::provider::ProviderState;
 use jiff::{SignedDuration, Timestamp};
 
 use super::cluster::{SimCluster, Weather};
 use crate::host::Host;
 use crate::provider::kwok::{Kwok, PlayedFailure, Settings};
-use crate::provider::{CloudProvider, Error, Increase, Increased, OwnNode, PoolAtProvider, ProviderSettings};
+use crate::provider::{
+    Asked, CloudProvider, Error, Increase, Increased, Observation, PoolAtProvider, ProviderSettings,
+};
 
 /// The simulated cluster behind a lock that is never held over an await.
 #[derive(Clone, Debug)]
@@ -45,7 +46,9 @@ impl Sky {
     fn under_the_weather(&self, request: &Increase) -> Increase {
         let (pool, group) = (&request.pool.name, &request.group);
         let missing = u32::try_from(missing(request)).unwrap_or(u32::MAX);
-        let ProviderSettings::Kwok(mut settings) = request.pool.settings.clone();
+        let ProviderSettings::Kwok(mut settings) = request.pool.settings.clone() else {
+            return request.clone();
+        };
         weathered(&mut settings, &self.cluster.lock().weather, pool, group, missing, self.host.wall());
         let settings = ProviderSettings::Kwok(settings);
         Increase { pool: PoolAtProvider { settings, ..request.pool.clone() }, ..request.clone() }
@@ -84,12 +87,8 @@ fn missing(request: &Increase) -> usize {
 }
 
 impl CloudProvider for Sky {
-    fn observe<'a>(
-        &'a self,
-        pool: &'a PoolAtProvider,
-        nodes: &'a [OwnNode],
-    ) -> BoxFuture<'a, Result<ProviderState, Error>> {
-        self.kwok.observe(pool, nodes)
+    fn observe<'a>(&'a self, pools: &'a [Asked<'a>]) -> BoxFuture<'a, Vec<Result<Observation, Error>>> {
+        self.kwok.observe(pools)
     }
 
     fn increase<'a>(&'a self, request: &'a Increase) -> BoxFuture<'a, Result<Increased, Error>> {

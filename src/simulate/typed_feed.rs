@@ -15,8 +15,9 @@ use super::store::{Change, Kind, SharedStore, Store, text};
 use crate::api::{StoredClusterScalingPolicy, StoredNodePool};
 use crate::host::Host;
 use crate::observe::slim::{
-    SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,
-    SlimReplicationController, SlimStatefulSet,
+    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod,
+    SlimPriorityClass, SlimReplicaSet, SlimReplicationController, SlimStatefulSet, SlimStorageClass,
+    SlimVolume,
 };
 use crate::observe::{Feed, KubeFeed, PolicyChange, Port, WatchHealth, Watched};
 
@@ -133,6 +134,11 @@ fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
         (Kind::Job, of::<SlimJob>(feed)),
         (Kind::ReplicationController, of::<SlimReplicationController>(feed)),
         (Kind::PodDisruptionBudget, of::<SlimDisruptionBudget>(feed)),
+        (Kind::PriorityClass, of::<SlimPriorityClass>(feed)),
+        (Kind::StorageClass, of::<SlimStorageClass>(feed)),
+        (Kind::CSINode, of::<SlimCsiNode>(feed)),
+        (Kind::PersistentVolume, of::<SlimVolume>(feed)),
+        (Kind::PersistentVolumeClaim, of::<SlimClaim>(feed)),
         (Kind::Pod, of::<SlimPod>(feed)),
     ]
 }

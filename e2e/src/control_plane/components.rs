@@ -55,7 +55,8 @@ impl Plan {
         plan.write_users()?;
         plan.write_kwok_configs()?;
         if options.audit_log {
-            write(&folder.join("audit-policy.yaml"), AUDIT_POLICY)?;
+            let reads = if options.audit_reads { AUDIT_READS } else { "" };
+            write(&folder.join("audit-policy.yaml"), &format!("{AUDIT_POLICY}{reads}{AUDIT_NOTHING_ELSE}"))?;
         }
         Ok(plan)
     }
@@ -101,7 +102,7 @@ impl Plan {
         let mut tokens = String::new();
         for (number, user) in User::ALL.into_iter().enumerate() {
             let token = format!("{:032x}", fastrand::u128(..));
-            tokens += &format!("{token},{},{number},\"system:masters\"\n", user.name());
+            tokens += &format!("{token},{},{number},\"{}\"\n", user.name(), user.groups());
             let kubeconfig = json!({
                 "apiVersion": "v1",
                 "kind": "Config",
@@ -287,8 +288,17 @@ rules:
   verbs: [create, update, patch, delete, deletecollection]
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]
-- level: None
 "#;
+
+/// Reads too, each once: a watch when it ends.
+const AUDIT_READS: &str = "\
+- level: Metadata
+  users: [headroom, 'system:kube-controller-manager']
+  verbs: [get, list, watch]
+  omitStages: [RequestReceived, ResponseStarted]
+";
+
+const AUDIT_NOTHING_ELSE: &str = "- level: None\n";
 
 /// KWOK's own stage for deleted pods, with a delay.
 const POD_DELETE: &str = r#"

@@ -8,7 +8,9 @@ pub struct Options {
     pub(crate) hpa_controller: bool,
     pub(crate) metrics_server: bool,
     pub(crate) audit_log: bool,
+    pub(crate) audit_reads: bool,
     pub(crate) crds: bool,
+    pub(crate) roles: bool,
     pub(crate) pods_stop_after: Duration,
     pub(crate) jobs_complete: bool,
     pub(crate) api_server_flags: Vec<String>,
@@ -29,7 +31,9 @@ impl Options {
             hpa_controller: true,
             metrics_server: false,
             audit_log: false,
+            audit_reads: false,
             crds: true,
+            roles: true,
             pods_stop_after: Duration::ZERO,
             jobs_complete: true,
             api_server_flags: Vec::new(),
@@ -59,9 +63,23 @@ impl Options {
         self
     }
 
+    /// Records every mutating call, and every read of the operator and of the controller-manager; see
+    /// [`super::ControlPlane::calls`].
+    pub fn with_reads_audited(mut self) -> Self {
+        self.audit_log = true;
+        self.audit_reads = true;
+        self
+    }
+
     /// Leaves out the CRDs of `crds/`.
     pub fn without_crds(mut self) -> Self {
         self.crds = false;
+        self
+    }
+
+    /// Leaves out the operator's roles of config/base: the story installs them itself.
+    pub fn without_roles(mut self) -> Self {
+        self.roles = false;
         self
     }
 

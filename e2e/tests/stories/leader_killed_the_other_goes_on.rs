@@ -122,5 +122,11 @@ fn by_role<'a>(cluster: &ControlPlane, replicas: &'a [Operator; 2]) -> Result<(&
 }
 
 fn leader_name(cluster: &ControlPlane) -> Result<String> {
-    cluster.kubectl(&["get", "lease", "headroom", "--output=jsonpath={.spec.holderIdentity}"])
+    cluster.kubectl(&[
+        "--namespace=headroom-system",
+        "get",
+        "lease",
+        "headroom",
+        "--output=jsonpath={.spec.holderIdentity}",
+    ])
 }

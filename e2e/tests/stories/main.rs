@@ -1,9 +1,11 @@
-//! The end-to-end stories, one a file, each on a control plane of its own; run one after the other.
+//! The end-to-end stories, one a file, each on a control plane of its own; those about AWS share one.
 
 #[cfg(test)]
 mod annotated_pod_keeps_its_node;
 #[cfg(test)]
 mod at_max_pods_stay_pending;
+#[cfg(test)]
+mod aws;
 #[cfg(test)]
 mod bad_objects_are_refused;
 #[cfg(test)]
@@ -21,13 +23,25 @@ mod drain_undone_when_suspended;
 #[cfg(test)]
 mod from_zero_to_running;
 #[cfg(test)]
+mod gitops_tools_understand_us;
+#[cfg(test)]
+mod hpa_observed_then_replaced;
+#[cfg(test)]
+mod installed_with_helm;
+#[cfg(test)]
 mod karpenter_crds_beside_ours;
 #[cfg(test)]
 mod kill_at_each_step_of_a_removal;
 #[cfg(test)]
+mod kubectl_sees_hpas_as_ever;
+#[cfg(test)]
 mod launch_failure_backs_off_one_group;
 #[cfg(test)]
 mod leader_killed_the_other_goes_on;
+#[cfg(test)]
+mod manifests_are_true;
+#[cfg(test)]
+mod metrics_are_read;
 #[cfg(test)]
 mod nodes_are_counted_as_the_scheduler_counts;
 #[cfg(test)]
@@ -41,17 +55,29 @@ mod preview_beside_apply;
 #[cfg(test)]
 mod quick_start_is_true;
 #[cfg(test)]
+mod random_mixes;
+#[cfg(test)]
 mod release_leaves_nothing;
 #[cfg(test)]
 mod replicas_are_demand_before_they_exist;
 #[cfg(test)]
+mod replicas_reset_by_another;
+#[cfg(test)]
 mod requested_removal;
+#[cfg(test)]
+mod rules_between_pods;
 #[cfg(test)]
 mod schedule_raises_the_minimum;
 #[cfg(test)]
+mod schedule_raises_the_replicas;
+#[cfg(test)]
 mod the_load_goes_and_the_nodes_follow;
 #[cfg(test)]
+mod two_owners_of_a_workload;
+#[cfg(test)]
 mod two_pools_the_right_one;
+#[cfg(test)]
+mod usage_rises_and_falls;
 #[cfg(test)]
 mod zero_writes_while_nothing_happens;
 

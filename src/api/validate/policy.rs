@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::workloads::{self, ValidatedWorkloads};
 use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
 use crate::api::cluster_scaling_policy::{
     Anticipation, ClusterScalingPolicySpec, Expander, HealthGate, NodeScaling, Removals, VoluntaryDisruption,
@@ -26,6 +27,8 @@ pub struct ValidatedPolicy {
     pub voluntary_disruption: VoluntaryDisruption,
     /// Most replicas not created yet that count as demand; 0 if they do not count.
     pub max_anticipated_pods: u32,
+    /// How workloads are scaled.
+    pub workloads: ValidatedWorkloads,
 }
 
 /// When the cluster is too sick to be scaled: more unready nodes than both numbers allow.
@@ -54,7 +57,7 @@ pub struct ValidatedRemovals {
 /// # Errors
 /// Every field that can not be used, with its path and what to write instead.
 pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolicy, Vec<FieldError>> {
-    let ClusterScalingPolicySpec { nodes } = spec;
+    let ClusterScalingPolicySpec { nodes, workloads } = spec;
     // Without `..`: a new field that nobody reads here must not compile.
     let NodeScaling {
         expanders,
@@ -67,6 +70,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
         anticipation,
     } = nodes.clone().unwrap_or_default();
     let mut check = Checker::default();
+    let workloads = workloads::read_workloads(&mut check, &workloads.clone().unwrap_or_default());
     let names: Vec<String> = expanders.iter().map(|expander| format!("{expander:?}")).collect();
     check.unique(names.iter().map(String::as_str), "spec.nodes.expanders");
     let limits = limits.unwrap_or_default();
@@ -100,6 +104,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
         removals: read_removals(&mut check, &removals.unwrap_or_default()),
         voluntary_disruption: voluntary_disruption.unwrap_or_default(),
         max_anticipated_pods: if enabled.unwrap_or(true) { max_pods } else { 0 },
+        workloads,
     };
     check.finish(policy)
 }
@@ -146,6 +151,7 @@ mod tests {
             removals: ValidatedRemovals { max_parallel: 10, max_parallel_drains: 1, budgets: Vec::new() },
             voluntary_disruption: VoluntaryDisruption::Allowed,
             max_anticipated_pods: 5000,
+            workloads: ValidatedWorkloads::default(),
         };
         assert_eq!(validate_policy(&ClusterScalingPolicySpec::default()), Ok(expected.clone()));
         assert_eq!(check("{}"), Ok(expected));

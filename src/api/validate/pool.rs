@@ -8,8 +8,8 @@ use headroom_core::window::Window;
 use super::{Amounts, Checker, FieldError, MAX_NODES, VALUE_FIX, ValidatedBudget, ValidatedLimits};
 use super::{is_label_value, is_qualified_name};
 use crate::api::node_pool::{
-    Backoff, Drain, FailureClass, KwokProvider, MAX_POOL_NAME_LENGTH, Mode, NodePool, NodePoolSpec,
-    NodeTemplate, Provider, ProviderType, ScaleDown, ScaleUp, Schedule, Taint,
+    AwsProvider, Backoff, Drain, FailureClass, KwokProvider, MAX_POOL_NAME_LENGTH, MixedTypes, Mode,
+    NodePool, NodePoolSpec, NodeTemplate, Provider, ProviderType, ScaleDown, ScaleUp, Schedule, Taint,
 };
 
 /// A pool whose every field can be used.
@@ -53,6 +53,34 @@ pub enum ValidatedProvider {
         /// Launches that are made to fail.
         failures: Vec<ValidatedFailure>,
     },
+    /// Auto Scaling groups.
+    Aws(ValidatedAws),
+}
+
+/// Auto Scaling groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedAws {
+    /// Their region; what the environment says, if none.
+    pub region: Option<String>,
+    /// The cluster whose tag selected groups must have; none only if the user said so.
+    pub cluster_name: Option<String>,
+    /// Groups by name, no two alike.
+    pub node_groups: Vec<ValidatedAwsGroup>,
+    /// Tags that selected groups must have; an empty value matches any. Empty: nothing is selected.
+    pub tag_selector: BTreeMap<String, String>,
+    /// What a new node of a group with several types is taken to be.
+    pub mixed_types: MixedTypes,
+}
+
+/// An Auto Scaling group by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedAwsGroup {
+    /// Its name.
+    pub name: String,
+    /// Fewest nodes, if the spec says.
+    pub min_nodes: Option<u32>,
+    /// Most nodes, if the spec says.
+    pub max_nodes: Option<u32>,
 }
 
 /// A launch failure to play.
@@ -125,6 +153,8 @@ pub struct ValidatedScaleDown {
     pub enabled: bool,
     /// Percentage up to which requests leave a node underutilized, 0 to 100.
     pub utilization_threshold_percent: u8,
+    /// The same by GPUs alone, for nodes that have some, 0 to 100.
+    pub gpu_utilization_threshold_percent: u8,
     /// How long a node must have been unneeded.
     pub unneeded_for: Duration,
     /// How long an unneeded node must have been unready.
@@ -242,8 +272,15 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
 
 /// None, with an error noted, if the member that the type names is missing.
 fn read_provider(check: &mut Checker, provider: &Provider) -> Option<ValidatedProvider> {
-    let Provider { type_, kwok } = provider;
+    let Provider { type_, kwok, aws } = provider;
     match type_ {
+        ProviderType::Aws => match aws {
+            Some(aws) => Some(ValidatedProvider::Aws(read_aws(check, aws))),
+            None => {
+                check.error("spec.provider.aws", "is missing for provider type AWS", "add spec.provider.aws");
+                None
+            }
+        },
         ProviderType::Kwok => match kwok {
             Some(kwok) => Some(read_kwok(check, kwok)),
             None => {
@@ -255,6 +292,50 @@ fn read_provider(check: &mut Checker, provider: &Provider) -> Option<ValidatedPr
                 None
             }
         },
+    }
+}
+
+fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
+    let AwsProvider { region, cluster_name, any_cluster, node_groups, tag_selector, mixed_types } = aws;
+    let path = "spec.provider.aws";
+    check.require(
+        !node_groups.is_empty() || !tag_selector.is_empty(),
+        path,
+        "names no group",
+        "name groups in nodeGroups, or find them by tagSelector",
+    );
+    let confined = tag_selector.is_empty() || cluster_name.is_some() || any_cluster.unwrap_or(false);
+    check.require(
+        confined,
+        &format!("{path}.tagSelector"),
+        "could take the groups of other clusters",
+        "set clusterName, or anyCluster: true",
+    );
+    check.require(
+        !tag_selector.keys().any(String::is_empty),
+        &format!("{path}.tagSelector"),
+        "has a tag without a key",
+        "name the tag",
+    );
+    check.unique(node_groups.iter().map(|group| group.name.as_str()), &format!("{path}.nodeGroups"));
+    let mut groups = Vec::with_capacity(node_groups.len());
+    for (index, group) in node_groups.iter().enumerate() {
+        let path = format!("{path}.nodeGroups[{index}]");
+        check.require(!group.name.is_empty(), &path, "has no name", "name the Auto Scaling group");
+        let mut bound = |written: Option<i32>, field: &str| {
+            written.map(|n| check.count(Some(n), 0, (0, MAX_NODES), &format!("{path}.{field}")))
+        };
+        let (min_nodes, max_nodes) = (bound(group.min_nodes, "minNodes"), bound(group.max_nodes, "maxNodes"));
+        let ordered = min_nodes.is_none_or(|min| max_nodes.is_none_or(|max| min <= max));
+        check.require(ordered, &path, "has minNodes above maxNodes", "lower minNodes or raise maxNodes");
+        groups.push(ValidatedAwsGroup { name: group.name.clone(), min_nodes, max_nodes });
+    }
+    ValidatedAws {
+        region: region.clone(),
+        cluster_name: cluster_name.clone(),
+        node_groups: groups,
+        tag_selector: tag_selector.clone(),
+        mixed_types: mixed_types.unwrap_or_default(),
     }
 }
 
@@ -309,6 +390,7 @@ fn read_template(check: &mut Checker, template: &NodeTemplate, provider: Provide
                 let fix = "set cpu and memory: provider KWOK has no machine to ask";
                 check.error("spec.template.capacity", "is missing", fix);
             }
+            ProviderType::Aws => {}
         },
     }
     for (resource, amount) in &reserved {
@@ -371,6 +453,7 @@ fn read_scale_down(check: &mut Checker, scale_down: &ScaleDown) -> ValidatedScal
     let ScaleDown {
         enabled,
         utilization_threshold,
+        gpu_utilization_threshold,
         unneeded_for,
         unready_for,
         delay_after_add,
@@ -383,6 +466,11 @@ fn read_scale_down(check: &mut Checker, scale_down: &ScaleDown) -> ValidatedScal
     ValidatedScaleDown {
         enabled: enabled.unwrap_or(true),
         utilization_threshold_percent: check.percent(*utilization_threshold, 50, &at("utilizationThreshold")),
+        gpu_utilization_threshold_percent: check.percent(
+            *gpu_utilization_threshold,
+            50,
+            &at("gpuUtilizationThreshold"),
+        ),
         unneeded_for: check.duration(unneeded_for.as_ref(), 10 * MINUTE, &at("unneededFor")),
         unready_for: check.duration(unready_for.as_ref(), 20 * MINUTE, &at("unreadyFor")),
         delay_after_add: check.duration(delay_after_add.as_ref(), 10 * MINUTE, &at("delayAfterAdd")),

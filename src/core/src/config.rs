@@ -83,7 +83,7 @@ pub enum Mode {
 }
 
 /// What a new node of a pool offers.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeTemplate {
     /// Labels, the pool's own among them; zone and hostname are added per group and node.
     pub labels: Labels,
@@ -119,6 +119,8 @@ pub struct ScaleDown {
     pub enabled: bool,
     /// Percent of requests over allocatable under which a node is a candidate. Default 50.
     pub utilization_threshold_percent: u32,
+    /// The same for nodes with GPUs, by their GPUs alone. Default 50.
+    pub gpu_utilization_threshold_percent: u32,
     /// Default 10 min.
     pub unneeded_for: Seconds,
     /// Default 20 min.
@@ -263,6 +265,7 @@ impl Default for ScaleDown {
         Self {
             enabled: true,
             utilization_threshold_percent: 50,
+            gpu_utilization_threshold_percent: 50,
             unneeded_for: Seconds::minutes(10),
             unready_for: Seconds::minutes(20),
             delay_after_add: Seconds::minutes(10),

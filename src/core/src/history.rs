@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::nodes::registry::Registry;
+use crate::nodes::upstream::Shrinking;
 use crate::reason::Reason;
 use crate::time::UnixTime;
 use crate::world::provider::FailureClass;
@@ -28,6 +29,8 @@ pub struct History {
     pub pools: BTreeMap<Arc<str>, PoolHistory>,
     /// What a loop of Cluster Autoscaler remembers; empty under profile Headroom, and as there kept in no status.
     pub registry: Registry,
+    /// What such a loop remembers of nodes that may go; likewise.
+    pub shrinking: Shrinking,
 }
 
 /// The memory of one pool.
@@ -108,6 +111,8 @@ pub enum IncreasePhase {
     Journalled,
     /// The cloud has accepted `to`; its nodes have not all been seen yet.
     Requested,
+    /// It has failed, and what did not come is being taken back, so that it does not come unasked later.
+    Cancelling,
 }
 
 /// The removal of named nodes of one group, all in the same phase.
@@ -301,6 +306,11 @@ impl PoolHistory {
             Action::Increase(increase) if &*increase.group == group => Some((intent, increase)),
             Action::Increase(_) | Action::Remove(_) => None,
         })
+    }
+
+    /// The increases of `group` whose nodes may still come.
+    pub fn growing<'a>(&'a self, group: &'a str) -> impl Iterator<Item = (&'a Intent, &'a Increase)> + 'a {
+        self.increases_of(group).filter(|(_, increase)| increase.phase != IncreasePhase::Cancelling)
     }
 
     /// The open removals.

@@ -35,6 +35,11 @@ impl Labels {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
+    /// All pairs in order of their keys, as they are shared.
+    pub fn shared(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
     /// How many pairs there are.
     #[must_use]
     pub fn len(&self) -> usize {

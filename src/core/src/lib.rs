@@ -7,6 +7,7 @@ pub mod known;
 pub mod labels;
 pub mod nodes;
 pub mod plan;
+pub mod pods;
 pub mod quantity;
 pub mod reason;
 pub mod resources;

@@ -43,6 +43,21 @@ pub enum Step {
         /// When the intent was decided: providers that simulate a delay count from here.
         started_at: UnixTime,
     },
+    /// Take back what an increase asked for and what did not come: never an instance, never below `from`.
+    Cancel {
+        /// The pool.
+        pool: Arc<str>,
+        /// The intent of the increase.
+        intent: IntentId,
+        /// The group.
+        group: Arc<str>,
+        /// The target it was decided on.
+        from: u32,
+        /// The target it asked for.
+        to: u32,
+        /// When it was decided.
+        started_at: UnixTime,
+    },
     /// Put our taint and annotation on these nodes, and cordon them.
     Mark {
         /// The pool.

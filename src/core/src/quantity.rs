@@ -95,9 +95,66 @@ impl Quantity {
         saturated(divided_away_from_zero(self.nanos, NANOS_PER_UNIT))
     }
 
+    /// A number of units from float64, to the nearest billionth; what is beyond the range is cut to it, and what is not
+    /// a number is 0: callers refuse that before.
+    pub fn from_f64(units: f64) -> Self {
+        let whole = units.trunc();
+        // A cast from float to integer saturates, and makes 0 of what is not a number.
+        #[allow(clippy::cast_possible_truncation)]
+        let (whole, part) = (whole as i64, ((units - whole) * 1e9).round() as i64);
+        let nanos = i128::from(whole) * NANOS_PER_UNIT + i128::from(part);
+        Self { nanos: nanos.clamp(-MAX_NANOS, MAX_NANOS) }
+    }
+
+    /// As an integer times a power of ten, the way canonical decimal notation splits it: the exponent is a multiple of
+    /// three from -9 to 18.
+    pub fn decimal_parts(self) -> (i128, i32) {
+        let (mut number, mut exponent) = (self.nanos, -9);
+        while number != 0 && number % 1000 == 0 && exponent < 18 {
+            number /= 1000;
+            exponent += 3;
+        }
+        (number, if number == 0 { 0 } else { exponent })
+    }
+
+    /// Canonical decimal notation: the largest of n, u, m, k, M, G, T, P and E that leaves a whole number.
+    ///
+    /// Source: apimachinery pkg/api/resource/quantity.go, CanonicalizeBytes.
+    pub fn to_decimal(self) -> String {
+        let (number, exponent) = self.decimal_parts();
+        let suffix = match exponent {
+            -9 => "n",
+            -6 => "u",
+            -3 => "m",
+            3 => "k",
+            6 => "M",
+            9 => "G",
+            12 => "T",
+            15 => "P",
+            18 => "E",
+            _ => "",
+        };
+        format!("{number}{suffix}")
+    }
+
+    /// Canonical binary notation (Ki, Mi, …) if it is a whole number of at least 1024, else decimal.
+    pub fn to_binary(self) -> String {
+        let units = self.nanos / NANOS_PER_UNIT;
+        if self.nanos % NANOS_PER_UNIT != 0 || units.unsigned_abs() < 1024 {
+            return self.to_decimal();
+        }
+        format_bytes(saturated(units))
+    }
+
     /// Whether it is less than zero.
     pub fn is_negative(self) -> bool {
         self.nanos < 0
+    }
+
+    /// The sum of two, cut to the largest amount.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { nanos: (self.nanos + other.nanos).clamp(-MAX_NANOS, MAX_NANOS) }
     }
 
     /// Whether it is zero.

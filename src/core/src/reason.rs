@@ -51,6 +51,12 @@ reasons! {
     TopologySpreadViolation,
     /// A volume is bound to a place that the pool's nodes are not in.
     VolumeNodeAffinityMismatch,
+    /// A volume claim of the pod is missing, lost, or bound before pods are scheduled and not bound yet.
+    VolumeNotReady,
+    /// A volume claim that one pod alone may use is used by another.
+    VolumeInUse,
+    /// A new node cannot attach as many volumes of one driver.
+    VolumeLimitReached,
     /// The pod uses a constraint that this version cannot simulate, so no node is bought on a guess.
     UnsupportedConstraint,
     /// Another pool was chosen for the pod.

@@ -14,7 +14,8 @@ use crate::time::{Seconds, UnixTime};
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL};
 use crate::world::pod::{Owner, Pod, PodClass, PodPhase};
 use crate::world::provider::{GroupState, Instance, InstanceState, ProviderState};
-use crate::world::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget};
+use crate::world::volume::{ClaimSpec, PodClaim, StorageClass, Volume, VolumeClaim};
+use crate::world::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 use crate::world::{Delta, World};
 
 /// The instant at which test worlds begin.
@@ -178,6 +179,21 @@ impl PodBuilder {
     #[must_use]
     pub fn host_port(mut self, port: u16) -> Self {
         self.class.host_ports.push(("TCP".into(), "".into(), port));
+        self
+    }
+
+    /// A claim that people make.
+    #[must_use]
+    pub fn claim(mut self, name: &str) -> Self {
+        self.class.claims.push(PodClaim { name: name.into(), template: None });
+        self
+    }
+
+    /// A claim that a controller makes, of this storage class.
+    #[must_use]
+    pub fn claim_template(mut self, name: &str, storage_class: &str) -> Self {
+        let template = ClaimSpec { storage_class: Some(storage_class.into()), ..ClaimSpec::default() };
+        self.class.claims.push(PodClaim { name: name.into(), template: Some(Arc::new(template)) });
         self
     }
 
@@ -510,6 +526,7 @@ pub fn controller(kind: ControllerKind, name: &str, desired: u32, pods: PodBuild
         desired,
         class: pods.class(),
         stalled: None,
+        priority_class: PrioritySource::Template,
     }
 }
 
@@ -531,6 +548,51 @@ pub fn budget(name: &str, key: &str, value: &str, disruptions_allowed: u32) -> D
         key: ObjectKey::new("default", name),
         selector: label_selector(key, value),
         disruptions_allowed,
+    }
+}
+
+/// A claim of namespace `default` for this storage class, not bound.
+#[must_use]
+pub fn claim(name: &str, storage_class: &str) -> VolumeClaim {
+    VolumeClaim {
+        key: ObjectKey::new("default", name),
+        spec: Arc::new(ClaimSpec { storage_class: Some(storage_class.into()), ..ClaimSpec::default() }),
+        ..VolumeClaim::default()
+    }
+}
+
+/// A claim of namespace `default` that is bound to a volume.
+#[must_use]
+pub fn bound_claim(name: &str, volume: &str) -> VolumeClaim {
+    VolumeClaim { volume: Some(volume.into()), bound: true, ..claim(name, "") }
+}
+
+/// A CSI volume of driver `disk` that nodes with this label reach.
+#[must_use]
+pub fn volume(name: &str, key: &str, value: &str) -> Volume {
+    let term = NodeSelectorTerm {
+        match_expressions: vec![requirement(key, Operator::In, &[value])],
+        match_fields: Vec::new(),
+    };
+    Volume {
+        name: name.into(),
+        node_affinity: Some(Arc::new(RequiredNodeAffinity { terms: vec![term] })),
+        csi: Some(("disk".into(), name.into())),
+        ..Volume::default()
+    }
+}
+
+/// A class of driver `disk` whose volumes wait for pods, and are made in these zones only if there are any.
+#[must_use]
+pub fn storage_class(name: &str, zones: &[&str]) -> StorageClass {
+    let values = zones.iter().map(|zone| Arc::from(*zone)).collect();
+    let term = vec![(Arc::from(ZONE_LABEL), values)];
+    StorageClass {
+        name: name.into(),
+        provisioner: "disk".into(),
+        waits_for_consumer: true,
+        topologies: if zones.is_empty() { Vec::new() } else { vec![term] },
+        is_default: false,
     }
 }
 
@@ -612,7 +674,7 @@ impl WorldBuilder {
             min: 0,
             max: 1000,
             instances,
-            failures: Vec::new(),
+            ..GroupState::default()
         };
         self.group_state(pool, id, state)
     }
@@ -632,6 +694,24 @@ impl WorldBuilder {
     #[must_use]
     pub fn namespace(self, name: &str, labels: Labels) -> Self {
         self.delta(Delta::NamespaceApplied(name.into(), labels))
+    }
+
+    /// A claim.
+    #[must_use]
+    pub fn claim(self, claim: VolumeClaim) -> Self {
+        self.delta(Delta::ClaimApplied(Box::new(claim)))
+    }
+
+    /// A volume.
+    #[must_use]
+    pub fn volume(self, volume: Volume) -> Self {
+        self.delta(Delta::VolumeApplied(Box::new(volume)))
+    }
+
+    /// A storage class.
+    #[must_use]
+    pub fn storage_class(self, class: StorageClass) -> Self {
+        self.delta(Delta::StorageClassApplied(Box::new(class)))
     }
 
     /// Any other change.

@@ -402,3 +402,63 @@ fn daemon_set_pods_are_evicted_once_beside_the_others_and_never_waited_for() {
     let world = cluster([marked("n")], [daemon()]).daemon_set(set).build();
     assert_eq!(deletions(&step(&world, &config, &mut history, later(25))), ["n"]);
 }
+
+/// Two nodes under one intent in mid-drain.
+fn draining_both() -> History {
+    open(Reason::Underutilized, RemovalPhase::Draining, &["m", "n"])
+}
+
+#[test]
+fn nodes_that_are_drained_together_are_evicted_from_at_once_and_deleted_together() {
+    let config = settings(|_| {});
+    let pods = [replica("p").on("m"), replica("q").on("n")];
+    let world = cluster([marked("m"), marked("n")], pods).build();
+    let mut history = draining_both();
+    assert_eq!(evicted(&step(&world, &config, &mut history, later(10))), [["p"], ["q"]]);
+    let half = cluster([marked("m"), marked("n")], [replica("q").on("n")]).build();
+    let waiting = step(&half, &config, &mut history, later(20));
+    assert_eq!((deletions(&waiting), evicted(&waiting)), (vec![], vec![vec!["q".to_owned()]]));
+    let empty = cluster([marked("m"), marked("n")], []).build();
+    assert_eq!(deletions(&step(&empty, &config, &mut history, later(21))), ["m", "n"]);
+}
+
+#[test]
+fn node_that_cannot_be_drained_holds_up_no_other() {
+    let config = settings(|_| {});
+    let stopping = replica("q").on("n").with(|pod| pod.deletion_at = Some(later(40)));
+    let world = cluster([marked("m"), marked("n")], [stopping]).build();
+    let mut history = draining_both();
+    assert!(deletions(&step(&world, &config, &mut history, later(69))).is_empty());
+    let over = step(&world, &config, &mut history, later(70));
+    assert_eq!((deletions(&over), victims(&history)), (vec!["m".to_owned()], vec!["m".to_owned()]));
+    let unmarked = |step: &Step| matches!(step, Step::Unmark { node, .. } if &**node == "n");
+    assert!(over.steps.iter().any(unmarked), "the other's mark comes off: {:?}", over.steps);
+    assert!(end(&history).2.contains("pod default/q on node n outlived its grace period"));
+}
+
+#[test]
+fn refused_evictions_of_one_node_let_the_others_go() {
+    let config = settings(|_| {});
+    let world = cluster([marked("m"), marked("n")], [replica("q").on("n")])
+        .budget(budget("web", "app", "web", 0))
+        .build();
+    let mut history = draining_both();
+    let over = step(&world, &config, &mut history, later(120));
+    assert_eq!((deletions(&over), victims(&history)), (vec!["m".to_owned()], vec!["m".to_owned()]));
+    assert_eq!(history.pools["a"].last_failure, Some(later(120)));
+}
+
+#[test]
+fn annotation_holds_the_deletion_up_for_two_minutes_at_most() {
+    let config = settings(|_| {});
+    let key = "delay-deletion.cluster-autoscaler.kubernetes.io/volumes";
+    let held = cluster([marked("n").annotation(key, "true")], []).build();
+    let mut history = draining();
+    assert!(deletions(&step(&held, &config, &mut history, later(10))).is_empty());
+    assert_eq!(phase(&history), Some(RemovalPhase::Deleting));
+    assert!(deletions(&step(&held, &config, &mut history, later(129))).is_empty());
+    let mut released = history.clone();
+    let free = cluster([marked("n")], []).build();
+    assert_eq!(deletions(&step(&free, &config, &mut released, later(139))), ["n"]);
+    assert_eq!(deletions(&step(&held, &config, &mut history, later(139))), ["n"]);
+}

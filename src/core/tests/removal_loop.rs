@@ -206,12 +206,10 @@ impl Cluster {
         let memory = &self.history.pools["a"];
         let opened = memory.removals().any(|(intent, _)| !known.contains(&intent.id));
         let leaving: usize = memory.removals().map(|(_, removal)| removal.victims.len()).sum();
-        let draining = memory
-            .removals()
-            .filter(|(intent, removal)| {
-                intent.reason != Reason::Empty && removal.phase < RemovalPhase::Deleting
-            })
-            .count();
+        let drains = memory.removals().filter(|(intent, removal)| {
+            intent.reason != Reason::Empty && removal.phase < RemovalPhase::Deleting
+        });
+        let draining: usize = drains.map(|(_, removal)| removal.victims.len()).sum();
         let cluster = &self.config.cluster;
         let pool = &self.config.pools[0];
         if opened {
@@ -259,6 +257,8 @@ impl Cluster {
                 self.grow(group, intent, *to);
                 vec![answer(pool, intent, StepResult::Increased)]
             }
+            // Everything that is asked for here comes, so nothing is ever left to take back.
+            Step::Cancel { .. } => unreachable!("a purchase is taken back: {step:?}"),
             Step::Mark { pool, intent, nodes } => {
                 for name in nodes {
                     let Some(mut node) = self.node(name) else { continue };

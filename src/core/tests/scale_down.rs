@@ -174,6 +174,19 @@ fn node_above_the_threshold_stays_and_exactly_at_it_goes() {
 }
 
 #[test]
+fn node_with_gpus_is_measured_by_them_alone_against_their_own_threshold() {
+    let gpu = "nvidia.com/gpu";
+    let n = || member("n").with(|node| node.allocatable.set_extended(gpu, 4));
+    let busy_gpu = || beside_busy(n(), [replica("p").cpu("100m").extended(gpu, 2).on("n")]);
+    let percent = |percent| with_pool(|pool| pool.scale_down.gpu_utilization_threshold_percent = percent);
+    assert_eq!(verdict(busy_gpu(), &percent(49)).0, Reason::NotUnderutilized);
+    // Under its threshold; the other node has no GPUs for the pod.
+    assert_eq!(verdict(busy_gpu(), &percent(50)).0, Reason::NoPlaceToMovePods);
+    let cpu_only = beside_busy(n(), [replica("p").cpu("3500m").on("n")]);
+    assert_ne!(verdict(cpu_only, &percent(0)).0, Reason::NotUnderutilized);
+}
+
+#[test]
 fn pod_without_another_place_keeps_its_node_and_is_named() {
     let world = cluster([member("n")], [replica("p").on("n")]);
     let found = verdict(world, &settings());

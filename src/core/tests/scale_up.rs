@@ -15,7 +15,8 @@ use headroom_core::testing::{
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{GROUP_LABEL, POOL_LABEL, ZONE_LABEL};
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState};
-use headroom_core::world::workload::ControllerKind;
+use headroom_core::world::volume::PriorityClass;
+use headroom_core::world::workload::{ControllerKind, PrioritySource};
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
 
@@ -456,12 +457,35 @@ fn unknown_provider_stops_growth_of_its_pool_only() {
 }
 
 #[test]
-fn pods_with_claims_are_not_guessed_about() {
-    let claims = pod("db").cpu("1").with_class(|class| class.claims.push("data".into()));
+fn pods_with_claims_of_devices_are_not_guessed_about() {
+    let claims = pod("ai").cpu("1").with_class(|class| class.device_claims.push("gpu".into()));
     let world = world().node(node("n1")).group("general", "a", "", 0).pod(claims).build();
     let plan = plan_fresh(&world, &config([pool("general")]));
     check(&plan, &[]);
-    assert_eq!(answer(&plan, "db", "general").0, Reason::UnsupportedConstraint);
+    let (reason, message) = answer(&plan, "ai", "general");
+    assert_eq!(reason, Reason::UnsupportedConstraint);
+    assert!(message.contains("resource claim gpu"), "{message}");
+}
+
+#[test]
+fn room_of_expendable_pods_is_room() {
+    let batch = pod("batch").cpu("4").priority(-11).on("n1");
+    let world = world().node(node("n1")).group("general", "a", "", 0).pod(batch).pod(pod("web").cpu("4"));
+    check(&plan_fresh(&world.build(), &config([pool("general")])), &[]);
+}
+
+#[test]
+fn priority_class_of_a_template_decides_whether_its_replicas_are_anticipated() {
+    let low = PriorityClass { value: -100, is_default: false };
+    let made = |source| {
+        let mut web = controller(ControllerKind::ReplicaSet, "web", 4, pod("web").cpu("1"));
+        web.priority_class = source;
+        let world = world().group("general", "a", "", 0).controller(web);
+        world.delta(Delta::PriorityClassApplied("low".into(), low)).build()
+    };
+    let config = config([pool("general")]);
+    check(&plan_fresh(&made(PrioritySource::Named("low".into())), &config), &[]);
+    check(&plan_fresh(&made(PrioritySource::Default), &config), &[("general", "a", 0, 1)]);
 }
 
 #[test]
@@ -688,6 +712,28 @@ fn failure_reported_by_the_cloud_is_counted_once() {
 }
 
 #[test]
+fn failure_from_before_an_increase_says_nothing_about_it() {
+    let config = config([pool("general")]);
+    let first =
+        plan_fresh(&world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(1)).build(), &config);
+    check(&first, &[("general", "a", 0, 1)]);
+    let told = |at: UnixTime| {
+        let mut state = GroupState { target: 1, max: 10, ..GroupState::default() };
+        state.failures.push(headroom_core::world::provider::LaunchFailure {
+            key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
+            class: FailureClass::OutOfCapacity,
+            message: "none left".into(),
+            at,
+        });
+        let world = world().group_state("general", "a", state).pods(pod("web").cpu("4").times(1)).build();
+        plan(&world, &first.next_history, &config, UnixTime(NOW.0 + 1)).next_history.pools["general"]
+            .backoffs
+            .len()
+    };
+    assert_eq!((told(UnixTime(NOW.0 - 1)), told(NOW)), (0, 1));
+}
+
+#[test]
 fn instances_that_are_no_nodes_yet_take_pods() {
     let instance = |node: Option<&str>| Instance {
         state: InstanceState::Creating,
@@ -882,4 +928,31 @@ fn pod_class_that_panics_is_set_aside_and_other_pods_are_served() {
     let plan = plan_fresh(&world, &config([pool("good")]));
     check(&plan, &[("good", "g", 0, 1)]);
     assert_eq!(verdict(&plan, "bad").skipped, Some(Reason::Internal));
+}
+
+#[test]
+fn what_a_failed_increase_did_not_get_is_taken_back_before_it_is_forgotten() {
+    let start = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let config = config([pool("general")]);
+    let mut history = plan_fresh(&start, &config).next_history;
+    let outcome = |result| Outcome { pool: "general".into(), intent: "1-1".into(), result };
+    absorb(&mut history, &[outcome(StepResult::Increased)], &start, &config, NOW);
+    let mut state = GroupState { target: 2, max: 10, ..GroupState::default() };
+    state.failures.push(headroom_core::world::provider::LaunchFailure {
+        key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
+        class: FailureClass::OutOfCapacity,
+        message: "none left".into(),
+        at: UnixTime(NOW.0 + 1),
+    });
+    let failed = world().group_state("general", "a", state).pods(pod("web").cpu("4").times(2)).build();
+    let second = plan(&failed, &history, &config, UnixTime(NOW.0 + 5));
+    let cancels = second
+        .steps
+        .iter()
+        .filter(|step| matches!(step, headroom_core::plan::Step::Cancel { from: 0, to: 2, .. }));
+    assert_eq!((cancels.count(), second.steps.len()), (1, 1), "{:?}", second.steps);
+    let mut history = second.next_history;
+    assert_eq!(history.pools["general"].backoffs.len(), 1);
+    absorb(&mut history, &[outcome(StepResult::Increased)], &failed, &config, UnixTime(NOW.0 + 6));
+    assert!(history.pools["general"].intents.is_empty());
 }

@@ -34,11 +34,7 @@ fn rollback_takes_back_every_kind_of_change() {
     assert!(snapshot.remove(pods[0], a));
     snapshot.place(pods[0], b);
     snapshot.set_presence(a, Presence::Ghost);
-    let template = Arc::new(TemplateNode {
-        node: node("template").build(),
-        daemon_pods: Vec::new(),
-        daemon_requested: Resources::default(),
-    });
+    let template = Arc::new(TemplateNode { node: node("template").build(), ..TemplateNode::default() });
     let added = snapshot.add_node(&template, "new-1".into());
     assert!(snapshot.remove(pods[1], a));
     snapshot.place(pods[1], added);
@@ -52,11 +48,7 @@ fn rollback_takes_back_every_kind_of_change() {
 fn nodes_come_by_name_and_added_ones_last() {
     let world = world().node(node("b")).node(node("c")).node(node("a")).build();
     let mut snapshot = Snapshot::new(&world);
-    let template = Arc::new(TemplateNode {
-        node: node("template").build(),
-        daemon_pods: Vec::new(),
-        daemon_requested: Resources::default(),
-    });
+    let template = Arc::new(TemplateNode { node: node("template").build(), ..TemplateNode::default() });
     snapshot.add_node(&template, "0-new".into());
     let names: Vec<String> = snapshot.nodes().map(|(_, view)| view.name().to_string()).collect();
     assert_eq!(names, ["a", "b", "c", "0-new"]);

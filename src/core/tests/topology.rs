@@ -7,7 +7,6 @@ use headroom_core::history::History;
 use headroom_core::plan;
 use headroom_core::plan::Step;
 use headroom_core::reason::Reason;
-use headroom_core::resources::Resources;
 use headroom_core::scheduling::{PodRef, Presence, Refusal, Snapshot, TemplateNode};
 use headroom_core::testing::{NOW, PodBuilder, config, node, pod, pool, world};
 use headroom_core::world::World;
@@ -187,11 +186,7 @@ fn placements_that_are_taken_back_leave_no_count() {
     let mark = snapshot.checkpoint();
     snapshot.place(PodRef::Virtual(class), a);
     assert!(matches!(snapshot.check(class, a), Err(Refusal::PodAntiAffinity { .. })));
-    let template = Arc::new(TemplateNode {
-        node: node("t").zone("a").build(),
-        daemon_pods: Vec::new(),
-        daemon_requested: Resources::default(),
-    });
+    let template = Arc::new(TemplateNode { node: node("t").zone("a").build(), ..TemplateNode::default() });
     let added = snapshot.add_node(&template, "new".into());
     assert!(!snapshot.fits(class, added), "the same zone");
     snapshot.rollback(mark);

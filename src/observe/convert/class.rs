@@ -11,8 +11,11 @@ use headroom_core::scheduling::constraints::{
 };
 use headroom_core::time::Seconds;
 use headroom_core::world::pod::{PodClass, SafeToEvict};
+use headroom_core::world::volume::PodClaim;
+use headroom_core::world::workload::PrioritySource;
 
 use super::requests;
+use super::volume::claim_spec;
 use crate::observe::decoder::{Decoder, Error};
 use crate::observe::slim::{
     self, Container, MIRROR_ANNOTATION, NodeSelector, PodSpec, PodStatus, PodTerm, Selector,
@@ -71,7 +74,8 @@ pub fn of(source: Source<'_>, decoder: &mut Decoder) -> Result<PodClass, Error> 
         topology_spread: hard_spread(&spec.topology_spread_constraints, &labels, decoder)?,
         tolerations: tolerations(&spec.tolerations, decoder)?,
         host_ports: host_ports(spec, decoder),
-        claims: claims(spec, pod_name, decoder),
+        claims: claims(spec, pod_name, decoder)?,
+        device_claims: spec.resource_claims.iter().map(|claim| decoder.text(&claim.name)).collect(),
         local_volumes: local_volumes(spec, decoder),
         priority: spec.priority.or_else(|| system_priority(spec)).unwrap_or(0),
         scheduler: decoder.text(spec.scheduler_name.as_deref().unwrap_or("default-scheduler")),
@@ -90,6 +94,17 @@ pub fn of(source: Source<'_>, decoder: &mut Decoder) -> Result<PodClass, Error> 
         termination_grace: spec.termination_grace_period_seconds.map_or(DEFAULT_GRACE, Seconds),
         labels,
     })
+}
+
+/// Where the pods of a template get their priority from.
+pub fn priority_source(spec: &PodSpec, decoder: &mut Decoder) -> PrioritySource {
+    if spec.priority.is_some() || system_priority(spec).is_some() {
+        return PrioritySource::Template;
+    }
+    match spec.priority_class_name.as_deref() {
+        Some(name) if !name.is_empty() => PrioritySource::Named(decoder.text(name)),
+        Some(_) | None => PrioritySource::Default,
+    }
 }
 
 fn system_priority(spec: &PodSpec) -> Option<i32> {
@@ -132,7 +147,11 @@ fn operator(word: &str) -> Result<Operator, Error> {
     })
 }
 
-fn node_terms(required: &NodeSelector, decoder: &mut Decoder) -> Result<RequiredNodeAffinity, Error> {
+/// Terms of a node selector in the core's words.
+///
+/// # Errors
+/// If an operator is not understood.
+pub fn node_terms(required: &NodeSelector, decoder: &mut Decoder) -> Result<RequiredNodeAffinity, Error> {
     let terms = required.node_selector_terms.iter().map(|term| {
         Ok(NodeSelectorTerm {
             match_expressions: requirements(&term.match_expressions, decoder)?,
@@ -273,15 +292,21 @@ fn host_ports(spec: &PodSpec, decoder: &mut Decoder) -> Vec<(Arc<str>, Arc<str>,
     ports
 }
 
-fn claims(spec: &PodSpec, pod_name: &str, decoder: &mut Decoder) -> Vec<Arc<str>> {
-    spec.volumes
-        .iter()
-        .filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-            (Some(claim), _) => Some(decoder.text(&claim.claim_name)),
-            (None, Some(_)) => Some(Arc::from(format!("{pod_name}-{}", volume.name))),
-            (None, None) => None,
-        })
-        .collect()
+fn claims(spec: &PodSpec, pod_name: &str, decoder: &mut Decoder) -> Result<Vec<PodClaim>, Error> {
+    let mut claims = Vec::new();
+    for volume in &spec.volumes {
+        match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => {
+                claims.push(PodClaim { name: decoder.text(&claim.claim_name), template: None });
+            }
+            (None, Some(ephemeral)) => claims.push(PodClaim {
+                name: Arc::from(format!("{pod_name}-{}", volume.name)),
+                template: Some(claim_spec(&ephemeral.volume_claim_template.spec, decoder)?),
+            }),
+            (None, None) => {}
+        }
+    }
+    Ok(claims)
 }
 
 /// Source: cluster-autoscaler utils/pod/pod.go, isLocalVolume.
@@ -397,7 +422,7 @@ mod tests {
             {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]}}));
         let names: Vec<&str> = class.local_volumes.iter().map(|name| &**name).collect();
         assert_eq!(names, ["disk", "host"]);
-        let claims: Vec<&str> = class.claims.iter().map(|name| &**name).collect();
+        let claims: Vec<&str> = class.claims.iter().map(|claim| &*claim.name).collect();
         assert_eq!(claims, ["d", "web-0-tmp"]);
     }
 

@@ -4,6 +4,8 @@ pub mod class;
 pub mod node;
 pub mod pod;
 pub mod requests;
+pub mod scale;
+pub mod volume;
 pub mod workload;
 
 use std::sync::Arc;

@@ -26,7 +26,7 @@ pub fn node(slim: &SlimNode, decoder: &mut Decoder) -> Result<Node, Error> {
     Ok(Node {
         name: name_of(meta, decoder)?,
         uid: uid_of(meta),
-        provider_id: decoder.text(&slim.spec.provider_id),
+        provider_id: decoder.text(machine_id(&slim.spec.provider_id)),
         labels: decoder.labels(meta.labels.iter().flatten()),
         annotations: decoder.labels(meta.annotations.iter().flatten()),
         taints,
@@ -42,6 +42,20 @@ pub fn node(slim: &SlimNode, decoder: &mut Decoder) -> Result<Node, Error> {
         created_at: instant(meta.creation_timestamp.as_ref()),
         deleting: meta.deletion_timestamp.is_some(),
     })
+}
+
+/// The part of a provider id that names the machine, whatever else it says.
+///
+/// An instance of AWS is known by its own id: the zone before it is informational, and a node whose zone there differs
+/// from its group's is the same machine. Fargate and hybrid nodes have no such id and stay as they are.
+/// Differs from upstream: Cluster Autoscaler compares the whole string.
+fn machine_id(provider_id: &str) -> &str {
+    let Some(rest) = provider_id.strip_prefix("aws://") else { return provider_id };
+    let last = rest.rsplit('/').next().unwrap_or_default();
+    let is_instance = last
+        .strip_prefix("i-")
+        .is_some_and(|hex| !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if is_instance { last } else { provider_id }
 }
 
 #[cfg(test)]
@@ -61,6 +75,19 @@ mod tests {
         );
         assert_eq!(node.ready, Readiness::Unknown);
         assert_eq!(Some(node.ready_changed_at), UnixTime::parse("2026-11-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn an_instance_of_aws_is_known_by_its_own_id_whatever_its_zone() {
+        let known_as = |id: &str| {
+            let node = serde_json::json!({"metadata": {"name": "n"}, "spec": {"providerID": id}});
+            decode(node).provider_id.to_string()
+        };
+        assert_eq!(known_as("aws:///eu-west-1a/i-0abc12"), "i-0abc12");
+        for other in ["aws:///eu-west-1a/a1b2/fargate-10-0-0-7", "eks-hybrid:///x/y/mi-0a", "kwok://i-0a", ""]
+        {
+            assert_eq!(known_as(other), other);
+        }
     }
 
     #[test]

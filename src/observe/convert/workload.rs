@@ -7,8 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use headroom_core::labels::ObjectKey;
 use headroom_core::scheduling::constraints::{LabelSelector, Operator, Requirement, TaintEffect, Toleration};
 use headroom_core::world::pod::PodClass;
+use headroom_core::world::volume::PodClaim;
 use headroom_core::world::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget};
 
+use super::volume::claim_spec;
 use super::{class, key_of, uid_of};
 use crate::observe::decoder::{Decoder, Error};
 use crate::observe::slim::{
@@ -62,13 +64,14 @@ pub fn replication_controller(
 pub fn stateful_set(slim: &SlimStatefulSet, decoder: &mut Decoder) -> Result<Controller, Error> {
     let head = Head::of(&slim.metadata, ControllerKind::StatefulSet, decoder)?;
     let next = format!("{}-{}", head.key.name, slim.status.replicas);
-    let claims: Vec<Arc<str>> = slim
-        .spec
-        .volume_claim_templates
-        .iter()
-        .filter_map(|claim| claim.metadata.name.as_deref())
-        .map(|claim| Arc::from(format!("{claim}-{next}")))
-        .collect();
+    let mut claims = Vec::new();
+    for claim in &slim.spec.volume_claim_templates {
+        let Some(name) = claim.metadata.name.as_deref() else { continue };
+        claims.push(PodClaim {
+            name: Arc::from(format!("{name}-{next}")),
+            template: Some(claim_spec(&claim.spec, decoder)?),
+        });
+    }
     head.controller(slim.spec.replicas.unwrap_or(1), None, &slim.spec.template, &claims, decoder)
 }
 
@@ -173,7 +176,7 @@ impl Head {
         desired: u32,
         stalled: Option<String>,
         template: &PodTemplate,
-        claims: &[Arc<str>],
+        claims: &[PodClaim],
         decoder: &mut Decoder,
     ) -> Result<Controller, Error> {
         let desired = if self.deleting { 0 } else { desired };
@@ -191,6 +194,7 @@ impl Head {
             desired,
             class,
             stalled: stalled.map(Arc::from),
+            priority_class: class::priority_source(&template.spec, decoder),
         })
     }
 }
@@ -310,7 +314,7 @@ mod tests {
         );
         let slim: SlimStatefulSet = serde_json::from_str(&text).expect("a stateful set");
         let controller = stateful_set(&slim, &mut Decoder::default()).expect("understood");
-        assert_eq!(controller.class.claims, [Arc::from("data-w-1")]);
+        assert_eq!(&*controller.class.claims[0].name, "data-w-1");
     }
 
     #[test]

@@ -6,12 +6,13 @@
 mod affinity;
 mod node;
 mod pod;
+mod volume;
 mod workload;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference, Time};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
@@ -24,14 +25,23 @@ pub use pod::{
     Condition, Container, ContainerPort, ContainerState, Needs, PodSpec, PodStatus, PodTemplate, SlimPod,
     Volume,
 };
+pub use volume::{
+    BIND_COMPLETED_ANNOTATION, ClaimSpec, ClaimTemplate, DEFAULT_CLASS_ANNOTATION, EphemeralSource,
+    SELECTED_NODE_ANNOTATION, SlimClaim, SlimCsiNode, SlimPriorityClass, SlimStorageClass, SlimVolume,
+};
 pub use workload::{
-    SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
+    ReplicaStatus, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob, SlimReplicaSet,
+    SlimReplicationController, SlimStatefulSet,
 };
 
 use headroom_core::world::node::keeps_annotation;
 
 /// The annotation by which the kubelet marks the mirror of a static pod.
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+
+/// Annotations of Kubernetes itself that decisions read, beside those that the core names.
+const OTHER_ANNOTATIONS: [&str; 4] =
+    [MIRROR_ANNOTATION, BIND_COMPLETED_ANNOTATION, SELECTED_NODE_ANNOTATION, DEFAULT_CLASS_ANNOTATION];
 
 /// `null` and absence are both the default: Go writes either for an empty list.
 pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -76,8 +86,8 @@ pub type Amounts = BTreeMap<String, QuantityText>;
 
 /// The part of `metadata` that decisions read. Annotations nobody reads and managed fields are skipped unread.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SlimMeta {
+#[serde(rename_all = "camelCase", bound(deserialize = "M: Default + Deserialize<'de>"))]
+struct SlimMeta<M = IgnoredAny> {
     name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
@@ -90,24 +100,79 @@ struct SlimMeta {
     #[serde(default, deserialize_with = "kept_annotations")]
     annotations: BTreeMap<String, String>,
     owner_references: Option<Vec<OwnerReference>>,
+    /// Skipped unread, unless somebody wants to know who wrote what.
+    #[serde(default, deserialize_with = "nullable")]
+    managed_fields: M,
+}
+
+impl<M> SlimMeta<M> {
+    fn into_meta(self) -> ObjectMeta {
+        ObjectMeta {
+            name: self.name,
+            namespace: self.namespace,
+            uid: self.uid,
+            resource_version: self.resource_version,
+            generation: self.generation,
+            creation_timestamp: self.creation_timestamp,
+            deletion_timestamp: self.deletion_timestamp,
+            labels: Some(self.labels),
+            annotations: Some(self.annotations),
+            owner_references: self.owner_references,
+            ..ObjectMeta::default()
+        }
+    }
 }
 
 /// Decodes `metadata` into kube's type, most of it left empty.
 pub(crate) fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let slim = SlimMeta::deserialize(deserializer)?;
-    Ok(ObjectMeta {
-        name: slim.name,
-        namespace: slim.namespace,
-        uid: slim.uid,
-        resource_version: slim.resource_version,
-        generation: slim.generation,
-        creation_timestamp: slim.creation_timestamp,
-        deletion_timestamp: slim.deletion_timestamp,
-        labels: Some(slim.labels),
-        annotations: Some(slim.annotations),
-        owner_references: slim.owner_references,
-        ..ObjectMeta::default()
-    })
+    Ok(SlimMeta::<IgnoredAny>::deserialize(deserializer)?.into_meta())
+}
+
+/// As [`meta`], and besides the managed fields of those who wrote the status or `spec.replicas`: their names and times
+/// without the fields.
+pub(crate) fn meta_with_writers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let slim = SlimMeta::<Vec<WriterEntry>>::deserialize(deserializer)?;
+    let entries = slim.managed_fields.iter().filter(|entry| entry.matters());
+    let entries = entries.map(|entry| ManagedFieldsEntry {
+        manager: entry.manager.clone(),
+        time: entry.time.clone(),
+        subresource: entry.subresource.clone(),
+        ..ManagedFieldsEntry::default()
+    });
+    let managed_fields = Some(entries.collect());
+    Ok(ObjectMeta { managed_fields, ..slim.into_meta() })
+}
+
+/// One entry of the managed fields, as far as it is looked at.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WriterEntry {
+    manager: Option<String>,
+    time: Option<Time>,
+    subresource: Option<String>,
+    #[serde(default, rename = "fieldsV1")]
+    fields: Option<OwnedFields>,
+}
+
+#[derive(Deserialize)]
+struct OwnedFields {
+    #[serde(default, rename = "f:spec")]
+    spec: Option<OwnedSpecFields>,
+}
+
+#[derive(Deserialize)]
+struct OwnedSpecFields {
+    #[serde(default, rename = "f:replicas")]
+    replicas: Option<IgnoredAny>,
+}
+
+impl WriterEntry {
+    /// Whether it is about the status or the replicas.
+    fn matters(&self) -> bool {
+        let replicas =
+            |fields: &OwnedFields| fields.spec.as_ref().is_some_and(|spec| spec.replicas.is_some());
+        self.subresource.as_deref() == Some("status") || self.fields.as_ref().is_some_and(replicas)
+    }
 }
 
 /// Keeps the annotations that decisions read; the values of all others are skipped without a copy.
@@ -126,7 +191,7 @@ fn kept_annotations<'de, D: Deserializer<'de>>(
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut kept = BTreeMap::new();
             while let Some(key) = map.next_key::<String>()? {
-                if keeps_annotation(&key) || key == MIRROR_ANNOTATION {
+                if keeps_annotation(&key) || OTHER_ANNOTATIONS.contains(&&*key) {
                     kept.insert(key, map.next_value()?);
                 } else {
                     map.next_value::<IgnoredAny>()?;

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Affinity, Amounts, SpreadConstraint, Toleration, nullable};
+use super::{Affinity, Amounts, EphemeralSource, SpreadConstraint, Toleration, nullable};
 
 /// A pod.
 #[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
@@ -66,6 +66,9 @@ pub struct PodSpec {
     /// Volumes.
     #[serde(deserialize_with = "nullable")]
     pub volumes: Vec<Volume>,
+    /// Devices that it claims.
+    #[serde(deserialize_with = "nullable")]
+    pub resource_claims: Vec<DeviceClaim>,
     /// Priority; templates carry only the class's name.
     pub priority: Option<i32>,
     /// Name of the priority class.
@@ -136,11 +139,19 @@ pub struct Volume {
     /// A claim.
     pub persistent_volume_claim: Option<ClaimSource>,
     /// A claim made for this pod alone.
-    pub ephemeral: Option<IgnoredAny>,
+    pub ephemeral: Option<EphemeralSource>,
     /// A directory of the node.
     pub host_path: Option<IgnoredAny>,
     /// A directory made for the pod.
     pub empty_dir: Option<EmptyDir>,
+}
+
+/// A claim of devices by dynamic resource allocation.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DeviceClaim {
+    /// Its name in the pod.
+    pub name: String,
 }
 
 /// A reference to a claim.
@@ -169,6 +180,8 @@ pub struct PodStatus {
     pub phase: String,
     /// Where preemption makes room for it.
     pub nominated_node_name: Option<String>,
+    /// When the kubelet took it on.
+    pub start_time: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
     /// Conditions.
     #[serde(deserialize_with = "nullable")]
     pub conditions: Vec<Condition>,

@@ -1,13 +1,15 @@
 //! Controllers, DaemonSets and disruption budgets as the wire has them.
 
-use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::{Condition, PodTemplate, Selector, nullable};
+use super::{ClaimTemplate, Condition, PodTemplate, Selector, nullable};
 
 /// A ReplicaSet.
 #[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
@@ -39,12 +41,52 @@ pub struct SlimReplicationController {
     pub status: ReplicaStatus,
 }
 
+/// A Deployment, as far as its scale goes.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = Deployment)]
+pub struct SlimDeployment {
+    /// Metadata, with who wrote the replicas.
+    #[serde(deserialize_with = "super::meta_with_writers")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: DeploymentSpec,
+    /// Status.
+    #[serde(default)]
+    pub status: ReplicaStatus,
+}
+
+/// The part of a Deployment's spec that its scale tells.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DeploymentSpec {
+    /// Wanted; 1 when absent.
+    pub replicas: Option<u32>,
+    /// Which pods are its own.
+    pub selector: Option<Selector>,
+}
+
+/// A HorizontalPodAutoscaler: spec and status raw, so that a strange one is told of and never lost.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = HorizontalPodAutoscaler)]
+pub struct SlimHpa {
+    /// Metadata, with who wrote the status.
+    #[serde(deserialize_with = "super::meta_with_writers")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: Value,
+    /// Status.
+    #[serde(default)]
+    pub status: Value,
+}
+
 /// A StatefulSet.
 #[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = StatefulSet)]
 pub struct SlimStatefulSet {
-    /// Metadata.
-    #[serde(deserialize_with = "super::meta")]
+    /// Metadata, with who wrote the replicas.
+    #[serde(deserialize_with = "super::meta_with_writers")]
     pub metadata: ObjectMeta,
     /// Spec.
     #[serde(default)]
@@ -60,20 +102,13 @@ pub struct SlimStatefulSet {
 pub struct ReplicaSpec {
     /// Wanted; 1 when absent.
     pub replicas: Option<u32>,
+    /// Which pods are its own. That of a ReplicationController is a plain map, which reads as an empty one.
+    pub selector: Option<Selector>,
     /// What pods are made from.
     pub template: PodTemplate,
     /// Claims that each pod of a StatefulSet gets.
     #[serde(deserialize_with = "nullable")]
     pub volume_claim_templates: Vec<ClaimTemplate>,
-}
-
-/// A claim that each pod of a StatefulSet gets.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ClaimTemplate {
-    /// Metadata.
-    #[serde(deserialize_with = "super::meta")]
-    pub metadata: ObjectMeta,
 }
 
 /// How far a controller has come.

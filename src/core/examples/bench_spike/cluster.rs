@@ -8,22 +8,23 @@ use headroom_core::config::{Config, NodeTemplate, Pool};
 use headroom_core::known::Known;
 use headroom_core::labels::{Labels, ObjectKey};
 use headroom_core::resources::Resources;
-use headroom_core::scheduling::constraints::{LabelSelector, Toleration, TopologySpread};
+use headroom_core::scheduling::constraints::{LabelSelector, PodAffinityTerm, Toleration, TopologySpread};
 use headroom_core::testing;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL};
 use headroom_core::world::pod::{Owner, Pod, PodClass, PodPhase};
 use headroom_core::world::provider::{GroupState, Instance, InstanceState, ProviderState};
-use headroom_core::world::workload::{Controller, ControllerKind};
+use headroom_core::world::workload::{Controller, ControllerKind, PrioritySource};
 use headroom_core::world::{Delta, World};
 
 /// The instant of all plans, 2000-01-01T00:00:00Z: T0 of the golden vectors.
 pub const T0: UnixTime = UnixTime(946_684_800);
 
-/// A node group; each becomes a pool of its own, since a pool's nodes are of one shape.
+/// A node group of a pool; the groups of one pool are of one shape, each in a zone of its own.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub id: String,
+    pub pool: String,
     pub cpu_milli: i64,
     pub memory_bytes: i64,
     pub labels: BTreeMap<String, String>,
@@ -64,6 +65,8 @@ pub struct ClassSpec {
     pub node_selector: BTreeMap<String, String>,
     /// Largest skew between zones among the pods of the same labels.
     pub zone_skew: Option<i32>,
+    /// Whether no two pods of the same labels share a node.
+    pub apart: bool,
     /// Taints that are tolerated: key and value.
     pub tolerates: Vec<(String, String)>,
 }
@@ -88,7 +91,9 @@ impl Cluster {
         let mut labels = self.labels(&spec.labels);
         labels.insert(self.text(HOSTNAME_LABEL), self.text(&spec.name));
         if !spec.group.is_empty() {
-            labels.insert(self.text(POOL_LABEL), self.text(&spec.group));
+            let pool =
+                self.groups.iter().find(|group| group.id == spec.group).map(|group| group.pool.clone());
+            labels.insert(self.text(POOL_LABEL), self.text(&pool.unwrap_or_default()));
             labels.insert(self.text(GROUP_LABEL), self.text(&spec.group));
         }
         let amounts = Resources::new(spec.cpu_milli, spec.memory_bytes).with_pods(110);
@@ -144,12 +149,14 @@ impl Cluster {
             uid,
             class: Arc::default(),
             stalled: None,
+            priority_class: PrioritySource::Template,
         };
         self.apply(Delta::ControllerApplied(Box::new(controller)));
     }
 
     /// Lets each group's provider speak, when all nodes are there; the settings that go with it.
     pub fn finish(&mut self) -> Config {
+        let mut said: BTreeMap<String, ProviderState> = BTreeMap::new();
         for group in self.groups.clone() {
             let own = |node: &Node| node.labels.get(GROUP_LABEL) == Some(&*group.id);
             let instances = self.world.nodes().filter(|(_, node, _)| own(node)).map(|(_, node, _)| {
@@ -167,11 +174,16 @@ impl Cluster {
                 instances: instances.collect(),
                 ..GroupState::default()
             };
-            let value = ProviderState { groups: [(self.text(&group.id), state)].into() };
-            let said = Delta::ProviderObserved(self.text(&group.id), Known::Known { value, at: T0 });
+            let id = self.text(&group.id);
+            said.entry(group.pool).or_default().groups.insert(id, state);
+        }
+        for (pool, value) in said {
+            let said = Delta::ProviderObserved(self.text(&pool), Known::Known { value, at: T0 });
             self.apply(said);
         }
-        testing::config(self.groups.iter().map(pool))
+        let firsts: BTreeMap<&str, &Group> =
+            self.groups.iter().rev().map(|group| (&*group.pool, group)).collect();
+        testing::config(firsts.into_values().map(pool))
     }
 
     fn apply(&mut self, delta: Delta) {
@@ -213,6 +225,12 @@ impl Cluster {
             honor_node_affinity: true,
             honor_node_taints: false,
         };
+        let apart = PodAffinityTerm {
+            selector: Some(LabelSelector { match_labels: labels.clone(), ..LabelSelector::default() }),
+            namespaces: Vec::new(),
+            namespace_selector: None,
+            topology_key: HOSTNAME_LABEL.into(),
+        };
         let tolerate = |(key, value): &(String, String)| Toleration {
             key: key.as_str().into(),
             value: value.as_str().into(),
@@ -223,6 +241,7 @@ impl Cluster {
             namespace: self.text(&spec.namespace),
             requests: Resources::new(spec.cpu_milli, spec.memory_bytes).with_pods(1),
             node_selector: self.labels(&spec.node_selector),
+            pod_anti_affinity: if spec.apart { vec![apart] } else { Vec::new() },
             topology_spread: spec.zone_skew.iter().map(spread).collect(),
             tolerations: spec.tolerates.iter().map(tolerate).collect(),
             scheduler: self.text("default-scheduler"),
@@ -248,9 +267,10 @@ impl Cluster {
 
 /// The pool of a group: it declares its shape, and clocks start at once.
 fn pool(group: &Group) -> testing::PoolBuilder {
-    testing::pool(&group.id).bounds(0, group.max).with(|pool: &mut Pool| {
+    testing::pool(&group.pool).bounds(0, 3 * group.max).with(|pool: &mut Pool| {
         let amounts = Resources::new(group.cpu_milli, group.memory_bytes).with_pods(110);
-        let labels = group.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let lasting = group.labels.iter().filter(|(key, _)| *key != ZONE_LABEL);
+        let labels = lasting.map(|(key, value)| (key.as_str(), value.as_str())).collect();
         pool.template = Some(NodeTemplate {
             labels,
             capacity: amounts.clone(),

@@ -16,6 +16,8 @@ pub struct Size {
     pub pending: u32,
     /// Nodes in a hundred that have only a sixth of their pods.
     pub underused_percent: u32,
+    /// Half of the Deployments spread over zones and keep their pods apart; pools have three zones each.
+    pub constrained: bool,
     pub seed: u64,
 }
 
@@ -32,9 +34,11 @@ pub fn generate(size: Size) -> Cluster {
     let mut random = Random(size.seed);
     let per_group = size.nodes.div_ceil(GROUPS);
     for index in 0..GROUPS {
-        let cores = CORES[index as usize % CORES.len()];
+        let shape = if size.constrained { index / 3 } else { index };
+        let cores = CORES[shape as usize % CORES.len()];
         cluster.groups.push(Group {
             id: format!("g{index}"),
+            pool: if size.constrained { format!("p{}", index / 3) } else { format!("g{index}") },
             cpu_milli: cores * 1000,
             memory_bytes: cores * 4 * GIB,
             labels: [(ZONE_LABEL.to_owned(), format!("z{}", index % 3))].into(),
@@ -76,7 +80,7 @@ pub fn generate(size: Size) -> Cluster {
         }
     }
     (0..REPLICA_SETS).for_each(|app| cluster.replica_set("default", &format!("app-{app}")));
-    (0..PENDING_SETS).for_each(|set| pending(&mut cluster, set, size.pending));
+    (0..PENDING_SETS).for_each(|set| pending(&mut cluster, set, size));
     cluster
 }
 
@@ -92,16 +96,22 @@ impl NodeAmounts {
     }
 }
 
-/// One Deployment's share of the pods that arrive later; of each ten, two are bound to a zone or spread over zones.
-fn pending(cluster: &mut Cluster, set: u32, all: u32) {
+/// One Deployment's share of the pods that arrive later; of each ten, two are bound to a zone or spread over zones, or
+/// in a constrained cluster five are spread, and every other one of those keeps its pods apart.
+fn pending(cluster: &mut Cluster, set: u32, size: Size) {
     let app = format!("pend-{set}");
     let number = i64::from(set);
     let mut class = class(&app, 1100 + 100 * number, GIB + GIB / 4 * number);
     match set % 10 {
+        _ if size.constrained => {
+            class.zone_skew = set.is_multiple_of(2).then_some(1);
+            class.apart = set.is_multiple_of(4);
+        }
         4 => class.node_selector = [(ZONE_LABEL.to_owned(), format!("z{}", set % 3))].into(),
         6 => class.zone_skew = Some(5),
         _ => {}
     }
+    let all = size.pending;
     let count = all / PENDING_SETS + u32::from(set < all % PENDING_SETS);
     cluster.pod(PodSpec {
         name: app.clone(),

@@ -1,7 +1,8 @@
 //! Measures the core at scale: time of a change and of a plan, and memory. It decides nothing and checks nothing.
 //!
-//! `make bench-spike` makes up clusters of 1,000, 5,000 and 15,000 nodes; `ARGS="--nodes 5000 --pods 150000
-//! --pending 5000 --seed 1 --underused 20"` one of another size; `ARGS="FILE.json.gz ..."` reads recorded ones, in the
+//! `make bench-spike` makes up clusters of 1,000, 5,000 and 15,000 nodes, one with spread and anti-affinity, and two with
+//! 20 % and 10 % underused ones; `ARGS="--nodes 5000 --pods 150000 --pending 5000 --seed 1 --underused 20 --constrained 1"`
+//! one of another size; `ARGS="FILE.json.gz ..."` reads recorded ones, in the
 //! format of the golden vectors' loops. A time is the median of several rounds by the clock, and in parentheses the mean of
 //! the processor's time: on a machine that does other things, the latter is the truer.
 //! Peak memory is that of the whole process so far, its largest input included.
@@ -27,8 +28,15 @@ use generated::Size;
 type Error = Box<dyn std::error::Error>;
 
 const ROUNDS: usize = 11;
-/// Nodes and pending pods of the table; each node has 30 pods.
-const TABLE: [(u32, u32); 3] = [(1000, 5000), (5000, 5000), (15_000, 10_000)];
+/// Nodes, pending pods, whether half of them are constrained, and percent of underused nodes; each other node has 30 pods.
+const TABLE: [(u32, u32, bool, u32); 6] = [
+    (1000, 5000, false, 0),
+    (1000, 5000, true, 0),
+    (5000, 5000, false, 0),
+    (15_000, 10_000, false, 0),
+    (5000, 0, false, 20),
+    (15_000, 0, false, 10),
+];
 
 fn main() -> Result<(), Error> {
     let asked = Asked::parse(std::env::args().skip(1))?;
@@ -41,7 +49,8 @@ fn main() -> Result<(), Error> {
         measure(&name, recording::read(path)?);
     }
     for size in &asked.sizes {
-        measure("generated", generated::generate(*size));
+        let name = if size.constrained { "constrained" } else { "generated" };
+        measure(name, generated::generate(*size));
     }
     Ok(())
 }
@@ -56,6 +65,7 @@ impl Asked {
     fn parse(words: impl Iterator<Item = String>) -> Result<Self, Error> {
         let mut files = Vec::new();
         let (mut nodes, mut pods, mut pending, mut underused_percent, mut seed) = (None, None, None, 0, 1);
+        let mut constrained = false;
         let mut words = words;
         while let Some(word) = words.next() {
             if !word.starts_with("--") {
@@ -69,19 +79,21 @@ impl Asked {
                 "--pending" => pending = Some(number),
                 "--underused" => underused_percent = number,
                 "--seed" => seed = number.into(),
+                "--constrained" => constrained = number != 0,
                 _ => return Err(format!("{word} is not known").into()),
             }
         }
-        let size = |nodes: u32, arriving: u32| Size {
+        let size = |(nodes, arriving, constrained, underused): (u32, u32, bool, u32)| Size {
             nodes: nodes.max(1),
             pods: pods.unwrap_or(nodes * 30),
             pending: pending.unwrap_or(arriving),
-            underused_percent,
+            underused_percent: underused,
+            constrained,
             seed,
         };
         let sizes = match nodes {
-            Some(nodes) => vec![size(nodes, 5000)],
-            None if files.is_empty() => TABLE.map(|(nodes, arriving)| size(nodes, arriving)).into(),
+            Some(nodes) => vec![size((nodes, 5000, constrained, underused_percent))],
+            None if files.is_empty() => TABLE.map(size).into(),
             None => Vec::new(),
         };
         Ok(Self { files, sizes })

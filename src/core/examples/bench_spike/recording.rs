@@ -96,7 +96,8 @@ struct RecordedController {
 fn take_group(cluster: &mut Cluster, group: RecordedGroup) {
     let RecordedNode { cpu_m, mem, labels, .. } = group.template;
     let RecordedGroup { id, max, target, .. } = group;
-    cluster.groups.push(Group { id, cpu_milli: cpu_m, memory_bytes: mem, labels, max, target });
+    let pool = id.clone();
+    cluster.groups.push(Group { id, pool, cpu_milli: cpu_m, memory_bytes: mem, labels, max, target });
 }
 
 fn take_node(cluster: &mut Cluster, node: RecordedNode) {
@@ -112,6 +113,7 @@ fn take_pod(cluster: &mut Cluster, pod: RecordedPod) {
         labels: pod.labels,
         node_selector: pod.node_selector,
         zone_skew: pod.topology_spread.first().map(|spread| spread.max_skew),
+        apart: false,
         tolerates: pod.tolerations.into_iter().map(|one| (one.key, one.value)).collect(),
     };
     cluster.pod(PodSpec {

@@ -42,9 +42,9 @@ pub fn run(line: &Line) -> Verdict {
         "estimator" => estimator(&line.input),
         "similar_groups" => likeness::similar_groups(&line.input),
         "cluster_state" => cluster::cluster_state(&line.input),
-        "scale_up" => {
+        "scale_up" | "scale_down" => {
             let outs: Vec<&Value> = std::iter::once(&line.out).chain(&line.alternatives).collect();
-            return judged(loops::scale_up(&line.input, &outs));
+            return judged(loops::compare(&line.input, &outs));
         }
         "utilization" => return judged(removals::utilization(&line.input, &line.out)),
         "drainability" => return judged(removals::drainability(&line.input, &line.out)),
@@ -361,7 +361,7 @@ fn template(input: &EstimatorInput, snapshot: &mut Snapshot<'_>) -> Arc<Template
         daemon_pods.push(snapshot.class_ix(&pod.class));
         daemon_requested.add(&pod.class.requests);
     }
-    Arc::new(TemplateNode { node, daemon_pods, daemon_requested })
+    Arc::new(TemplateNode { node, daemon_pods, daemon_requested, attach_limits: None })
 }
 
 /// The limit on new nodes.

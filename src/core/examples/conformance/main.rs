@@ -1,11 +1,15 @@
 //! Runs golden vectors: `cargo run --release -p headroom-core --example conformance -- PATH…`. It changes no file.
 
+mod cloud;
 mod cluster;
 mod families;
+mod hpa;
 mod likeness;
+mod lines;
 mod loops;
 mod model;
 mod removals;
+mod settings;
 mod words;
 
 use std::io::Read;
@@ -59,11 +63,11 @@ fn run_file(path: &Path) -> (usize, usize, String) {
     };
     let (mut passed, mut failed, mut uncovered) = (0, 0, 0);
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let parsed: Result<model::Line, _> = serde_json::from_str(line);
-        let (id, verdict) = match &parsed {
-            Ok(line) => (line.id.clone(), families::run(line)),
-            Err(error) => (format!("line {}", number + 1), Verdict::Failed(error.to_string())),
-        };
+        let lines::Outcome { id, verdict, note } = lines::run(line);
+        let id = if id.is_empty() { format!("line {}", number + 1) } else { id };
+        if let Some(note) = note {
+            println!("  {id}: {note}");
+        }
         match verdict {
             Verdict::Passed => passed += 1,
             Verdict::NotCovered => uncovered += 1,

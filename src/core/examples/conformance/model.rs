@@ -51,6 +51,7 @@ pub struct Node {
     #[serde(deserialize_with = "whole")]
     pub created_s: i64,
     pub ready: Option<String>,
+    #[serde(deserialize_with = "maybe_whole")]
     pub ready_since_s: Option<i64>,
     pub suspended: bool,
 }
@@ -92,7 +93,7 @@ pub struct Pod {
     pub volumes: Vec<Volume>,
     pub phase: Option<String>,
     pub restart_policy: Option<String>,
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "second")]
     pub created_s: i64,
     pub deleted_s: Option<i64>,
     pub grace_s: Option<i64>,
@@ -217,13 +218,10 @@ pub struct Group {
     pub target: i64,
     pub template: Option<Node>,
     pub price: Option<f64>,
-    #[allow(dead_code)]
     pub options: serde_json::Value,
-    #[allow(dead_code)]
     pub instances: serde_json::Value,
     #[allow(dead_code)]
     pub fail_increase: serde_json::Value,
-    #[allow(dead_code)]
     pub fail_delete: serde_json::Value,
     pub node_start_s: Option<i64>,
 }
@@ -466,6 +464,12 @@ impl Toleration {
     }
 }
 
+/// A second, rounded down: the core counts in whole ones, and "younger than" of whole instants is then the same.
+#[allow(clippy::cast_possible_truncation)]
+fn second<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    Ok(f64::deserialize(from)?.floor() as i64)
+}
+
 /// A whole number, which some writers give as `-0.0`.
 #[allow(clippy::cast_possible_truncation)]
 fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
@@ -475,6 +479,10 @@ fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     } else {
         Err(serde::de::Error::custom(format!("{number} is no whole number")))
     }
+}
+
+fn maybe_whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+    whole(from).map(Some)
 }
 
 /// A duration as Go writes it, like `1h30m`; `None` for anything else.

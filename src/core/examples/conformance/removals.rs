@@ -5,7 +5,9 @@ use headroom_core::nodes::drainability::{Disruptions, Drainability, Rules};
 use headroom_core::nodes::utilization::{self, Measure, Share};
 use headroom_core::scheduling::constraints::LabelSelector;
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget};
+use headroom_core::world::workload::{
+    Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource,
+};
 use headroom_core::world::{Delta, World};
 use serde::Deserialize;
 use serde_json::Value;
@@ -82,8 +84,9 @@ struct DrainabilityInput {
     now_s: i64,
 }
 
+/// A workload object that exists.
 #[derive(Deserialize)]
-struct ControllerInput {
+pub struct ControllerInput {
     kind: String,
     ns: Option<String>,
     name: String,
@@ -97,8 +100,9 @@ struct NamedInput {
     ns: Option<String>,
 }
 
+/// A PodDisruptionBudget.
 #[derive(Deserialize)]
-struct BudgetInput {
+pub struct BudgetInput {
     name: String,
     ns: Option<String>,
     #[serde(default)]
@@ -147,8 +151,23 @@ pub fn drainability(input: &Value, out: &Value) -> Result<(), String> {
 /// The controllers, DaemonSets and budgets around the pod.
 fn surroundings(input: &DrainabilityInput) -> Result<World, String> {
     let mut world = World::new();
-    let namespace = |given: &Option<String>, default: &str| given.clone().unwrap_or_else(|| default.into());
-    for made in &input.controllers {
+    add_controllers(&mut world, &input.controllers)?;
+    for made in &input.daemonsets {
+        let key = ObjectKey::new(namespace(made.ns.as_deref(), "kube-system"), made.name.as_str());
+        let set = DaemonSet { key, uid: made.name.as_str().into(), class: Default::default() };
+        world.apply(Delta::DaemonSetApplied(Box::new(set)));
+    }
+    add_budgets(&mut world, &input.pdbs);
+    Ok(world)
+}
+
+fn namespace(given: Option<&str>, default: &str) -> String {
+    given.unwrap_or(default).to_owned()
+}
+
+/// Adds workload objects to the world.
+pub fn add_controllers(world: &mut World, controllers: &[ControllerInput]) -> Result<(), String> {
+    for made in controllers {
         let kind = match made.kind.as_str() {
             "ReplicaSet" => ControllerKind::ReplicaSet,
             "StatefulSet" => ControllerKind::StatefulSet,
@@ -158,25 +177,25 @@ fn surroundings(input: &DrainabilityInput) -> Result<World, String> {
         };
         world.apply(Delta::ControllerApplied(Box::new(Controller {
             kind,
-            key: ObjectKey::new(namespace(&made.ns, "default"), made.name.as_str()),
+            key: ObjectKey::new(namespace(made.ns.as_deref(), "default"), made.name.as_str()),
             uid: made.name.as_str().into(),
             desired: made.replicas,
             class: Default::default(),
             stalled: None,
+            priority_class: PrioritySource::Template,
         })));
     }
-    for made in &input.daemonsets {
-        let key = ObjectKey::new(namespace(&made.ns, "kube-system"), made.name.as_str());
-        let set = DaemonSet { key, uid: made.name.as_str().into(), class: Default::default() };
-        world.apply(Delta::DaemonSetApplied(Box::new(set)));
-    }
-    for made in &input.pdbs {
+    Ok(())
+}
+
+/// Adds PodDisruptionBudgets to the world, or replaces those of the same name.
+pub fn add_budgets(world: &mut World, budgets: &[BudgetInput]) {
+    for made in budgets {
         let pairs = made.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         world.apply(Delta::BudgetApplied(Box::new(DisruptionBudget {
-            key: ObjectKey::new(namespace(&made.ns, "default"), made.name.as_str()),
+            key: ObjectKey::new(namespace(made.ns.as_deref(), "default"), made.name.as_str()),
             selector: LabelSelector { match_labels: pairs.collect(), match_expressions: Vec::new() },
             disruptions_allowed: made.disruptions_allowed,
         })));
     }
-    Ok(world)
 }

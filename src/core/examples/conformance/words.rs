@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::labels::ObjectKey;
-use headroom_core::nodes::upstream::{LoopStatus, Rejection, ScaleUpResult, ScaleUpStatus, Skip};
+use headroom_core::nodes::upstream::{
+    LoopStatus, Rejection, ScaleDownResult, ScaleDownStatus, ScaleUpResult, ScaleUpStatus, Skip,
+};
 use headroom_core::scheduling::Refusal;
 use headroom_core::world::{PodId, World};
 use serde_json::{Map, Value, json};
@@ -24,26 +26,68 @@ pub fn difference(expected: &Value, got: &Value) -> String {
 /// Every tick with its actions and status, from the listed ones.
 pub fn expanded(out: &Value, ticks: i64) -> Value {
     let listed = out["ticks"].as_array().cloned().unwrap_or_default();
-    let mut status = Value::Array(Vec::new());
+    let mut up = Value::Array(Vec::new());
+    let mut down = Value::Null;
     let mut all = Vec::new();
     for tick in 0..ticks {
         let found = listed.iter().find(|listed| listed["tick"] == tick);
         let actions = found.map(|found| found["actions"].clone()).unwrap_or_default();
         if let Some(told) = found.and_then(|found| found["scale_up"].as_array()) {
-            status = told.iter().map(normal).collect();
+            up = told.iter().map(normal).collect();
+        }
+        if let Some(told) = found.map(|found| &found["scale_down"]).filter(|told| told.is_object()) {
+            down = normal(told);
         }
         let actions = actions.as_array().cloned().unwrap_or_default();
-        let actions = actions.iter().map(
-            |action| json!({"action": action["action"], "group": action["group"], "delta": action["delta"]}),
-        );
-        all.push(json!({"actions": sorted(actions), "scale_up": status}));
+        all.push(json!({
+            "actions": sorted(actions.into_iter()),
+            "scale_up": up,
+            "scale_down": down,
+        }));
     }
     json!({"ticks": all, "final_targets": out["final_targets"]})
 }
 
+/// The report of scaling down; null when it is off.
+pub fn told_scale_down(status: Option<&ScaleDownStatus>) -> Value {
+    let Some(status) = status else { return Value::Null };
+    let names = |all: &[Arc<str>]| -> Value { all.iter().map(|name| &**name).collect() };
+    let unremovable = status.unremovable.iter().map(|one| {
+        let mut told = json!({"node": &*one.node, "reason": one.why.as_str()});
+        if let Some((pod, reason)) = &one.pod {
+            told["pod"] = pod.to_string().into();
+            told["pod_reason"] = reason.as_str().into();
+        }
+        told
+    });
+    let results = status.results.iter().map(|(node, result)| format!("{node}:{}", *result as u8));
+    let result = match status.result {
+        ScaleDownResult::NoNodeDeleted => "no_node_deleted",
+        ScaleDownResult::DeleteStarted => "delete_started",
+        ScaleDownResult::InCooldown => "in_cooldown",
+        ScaleDownResult::NoCandidates => "no_candidates",
+        ScaleDownResult::NotTried => "not_tried",
+    };
+    normal(&json!({
+        "result": result,
+        "unneeded": names(&status.unneeded),
+        "unremovable": unremovable.collect::<Value>(),
+        "started": names(&status.started),
+        "delete_results": results.collect::<Value>(),
+    }))
+}
+
 /// The values in an order that does not depend on how they came.
+///
+/// Soft taints count by the tick: within it the reference's own pace shows.
 pub fn sorted(values: impl Iterator<Item = Value>) -> Value {
     let mut all: Vec<Value> = values.collect();
+    for value in &mut all {
+        let soft = value["action"].as_str().is_some_and(|action| action.starts_with("soft_"));
+        if let Some(object) = value.as_object_mut().filter(|_| soft) {
+            object.remove("at_s");
+        }
+    }
     all.sort_by_key(Value::to_string);
     Value::Array(all)
 }
@@ -183,6 +227,12 @@ fn rejection(rejection: &Rejection) -> Vec<String> {
             "node(s) didn't match pod topology spread constraints (missing required label)"
         }
         Refusal::TopologySpread { .. } => "node(s) didn't match pod topology spread constraints",
+        Refusal::VolumeAffinity { .. } => "node(s) didn't match PersistentVolume's node affinity",
+        Refusal::VolumeNotReady { .. } => "pod has unbound immediate PersistentVolumeClaims",
+        Refusal::VolumeInUse { .. } => {
+            "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+        }
+        Refusal::AttachLimit { .. } => "node(s) exceed max volume count",
         Refusal::Unsupported { .. } => "unsupported",
     };
     vec![words.into()]

@@ -8,7 +8,7 @@ use crate::nodes::drainability::{Disruptions, Drainability, Rules};
 use crate::nodes::foreign::{Membership, Standing, marked_by};
 use crate::nodes::health::not_started;
 use crate::nodes::removal::Scene;
-use crate::nodes::utilization::{Measure, utilization, utilization_of_sum};
+use crate::nodes::utilization::{Measure, Utilization, utilization, utilization_of_sum};
 use crate::nodes::verdicts::Verdict;
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
@@ -186,11 +186,17 @@ fn above_threshold(
     let Some(node) = &entry.node else { return true };
     let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
     let measure = Measure { priority_cutoff: Some(cutoff), ..Measure::default() };
-    let percent = pool.scale_down.utilization_threshold_percent;
+    let above = |found: Utilization| {
+        let percent = if found.on_gpu {
+            pool.scale_down.gpu_utilization_threshold_percent
+        } else {
+            pool.scale_down.utilization_threshold_percent
+        };
+        found.share().exceeds_percent(percent)
+    };
     // Where no pod can be left out, the sum that the world keeps says the same without a look at each pod.
     if scene.config.profile == Profile::Headroom && entry.unusual_count == 0 && cutoff <= 0 {
-        return utilization_of_sum(node, &entry.requested, &measure)
-            .map_or(true, |found| found.share().exceeds_percent(percent));
+        return utilization_of_sum(node, &entry.requested, &measure).map_or(true, above);
     }
     // Under Headroom what is only planned counts apart: it keeps the node without ending its clock.
     let counts = |pod: &&Pod| {
@@ -201,7 +207,7 @@ fn above_threshold(
         PodRef::Virtual(_) => None,
     });
     // A node that offers nothing cannot be measured, and stays.
-    utilization(node, pods, &measure, scene.now).map_or(true, |found| found.share().exceeds_percent(percent))
+    utilization(node, pods, &measure, scene.now).map_or(true, above)
 }
 
 /// Whether the plan has put pods on the node that are not bound to it.

@@ -168,12 +168,22 @@ impl<'w> ClusterState<'w> {
             .fold(self.foreign_count, u32::saturating_add)
     }
 
+    /// Whether the provider says that the node's machine is going away: it is no capacity, whatever the node says yet.
+    fn terminating(&self, pool: &str, group: &str, node: &Node) -> bool {
+        let state =
+            self.pools.get(pool).and_then(|pool| pool.groups.get(group)).and_then(|group| group.state);
+        let instance = state.and_then(|state| state.instances.get(&node.provider_id));
+        instance.is_some_and(|instance| instance.state == InstanceState::Deleting)
+    }
+
     fn count_nodes(&mut self, world: &'w World, history: &History, now: UnixTime, wake: &mut Wake) {
         let mut instances = None;
         let victims = victims(history);
         for (id, node, _) in world.nodes() {
             let owner = owner_of(node, &self.pools, &mut instances);
-            let leaving = leaving(node) || victims.contains(&node.name);
+            let leaving = leaving(node)
+                || victims.contains(&node.name)
+                || owner.as_ref().is_some_and(|(pool, group)| self.terminating(pool, group, node));
             if !leaving {
                 self.capacity.add(&node.capacity);
             }
@@ -326,9 +336,9 @@ fn count_instances(
         Some(Known::Unknown { .. }) | None => None,
     };
     for (id, group) in &mut pool.groups {
-        let open = memory
-            .map_or(0, |memory| memory.increases_of(id).map(|(_, increase)| increase.to).max().unwrap_or(0));
-        group.growing = memory.is_some_and(|memory| memory.increases_of(id).next().is_some());
+        let open =
+            memory.map_or(0, |memory| memory.growing(id).map(|(_, increase)| increase.to).max().unwrap_or(0));
+        group.growing = memory.is_some_and(|memory| memory.growing(id).next().is_some());
         group.backed_off_until = memory.and_then(|memory| backed_off_until(memory, id, now));
         if let Some(until) = group.backed_off_until {
             wake.note(UnixTime(until.0 + 1));

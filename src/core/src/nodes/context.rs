@@ -15,9 +15,12 @@ use crate::nodes::wake::Wake;
 use crate::plan::{Plan, Reasons, Step};
 use crate::resources::Resources;
 use crate::scheduling::{ClassIx, Mark, NodeIx, Presence, Snapshot, TemplateNode};
-use crate::time::UnixTime;
+use crate::time::{Seconds, UnixTime};
 use crate::world::World;
 use crate::world::pod::PodClass;
+
+/// How long drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
+const DRIVERS_START: Seconds = Seconds::minutes(3);
 
 /// The part of the work that is being done: what is set aside when it panics (law 7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,6 +158,10 @@ impl<'w> Context<'w> {
             templates: BTreeMap::new(),
         };
         ctx.prepare_nodes();
+        ctx.expect_drivers();
+        if config.profile == Profile::Headroom {
+            ctx.drop_expendable();
+        }
         ctx.base = ctx.snapshot.checkpoint();
         ctx.add_planned_nodes();
         ctx
@@ -176,7 +183,8 @@ impl<'w> Context<'w> {
         let state = self.cluster.pools.get(pool)?;
         let memory = self.next.pools.get(pool);
         let node = template::template_node(state, group, &self.cluster, memory, self.world);
-        let made = node.map(|node| template::with_daemon_sets(node, &mut self.snapshot));
+        let limits = template::attach_limits(state, group, self.world);
+        let made = node.map(|node| template::with_daemon_sets(node, limits, &mut self.snapshot));
         self.templates.insert(key, made.clone());
         made
     }
@@ -272,6 +280,45 @@ impl<'w> Context<'w> {
             let template = if blank { self.template(&pool_name, &group) } else { None };
             let allocatable = template.map(|template| template.node.allocatable.clone());
             self.snapshot.expect_started(ix, taints, allocatable);
+        }
+    }
+
+    /// Nodes that registered a moment ago will get the labels of volume drivers: without this a pod whose volume asks for
+    /// such a label would be bought for twice.
+    fn expect_drivers(&mut self) {
+        if self.world.storage().volumes.is_empty() && self.world.storage().classes.is_empty() {
+            return;
+        }
+        for (id, node, _) in self.world.nodes() {
+            if self.now < node.created_at.plus(DRIVERS_START)
+                && let Some(ix) = self.snapshot.index_of(id)
+            {
+                self.snapshot.expect_drivers(ix);
+            }
+        }
+    }
+
+    /// Takes pods off their nodes whose priority is under the cutoff: the scheduler evicts them for any other pod, so no
+    /// node is bought because of them.
+    ///
+    /// Source: core/static_autoscaler.go, initializeClusterSnapshot: the snapshot holds non-expendable pods only.
+    fn drop_expendable(&mut self) {
+        let cutoff = self.config.cluster.expendable_pods_priority_cutoff;
+        let mut expendable = Vec::new();
+        // Unusual are priorities below zero only.
+        let nodes: Vec<crate::world::NodeId> = match cutoff {
+            ..=0 => self.world.unusual_nodes().collect(),
+            1.. => self.world.nodes().map(|(id, _, _)| id).collect(),
+        };
+        for id in nodes {
+            let Some(node) = self.snapshot.index_of(id) else { continue };
+            let under = |pod: &crate::scheduling::PodRef| {
+                self.snapshot.class(self.snapshot.class_of(*pod)).priority < cutoff
+            };
+            expendable.extend(self.snapshot.pods(node).filter(under).map(|pod| (pod, node)));
+        }
+        for (pod, node) in expendable {
+            self.snapshot.remove(pod, node);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::config::{Config, Profile};
 use crate::history::{Anticipation, EXAMPLES_MAX, History};
@@ -256,7 +256,11 @@ fn anticipate(
     forget_settled(world, history);
     for controller in world.controllers() {
         let missing = missing_replicas(controller, world);
-        if missing == 0 || !may_anticipate(controller, config) {
+        if missing == 0 {
+            continue;
+        }
+        let pods = expected_class(controller, world);
+        if !may_anticipate(&pods, config) {
             continue;
         }
         let name = controller_name(controller);
@@ -273,10 +277,10 @@ fn anticipate(
         if taken == 0 {
             continue;
         }
-        let class = snapshot.class_ix(&controller.class);
+        let class = snapshot.class_ix(&pods);
         let index = *by_class.entry(class).or_insert_with(|| {
             let owner = Arc::from(&*controller.key.name);
-            demand.groups.push(PodGroup::new(class, &controller.class, controller.key.clone(), owner));
+            demand.groups.push(PodGroup::new(class, &pods, controller.key.clone(), owner));
             demand.groups.len() - 1
         });
         let group = &mut demand.groups[index];
@@ -285,6 +289,25 @@ fn anticipate(
         group.anticipated_count += taken;
         group.controllers.push(name);
     }
+}
+
+/// How many pods are wanted in all, bound or not: replicas decided on, and pods without a node that no controller here
+/// counts.
+///
+/// While it grows, more demand is on its way: what is planned for now may be planned better a moment later. Pods that
+/// appear for replicas decided on before do not move it.
+#[must_use]
+pub fn wanted_count(world: &World) -> u64 {
+    let mut wanted = 0;
+    let mut counted: FxHashSet<&str> = FxHashSet::default();
+    for controller in world.controllers() {
+        counted.insert(&controller.uid);
+        wanted += u64::from(controller.desired.max(world.active_pods_of(&controller.uid)));
+    }
+    let alone = world
+        .unbound()
+        .filter(|(_, entry)| !entry.pod.owner.as_ref().is_some_and(|owner| counted.contains(&*owner.uid)));
+    wanted + u64::try_from(alone.count()).unwrap_or(u64::MAX)
 }
 
 fn skipped_replicas(controller: &Controller, reason: Reason, count: u32) -> Skipped {
@@ -307,8 +330,16 @@ pub fn missing_replicas(controller: &Controller, world: &World) -> u32 {
     controller.desired.saturating_sub(world.active_pods_of(&controller.uid))
 }
 
-fn may_anticipate(controller: &Controller, config: &Config) -> bool {
-    let class = &controller.class;
+/// The class that a controller's next pod will have: the API server fills its priority in.
+fn expected_class(controller: &Controller, world: &World) -> Arc<PodClass> {
+    let priority = world.priority_of(&controller.priority_class, &controller.class);
+    if priority == controller.class.priority {
+        return controller.class.clone();
+    }
+    Arc::new(PodClass { priority, ..PodClass::clone(&controller.class) })
+}
+
+fn may_anticipate(class: &PodClass, config: &Config) -> bool {
     let delay = config.cluster.new_pod_delay.max(class.scale_up_delay.unwrap_or(Seconds(0)));
     !class.daemon_set && delay.0 <= 0 && config.cluster.expendable_pods_priority_cutoff <= class.priority
 }

@@ -217,6 +217,17 @@ impl<'w> Disruptions<'w> {
         self.guarding(id, class).iter().copied().find(|index| self.budgets[*index].1 == 0)
     }
 
+    /// Whether all these pods may be evicted at once: no budget guards more of them than it allows.
+    pub fn allow_all<'p>(&mut self, pods: impl Iterator<Item = (InternedId, &'p PodClass)>) -> bool {
+        let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
+        for (id, class) in pods {
+            for index in &*self.guarding(id, class) {
+                *counts.entry(*index).or_insert(0) += 1;
+            }
+        }
+        counts.iter().all(|(index, count)| *count <= self.budgets[*index].1)
+    }
+
     /// Counts one eviction of a pod of this class; budgets do not go below zero.
     pub fn spend(&mut self, id: InternedId, class: &PodClass) {
         for index in &*self.guarding(id, class) {

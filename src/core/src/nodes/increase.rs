@@ -22,6 +22,8 @@ enum Standing {
     Done,
     /// Taken back before the cloud was asked.
     Cancelled,
+    /// It had failed, and what did not come has been taken back.
+    Withdrawn,
     /// It failed: what is held back for it, why, and in which words.
     Failed(FailureClass, String),
 }
@@ -58,15 +60,22 @@ fn has_failures(state: &PoolState<'_>) -> bool {
     state.provider.is_some_and(|provider| provider.groups.values().any(|group| !group.failures.is_empty()))
 }
 
-/// Failures that the cloud reported and that are not known yet. The same report read twice counts once.
+/// Failures that the cloud reported and that are not known yet. The same report read twice counts once, and what failed
+/// before an increase that is under way says nothing about it: its own launches will tell.
 fn note_failures(memory: &mut PoolHistory, state: &PoolState<'_>, now: UnixTime) -> bool {
     let mut changed = false;
     let settings = &state.pool.scale_up;
-    let groups = state.provider.iter().flat_map(|provider| provider.groups.values());
-    for failure in groups.flat_map(|group| &group.failures) {
+    let groups = state.provider.iter().flat_map(|provider| &provider.groups);
+    for (id, failure) in
+        groups.flat_map(|(id, group)| group.failures.iter().map(move |failure| (id, failure)))
+    {
         let known = memory.backoffs.get(&failure.key).is_some_and(|entry| failure.at <= entry.since);
         let old = settings.backoff_reset_after < now.since(failure.at);
-        if !known && !old {
+        let earlier = memory.intents.iter().any(|intent| {
+            matches!(&intent.action, Action::Increase(increase) if increase.group == *id)
+                && failure.at < intent.started_at
+        });
+        if !known && !old && !earlier {
             let at = failure.at.min(now);
             backoff::register(memory, failure.key.clone(), failure.class, &failure.message, at, settings);
             changed = true;
@@ -92,10 +101,16 @@ fn settle_pool(
         }
     }
     for (id, group, standing) in &ended {
-        memory.intents.retain(|intent| intent.id != *id);
+        let leaves_a_wish = matches!(standing, Standing::Failed(..)) && unfulfilled(state, group);
+        if leaves_a_wish {
+            withdraw(memory, id, now.plus(pool.scale_up.provision_timeout));
+        } else {
+            memory.intents.retain(|intent| intent.id != *id);
+        }
         let outcome = match standing {
             Standing::Open | Standing::Done => DecisionOutcome::Done,
             Standing::Cancelled => DecisionOutcome::Cancelled,
+            Standing::Withdrawn => DecisionOutcome::Failed,
             Standing::Failed(class, message) => {
                 let key = BackoffKey { group: group.clone(), ..BackoffKey::default() };
                 // A failure that the cloud has named already is backed off under its own key.
@@ -110,6 +125,35 @@ fn settle_pool(
     !ended.is_empty()
 }
 
+/// Whether the cloud wants more instances of the group than there are: without more it would go on trying, and the
+/// instances would come when nobody waits for them any more.
+fn unfulfilled(state: &PoolState<'_>, group: &str) -> bool {
+    let known = state.groups.get(group).and_then(|group| group.state);
+    known.is_some_and(|state| state.live_count() < state.target)
+}
+
+/// From here on the increase is only kept to take back what did not come.
+fn withdraw(memory: &mut PoolHistory, id: &str, deadline: UnixTime) {
+    for intent in memory.intents.iter_mut().filter(|intent| &*intent.id == id) {
+        if let Action::Increase(increase) = &mut intent.action {
+            increase.phase = IncreasePhase::Cancelling;
+            intent.deadline = deadline;
+        }
+    }
+}
+
+/// How the withdrawal of a failed increase stands: done when nothing is missing or the deadline has passed.
+fn withdrawal(intent: &Intent, increase: &Increase, state: &PoolState<'_>, now: UnixTime) -> Standing {
+    let nothing_left = state.provider.is_some()
+        && (!unfulfilled(state, &increase.group)
+            || state
+                .groups
+                .get(&increase.group)
+                .and_then(|group| group.state)
+                .is_some_and(|state| state.target <= increase.from.max(state.min)));
+    if nothing_left || intent.deadline < now { Standing::Withdrawn } else { Standing::Open }
+}
+
 fn standing(
     intent: &Intent,
     increase: &Increase,
@@ -118,6 +162,9 @@ fn standing(
     world: &World,
     now: UnixTime,
 ) -> Standing {
+    if increase.phase == IncreasePhase::Cancelling {
+        return withdrawal(intent, increase, state, now);
+    }
     let group = state.groups.get(&increase.group);
     let names = increase.node_names(&pool.name, &intent.id);
     let named_here = names.iter().filter(|name| world.node_named(name).is_some()).count();
@@ -153,9 +200,8 @@ fn standing(
 fn accounted(increase: &Increase, group: Option<&GroupCounts<'_>>) -> bool {
     let Some(group) = group else { return false };
     let Some(state) = group.state else { return false };
-    let instances = u32::try_from(state.instances.len()).unwrap_or(u32::MAX);
     increase.to <= state.target
-        && state.target <= instances
+        && state.target <= state.live_count()
         && group.unregistered == 0
         && group.long_unregistered.is_empty()
 }
@@ -181,7 +227,7 @@ fn unwanted(
         || state.bounds.max < state.target()
 }
 
-/// The steps of all journalled increases, in order of pools and intents.
+/// The steps of all journalled increases and of those being taken back, in order of pools and intents.
 ///
 /// They are repeated on every plan until the cloud has answered: after a restart this is the normal path. Nothing is
 /// asked while the provider is unknown.
@@ -197,6 +243,16 @@ pub fn steps(next: &History, cluster: &ClusterState<'_>) -> Vec<Step> {
             match &intent.action {
                 Action::Increase(increase) if increase.phase == IncreasePhase::Journalled => {
                     steps.push(Step::Increase {
+                        pool: name.clone(),
+                        intent: intent.id.clone(),
+                        group: increase.group.clone(),
+                        from: increase.from,
+                        to: increase.to,
+                        started_at: intent.started_at,
+                    });
+                }
+                Action::Increase(increase) if increase.phase == IncreasePhase::Cancelling => {
+                    steps.push(Step::Cancel {
                         pool: name.clone(),
                         intent: intent.id.clone(),
                         group: increase.group.clone(),
@@ -228,6 +284,9 @@ pub fn absorb(history: &mut History, outcomes: &[Outcome], config: &Config, now:
 
 fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, config: &Config, now: UnixTime) {
     match &outcome.result {
+        StepResult::Increased if is_cancelling(memory, &outcome.intent) => {
+            end(memory, &outcome.intent, DecisionOutcome::Failed);
+        }
         StepResult::Increased => {
             for intent in &mut memory.intents {
                 if let (true, Action::Increase(increase)) = (intent.id == outcome.intent, &mut intent.action)
@@ -261,6 +320,12 @@ fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, con
         | StepResult::DeleteFailed { .. }
         | StepResult::Unmarked { .. } => {}
     }
+}
+
+fn is_cancelling(memory: &PoolHistory, id: &str) -> bool {
+    memory.intent(id).is_some_and(|intent| {
+        matches!(&intent.action, Action::Increase(increase) if increase.phase == IncreasePhase::Cancelling)
+    })
 }
 
 fn end(memory: &mut PoolHistory, id: &str, outcome: DecisionOutcome) {

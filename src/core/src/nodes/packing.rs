@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::nodes::balance::{self, Size};
 use crate::nodes::patterns;
 use crate::resources::Resources;
-use crate::scheduling::fit::static_rules_hold;
 use crate::scheduling::{ClassIx, NodeIx, PodRef, Snapshot, TemplateNode};
 use crate::world::pod::PodClass;
 
@@ -104,9 +103,7 @@ fn pack_in_order(
     order: &[usize],
     limits: PackingLimits,
 ) -> Packing {
-    let simple = wanted.iter().all(|wanted| {
-        snapshot.class(wanted.class).host_ports.is_empty() && !snapshot.has_topology_rules(wanted.class)
-    });
+    let simple = wanted.iter().all(|wanted| snapshot.is_plain(wanted.class));
     if simple {
         let packing = pack_amounts(snapshot, groups, wanted, order, limits);
         if packing.limited { packing } else { tightest(snapshot, groups, wanted, limits, packing) }
@@ -249,10 +246,7 @@ fn hosting(snapshot: &mut Snapshot<'_>, groups: &[Growable], wanted: &[Wanted<'_
         groups.iter().map(|group| snapshot.add_node(&group.template, Arc::from("trial"))).collect();
     let hosts = wanted
         .iter()
-        .map(|wanted| {
-            let class = snapshot.class(wanted.class);
-            trials.iter().map(|trial| static_rules_hold(class, snapshot.node(*trial))).collect()
-        })
+        .map(|wanted| trials.iter().map(|trial| snapshot.could_host(wanted.class, *trial)).collect())
         .collect();
     snapshot.rollback(mark);
     hosts
@@ -340,17 +334,17 @@ fn may_come_round(class: &PodClass) -> bool {
 }
 
 /// Nodes that were there and have room for one more pod of the class: new nodes elsewhere may make them legal.
-fn roomy_nodes(snapshot: &Snapshot<'_>, class: ClassIx, old_nodes: usize) -> Vec<NodeIx> {
-    let pod = snapshot.class(class);
-    snapshot
+fn roomy_nodes(snapshot: &mut Snapshot<'_>, class: ClassIx, old_nodes: usize) -> Vec<NodeIx> {
+    let pod = snapshot.class(class).clone();
+    let roomy: Vec<NodeIx> = snapshot
         .nodes()
         .take_while(|(ix, _)| (ix.0 as usize) < old_nodes)
         .filter(|(_, view)| {
             crate::scheduling::resources::fits(&pod.requests, view.requested(), view.allocatable())
         })
-        .filter(|(_, view)| static_rules_hold(pod, view))
         .map(|(ix, _)| ix)
-        .collect()
+        .collect();
+    roomy.into_iter().filter(|node| snapshot.could_host(class, *node)).collect()
 }
 
 struct Trial<'g> {

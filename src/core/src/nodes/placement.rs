@@ -63,8 +63,7 @@ fn mixed_fit(ctx: &mut Context<'_>) {
     let mut simple = Vec::new();
     for index in 0..ctx.demand.groups.len() {
         let class = ctx.demand.groups[index].class;
-        let ports = !ctx.snapshot.class(class).host_ports.is_empty();
-        if ports || ctx.snapshot.has_topology_rules(class) {
+        if !ctx.snapshot.is_plain(class) {
             ctx.working_on(Part::Class(ctx.snapshot.class(class).clone()));
             place_group(&mut ctx.snapshot, &mut ctx.demand.groups[index], 0, profile);
         } else {

@@ -70,19 +70,26 @@ fn plan_once(
     let health = Health::of(world, config, &members, now);
     let guard = Some((quarantine, part));
     let scene = Scene { world, config, members: &members, health: &health, now, guard };
-    let advanced = removal::advance(&mut ctx.next, &scene);
+    let advanced = match config.profile {
+        Profile::Headroom => removal::advance(&mut ctx.next, &scene),
+        Profile::ClusterAutoscaler => removal::Advance::default(),
+    };
     learn::learn(&mut ctx);
     match config.profile {
         Profile::Headroom => grow(&mut ctx),
-        Profile::ClusterAutoscaler => ctx.upstream = Some(upstream::scale_up(&mut ctx)),
+        Profile::ClusterAutoscaler => ctx.upstream = Some(upstream::run_once(&mut ctx)),
     }
 
     ctx.steps = increase::steps(&ctx.next, &ctx.cluster);
     if let Some(status) = &ctx.upstream {
         upstream::sort(&mut ctx.steps, status);
     }
-    ctx.steps.retain(|step| !matches!(step, Step::Increase { pool, .. } if quarantine.pools.contains(pool)));
-    shrink(&mut ctx, &scene, advanced);
+    ctx.steps.retain(|step| {
+        !matches!(step, Step::Increase { pool, .. } | Step::Cancel { pool, .. } if quarantine.pools.contains(pool))
+    });
+    if config.profile == Profile::Headroom {
+        shrink(&mut ctx, &scene, advanced);
+    }
     note_deadlines(&mut ctx);
     ctx.finish()
 }

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::config::{Mode, Pool};
-use crate::history::{History, RemovalPhase, VICTIMS_MAX};
+use crate::history::{History, RemovalPhase};
 use crate::nodes::budgets::{self, Allowance};
+use crate::nodes::bundles;
 use crate::nodes::candidates::{self, Candidate, Judgement};
 use crate::nodes::drainability::Disruptions;
 use crate::nodes::foreign::Standing;
@@ -21,9 +22,6 @@ use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 use crate::time::UnixTime;
 use crate::world::NodeId;
 use crate::world::node::POOL_LABEL;
-
-/// Intents that removals leave free in each pool's journal, so that it can always grow.
-pub(super) const INTENTS_KEPT_FREE: usize = 10;
 
 /// What was decided.
 #[derive(Clone, Debug, Default)]
@@ -234,22 +232,10 @@ impl<'a, 's> Pass<'a, 's> {
         }
     }
 
-    /// Opens the removals of the chosen: empties of a group together, others one by one.
+    /// Opens the removals of the chosen, those that go together in one intent.
     fn open_all(&mut self, history: &mut History) {
-        let mut bulks: BTreeMap<(usize, Arc<str>), Vec<Candidate>> = BTreeMap::new();
-        let mut openings: Vec<Vec<Candidate>> = Vec::new();
-        for candidate in std::mem::take(&mut self.chosen) {
-            if candidate.reason == Reason::Empty {
-                bulks.entry((candidate.pool, candidate.group.clone())).or_default().push(candidate);
-            } else {
-                openings.push(vec![candidate]);
-            }
-        }
-        let bulks = bulks
-            .into_values()
-            .flat_map(|bulk| bulk.chunks(VICTIMS_MAX).map(<[Candidate]>::to_vec).collect::<Vec<_>>());
-        for one in bulks.chain(openings) {
-            self.open(&one, history);
+        for bundle in bundles::of(std::mem::take(&mut self.chosen), history, self.scene.config) {
+            self.open(&bundle, history);
         }
     }
 

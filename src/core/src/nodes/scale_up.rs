@@ -15,6 +15,7 @@ use crate::nodes::expander::{self, Offer, Surroundings};
 use crate::nodes::limits::{self, Limit};
 use crate::nodes::packing::{self, Growable, Packing, PackingLimits, Wanted};
 use crate::nodes::placement;
+use crate::nodes::utilization::GPU_RESOURCES;
 use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::scheduling::{ClassIx, NodeIx, PodRef};
@@ -147,7 +148,7 @@ fn option(ctx: &mut Context<'_>, name: &Arc<str>) -> Option<PoolOption> {
         priority: pool.priority,
         price_per_hour_micro: pool.price_per_hour_micro,
         limited: packing.limited,
-        gpu: false,
+        gpu: GPU_RESOURCES.iter().any(|name| 0 < groups[0].template.node.capacity.extended(name)),
     };
     (offer.nodes != 0 && offer.pods != 0).then(|| PoolOption {
         pool: name.clone(),

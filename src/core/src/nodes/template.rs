@@ -12,6 +12,8 @@ use crate::scheduling::{Snapshot, TemplateNode};
 use crate::world::World;
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, ZONE_LABEL};
 use crate::world::pod::PodClass;
+use crate::world::provider::{GroupState, TemplateTrust};
+use crate::world::volume::AttachLimits;
 
 /// Prefixes of taints that tell a node's condition: the node lifecycle controller and clouds put them on and take
 /// them off again, so a new node will not keep them.
@@ -29,8 +31,9 @@ pub fn is_passing(taint: &Taint, pool: &Pool) -> bool {
 
 /// The node that `group` would add, without its DaemonSets; `None` when nothing is known of its shape.
 ///
-/// Source of each part, in this order: what the pool declares; a node of the group that is ready; what was learned
-/// from such nodes before. Startup taints are left out: a new node loses them before pods come.
+/// Source of each part, in this order: what the pool declares; a node of the group that is ready, unless the group's
+/// machines differ; what was learned from such nodes before; what the provider says. Startup taints are left out: a
+/// new node loses them before pods come.
 #[must_use]
 pub fn template_node(
     state: &PoolState<'_>,
@@ -43,16 +46,54 @@ pub fn template_node(
     let group = state.groups.get(group_id)?;
     let shape = match &pool.template {
         Some(template) => template.clone(),
-        None => live_template(group, pool, cluster, world).or_else(|| learned_template(memory, group_id))?,
+        None => found_template(group, group_id, pool, cluster, memory, world)?,
     };
     let mut labels = shape.labels;
     labels.insert(POOL_LABEL, pool.name.clone());
     labels.insert(GROUP_LABEL, group_id.clone());
-    if let Some(zone) = group.state.and_then(|state| state.zone.clone()) {
-        labels.insert(ZONE_LABEL, zone);
+    match group.state {
+        Some(GroupState { zone: Some(zone), .. }) => labels.insert(ZONE_LABEL, zone.clone()),
+        // A live node of a group with several zones says nothing of the next one's.
+        Some(GroupState { zone: None, template: Some(_), .. }) => labels.remove(ZONE_LABEL),
+        Some(_) | None => {}
     }
     let taints = shape.taints.into_iter().filter(|taint| !is_passing(taint, pool)).collect();
     Some(Node { labels, taints, allocatable: shape.allocatable, capacity: shape.capacity, ..Node::default() })
+}
+
+/// The shape of a group whose pool declares no amounts.
+fn found_template(
+    group: &GroupCounts<'_>,
+    group_id: &str,
+    pool: &Pool,
+    cluster: &ClusterState<'_>,
+    memory: Option<&PoolHistory>,
+    world: &World,
+) -> Option<NodeTemplate> {
+    let said = group.state.and_then(|state| state.template.as_deref());
+    match said.map(|said| (said.trust, &said.node)) {
+        Some((TemplateTrust::Declared | TemplateTrust::Mixed, node)) => Some(node.clone()),
+        Some((TemplateTrust::Estimate, node)) => live_template(group, pool, cluster, world)
+            .or_else(|| learned_template(memory, group_id).and_then(|learned| corrected(node, &learned)))
+            .or_else(|| Some(node.clone())),
+        None => live_template(group, pool, cluster, world).or_else(|| learned_template(memory, group_id)),
+    }
+}
+
+/// The provider's node with the amounts that live nodes taught; `None` when those can not be of the same machine: what
+/// the group launches has been changed since.
+fn corrected(said: &NodeTemplate, learned: &NodeTemplate) -> Option<NodeTemplate> {
+    let (machine, taught) = (&said.capacity, &learned.allocatable);
+    let same = |machine: i64, taught: i64| taught <= machine && machine / 2 <= taught;
+    (same(machine.cpu_milli, taught.cpu_milli) && same(machine.memory_bytes, taught.memory_bytes)).then(
+        || {
+            let mut node = said.clone();
+            node.allocatable.cpu_milli = taught.cpu_milli;
+            node.allocatable.memory_bytes = taught.memory_bytes;
+            node.allocatable.pods = taught.pods;
+            node
+        },
+    )
 }
 
 /// The shape of the first ready node of a group, in order of names.
@@ -81,16 +122,29 @@ fn learned_template(memory: Option<&PoolHistory>, group: &str) -> Option<NodeTem
     Some(NodeTemplate { capacity: amounts.clone(), allocatable: amounts, ..NodeTemplate::default() })
 }
 
+/// How many volumes a new node of the group can attach: as many as the first of its nodes, by name, that says so.
+#[must_use]
+pub fn attach_limits(state: &PoolState<'_>, group_id: &Arc<str>, world: &World) -> Option<Arc<AttachLimits>> {
+    let known = &world.storage().attach_limits;
+    let group = state.groups.get(group_id).filter(|_| !known.is_empty())?;
+    group.nodes.iter().find_map(|node| known.get(&world.node(*node).name).cloned())
+}
+
 /// The node with the pods of all DaemonSets whose class fits it, placed in order of the DaemonSets' keys.
 ///
 /// A set whose pod no longer fits beside the others is left out, as its pod would stay pending there.
 #[must_use]
-pub fn with_daemon_sets(node: Node, snapshot: &mut Snapshot<'_>) -> Arc<TemplateNode> {
+pub fn with_daemon_sets(
+    node: Node,
+    attach_limits: Option<Arc<AttachLimits>>,
+    snapshot: &mut Snapshot<'_>,
+) -> Arc<TemplateNode> {
     let mark = snapshot.checkpoint();
     let bare = Arc::new(TemplateNode {
         node: node.clone(),
         daemon_pods: Vec::new(),
         daemon_requested: Resources::default(),
+        attach_limits: attach_limits.clone(),
     });
     let trial = snapshot.add_node(&bare, Arc::from("template"));
     let mut daemon_pods = Vec::new();
@@ -103,7 +157,7 @@ pub fn with_daemon_sets(node: Node, snapshot: &mut Snapshot<'_>) -> Arc<Template
     }
     let daemon_requested = snapshot.node(trial).requested().clone();
     snapshot.rollback(mark);
-    Arc::new(TemplateNode { node, daemon_pods, daemon_requested })
+    Arc::new(TemplateNode { node, daemon_pods, daemon_requested, attach_limits })
 }
 
 /// A DaemonSet's class as its pods are, whatever the set's template forgot to say.

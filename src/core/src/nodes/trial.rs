@@ -1,11 +1,12 @@
 //! The trial of one candidate: other places for its pods, its clock, and the bounds. What it takes is gone for the next.
 
 use crate::config::{Pool, Profile};
-use crate::history::{History, INTENTS_MAX, PoolHistory};
+use crate::history::{History, PoolHistory};
+use crate::nodes::bundles;
 use crate::nodes::candidates::Candidate;
 use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::Scene;
-use crate::nodes::scale_down::{INTENTS_KEPT_FREE, Pass};
+use crate::nodes::scale_down::Pass;
 use crate::nodes::verdicts::Verdict;
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{PodRef, Presence, Snapshot};
@@ -141,11 +142,7 @@ impl Pass<'_, '_> {
         if self.scene.health.forbids(candidate.reason, &candidate.zone) {
             return Some(Reason::ClusterUnhealthy.into());
         }
-        let open = memory.map_or(0, |memory| memory.intents.len());
-        let planned = self.chosen.iter().filter(|other| other.pool == candidate.pool).count();
-        if open + planned >= INTENTS_MAX - INTENTS_KEPT_FREE && candidate.reason != Reason::Empty
-            || open >= INTENTS_MAX - INTENTS_KEPT_FREE
-        {
+        if !bundles::has_room(&self.chosen, candidate, memory) {
             return Some(Reason::JournalFull.into());
         }
         let held = self.allowance.take(pool, candidate.reason).err()?;

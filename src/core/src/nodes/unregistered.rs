@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::config::{Mode, Pool};
 use crate::history::{Action, History, INTENTS_MAX, PoolHistory, VICTIMS_MAX, Victim};
+use crate::nodes::bundles::INTENTS_KEPT_FREE;
 use crate::nodes::candidates::PROVIDER_AGE_MAX;
 use crate::nodes::removal::{Opening, Scene, open_intent};
-use crate::nodes::scale_down::INTENTS_KEPT_FREE;
 use crate::plan::Step;
 use crate::reason::Reason;
 use crate::world::provider::{GroupState, InstanceState};

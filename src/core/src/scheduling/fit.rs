@@ -11,7 +11,7 @@ impl Snapshot<'_> {
     /// Whether one more pod of `class` fits `node` as it is now.
     ///
     /// Source: kube-scheduler's filter plugins, in the order in which verdicts are told: unschedulable, taints,
-    /// affinity, ports, resources, then spread and pod affinity. Volume claims are not simulated.
+    /// affinity, ports, resources, volumes, then spread and pod affinity. Claims of devices are not simulated.
     ///
     /// # Errors
     /// The first rule that refuses.
@@ -31,6 +31,8 @@ impl Snapshot<'_> {
         if let Some(shortfall) = resources::shortfall(&pod.requests, view.requested(), view.allocatable()) {
             return Err(Refusal::Resources(shortfall));
         }
+        self.check_volume_rivals(class, node)?;
+        self.check_volume_places(class, node)?;
         if self.has_topology_rules(class) {
             self.check_topology_spread(class, node)?;
             self.check_pod_affinity(class, node)?;
@@ -51,9 +53,27 @@ impl Snapshot<'_> {
         if !pod.host_ports.is_empty() && self.check_ports(&pod.clone(), node).is_err() {
             return false;
         }
+        if !self.class(class).claims.is_empty()
+            && (self.check_volume_places(class, node).is_err()
+                || self.check_volume_rivals(class, node).is_err())
+        {
+            return false;
+        }
         !self.has_topology_rules(class)
             || (self.check_topology_spread(class, node).is_ok()
                 && self.check_pod_affinity(class, node).is_ok())
+    }
+
+    /// Whether the rules that do not depend on what runs where accept `node` for `class`; amounts are not looked at.
+    pub fn could_host(&mut self, class: ClassIx, node: NodeIx) -> bool {
+        static_rules_hold(self.class(class), self.node(node)) && self.check_volume_places(class, node).is_ok()
+    }
+
+    /// Whether nothing but amounts decides between nodes that [`Snapshot::could_host`] accepts.
+    pub fn is_plain(&mut self, class: ClassIx) -> bool {
+        self.class(class).host_ports.is_empty()
+            && !self.has_volume_rivals(class)
+            && !self.has_topology_rules(class)
     }
 
     fn check_ports(&self, pod: &PodClass, node: NodeIx) -> Result<(), Refusal> {
@@ -70,9 +90,8 @@ impl Snapshot<'_> {
     }
 }
 
-/// The rules that depend on nothing but the class and the node itself, not on what runs where.
-#[must_use]
-pub fn static_rules_hold(pod: &PodClass, view: &NodeView<'_>) -> bool {
+/// The rules that depend on nothing but the class and the node itself: neither volumes nor what runs where.
+fn static_rules_hold(pod: &PodClass, view: &NodeView<'_>) -> bool {
     supported(pod).is_ok()
         && node_name::check_unschedulable(view.unschedulable(), &pod.tolerations).is_ok()
         && taints::first_untolerated(view.taints(), &pod.tolerations).is_none()
@@ -81,8 +100,10 @@ pub fn static_rules_hold(pod: &PodClass, view: &NodeView<'_>) -> bool {
 
 /// Refuses what cannot be simulated, so that no node is bought on a guess.
 fn supported(pod: &PodClass) -> Result<(), Refusal> {
-    match pod.claims.first() {
-        Some(claim) => Err(Refusal::Unsupported { what: Arc::from(format!("volume claim {claim}")) }),
+    match pod.device_claims.first() {
+        Some(claim) => {
+            Err(Refusal::Unsupported { what: Arc::from(format!("resource claim {claim} (devices)")) })
+        }
         None => Ok(()),
     }
 }

@@ -12,6 +12,7 @@ pub mod snapshot;
 pub mod taints;
 pub mod topology;
 pub mod topology_spread;
+pub mod volumes;
 
 pub use refusal::Refusal;
 pub use snapshot::{ClassIx, Mark, NodeIx, NodeView, PodRef, Presence, Snapshot, TemplateNode};

@@ -65,6 +65,40 @@ pub enum Refusal {
         /// The skew allowed.
         max_skew: i32,
     },
+    /// A claim's volume cannot be reached from the node, or cannot be made there.
+    VolumeAffinity {
+        /// The claim.
+        claim: Arc<str>,
+        /// What its volume asks of the node.
+        wanted: Arc<str>,
+        /// The label it is about; empty when it is about none.
+        key: Arc<str>,
+        /// What the node has, if anything.
+        found: Option<Arc<str>>,
+    },
+    /// A claim keeps the pod off every node for now.
+    VolumeNotReady {
+        /// The claim.
+        claim: Arc<str>,
+        /// Why.
+        why: Arc<str>,
+    },
+    /// A claim of ReadWriteOncePod is used by another pod.
+    VolumeInUse {
+        /// The claim.
+        claim: Arc<str>,
+    },
+    /// The node can attach no more volumes of a driver.
+    AttachLimit {
+        /// The driver.
+        driver: Arc<str>,
+        /// Volumes attached.
+        used: u32,
+        /// Volumes that the pod brings.
+        wanted: u32,
+        /// Most volumes.
+        limit: u32,
+    },
     /// A constraint that this version cannot simulate.
     Unsupported {
         /// Which, for example `volume claim data`.
@@ -87,6 +121,10 @@ impl Refusal {
             Self::PodAffinity { .. } => Reason::PodAffinityMismatch,
             Self::PodAntiAffinity { .. } => Reason::PodAntiAffinityConflict,
             Self::TopologySpread { .. } => Reason::TopologySpreadViolation,
+            Self::VolumeAffinity { .. } => Reason::VolumeNodeAffinityMismatch,
+            Self::VolumeNotReady { .. } => Reason::VolumeNotReady,
+            Self::VolumeInUse { .. } => Reason::VolumeInUse,
+            Self::AttachLimit { .. } => Reason::VolumeLimitReached,
             Self::Unsupported { .. } => Reason::UnsupportedConstraint,
         }
     }
@@ -98,6 +136,7 @@ impl Refusal {
             Self::NodeSelector { key, found, .. } | Self::NodeAffinity { key, found, .. } => {
                 Some((key, found.as_deref()))
             }
+            Self::VolumeAffinity { key, found, .. } if !key.is_empty() => Some((key, found.as_deref())),
             _ => None,
         }
     }
@@ -108,6 +147,7 @@ impl Refusal {
         match self {
             Self::NodeSelector { key, wanted, .. } => format!("needs {key}={wanted}"),
             Self::NodeAffinity { wanted, .. } => format!("needs {wanted}"),
+            Self::VolumeAffinity { claim, wanted, .. } => format!("claim {claim} needs {wanted}"),
             other => other.to_string(),
         }
     }
@@ -141,6 +181,18 @@ impl fmt::Display for Refusal {
             }
             Self::TopologySpread { topology_key, skew: None, .. } => {
                 write!(f, "spread over {topology_key}: node has no such label")
+            }
+            Self::VolumeAffinity { key, .. } if key.is_empty() => f.write_str(&self.wanted()),
+            Self::VolumeAffinity { found, .. } => match found {
+                Some(found) => write!(f, "{}; node has {found}", self.wanted()),
+                None => write!(f, "{}; node has none", self.wanted()),
+            },
+            Self::VolumeNotReady { claim, why } => write!(f, "claim {claim}: {why}"),
+            Self::VolumeInUse { claim } => {
+                write!(f, "claim {claim} is used by another pod, and one alone may")
+            }
+            Self::AttachLimit { driver, used, wanted, limit } => {
+                write!(f, "volumes of {driver}: {used} of at most {limit} are attached, {wanted} more wanted")
             }
             Self::Unsupported { what } => write!(f, "not simulated in this version: {what}"),
         }

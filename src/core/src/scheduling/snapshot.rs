@@ -10,9 +10,11 @@ use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::topology::Topology;
+use crate::scheduling::volumes::ClassVolumes;
 use crate::world::interner::InternedId;
 use crate::world::node::{HOSTNAME_LABEL, Node};
 use crate::world::pod::PodClass;
+use crate::world::volume::AttachLimits;
 use crate::world::{NodeId, PodId, World};
 
 /// A node of the snapshot: real ones first in order of their names, added ones after them in order of addition.
@@ -44,7 +46,7 @@ pub enum Presence {
 }
 
 /// A node that does not exist yet, as the group's template describes it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TemplateNode {
     /// Labels, taints and allocatable; name and hostname label are given by each added node.
     pub node: Node,
@@ -52,6 +54,8 @@ pub struct TemplateNode {
     pub daemon_pods: Vec<ClassIx>,
     /// The sum of their requests.
     pub daemon_requested: Resources,
+    /// How many volumes it can attach, as a node of the group has it; `None` when no such node is known.
+    pub attach_limits: Option<Arc<AttachLimits>>,
 }
 
 /// One node of the snapshot.
@@ -64,6 +68,8 @@ pub struct NodeView<'w> {
     requested: Cow<'w, Resources>,
     pods: Pods<'w>,
     presence: Presence,
+    /// Whether drivers of volumes may still have to put their labels on it.
+    awaits_drivers: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -107,6 +113,8 @@ pub struct Snapshot<'w> {
     extra_ids: FxHashMap<Arc<PodClass>, ClassIx>,
     log: Vec<Undo>,
     pub(super) topology: Topology,
+    /// What the volumes of each class ask, once asked.
+    pub(super) volumes: Vec<Option<Arc<ClassVolumes>>>,
     /// Pod-node checks done so far: what limits count instead of time.
     pub work_units: u64,
 }
@@ -127,6 +135,7 @@ impl<'w> Snapshot<'w> {
                 requested: Cow::Borrowed(&entry.requested),
                 pods: Pods::World(&entry.pods),
                 presence: Presence::Present,
+                awaits_drivers: false,
             });
         }
         Self {
@@ -138,6 +147,7 @@ impl<'w> Snapshot<'w> {
             extra_ids: FxHashMap::default(),
             log: Vec::new(),
             topology: Topology::default(),
+            volumes: Vec::new(),
             work_units: 0,
         }
     }
@@ -276,6 +286,7 @@ impl<'w> Snapshot<'w> {
             requested: Cow::Owned(template.daemon_requested.clone()),
             pods: Pods::Own(template.daemon_pods.iter().map(|class| PodRef::Virtual(*class)).collect()),
             presence: Presence::Present,
+            awaits_drivers: true,
         });
         self.node_added();
         self.log.push(Undo::Added);
@@ -289,6 +300,13 @@ impl<'w> Snapshot<'w> {
         let view = &mut self.nodes[node.0 as usize];
         view.taints = Some(taints.into());
         view.allocatable = allocatable.map(Arc::new);
+    }
+
+    /// Looks at a new node as having the labels that drivers of volumes will put on it.
+    ///
+    /// For building the snapshot only: it is not taken back by a rollback.
+    pub fn expect_drivers(&mut self, node: NodeIx) {
+        self.nodes[node.0 as usize].awaits_drivers = true;
     }
 
     /// The point to which a later [`Snapshot::rollback`] returns.
@@ -379,6 +397,12 @@ impl<'w> NodeView<'w> {
         }
     }
 
+    /// Whether drivers of volumes may still have to put their labels on it.
+    #[must_use]
+    pub fn awaits_drivers(&self) -> bool {
+        self.awaits_drivers
+    }
+
     /// Whether it was added after a template.
     #[must_use]
     pub fn is_added(&self) -> bool {
@@ -413,6 +437,15 @@ impl<'w> NodeView<'w> {
     #[must_use]
     pub fn requested(&self) -> &Resources {
         &self.requested
+    }
+
+    /// How many volumes of each driver it can attach; `None` when that is not known or not limited.
+    #[must_use]
+    pub fn attach_limits<'a>(&'a self, world: &'a World) -> Option<&'a AttachLimits> {
+        match &self.source {
+            Source::Real(..) => world.storage().attach_limits.get(&**self.name).map(|limits| &**limits),
+            Source::Template(template) => template.attach_limits.as_deref(),
+        }
     }
 
     /// Whether it takes part.

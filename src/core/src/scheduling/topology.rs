@@ -24,7 +24,7 @@ pub(super) struct Topology {
     guards: Option<Vec<Guard>>,
 }
 
-/// The domain of each node by one topology key.
+/// The domain of each node by one topology key; the empty key puts all nodes into one domain.
 #[derive(Debug)]
 struct KeyIndex {
     key: Arc<str>,
@@ -57,6 +57,8 @@ enum What {
     AllTerms(Arc<PodClass>),
     /// Those of one class.
     Class(ClassIx),
+    /// Those of this namespace that mount the claim of this name.
+    Claim(Arc<str>, Arc<str>),
     /// Those of a class's namespace that match the selector of its n-th spread constraint, on nodes that count.
     Spread(Arc<PodClass>, usize),
 }
@@ -173,6 +175,11 @@ impl Snapshot<'_> {
         }
     }
 
+    /// A counter of the pods on any node that mount a claim.
+    pub(super) fn claim_counter(&mut self, namespace: Arc<str>, claim: Arc<str>) -> usize {
+        self.counter(What::Claim(namespace, claim), &Arc::from(""))
+    }
+
     /// A counter over the snapshot as it is now.
     fn counter(&mut self, what: What, key: &Arc<str>) -> usize {
         let key = self.key_index(key);
@@ -266,7 +273,8 @@ impl Snapshot<'_> {
 
 impl KeyIndex {
     fn push(&mut self, node: &NodeView<'_>) {
-        let domain = node.label(&self.key).map(|value| match self.ids.get(value) {
+        let everywhere = self.key.is_empty().then_some("");
+        let domain = everywhere.or_else(|| node.label(&self.key)).map(|value| match self.ids.get(value) {
             Some(domain) => *domain,
             None => {
                 self.ids.insert(value.into(), self.ids.len());
@@ -345,7 +353,7 @@ impl Counter {
     fn node_counts(&self, node: &NodeView<'_>) -> bool {
         match &self.what {
             What::Spread(class, constraint) => counts_for_spread(class, *constraint, node),
-            What::Term(..) | What::AllTerms(_) | What::Class(_) => true,
+            What::Term(..) | What::AllTerms(_) | What::Class(_) | What::Claim(..) => true,
         }
     }
 
@@ -381,6 +389,9 @@ impl Counter {
         let world = snapshot.world();
         let matches = match &self.what {
             What::Class(only) => *only == class,
+            What::Claim(namespace, name) => {
+                pod.namespace == *namespace && pod.claims.iter().any(|claim| claim.name == *name)
+            }
             What::Term(namespace, term) => term_matches(term, namespace, pod, world),
             What::AllTerms(owner) => {
                 owner.pod_affinity.iter().all(|term| term_matches(term, &owner.namespace, pod, world))

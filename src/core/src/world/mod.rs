@@ -4,9 +4,11 @@ pub mod interner;
 pub mod node;
 pub mod pod;
 pub mod provider;
+pub mod volume;
 pub mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -18,7 +20,8 @@ use interner::{InternedId, Interner};
 use node::Node;
 use pod::{Owner, Pod, PodClass};
 use provider::ProviderState;
-use workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget};
+use volume::{AttachLimits, PriorityClass, Storage, StorageClass, Volume, VolumeClaim};
+use workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 
 /// The dense id of a pod; reused after its deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +58,26 @@ pub enum Delta {
     NamespaceApplied(Arc<str>, Labels),
     /// A namespace is gone.
     NamespaceDeleted(Arc<str>),
+    /// A PersistentVolumeClaim is new or has changed.
+    ClaimApplied(Box<VolumeClaim>),
+    /// A PersistentVolumeClaim is gone.
+    ClaimDeleted(ObjectKey),
+    /// A PersistentVolume is new or has changed.
+    VolumeApplied(Box<Volume>),
+    /// A PersistentVolume is gone.
+    VolumeDeleted(Arc<str>),
+    /// A StorageClass is new or has changed.
+    StorageClassApplied(Box<StorageClass>),
+    /// A StorageClass is gone.
+    StorageClassDeleted(Arc<str>),
+    /// What CSI drivers say of a node is new or has changed.
+    CsiNodeApplied(Arc<str>, AttachLimits),
+    /// No CSI driver says anything of a node any more.
+    CsiNodeDeleted(Arc<str>),
+    /// A PriorityClass is new or has changed.
+    PriorityClassApplied(Arc<str>, PriorityClass),
+    /// A PriorityClass is gone.
+    PriorityClassDeleted(Arc<str>),
     /// What a pool's provider said.
     ProviderObserved(Arc<str>, Known<ProviderState>),
     /// The pool is no longer managed.
@@ -80,6 +103,16 @@ pub enum Kind {
     Budget,
     /// Namespaces.
     Namespace,
+    /// PersistentVolumeClaims.
+    Claim,
+    /// PersistentVolumes.
+    Volume,
+    /// StorageClasses.
+    StorageClass,
+    /// CSINodes.
+    CsiNode,
+    /// PriorityClasses.
+    PriorityClass,
 }
 
 /// A pod in the world.
@@ -125,6 +158,8 @@ pub struct World {
     daemon_sets: BTreeMap<ObjectKey, DaemonSet>,
     budgets: BTreeMap<ObjectKey, DisruptionBudget>,
     namespaces: BTreeMap<Arc<str>, Labels>,
+    storage: Storage,
+    priority_classes: BTreeMap<Arc<str>, PriorityClass>,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     sweeps: BTreeMap<Kind, Sweep>,
     revision: u64,
@@ -176,6 +211,34 @@ impl World {
             }
             Delta::NamespaceDeleted(name) => {
                 self.namespaces.remove(&name);
+            }
+            Delta::ClaimApplied(claim) => {
+                self.storage.claims.insert(claim.key.clone(), *claim);
+            }
+            Delta::ClaimDeleted(key) => {
+                self.storage.claims.remove(&key);
+            }
+            Delta::VolumeApplied(volume) => {
+                self.storage.volumes.insert(volume.name.clone(), *volume);
+            }
+            Delta::VolumeDeleted(name) => {
+                self.storage.volumes.remove(&name);
+            }
+            Delta::StorageClassApplied(class) => {
+                self.storage.classes.insert(class.name.clone(), *class);
+            }
+            Delta::StorageClassDeleted(name) => {
+                self.storage.classes.remove(&name);
+            }
+            Delta::CsiNodeApplied(node, limits) => self.apply_csi_node(node, limits),
+            Delta::CsiNodeDeleted(node) => {
+                self.storage.attach_limits.remove(&node);
+            }
+            Delta::PriorityClassApplied(name, class) => {
+                self.priority_classes.insert(name, class);
+            }
+            Delta::PriorityClassDeleted(name) => {
+                self.priority_classes.remove(&name);
             }
             Delta::ProviderObserved(pool, state) => {
                 self.providers.insert(pool, state);
@@ -252,6 +315,16 @@ impl World {
         self.annotated.values().filter_map(|id| self.node(*id).node.as_ref().map(|node| (*id, node)))
     }
 
+    /// Delivered nodes with a pod that a measurement may leave out, in no particular order: few of many.
+    pub fn unusual_nodes(&self) -> impl Iterator<Item = NodeId> {
+        (0u32..)
+            .zip(&self.nodes)
+            .filter(|(_, entry)| {
+                entry.as_ref().is_some_and(|entry| entry.unusual_count != 0 && entry.node.is_some())
+            })
+            .map(|(id, _)| NodeId(id))
+    }
+
     /// One more than the highest node id in use: the length for tables indexed by node id.
     #[must_use]
     pub fn node_capacity(&self) -> usize {
@@ -308,6 +381,26 @@ impl World {
         self.namespaces.get(name)
     }
 
+    /// Volumes, claims, storage classes and attach limits.
+    #[must_use]
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// The priority that pods of this source get; 0 when its class is not known.
+    #[must_use]
+    pub fn priority_of(&self, source: &PrioritySource, class: &PodClass) -> i32 {
+        match source {
+            PrioritySource::Template => class.priority,
+            PrioritySource::Named(name) => self.priority_classes.get(name).map_or(0, |class| class.value),
+            PrioritySource::Default => {
+                // Source: plugin/pkg/admission/priority, getDefaultPriorityClass: the lowest of several.
+                let defaults = self.priority_classes.values().filter(|class| class.is_default);
+                defaults.map(|class| class.value).min().unwrap_or(0)
+            }
+        }
+    }
+
     /// What the provider of `pool` last said; `None` when it was never asked.
     #[must_use]
     pub fn provider(&self, pool: &str) -> Option<&Known<ProviderState>> {
@@ -343,6 +436,8 @@ impl World {
             budgets: self.budgets.values().cloned().collect(),
             annotated: self.annotated.keys().cloned().collect(),
             namespaces: self.namespaces.clone(),
+            storage: self.storage.clone(),
+            priority_classes: self.priority_classes.clone(),
             providers: self.providers.clone(),
             classes_count: self.classes.len(),
         }
@@ -422,6 +517,18 @@ impl World {
         self.node_mut(id).node = Some(node);
     }
 
+    /// Nodes of one shape have equal limits: each set of limits is stored once for neighbours in order of names.
+    fn apply_csi_node(&mut self, node: Arc<str>, limits: AttachLimits) {
+        if limits.is_empty() {
+            self.storage.attach_limits.remove(&node);
+            return;
+        }
+        let before = (Bound::Unbounded, Bound::Excluded(&*node));
+        let known = self.storage.attach_limits.range::<str, _>(before).next_back();
+        let shared = known.map(|(_, known)| known).filter(|known| ***known == limits).cloned();
+        self.storage.attach_limits.insert(node, shared.unwrap_or_else(|| Arc::new(limits)));
+    }
+
     fn delete_node(&mut self, name: &str) {
         let Some(&id) = self.node_ids.get(name) else { return };
         self.annotated.remove(name);
@@ -477,6 +584,11 @@ impl World {
             Delta::DaemonSetApplied(set) => (Kind::DaemonSet, set.key.clone()),
             Delta::BudgetApplied(budget) => (Kind::Budget, budget.key.clone()),
             Delta::NamespaceApplied(name, _) => (Kind::Namespace, cluster_key(name)),
+            Delta::ClaimApplied(claim) => (Kind::Claim, claim.key.clone()),
+            Delta::VolumeApplied(volume) => (Kind::Volume, cluster_key(&volume.name)),
+            Delta::StorageClassApplied(class) => (Kind::StorageClass, cluster_key(&class.name)),
+            Delta::CsiNodeApplied(node, _) => (Kind::CsiNode, cluster_key(node)),
+            Delta::PriorityClassApplied(name, _) => (Kind::PriorityClass, cluster_key(name)),
             _ => return,
         };
         if let Some(sweep) = self.sweeps.get_mut(&kind) {
@@ -503,6 +615,11 @@ impl World {
             Kind::DaemonSet => self.daemon_sets.retain(|key, _| !gone(key)),
             Kind::Budget => self.budgets.retain(|key, _| !gone(key)),
             Kind::Namespace => self.namespaces.retain(|name, _| !gone(&cluster_key(name))),
+            Kind::Claim => self.storage.claims.retain(|key, _| !gone(key)),
+            Kind::Volume => self.storage.volumes.retain(|name, _| !gone(&cluster_key(name))),
+            Kind::StorageClass => self.storage.classes.retain(|name, _| !gone(&cluster_key(name))),
+            Kind::CsiNode => self.storage.attach_limits.retain(|name, _| !gone(&cluster_key(name))),
+            Kind::PriorityClass => self.priority_classes.retain(|name, _| !gone(&cluster_key(name))),
         }
     }
 }
@@ -519,6 +636,8 @@ pub struct Canonical {
     budgets: Vec<DisruptionBudget>,
     annotated: Vec<Arc<str>>,
     namespaces: BTreeMap<Arc<str>, Labels>,
+    storage: Storage,
+    priority_classes: BTreeMap<Arc<str>, PriorityClass>,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     classes_count: usize,
 }

@@ -21,6 +21,8 @@ pub const REMOVE_ANNOTATION: &str = "headroom.dev/remove";
 pub const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 /// Cluster Autoscaler's annotation that keeps a node for ever.
 pub const SCALE_DOWN_DISABLED_ANNOTATION: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+/// Annotations by which others ask to wait with the deletion of an empty node begin so.
+pub const DELAY_DELETION_PREFIX: &str = "delay-deletion.cluster-autoscaler.kubernetes.io/";
 /// The label that carries a node's own name.
 pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 /// The label that carries a node's zone.
@@ -75,5 +77,5 @@ pub fn keeps_annotation(key: &str) -> bool {
     key.starts_with("headroom.dev/")
         || key.starts_with("cluster-autoscaler.kubernetes.io/")
         || key.starts_with("karpenter.sh/")
-        || key.starts_with("delay-deletion.cluster-autoscaler.kubernetes.io/")
+        || key.starts_with(DELAY_DELETION_PREFIX)
 }

@@ -6,6 +6,7 @@ use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
 use crate::scheduling::constraints::{PodAffinityTerm, RequiredNodeAffinity, Toleration, TopologySpread};
 use crate::time::{Seconds, UnixTime};
+use crate::world::volume::PodClaim;
 
 /// Everything about a pod that decides where it may run and what its move costs.
 ///
@@ -34,8 +35,10 @@ pub struct PodClass {
     pub tolerations: Vec<Toleration>,
     /// Host ports as (protocol, address, port); an empty address is every address.
     pub host_ports: Vec<(Arc<str>, Arc<str>, u16)>,
-    /// Names of the PersistentVolumeClaims it mounts (ephemeral ones included), in the pod's namespace.
-    pub claims: Vec<Arc<str>>,
+    /// The PersistentVolumeClaims it mounts (ephemeral ones included), in the pod's namespace.
+    pub claims: Vec<PodClaim>,
+    /// Names of the devices that it claims by dynamic resource allocation.
+    pub device_claims: Vec<Arc<str>>,
     /// Names of hostPath and non-memory emptyDir volumes, whose data a move would lose.
     pub local_volumes: Vec<Arc<str>>,
     /// `spec.priority`; 0 when unset.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::config::NodeTemplate;
 use crate::history::BackoffKey;
 use crate::time::UnixTime;
 
@@ -11,6 +12,10 @@ use crate::time::UnixTime;
 pub struct ProviderState {
     /// The node groups by id. A pool without groups cannot grow.
     pub groups: BTreeMap<Arc<str>, GroupState>,
+    /// What a person should know of the groups, in order of kind and group.
+    pub notices: Vec<Notice>,
+    /// The claim of another pool that keeps this one from acting, in words; `None` when nobody else claims its groups.
+    pub conflict: Option<Arc<str>>,
 }
 
 /// One node group at the provider.
@@ -28,6 +33,109 @@ pub struct GroupState {
     pub instances: BTreeMap<Arc<str>, Instance>,
     /// Trouble that the cloud reported of its own accord since the last read (failed launches).
     pub failures: Vec<LaunchFailure>,
+    /// What the provider knows of a new node of the group; `None` when it knows nothing.
+    pub template: Option<Arc<GroupTemplate>>,
+}
+
+impl GroupState {
+    /// Instances that are not on their way out.
+    #[must_use]
+    pub fn live_count(&self) -> u32 {
+        let live = self.instances.values().filter(|instance| instance.state != InstanceState::Deleting);
+        u32::try_from(live.count()).unwrap_or(u32::MAX)
+    }
+}
+
+/// What a provider knows of a new node of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupTemplate {
+    /// The node, the pool's own labels and taints among its own.
+    pub node: NodeTemplate,
+    /// How much it says beside what live nodes show.
+    pub trust: TemplateTrust,
+    /// The provider's version of what it was read from, if it has versions.
+    pub version: Option<Arc<str>>,
+}
+
+/// How much a provider's template says beside what live nodes show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TemplateTrust {
+    /// Worked out from the type of machine: a live node, or what was learned from one, knows better.
+    #[default]
+    Estimate,
+    /// Its machines differ: a live node is no template for the next one.
+    Mixed,
+    /// Its amounts are those that the user wrote: they hold.
+    Declared,
+}
+
+/// Something about a group, or about the provider as a whole, that a person should know.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Notice {
+    /// What kind of thing.
+    pub kind: NoticeKind,
+    /// The group; `None` when it concerns all of them.
+    pub group: Option<Arc<str>>,
+    /// For a person.
+    pub message: Arc<str>,
+}
+
+/// The kinds of notices; a closed set, whose words are reasons of conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NoticeKind {
+    /// A permission is missing.
+    PermissionMissing,
+    /// The last read failed; what is told is older.
+    ReadFailed,
+    /// A group that the spec names does not exist.
+    GroupNotFound,
+    /// A group that can not be managed.
+    GroupUnsupported,
+    /// A group that is being deleted, or some of whose processes are suspended.
+    GroupSuspended,
+    /// What the group would launch can not be read.
+    TemplateUnreadable,
+    /// Somebody else changed the group's size.
+    ForeignEdit,
+    /// Wanted instances do not come and can not be cancelled.
+    Unfulfilled,
+    /// The group's own bounds are narrower than the spec's.
+    BoundsClamped,
+    /// The cloud may terminate nodes by itself to even out zones.
+    ZoneRebalancing,
+}
+
+impl NoticeKind {
+    /// Every kind, in the order of declaration.
+    pub const ALL: [Self; 10] = [
+        Self::PermissionMissing,
+        Self::ReadFailed,
+        Self::GroupNotFound,
+        Self::GroupUnsupported,
+        Self::GroupSuspended,
+        Self::TemplateUnreadable,
+        Self::ForeignEdit,
+        Self::Unfulfilled,
+        Self::BoundsClamped,
+        Self::ZoneRebalancing,
+    ];
+
+    /// The word for conditions.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PermissionMissing => "PermissionMissing",
+            Self::ReadFailed => "ReadFailed",
+            Self::GroupNotFound => "GroupNotFound",
+            Self::GroupUnsupported => "GroupUnsupported",
+            Self::GroupSuspended => "GroupSuspended",
+            Self::TemplateUnreadable => "TemplateUnreadable",
+            Self::ForeignEdit => "ForeignEdit",
+            Self::Unfulfilled => "Unfulfilled",
+            Self::BoundsClamped => "BoundsClamped",
+            Self::ZoneRebalancing => "ZoneRebalancing",
+        }
+    }
 }
 
 /// One instance of a group.

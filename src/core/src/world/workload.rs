@@ -18,10 +18,24 @@ pub struct Controller {
     /// Pods that should exist now and not be finished: `spec.replicas`, or for a Job
     /// min(parallelism, completions - succeeded).
     pub desired: u32,
-    /// The class of the pods it makes.
+    /// The class of the pods it makes; its priority is 0 when the template leaves it to a PriorityClass.
     pub class: Arc<PodClass>,
+    /// The PriorityClass that decides the priority of its pods.
+    pub priority_class: PrioritySource,
     /// Why no pods are to be expected although some are missing (ReplicaFailure, suspended, quota), if so.
     pub stalled: Option<Arc<str>>,
+}
+
+/// Where a template's pods get their priority from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PrioritySource {
+    /// The template's class has it.
+    #[default]
+    Template,
+    /// The PriorityClass of this name has it.
+    Named(Arc<str>),
+    /// The cluster's default PriorityClass has it; 0 without one.
+    Default,
 }
 
 /// The kinds whose missing replicas count as demand, plus those that only matter for drain rules.

@@ -39,8 +39,20 @@ struct Load<'w> {
     blocked: Option<(&'w PodEntry, Reason)>,
 }
 
+/// How far the drain of one node has come.
+enum Progress<'w> {
+    /// Nothing movable is left.
+    Empty,
+    /// What was evicted is stopping.
+    Stopping,
+    /// These pods are to be evicted now.
+    Evicting(Vec<&'w PodEntry>),
+    /// It will not go: why, in words, and how the decision ends.
+    Failed(Reason, String, DecisionOutcome),
+}
+
 impl One<'_, '_> {
-    /// Begins to drain the only victim.
+    /// Begins to drain the victims.
     pub(super) fn begin_drain(&mut self) {
         self.enter(RemovalPhase::Draining);
         self.intent.deadline = self.scene.now.plus(self.pool.scale_down.drain.eviction_timeout);
@@ -58,41 +70,54 @@ impl One<'_, '_> {
         }
     }
 
+    /// One round for all victims: those that will not go are let go of, and when nothing is left on the others they
+    /// are deleted together.
     fn drain_on(&mut self, first: bool) {
-        let Some(victim) = self.removal().victims.first().cloned() else { return };
-        let Some((node, _, _)) = self.node(&victim) else { return };
         let now = self.scene.now;
-        let load = load(self.scene, self.pool, node);
-        if let Some((entry, reason)) = load.blocked {
-            let words = format!("pod {} on node {} may not be evicted any more", entry.pod.key, victim.node);
-            return self.give_up(reason, &words, DecisionOutcome::Cancelled);
+        let victims = self.removal().victims.clone();
+        let mut due: Vec<(Arc<str>, Vec<&PodEntry>)> = Vec::new();
+        let mut gone_by = Vec::new();
+        for victim in &victims {
+            let Some((node, _, _)) = self.node(victim) else { continue };
+            let load = load(self.scene, self.pool, node);
+            match self.progress(victim, &load) {
+                Progress::Failed(reason, words, outcome) => self.spare(&victim.node, reason, &words, outcome),
+                Progress::Empty => {}
+                Progress::Stopping => gone_by.push(self.await_gone(&load)),
+                Progress::Evicting(mut pods) => {
+                    if self.intent.deadline <= now {
+                        let (reason, words) = self.refusal(&pods, victim);
+                        self.spare(&victim.node, reason, &words, DecisionOutcome::Failed);
+                        continue;
+                    }
+                    pods.sort_by(|a, b| {
+                        (a.pod.class.priority, &a.pod.key).cmp(&(b.pod.class.priority, &b.pod.key))
+                    });
+                    if first {
+                        pods.extend(&load.daemon);
+                    }
+                    due.push((victim.node.clone(), pods));
+                }
+            }
         }
-        if load.waiting.is_empty() && load.leaving.is_empty() {
+        if self.removal().phase == RemovalPhase::Undoing {
+            // The only victim was given up.
+            return;
+        }
+        if let Some(at) = gone_by.into_iter().min() {
+            self.advance.wake(at);
+        } else if due.is_empty() {
             return self.begin_delete();
         }
-        let unready = self.intent.reason == Reason::Unready;
-        if let Some(stuck) = load.leaving.iter().find(|entry| overdue(entry) <= now) {
-            if unready && load.waiting.is_empty() {
-                // Its kubelet is gone, so nobody will ever report these pods as stopped.
-                return self.begin_delete();
-            }
-            if !unready {
-                let words =
-                    format!("pod {} on node {} outlived its grace period", stuck.pod.key, victim.node);
-                return self.give_up(Reason::DrainTimeout, &words, DecisionOutcome::Failed);
-            }
-        }
-        let band =
-            load.waiting.iter().chain(&load.leaving).map(|entry| critical(entry)).min().unwrap_or(false);
-        let mut due: Vec<&PodEntry> =
-            load.waiting.iter().copied().filter(|entry| critical(entry) == band).collect();
+        self.evict_due(first, &due);
+    }
+
+    /// The next round of evictions, if it is time for one.
+    fn evict_due(&mut self, first: bool, due: &[(Arc<str>, Vec<&PodEntry>)]) {
         if due.is_empty() {
-            return self.await_gone(&load, now);
+            return;
         }
-        if self.intent.deadline <= now {
-            let (reason, words) = self.refusal(&due, &victim);
-            return self.give_up(reason, &words, DecisionOutcome::Failed);
-        }
+        let now = self.scene.now;
         let again = self.removal().phase_since.plus(RETRY);
         self.advance.wake(self.intent.deadline);
         if !first && now < again {
@@ -100,21 +125,48 @@ impl One<'_, '_> {
         }
         self.removal_mut().phase_since = now;
         self.advance.wake(now.plus(RETRY));
-        due.sort_by(|a, b| (a.pod.class.priority, &a.pod.key).cmp(&(b.pod.class.priority, &b.pod.key)));
-        if first {
-            due.extend(&load.daemon);
+        for (node, pods) in due {
+            self.evict(node, pods);
         }
-        self.evict(&victim.node, &due);
     }
 
-    /// All of the present band are stopping: the deadline follows their grace.
-    fn await_gone(&mut self, load: &Load<'_>, now: UnixTime) {
+    /// How far the drain of one victim has come.
+    fn progress<'w>(&self, victim: &Victim, load: &Load<'w>) -> Progress<'w> {
+        if let Some((entry, reason)) = load.blocked {
+            let words = format!("pod {} on node {} may not be evicted any more", entry.pod.key, victim.node);
+            return Progress::Failed(reason, words, DecisionOutcome::Cancelled);
+        }
+        if load.waiting.is_empty() && load.leaving.is_empty() {
+            return Progress::Empty;
+        }
+        let unready = self.intent.reason == Reason::Unready;
+        if let Some(stuck) = load.leaving.iter().find(|entry| overdue(entry) <= self.scene.now) {
+            if unready && load.waiting.is_empty() {
+                // Its kubelet is gone, so nobody will ever report these pods as stopped.
+                return Progress::Empty;
+            }
+            if !unready {
+                let words =
+                    format!("pod {} on node {} outlived its grace period", stuck.pod.key, victim.node);
+                return Progress::Failed(Reason::DrainTimeout, words, DecisionOutcome::Failed);
+            }
+        }
+        let band =
+            load.waiting.iter().chain(&load.leaving).map(|entry| critical(entry)).min().unwrap_or(false);
+        let due: Vec<&PodEntry> =
+            load.waiting.iter().copied().filter(|entry| critical(entry) == band).collect();
+        if due.is_empty() { Progress::Stopping } else { Progress::Evicting(due) }
+    }
+
+    /// All of the present band are stopping: the deadline follows their grace. When to look again.
+    fn await_gone(&mut self, load: &Load<'_>) -> UnixTime {
+        let now = self.scene.now;
         let last = load.leaving.iter().map(|entry| overdue(entry)).max().unwrap_or(now);
         let patience =
             if load.waiting.is_empty() { Seconds(0) } else { self.pool.scale_down.drain.eviction_timeout };
         self.intent.deadline = self.intent.deadline.max(last.plus(patience));
         let first = load.leaving.iter().map(|entry| overdue(entry)).min().unwrap_or(now);
-        self.advance.wake(first.max(now.plus(Seconds(1))));
+        first.max(now.plus(Seconds(1)))
     }
 
     fn evict(&mut self, node: &Arc<str>, due: &[&PodEntry]) {
@@ -134,9 +186,14 @@ impl One<'_, '_> {
         }
     }
 
-    fn give_up(&mut self, reason: Reason, words: &str, outcome: DecisionOutcome) {
-        self.undo(reason, words, outcome);
-        self.take_off();
+    /// Gives a victim up: the removal as a whole when it is the only one, else the others go on without it.
+    fn spare(&mut self, node: &str, reason: Reason, words: &str, outcome: DecisionOutcome) {
+        if self.removal().victims.len() == 1 {
+            self.undo(reason, words, outcome);
+            self.take_off();
+        } else {
+            self.let_go(node, reason, words, outcome);
+        }
     }
 
     /// Why evictions were refused for so long, with the first pod and the budget that guards it.

@@ -35,6 +35,8 @@ pub const MARK_TIMEOUT: Seconds = Seconds(120);
 pub const RETRY: Seconds = Seconds(10);
 /// A deletion that has not ended by then is given up, if the provider says that the instance runs. Upstream: 5 min.
 pub const DELETE_TIMEOUT: Seconds = Seconds(300);
+/// How long an annotation may hold a deletion up. Upstream: node-deletion-delay-timeout, the same 2 min.
+pub const DELAY_DELETION_MAX: Seconds = Seconds(120);
 /// A pod may outlive its grace by this before its drain has failed. Upstream: the same 30 s.
 pub const GONE_EXTRA: Seconds = Seconds(30);
 /// Most pods in one eviction step, so that a step stays within its deadline.
@@ -120,7 +122,7 @@ fn order(step: &Step) -> u8 {
         Step::Delete { .. } => 1,
         Step::Evict { .. } => 2,
         Step::Mark { .. } => 3,
-        Step::Increase { .. } => 4,
+        Step::Increase { .. } | Step::Cancel { .. } => 4,
     }
 }
 

@@ -8,12 +8,15 @@ use crate::known::Known;
 use crate::nodes::foreign::{carries_mark, is_foreign, marked_by};
 use crate::nodes::removal::ending::{self, undo};
 use crate::nodes::removal::{
-    Advance, DELETE_TIMEOUT, NODES_MAX, RETRY, SETTLE, Scene, holds_node, removal_of, removal_of_mut,
+    Advance, DELAY_DELETION_MAX, DELETE_TIMEOUT, NODES_MAX, RETRY, SETTLE, Scene, holds_node, removal_of,
+    removal_of_mut,
 };
 use crate::plan::Step;
 use crate::reason::Reason;
 use crate::time::Seconds;
-use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION, ZONE_LABEL};
+use crate::world::node::{
+    DELAY_DELETION_PREFIX, Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION, ZONE_LABEL,
+};
 use crate::world::provider::InstanceState;
 use crate::world::{NodeEntry, NodeId};
 
@@ -265,9 +268,21 @@ impl One<'_, '_> {
         }
     }
 
+    /// Whether an annotation asks to wait with the deletion, and has not done so for too long.
+    ///
+    /// Source: core/scaledown/actuation/delete_in_batch.go, WaitForDelayDeletion.
+    fn held_back(&self, victim: &Victim) -> bool {
+        let entered_at = self.intent.deadline.0 - DELETE_TIMEOUT.0;
+        let over = entered_at + DELAY_DELETION_MAX.0 <= self.scene.now.0;
+        let asks =
+            |node: &Node| node.annotations.iter().any(|(key, _)| key.starts_with(DELAY_DELETION_PREFIX));
+        !over && self.node(victim).is_some_and(|(_, node, _)| asks(node))
+    }
+
     fn send_delete(&mut self) {
         let group = self.removal().group.clone();
-        let runs = |victim: &&Victim| self.instance_runs(&group, victim) != Some(false);
+        let runs =
+            |victim: &&Victim| self.instance_runs(&group, victim) != Some(false) && !self.held_back(victim);
         let victims: Vec<Victim> = self.removal().victims.iter().filter(runs).cloned().collect();
         self.advance.wake(self.scene.now.plus(RETRY));
         for victims in victims.chunks(NODES_MAX) {
@@ -309,7 +324,7 @@ impl One<'_, '_> {
         undo(self.memory, self.intent, reason, words, outcome, self.scene.now);
     }
 
-    fn let_go(&mut self, node: &str, reason: Reason, words: &str, outcome: DecisionOutcome) {
+    pub(super) fn let_go(&mut self, node: &str, reason: Reason, words: &str, outcome: DecisionOutcome) {
         ending::release(self.memory, self.intent, node, reason, words, outcome, self.scene.now);
     }
 }

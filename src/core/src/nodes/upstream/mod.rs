@@ -3,6 +3,7 @@
 //! The rules that both profiles share live elsewhere (estimator, expanders, balancing, similarity, backoff); here is
 //! what only the reference does. Its memory is the registry in History.
 
+mod down;
 mod grow;
 mod observe;
 mod pods;
@@ -14,6 +15,10 @@ mod trial;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+pub use down::{
+    Act, Answer, DeleteResult, Deletion, DownOptions, ScaleDownResult, ScaleDownStatus, Shrinking, Stage,
+    Unremovable, Why, act, answer, next_act,
+};
 pub use status::{
     Fix, LoopStatus, Offered, RefusedPods, Rejection, Resized, ScaleUpResult, ScaleUpStatus, Skip,
 };
@@ -49,6 +54,8 @@ pub struct UpstreamOptions {
     pub simulate_skipped: bool,
     /// The label of nodes with GPUs, which are not ready before their devices are there.
     pub gpu_label: Option<Arc<str>>,
+    /// How it scales down.
+    pub down: DownOptions,
 }
 
 impl Default for UpstreamOptions {
@@ -64,14 +71,22 @@ impl Default for UpstreamOptions {
             bypassed_schedulers: Vec::new(),
             simulate_skipped: false,
             gpu_label: None,
+            down: DownOptions::default(),
         }
     }
 }
 
-/// One loop up to the end of scaling up; intents for what is to grow are journalled.
+/// One loop; intents for what is to grow are journalled, and what is to shrink is in the status.
 ///
 /// Source: core/static_autoscaler.go, RunOnce.
-pub fn scale_up(ctx: &mut Context<'_>) -> LoopStatus {
+pub fn run_once(ctx: &mut Context<'_>) -> LoopStatus {
+    let acts = down::clean_up(ctx);
+    let status = looped(ctx, acts);
+    ctx.next.shrinking.set_cleaned();
+    status
+}
+
+fn looped(ctx: &mut Context<'_>, mut acts: Vec<Act>) -> LoopStatus {
     let seen = observe::seen(ctx);
     let report = ctx.next.registry.update(&seen, ctx.now);
     let mut status = LoopStatus::default();
@@ -86,15 +101,16 @@ pub fn scale_up(ctx: &mut Context<'_>) -> LoopStatus {
     if !ctx.config.cluster.upstream.scale_up_from_zero && ready == 0 {
         return status;
     }
+    acts.extend(observe::never_registered(ctx, &seen, &report));
     if !report.cluster_healthy {
-        status.scale_up = Some(ScaleUpStatus::of(ScaleUpResult::NotTried));
-        return status;
+        status.acts = acts;
+        return ended_early(ctx, status, true);
     }
     let sizes = observe::wrong_sizes(&seen, &report, ctx.now);
     if !sizes.is_empty() {
         status.fixes.extend(sizes);
-        status.scale_up = Some(ScaleUpStatus::of(ScaleUpResult::NotTried));
-        return status;
+        status.acts = acts;
+        return ended_early(ctx, status, false);
     }
     let groups = templates::prepare(ctx, &seen, &report);
     let waiting = pods::place(ctx);
@@ -106,9 +122,19 @@ pub fn scale_up(ctx: &mut Context<'_>) -> LoopStatus {
             journal(ctx, &group.pool, resized);
         }
     }
+    let (shrunk, marks) = down::decide(ctx, &groups, &seen, &report, &decided);
+    acts.extend(marks);
+    status.scale_down = shrunk;
+    status.acts = acts;
     // Where no group was looked at for pods, the second report takes the place of the first.
     status.scale_up = (least.is_none() || decided.looked_at_groups()).then_some(decided);
     status.min_size = least;
+    status
+}
+
+fn ended_early(ctx: &mut Context<'_>, mut status: LoopStatus, forget: bool) -> LoopStatus {
+    status.scale_up = Some(ScaleUpStatus::of(ScaleUpResult::NotTried));
+    status.scale_down = down::not_tried(ctx, forget);
     status
 }
 
@@ -165,6 +191,7 @@ pub fn absorb(history: &mut History, outcomes: &[Outcome], config: &Config, now:
                 memory.intents.retain(|other| other.id != intent.id);
                 let delta = i64::from(increase.to) - i64::from(increase.from);
                 history.registry.register_scale_up(&increase.group, delta, now, &settings);
+                history.shrinking.grown(&increase.group, now);
             }
             StepResult::IncreaseFailed { class, message, .. } => {
                 history.registry.register_failed_scale_up(&increase.group, *class, message, now, &settings);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Fix;
 use super::UpstreamOptions;
+use super::down::Act;
 use super::templates::passes;
 use crate::known::Known;
 use crate::nodes::context::Context;
@@ -75,4 +76,26 @@ pub fn wrong_sizes(seen: &Seen, report: &Report, now: UnixTime) -> Vec<Fix> {
         (incorrect.since.plus(timeout) < now && 0 < by).then(|| Fix { group: id.clone(), by })
     };
     report.groups.iter().filter_map(late).collect()
+}
+
+/// Instances that did not become nodes in time and are deleted, down to the group's minimum.
+///
+/// Source: static_autoscaler.go, removeOldUnregisteredNodes.
+pub fn never_registered(ctx: &Context<'_>, seen: &Seen, report: &Report) -> Vec<Act> {
+    let mut acts = Vec::new();
+    for pool in &ctx.config.pools {
+        let Some(Known::Known { value, .. }) = ctx.world.provider(&pool.name) else { continue };
+        for (id, group) in &value.groups {
+            let readiness = report.groups.get(id).and_then(|told| told.readiness.as_ref());
+            let late = readiness.map_or(&[][..], |readiness| &readiness.long_unregistered);
+            let target = seen.groups.get(id).map_or(0, |told| told.target);
+            let room = usize::try_from(target - i64::from(group.min)).unwrap_or(0);
+            acts.extend(late.iter().take(room).map(|instance| Act::Delete {
+                group: id.clone(),
+                node: instance.clone(),
+                instance: instance.clone(),
+            }));
+        }
+    }
+    acts
 }

@@ -27,6 +27,7 @@ pub fn place(ctx: &mut Context<'_>) -> Vec<PodId> {
             None => candidates.push((id, pod)),
         }
     }
+    candidates.extend(drained(ctx));
     candidates.sort_by_key(|(_, pod)| std::cmp::Reverse(pod.class.priority));
     let mut next = 0;
     let mut failed: BTreeSet<(Arc<str>, ClassIx)> = BTreeSet::new();
@@ -60,6 +61,21 @@ fn drop_expendable(ctx: &mut Context<'_>) {
     for (pod, node) in expendable {
         ctx.snapshot.remove(pod, node);
     }
+}
+
+/// Pods of nodes that are being drained, which their controllers will make anew: they need a place already.
+///
+/// Source: core/podlistprocessor/currently_drained_nodes.go.
+fn drained<'w>(ctx: &Context<'w>) -> Vec<(PodId, &'w Pod)> {
+    let cutoff = ctx.config.cluster.expendable_pods_priority_cutoff;
+    let nodes = ctx.next.shrinking.draining().filter_map(|node| ctx.world.node_named(node));
+    let pods = nodes.flat_map(|(_, _, entry)| &entry.pods).map(|id| (*id, &ctx.world.pod(*id).pod));
+    let comes_back = |pod: &Pod| {
+        let class = &pod.class;
+        let lasting = !class.mirror && !class.daemon_set && pod.owner.is_some();
+        lasting && pod.deletion_at.is_none() && !pod.phase.finished() && cutoff <= class.priority
+    };
+    pods.filter(|(_, pod)| comes_back(pod)).collect()
 }
 
 fn is_candidate(ctx: &Context<'_>, pod: &Pod) -> bool {

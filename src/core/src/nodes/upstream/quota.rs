@@ -26,6 +26,22 @@ impl Quota {
         quota
     }
 
+    /// What these nodes have beyond the least that the cluster must have.
+    pub fn above<'a>(
+        min_cpu_milli: i64,
+        min_memory_bytes: i64,
+        nodes: impl Iterator<Item = &'a Resources>,
+    ) -> Self {
+        let least = [("cpu", min_cpu_milli.div_euclid(1000)), ("memory", min_memory_bytes)];
+        let mut left: Vec<(Arc<str>, i64)> = least.map(|(name, least)| (name.into(), -least)).into();
+        for node in nodes {
+            for (name, left) in &mut left {
+                *left = left.saturating_add(amount(name, node));
+            }
+        }
+        Self { left }
+    }
+
     /// The resources of which there is not enough for `nodes` more.
     pub fn exceeded(&self, node: &Resources, nodes: i64) -> Vec<Arc<str>> {
         let short = |(name, left): &&(Arc<str>, i64)| *left < amount(name, node).saturating_mul(nodes);

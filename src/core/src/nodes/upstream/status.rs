@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::down::{Act, ScaleDownStatus};
 use crate::resources::Shortfall;
 use crate::scheduling::Refusal;
 use crate::world::PodId;
@@ -16,6 +17,10 @@ pub struct LoopStatus {
     pub scale_up: Option<ScaleUpStatus>,
     /// Filling groups up to their minimum; `None` when that is not asked for.
     pub min_size: Option<ScaleUpStatus>,
+    /// Scaling down; `None` when it is off, or the loop ended before.
+    pub scale_down: Option<ScaleDownStatus>,
+    /// What scaling down does at once, in order; the rest of each deletion comes from [`super::act`].
+    pub acts: Vec<Act>,
 }
 
 /// A target to be lowered, since nodes did not come.

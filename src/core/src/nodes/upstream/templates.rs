@@ -9,7 +9,7 @@ use crate::known::Known;
 use crate::nodes::context::{Context, Part};
 use crate::nodes::registry::{NodeCondition, Report, Seen};
 use crate::resources::Resources;
-use crate::scheduling::{ClassIx, TemplateNode};
+use crate::scheduling::{ClassIx, Presence, TemplateNode};
 use crate::time::Seconds;
 use crate::world::node::{DELETION_TAINT, HOSTNAME_LABEL, Node};
 use crate::world::pod::PodClass;
@@ -99,7 +99,20 @@ pub fn prepare(ctx: &mut Context<'_>, seen: &Seen, report: &Report) -> Vec<Group
     }
     ctx.working_on(Part::Whole);
     ctx.start_over();
+    leave_out_starting(ctx, report);
     groups
+}
+
+/// Nodes that have registered and still count as on their way are seen as the template's copies only.
+///
+/// Source: static_autoscaler.go, RunOnce, upcomingRegisteredNodes.
+fn leave_out_starting(ctx: &mut Context<'_>, report: &Report) {
+    let groups = report.groups.values().filter(|group| 0 < group.upcoming);
+    for name in groups.filter_map(|group| group.readiness.as_ref()).flat_map(|told| &told.not_started) {
+        if let Some(ix) = ctx.snapshot.named(name) {
+            ctx.snapshot.set_presence(ix, Presence::Gone);
+        }
+    }
 }
 
 fn make(ctx: &mut Context<'_>, seen: &Seen, pool: &Pool, group: &Arc<str>) -> Option<Arc<TemplateNode>> {
@@ -188,11 +201,7 @@ fn daemon_sets(
     wanted: impl Fn(&crate::world::workload::DaemonSet) -> bool,
 ) -> Vec<ClassIx> {
     let mark = ctx.snapshot.checkpoint();
-    let bare = Arc::new(TemplateNode {
-        node: node.clone(),
-        daemon_pods: Vec::new(),
-        daemon_requested: Resources::default(),
-    });
+    let bare = Arc::new(TemplateNode { node: node.clone(), ..TemplateNode::default() });
     let trial = ctx.snapshot.add_node(&bare, "template".into());
     let mut pods = Vec::new();
     for set in ctx.world.daemon_sets().filter(|set| wanted(set)) {
@@ -215,5 +224,5 @@ fn daemon_sets(
 fn with_pods(ctx: &Context<'_>, node: Node, pods: Vec<ClassIx>) -> Arc<TemplateNode> {
     let mut daemon_requested = Resources::default();
     pods.iter().for_each(|class| daemon_requested.add(&ctx.snapshot.class(*class).requests));
-    Arc::new(TemplateNode { node, daemon_pods: pods, daemon_requested })
+    Arc::new(TemplateNode { node, daemon_pods: pods, daemon_requested, attach_limits: None })
 }

@@ -1,0 +1,342 @@
+//! `make bench-hpa`: many HPAs on a real control plane, run by the controller-manager and by the operator, one after the
+//! other on the same objects; how late each workload is looked at, and what that costs.
+//!
+//! How late is taken from outside for both: the time between two looks at one workload, less the period of 15 s. A look of
+//! the controller-manager is its read of the scale, in the audit log; the operator reads no scale (it watches), so a look
+//! of its own is its log's line, with the log's time.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Parser, ValueEnum};
+use e2e::audit::Writes;
+use e2e::control_plane::{Component, ControlPlane, Options};
+use e2e::fixtures::{deployment, node};
+use e2e::operator::Operator;
+use e2e::process::Process;
+use e2e::{binaries, cluster, wait};
+use futures::{StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+/// The period in which each workload is looked at.
+const PERIOD_SECONDS: f64 = 15.0;
+/// Pods on one node.
+const PODS_PER_NODE: u32 = 100;
+/// Objects that are created at once.
+const CREATES_AT_ONCE: usize = 16;
+/// Longest wait for the pods to run and for the first look at each workload.
+const DEADLINE: Duration = Duration::from_secs(900);
+
+/// Measures HPAs on a real control plane.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Number of HPAs, each with a Deployment of its own.
+    #[arg(long, default_value_t = 1000)]
+    hpas: u32,
+    /// Pods of each Deployment.
+    #[arg(long, default_value_t = 3)]
+    pods_each: u32,
+    /// Length of the measurement, in seconds, after every workload was looked at.
+    #[arg(long, default_value_t = 120)]
+    seconds: u64,
+    /// Who runs the HPAs.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Who::ControllerManager, Who::Operator])]
+    modes: Vec<Who>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Who {
+    /// The controller-manager's HPA controller, its client limit raised from 20 to 500 requests/s.
+    ControllerManager,
+    /// The operator, with `hpaOwnership: Replace`.
+    Operator,
+}
+
+/// What one run has shown.
+struct Measured {
+    who: Who,
+    /// Seconds that each look was late, sorted.
+    lateness: Vec<f64>,
+    /// CPU seconds a second: of who runs the HPAs, and of the API server, both above what they used before the HPAs came.
+    cores: f64,
+    api_server_cores: f64,
+    peak_memory_bytes: u64,
+    /// Requests a second by verb and resource.
+    requests: BTreeMap<String, f64>,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    if args.modes.contains(&Who::Operator) {
+        binaries::release_operator()?;
+    }
+    let mut runs = Vec::new();
+    for &who in &args.modes {
+        eprintln!("{} HPAs, {} pods, {who:?}: starting", args.hpas, args.hpas * args.pods_each);
+        runs.push(measure(&args, who).await.with_context(|| format!("{who:?}"))?);
+    }
+    print_tables(&args, &runs);
+    Ok(())
+}
+
+async fn measure(args: &Args, who: Who) -> Result<Measured> {
+    let mut options = Options::new().with_metrics_server().with_reads_audited();
+    if who == Who::Operator {
+        options = options.without_hpa_controller();
+    }
+    let cluster = ControlPlane::start(options).await?;
+    put_nodes(&cluster, (args.hpas * args.pods_each).div_ceil(PODS_PER_NODE)).await?;
+    create_all(&cluster, args.hpas, |number| load(number, args.pods_each)).await?;
+    wait::until("all pods run", DEADLINE, async || {
+        let count = usize::try_from(args.hpas * args.pods_each)?;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        cluster.running_pods_are("default", "", count).await
+    })
+    .await?;
+    let operator = match who {
+        Who::ControllerManager => None,
+        Who::Operator => Some(start_operator(&cluster).await?),
+    };
+    eprintln!("{who:?}: the pods run; what everything costs without HPAs is measured");
+    let worker = match &operator {
+        Some(operator) => operator.process(),
+        None => cluster.component(Component::ControllerManager)?,
+    };
+    let api_server = cluster.component(Component::ApiServer)?;
+    let length = Duration::from_secs(args.seconds);
+    let before = cost(worker, api_server, Duration::from_secs(30.min(args.seconds))).await?;
+
+    create_all(&cluster, args.hpas, autoscaler).await?;
+    wait::until("every HPA has a status", DEADLINE, async || {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        every_hpa_is_active(&cluster, args.hpas).await
+    })
+    .await?;
+    eprintln!("{who:?}: every HPA is run; measuring for {} s", args.seconds);
+    // Looks in the first period after the last HPA came still fall into step.
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let start = Timestamp::now();
+    let during = cost(worker, api_server, length).await?;
+
+    let calls = cluster.calls()?.since(start);
+    let calls = match who {
+        Who::ControllerManager => calls.by_agent_part("horizontal-pod-autoscaler"),
+        Who::Operator => calls.by(e2e::control_plane::User::Headroom),
+    };
+    let looks = match &operator {
+        Some(operator) => looks_in_log(&operator.log(), start),
+        None => looks_in_calls(&calls),
+    };
+    ensure!(looks.len() == usize::try_from(args.hpas)?, "only {} workloads were looked at", looks.len());
+    Ok(Measured {
+        who,
+        lateness: lateness(&looks),
+        cores: during.0 - if operator.is_some() { 0.0 } else { before.0 },
+        api_server_cores: during.1 - before.1,
+        peak_memory_bytes: worker.peak_memory_bytes()?,
+        requests: rates(&calls, length),
+    })
+}
+
+/// CPU seconds a second of the two over `length`.
+async fn cost(worker: &Process, api_server: &Process, length: Duration) -> Result<(f64, f64)> {
+    let (start, first) = (Instant::now(), (worker.cpu_seconds()?, api_server.cpu_seconds()?));
+    tokio::time::sleep(length).await;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(((worker.cpu_seconds()? - first.0) / seconds, (api_server.cpu_seconds()? - first.1) / seconds))
+}
+
+async fn start_operator(cluster: &ControlPlane) -> Result<Operator> {
+    let replace = json!({
+        "apiVersion": "headroom.dev/v1alpha1",
+        "kind": "ClusterScalingPolicy",
+        "metadata": {"name": "default"},
+        "spec": {"workloads": {"hpaOwnership": "Replace"}},
+    });
+    cluster.apply(replace).await?;
+    let operator = cluster
+        .operator()
+        .binary(binaries::release_operator()?)
+        // A line for each look.
+        .env("RUST_LOG", "info,headroom::controllers::workloads=debug")
+        .start()?;
+    operator.ready().await?;
+    Ok(operator)
+}
+
+/// A Deployment whose pods use what their HPA wants, give or take nothing: its size never changes.
+fn load(number: u32, pods: u32) -> Value {
+    deployment(&name(number))
+        .replicas(pods)
+        .requests("100m", "64Mi")
+        .pod_annotation("kwok.x-k8s.io/usage-cpu", "60m")
+        .pod_annotation("kwok.x-k8s.io/usage-memory", "32Mi")
+        .into()
+}
+
+fn autoscaler(number: u32) -> Value {
+    json!({
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name(number), "namespace": "default"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name(number)},
+            "minReplicas": 1,
+            "maxReplicas": 10,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 60}}}],
+        },
+    })
+}
+
+fn name(number: u32) -> String {
+    format!("w-{number:05}")
+}
+
+async fn create_all(cluster: &ControlPlane, count: u32, object: impl Fn(u32) -> Value) -> Result<()> {
+    let creates = (0..count).map(|number| cluster.create(object(number)));
+    futures::stream::iter(creates).buffer_unordered(CREATES_AT_ONCE).try_for_each(async |_| Ok(())).await
+}
+
+async fn put_nodes(cluster: &ControlPlane, count: u32) -> Result<()> {
+    for number in 0..count {
+        cluster.apply(node(&format!("n-{number}"), "64", "256Gi")).await?;
+    }
+    wait::until("all nodes are ready", DEADLINE, async || {
+        let n_ready = cluster.nodes().await?.iter().filter(|node| cluster::is_ready(node)).count();
+        ensure!(u32::try_from(n_ready)? == count, "{n_ready} of {count} are");
+        Ok(())
+    })
+    .await
+}
+
+async fn every_hpa_is_active(cluster: &ControlPlane, count: u32) -> Result<()> {
+    let api: Api<HorizontalPodAutoscaler> = Api::namespaced(cluster.client(), "default");
+    let hpas = api.list(&ListParams::default()).await?.items;
+    let active = hpas.iter().filter(|hpa| {
+        let conditions = hpa.status.as_ref().and_then(|status| status.conditions.as_ref());
+        conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "ScalingActive" && c.status == "True"))
+    });
+    let n_active = active.count();
+    ensure!(u32::try_from(n_active)? == count, "{n_active} of {count} are ScalingActive");
+    Ok(())
+}
+
+/// When each workload was looked at.
+type Looks = BTreeMap<String, Vec<Timestamp>>;
+
+fn looks_in_calls(calls: &Writes) -> Looks {
+    let mut looks = Looks::new();
+    for call in &calls.clone().to("deployments/scale").with_verb("get").0 {
+        looks.entry(call.name.clone()).or_default().push(call.received_at);
+    }
+    looks
+}
+
+/// Lines such as `2026-11-21T15:00:00.123Z DEBUG headroom::…: looking workload=default/w-1 late_ms=3`.
+fn looks_in_log(log: &str, start: Timestamp) -> Looks {
+    let mut looks = Looks::new();
+    for line in log.lines().filter(|line| line.contains("looking workload=")) {
+        let at = line.split_whitespace().next().and_then(|text| text.parse::<Timestamp>().ok());
+        let workload = line.split("workload=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        if let (Some(at), Some(workload)) = (at.filter(|at| start <= *at), workload) {
+            looks.entry(workload.to_owned()).or_default().push(at);
+        }
+    }
+    looks
+}
+
+/// Seconds by which looks came later than a period after the one before, sorted; a look that came earlier counts as 0.
+fn lateness(looks: &Looks) -> Vec<f64> {
+    let mut late: Vec<f64> = looks
+        .values()
+        .flat_map(|times| times.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs_f64()))
+        .map(|gap| (gap - PERIOD_SECONDS).max(0.0))
+        .collect();
+    late.sort_by(f64::total_cmp);
+    late
+}
+
+/// The value that `percent` of the sorted ones do not pass.
+fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    let index = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(index).copied().unwrap_or(f64::NAN)
+}
+
+fn rates(calls: &Writes, length: Duration) -> BTreeMap<String, f64> {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for call in &calls.0 {
+        let slash = if call.subresource.is_empty() { "" } else { "/" };
+        *counts.entry(format!("{} {}{slash}{}", call.verb, call.resource, call.subresource)).or_default() +=
+            1;
+    }
+    counts.into_iter().map(|(what, n)| (what, f64::from(n) / length.as_secs_f64())).collect()
+}
+
+fn print_tables(args: &Args, runs: &[Measured]) {
+    println!("{} HPAs, {} pods, measured for {} s", args.hpas, args.hpas * args.pods_each, args.seconds);
+    println!(
+        "| run by | late p50 (ms) | late p99 (ms) | requests/s | CPU (cores) | API server (cores) | peak memory (MB) |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for run in runs {
+        let who = match run.who {
+            Who::ControllerManager => "controller-manager 1.35",
+            Who::Operator => "**Headroom**",
+        };
+        let (p50, p99) = (percentile(&run.lateness, 50) * 1e3, percentile(&run.lateness, 99) * 1e3);
+        let requests: f64 = run.requests.values().sum();
+        println!(
+            "| {who} | {p50:.0} | {p99:.0} | {requests:.1} | {:.3} | {:.3} | {} |",
+            run.cores,
+            run.api_server_cores,
+            run.peak_memory_bytes / 1_000_000
+        );
+    }
+    println!();
+    println!("| run by | request | a second |");
+    println!("| --- | --- | ---: |");
+    for run in runs {
+        for (what, rate) in &run.requests {
+            println!("| {:?} | {what} | {rate:.2} |", run.who);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    #[test]
+    fn late_is_what_passes_the_period_between_two_looks() {
+        let looks = Looks::from([
+            ("a".to_owned(), vec![at(0), at(15), at(31)]),
+            ("b".to_owned(), vec![at(3), at(17)]),
+            ("c".to_owned(), vec![at(4)]),
+        ]);
+        assert_eq!(lateness(&looks), [0.0, 0.0, 1.0]);
+        assert_eq!((percentile(&[0.0, 0.0, 1.0], 50), percentile(&[0.0, 0.0, 1.0], 99)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn looks_are_read_from_the_operators_log() {
+        let log = "2026-11-21T15:00:00.5Z DEBUG headroom::controllers::workloads: looking workload=default/w-1 late_ms=3\n\
+            2026-11-21T15:00:01Z  INFO headroom: other\n\
+            2026-11-21T15:00:15.5Z DEBUG headroom::controllers::workloads: looking workload=default/w-1 late_ms=0\n";
+        let looks = looks_in_log(log, "2026-11-21T15:00:01Z".parse().unwrap());
+        assert_eq!(
+            looks.into_iter().map(|(name, times)| (name, times.len())).collect::<Vec<_>>(),
+            [("default/w-1".to_owned(), 1)]
+        );
+    }
+}

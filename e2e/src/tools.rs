@@ -1,0 +1,72 @@
+//! helm, kustomize and the judges of GitOps tools, run as their users run them.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::binaries;
+use crate::control_plane::{ControlPlane, User};
+
+impl ControlPlane {
+    /// Runs helm against this cluster as its administrator, in the repository's root folder, and returns what it prints.
+    pub fn helm(&self, args: &[&str]) -> Result<String> {
+        let mut command = tool("helm")?;
+        // Everything helm keeps stays in the story's own folder.
+        command
+            .env("KUBECONFIG", self.kubeconfig_of(User::Admin))
+            .env("HELM_CACHE_HOME", self.folder().join("helm/cache"))
+            .env("HELM_CONFIG_HOME", self.folder().join("helm/config"))
+            .env("HELM_DATA_HOME", self.folder().join("helm/data"));
+        output_of(command.args(args))
+    }
+}
+
+/// Runs helm or kustomize without a cluster, in the repository's root folder, and returns what it prints.
+pub fn offline(name: &str, args: &[&str]) -> Result<String> {
+    output_of(tool(name)?.args(args))
+}
+
+/// What kstatus, Argo CD's health script and Flux's expressions, as config/gitops has them, say of an object.
+pub fn verdicts(object: &Value) -> Result<Value> {
+    let kind = object["kind"].as_str().context("the object has no kind")?;
+    let health = format!("config/gitops/argocd/headroom.dev/{kind}/health.lua");
+    let said = judge(&["-argo-health", &health, "-flux", "config/gitops/flux/health-checks.yaml"], object)?;
+    Ok(serde_json::from_str(&said)?)
+}
+
+/// The object after one of Argo CD's actions of config/gitops.
+pub fn after_action(object: &Value, action: &str) -> Result<Value> {
+    let kind = object["kind"].as_str().context("the object has no kind")?;
+    let script = format!("config/gitops/argocd/headroom.dev/{kind}/actions/{action}/action.lua");
+    Ok(serde_json::from_str(&judge(&["-argo-action", &script], object)?)?)
+}
+
+fn judge(args: &[&str], object: &Value) -> Result<String> {
+    let mut command = tool("gitops")?;
+    let mut child =
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut input = child.stdin.take().context("the judge has no standard input")?;
+    input.write_all(object.to_string().as_bytes())?;
+    drop(input);
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn tool(name: &str) -> Result<Command> {
+    let mut command = Command::new(binaries::gitops_tools()?.join("bin").join(name));
+    command.current_dir(binaries::repository());
+    Ok(command)
+}
+
+fn output_of(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_owned();
+    let name = Path::new(&program).display().to_string();
+    let output = command.output().with_context(|| format!("failed to run {name}"))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name} {:?}: {complaint}", command.get_args().collect::<Vec<_>>());
+    Ok(String::from_utf8(output.stdout)?)
+}

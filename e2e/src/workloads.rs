@@ -1,0 +1,98 @@
+//! Workloads and who scales them, in a story's words: policies, HPAs, replicas and usage; it waits for nothing.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::control_plane::ControlPlane;
+
+/// A ScalingPolicy in namespace `default` of a Deployment of the same name, 1 to `max` replicas, by CPU at 50 percent.
+pub fn scaling_policy(name: &str, deployment: &str, max: u32) -> Value {
+    json!({
+        "apiVersion": "headroom.dev/v1alpha1",
+        "kind": "ScalingPolicy",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "target": {"type": "Scale", "scale": {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment}},
+            "minReplicas": 1,
+            "maxReplicas": max,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 50}}}],
+        },
+    })
+}
+
+/// A HorizontalPodAutoscaler in namespace `default` of the Deployment of the same name, by CPU at 50 percent.
+pub fn hpa(name: &str, min: u32, max: u32) -> Value {
+    json!({
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": min,
+            "maxReplicas": max,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 50}}}],
+        },
+    })
+}
+
+/// The ClusterScalingPolicy for stories: quick sync periods, short windows, CPU that counts from the start.
+pub fn quick_workloads(ownership: &str, stabilization: &str) -> Value {
+    json!({
+        "apiVersion": "headroom.dev/v1alpha1",
+        "kind": "ClusterScalingPolicy",
+        "metadata": {"name": "default"},
+        "spec": {"workloads": {
+            "hpaOwnership": ownership,
+            "syncPeriod": "2s",
+            "downscaleStabilization": stabilization,
+            "cpuInitializationPeriod": "0s",
+            "initialReadinessDelay": "0s",
+        }},
+    })
+}
+
+impl ControlPlane {
+    /// The status of a ScalingPolicy in namespace `default`; null when it has none yet.
+    pub fn scaling_status(&self, name: &str) -> Result<Value> {
+        let text = self.kubectl(&["get", "scalingpolicies.headroom.dev", name, "--output=json"])?;
+        Ok(serde_json::from_str::<Value>(&text)?["status"].clone())
+    }
+
+    /// For [`crate::wait::until`]: errors unless the ScalingPolicy has the condition with this status and reason; its
+    /// message otherwise.
+    pub fn scaling_condition_is(
+        &self,
+        name: &str,
+        condition: &str,
+        status: &str,
+        reason: &str,
+    ) -> Result<String> {
+        let found = self.scaling_status(name)?["conditions"].clone();
+        let one = (found.as_array().into_iter().flatten()).find(|known| known["type"] == condition);
+        let one = one.with_context(|| format!("policy {name} has no {condition} among {found}"))?;
+        ensure!(one["status"] == status && one["reason"] == reason, "{condition} of {name} is {one}");
+        Ok(one["message"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// `spec.replicas` of a Deployment in namespace `default`.
+    pub fn replicas(&self, deployment: &str) -> Result<u64> {
+        let text = self.kubectl(&["get", "deployment", deployment, "--output=jsonpath={.spec.replicas}"])?;
+        text.parse().with_context(|| format!("{deployment} has {text:?} replicas"))
+    }
+
+    /// For [`crate::wait::until`]: errors unless the Deployment is asked for so many replicas.
+    pub fn replicas_are(&self, deployment: &str, wanted: u64) -> Result<()> {
+        let found = self.replicas(deployment)?;
+        ensure!(found == wanted, "{deployment} has {found} replicas, {wanted} wanted");
+        Ok(())
+    }
+
+    /// What the pods labelled `app: <name>` use from now on, as metrics-server will report it.
+    pub fn use_cpu(&self, name: &str, cpu: &str) -> Result<()> {
+        let (selector, usage) = (format!("app={name}"), format!("kwok.x-k8s.io/usage-cpu={cpu}"));
+        self.kubectl(&["annotate", "pods", "--selector", &selector, "--overwrite", &usage])?;
+        Ok(())
+    }
+}

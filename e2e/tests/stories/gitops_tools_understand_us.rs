@@ -1,0 +1,84 @@
+//! kstatus, Argo CD and Flux judge a pool as its owner would, and applying it again and again changes nothing.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::control_plane::{ControlPlane, Options};
+use e2e::fixtures::pool;
+use e2e::story::story;
+use e2e::{tools, wait};
+use serde_json::{Value, json};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn the_tools_say_what_the_conditions_mean() {
+    story(Options::new(), async |cluster| {
+        cluster.apply(pool("general").nodes(0, 5)).await?;
+        // Nobody has looked at it. kstatus takes an object without any status for done, which nobody can help.
+        let fresh = object(cluster, "general")?;
+        ensure!(tools::verdicts(&fresh)?["argo"] == "Progressing", "{}", tools::verdicts(&fresh)?);
+        ensure!(tools::verdicts(&fresh)?["flux"] == "InProgress", "{}", tools::verdicts(&fresh)?);
+
+        let operator = cluster.operator().start()?;
+        operator.ready().await?;
+        judged(cluster, "general", "Current", "Healthy", "Current").await?;
+
+        // A mistake that the schema can not see and only a person can mend.
+        let window = json!({"timeZone": "Mars/Olympus", "start": "0 8 * * 1", "duration": "10h"});
+        let schedules = json!([{"name": "office", "window": window, "minNodes": 1}]);
+        cluster.apply(pool("wrong").set("/spec/schedules", schedules)).await?;
+        judged(cluster, "wrong", "Failed", "Degraded", "Failed").await?;
+
+        cluster.edit_pool("general", json!({"spec": {"mode": "Suspend"}})).await?;
+        judged(cluster, "general", "Current", "Suspended", "Current").await?;
+        let resumed = tools::after_action(&object(cluster, "general")?, "resume")?;
+        cluster.edit_pool("general", json!({"spec": {"mode": resumed["spec"]["mode"]}})).await?;
+        judged(cluster, "general", "Current", "Healthy", "Current").await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_manifest_applied_a_hundred_times_changes_nothing() {
+    story(Options::new(), async |cluster| {
+        let operator = cluster.operator().start()?;
+        operator.ready().await?;
+        // Quantities and durations in spellings that a normalising writer would rewrite.
+        let manifest: Value = pool("general")
+            .nodes(0, 5)
+            .set("/spec/template/capacity/cpu", json!("4000m"))
+            .set("/spec/scaleDown/unneededFor", json!("60m"))
+            .into();
+        cluster.apply(manifest.clone()).await?;
+        judged(cluster, "general", "Current", "Healthy", "Current").await?;
+        let before = object(cluster, "general")?;
+        for _ in 0..100 {
+            cluster.apply(manifest.clone()).await?;
+        }
+        let after = object(cluster, "general")?;
+        ensure!(after == before, "before:\n{before:#}\nafter:\n{after:#}");
+        ensure!(after["spec"]["template"]["capacity"]["cpu"] == "4000m", "{}", after["spec"]);
+        ensure!(after["spec"]["scaleDown"]["unneededFor"] == "60m", "{}", after["spec"]);
+        Ok(())
+    })
+    .await;
+}
+
+async fn judged(cluster: &ControlPlane, name: &str, kstatus: &str, argo: &str, flux: &str) -> Result<()> {
+    wait::until(&format!("{name} is judged {kstatus}, {argo}, {flux}"), MINUTE, async || {
+        let verdicts = tools::verdicts(&object(cluster, name)?)?;
+        ensure!(
+            verdicts["kstatus"] == kstatus && verdicts["argo"] == argo && verdicts["flux"] == flux,
+            "the verdicts are {verdicts}"
+        );
+        Ok(())
+    })
+    .await
+}
+
+fn object(cluster: &ControlPlane, name: &str) -> Result<Value> {
+    let json =
+        cluster.kubectl(&["get", "nodepools.headroom.dev", name, "-o", "json", "--show-managed-fields"])?;
+    Ok(serde_json::from_str(&json)?)
+}

@@ -1,0 +1,117 @@
+//! What is generated from the definitions and the chart is what is committed, and the tools take all of it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::binaries;
+use e2e::control_plane::Options;
+use e2e::story::story;
+use e2e::tools;
+
+#[test]
+fn generated_manifests_are_fresh() -> Result<()> {
+    let fresh = tempfile::tempdir()?;
+    let repository = binaries::repository();
+    let made = Command::new(repository.join("hack/manifests.sh")).arg(fresh.path()).output()?;
+    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for file in files_under(fresh.path())? {
+        let name = file.strip_prefix(fresh.path())?;
+        let wanted = std::fs::read_to_string(&file)?;
+        let committed = std::fs::read_to_string(repository.join(name))
+            .with_context(|| format!("{} is missing; run `make manifests`", name.display()))?;
+        ensure!(wanted == committed, "{} is stale; run `make manifests`", name.display());
+    }
+    Ok(())
+}
+
+#[test]
+fn the_roles_stay_within_their_bounds() -> Result<()> {
+    let page = std::fs::read_to_string(binaries::repository().join("docs/rbac.md"))?;
+    let sentence = page.lines().find(|line| line.contains("tuples of API group")).context("no count")?;
+    let numbers: Vec<u32> = sentence.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    ensure!(
+        matches!(numbers[..], [all, mutating] if (1..=80).contains(&all) && (1..=16).contains(&mutating)),
+        "{sentence}"
+    );
+    for row in page.lines().filter(|line| line.starts_with('|')) {
+        ensure!(!row.contains("secrets"), "{row}");
+        ensure!(!row.contains("| pods |") || !row.contains("delete"), "{row}");
+        ensure!(!row.contains("| nodes |") || !row.contains("delete") || row.contains("kwok"), "{row}");
+        let names_are_metrics =
+            row.contains("custom.metrics.k8s.io") || row.contains("external.metrics.k8s.io");
+        ensure!(!row.contains('*') || names_are_metrics, "{row}");
+    }
+    Ok(())
+}
+
+#[test]
+fn helm_takes_the_charts_and_refuses_values_that_make_no_sense() -> Result<()> {
+    tools::offline("helm", &["lint", "--strict", "charts/headroom", "charts/headroom-crds"])?;
+    let everything = tools::offline(
+        "helm",
+        &[
+            "template",
+            "headroom",
+            "charts/headroom",
+            "--namespace=headroom-system",
+            "--set=provider.kwok=true,provider.aws.region=eu-west-1,serviceMonitor.enabled=true",
+            "--set=prometheusRule.enabled=true,dashboards.enabled=true,networkPolicy.enabled=true",
+            "--set=workloads.extraScaleResources[0].apiGroup=argoproj.io",
+            "--set=workloads.extraScaleResources[0].resource=rollouts",
+        ],
+    )?;
+    for wanted in ["kind: PrometheusRule", "kind: ServiceMonitor", "headroom-nodes.json", "rollouts/scale"] {
+        ensure!(everything.contains(wanted), "no {wanted}");
+    }
+    for (setting, named) in [
+        ("replicas=0", "replicas"),
+        ("lease.seconds=1", "seconds"),
+        ("lease.second=10", "second"),
+        ("log.format=xml", "format"),
+        ("image.digest=latest", "digest"),
+    ] {
+        let refused = tools::offline("helm", &["template", "charts/headroom", &format!("--set={setting}")]);
+        let complaint = refused.err().with_context(|| format!("{setting} is accepted"))?.to_string();
+        ensure!(complaint.contains(named), "{setting}: {complaint}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_api_server_takes_what_kustomize_builds() {
+    story(Options::new().without_crds().without_roles(), async |cluster| {
+        for overlay in ["config/overlays/kwok", "config/overlays/aws"] {
+            let built = tools::offline("kustomize", &["build", overlay])?;
+            let file = cluster.folder().join("built.yaml");
+            std::fs::write(&file, built)?;
+            let file = file.display().to_string();
+            cluster.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &file])?;
+        }
+        let install = binaries::repository().join("config/install.yaml").display().to_string();
+        let said = cluster.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &install])?;
+        ensure!(!said.contains("Warning"), "{said}");
+        // The namespace enforces `restricted`; a Deployment that breaks it would have no pod.
+        e2e::wait::until("both replicas' pods are admitted", std::time::Duration::from_secs(60), async || {
+            let pods = cluster.pods("headroom-system", "app.kubernetes.io/name=headroom").await?;
+            // More than two while one manifest rolls over into the next.
+            ensure!(pods.len() >= 2, "there are {}", pods.len());
+            Ok(())
+        })
+        .await
+    })
+    .await;
+}
+
+fn files_under(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(files_under(&path)?);
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}

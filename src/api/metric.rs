@@ -1,0 +1,323 @@
+//! Metrics, targets and scaling behavior in the very words of autoscaling/v2, with bounds of our own; decides nothing.
+
+use std::collections::BTreeMap;
+
+use kube::KubeSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::common::{NAME_PATTERN, Quantity};
+
+/// Where the number comes from that a workload is scaled by.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MetricType {
+    /// CPU or memory of whole pods.
+    #[default]
+    Resource,
+    /// CPU or memory of one container of each pod.
+    ContainerResource,
+    /// A metric that each pod has.
+    Pods,
+    /// A metric of one Kubernetes object.
+    Object,
+    /// A metric that belongs to no Kubernetes object.
+    External,
+    /// The answer to a query to a Prometheus server that the ClusterScalingPolicy names.
+    Prometheus,
+}
+
+/// One metric and its target. Exactly the member that `type` names is set.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(self.type == 'Resource') == has(self.resource) && (self.type == 'ContainerResource') == has(self.containerResource) && (self.type == 'Pods') == has(self.pods) && (self.type == 'Object') == has(self.object) && (self.type == 'External') == has(self.external) && (self.type == 'Prometheus') == has(self.prometheus)")
+    .message("metrics[] must have exactly the member that its type names: set that one and remove the others").field_path(".type"))]
+pub struct MetricSpec {
+    /// Which kind of metric it is. Required.
+    #[serde(rename = "type")]
+    pub type_: MetricType,
+
+    /// For type Resource. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<ResourceMetric>,
+
+    /// For type ContainerResource. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container_resource: Option<ContainerResourceMetric>,
+
+    /// For type Pods. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodsMetric>,
+
+    /// For type Object. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<ObjectMetric>,
+
+    /// For type External. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalMetric>,
+
+    /// For type Prometheus. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<PrometheusMetric>,
+}
+
+/// CPU or memory of the pods, from metrics.k8s.io.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResourceMetric {
+    /// `cpu` or `memory`. Required.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+
+    /// What to aim at. Required.
+    pub target: MetricTarget,
+}
+
+/// CPU or memory of one container of the pods, from metrics.k8s.io.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ContainerResourceMetric {
+    /// `cpu` or `memory`. Required.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+
+    /// Name of the container. Required.
+    #[schemars(length(min = 1, max = 63))]
+    pub container: String,
+
+    /// What to aim at. Required.
+    pub target: MetricTarget,
+}
+
+/// A metric that each pod has, from custom.metrics.k8s.io; averaged over the pods.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PodsMetric {
+    /// Which metric. Required.
+    pub metric: MetricIdentifier,
+
+    /// What to aim at; only `averageValue` makes sense. Required.
+    pub target: MetricTarget,
+}
+
+/// A metric of one object, from custom.metrics.k8s.io.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectMetric {
+    /// The object, in the policy's namespace. Required.
+    pub described_object: ObjectName,
+
+    /// Which metric. Required.
+    pub metric: MetricIdentifier,
+
+    /// What to aim at: `value`, or `averageValue` over the replicas. Required.
+    pub target: MetricTarget,
+}
+
+/// A metric that belongs to no object, from external.metrics.k8s.io.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExternalMetric {
+    /// Which metric. Required.
+    pub metric: MetricIdentifier,
+
+    /// What to aim at: `value`, or `averageValue` over the replicas. Required.
+    pub target: MetricTarget,
+}
+
+/// The answer to a query of Prometheus, confined to the policy's namespace.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PrometheusMetric {
+    /// Name of the server among `workloads.metricSources` of the ClusterScalingPolicy. Required.
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub source: String,
+
+    /// A query that has one number as its answer; a vector of several is added up. Required.
+    #[schemars(length(min = 1, max = 1024))]
+    pub query: String,
+
+    /// What to aim at: `value`, or `averageValue` over the replicas. Required.
+    pub target: MetricTarget,
+}
+
+/// An object in the policy's namespace.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectName {
+    /// Group and version, such as `apps/v1`. Default: `v1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 317))]
+    pub api_version: Option<String>,
+
+    /// Kind, such as `Deployment`. Required.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+
+    /// Name. Required.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// A metric by name, and a choice among its series.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricIdentifier {
+    /// Name of the metric. Required.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+
+    /// Which of its series count. Default: all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<MetricSelector>,
+}
+
+/// A choice by labels; everything given must hold.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricSelector {
+    /// Labels with their values. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "selected_labels")]
+    pub match_labels: BTreeMap<String, String>,
+
+    /// Conditions on labels. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub match_expressions: Vec<MetricSelectorRequirement>,
+}
+
+fn selected_labels(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": { "type": "string", "maxLength": 253 },
+    })
+}
+
+/// A condition on one label.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricSelectorRequirement {
+    /// The label. Required.
+    #[schemars(length(min = 1, max = 317))]
+    pub key: String,
+
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. Required.
+    #[schemars(length(min = 1, max = 16))]
+    pub operator: String,
+
+    /// The values that `In` and `NotIn` compare with. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 253)))]
+    pub values: Vec<String>,
+}
+
+/// How a target is written.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MetricTargetType {
+    /// A percentage of the requests.
+    #[default]
+    Utilization,
+    /// A number as it is.
+    Value,
+    /// A number divided by the pods.
+    AverageValue,
+}
+
+/// What to aim at. Exactly the member that `type` names is set.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(self.type == 'Utilization') == has(self.averageUtilization) && (self.type == 'Value') == has(self.value) && (self.type == 'AverageValue') == has(self.averageValue)")
+    .message("target must have exactly the member that its type names (averageUtilization, value or averageValue): set that one and remove the others").field_path(".type"))]
+pub struct MetricTarget {
+    /// Which of the three is given. Required.
+    #[serde(rename = "type")]
+    pub type_: MetricTargetType,
+
+    /// Percentage of the requests of the pods that they use on average; for CPU and memory only. Default: none.
+    /// Range: 1 to 100000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub average_utilization: Option<i32>,
+
+    /// The metric as it is. More than 0. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Quantity>,
+
+    /// The metric divided by the pods. More than 0. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub average_value: Option<Quantity>,
+}
+
+/// How fast a workload may grow and shrink, as in autoscaling/v2. What a side leaves out has the defaults of
+/// autoscaling/v2.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Behavior {
+    /// How fast it may grow. Default: no stabilization; the larger of 4 pods and 100 percent per 15 s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_up: Option<ScalingRules>,
+
+    /// How fast it may shrink. Default: the stabilization of the ClusterScalingPolicy (5 min); 100 percent per 15 s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_down: Option<ScalingRules>,
+}
+
+/// The rules of one direction.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScalingRules {
+    /// For how many seconds back recommendations are looked at: growth takes the lowest of them, shrinking the highest.
+    /// Default: 0 for growth, that of the ClusterScalingPolicy for shrinking. Range: 0 to 3600.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 3600))]
+    pub stabilization_window_seconds: Option<i32>,
+
+    /// Which policy counts: `Max` lets the most change through, `Min` the least, `Disabled` none. Default: `Max`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SelectPolicy")]
+    pub select_policy: Option<SelectPolicy>,
+
+    /// How much may change within a period. Default: those of autoscaling/v2. At most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub policies: Vec<RatePolicy>,
+
+    /// How far the metric may be off its target before anything is done, as a fraction, such as `"0.05"`. Default: that
+    /// of the ClusterScalingPolicy (0.1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<Quantity>,
+}
+
+/// Which of several policies counts.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SelectPolicy {
+    /// The one that lets the most change through.
+    #[default]
+    Max,
+    /// The one that lets the least change through.
+    Min,
+    /// No change in this direction.
+    Disabled,
+}
+
+/// How much may change within a period.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RatePolicy {
+    /// Whether `value` is a count or a percentage. Required.
+    #[serde(rename = "type")]
+    pub type_: RateType,
+
+    /// How many pods, or how many percent of them. Required. Range: 1 to 1000000.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub value: i32,
+
+    /// Length of the period. Required. Range: 1 to 1800.
+    #[schemars(range(min = 1, max = 1800))]
+    pub period_seconds: i32,
+}
+
+/// What a rate counts.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RateType {
+    /// Pods.
+    #[default]
+    Pods,
+    /// Percent of the pods at the beginning of the period.
+    Percent,
+}

@@ -1,0 +1,238 @@
+//! ScalingPolicy, what the user asks for: how one workload is scaled, with or without a HorizontalPodAutoscaler.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::{Duration, NAME_PATTERN, Window};
+use super::metric::{Behavior, MetricSpec, ObjectName};
+use super::node_pool::Mode;
+use super::scaling_policy_status::ScalingPolicyStatus;
+
+/// Largest number of replicas that any field accepts.
+pub const MAX_REPLICAS: i64 = 1_000_000;
+
+/// The form of `fallback.replicas`.
+pub const FALLBACK_PATTERN: &str = "^(Hold|[0-9]{1,6})$";
+
+/// How one workload is scaled. Either it adopts a HorizontalPodAutoscaler and adds what that cannot say, or it brings its
+/// own metrics. Deleting it stops the scaling; the workload stays as it is.
+// Each column has words of the same names.
+#[allow(clippy::duplicated_attributes)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "headroom.dev",
+    version = "v1alpha1",
+    kind = "ScalingPolicy",
+    plural = "scalingpolicies",
+    shortname = "hsp",
+    category = "headroom",
+    namespaced,
+    status = "ScalingPolicyStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "How one workload is scaled. Either it adopts a HorizontalPodAutoscaler and adds what that cannot say, or it brings its own metrics. Deleting it stops the scaling; the workload stays as it is.",
+    printcolumn(
+        name = "Min",
+        type_ = "integer",
+        json_path = ".status.bounds.minReplicas",
+        description = "Fewest replicas now, schedules applied"
+    ),
+    printcolumn(
+        name = "Max",
+        type_ = "integer",
+        json_path = ".status.bounds.maxReplicas",
+        description = "Most replicas now, schedules applied"
+    ),
+    printcolumn(
+        name = "Current",
+        type_ = "integer",
+        json_path = ".status.currentReplicas",
+        description = "Replicas asked of the workload when it was last looked at"
+    ),
+    printcolumn(
+        name = "Desired",
+        type_ = "integer",
+        json_path = ".status.desiredReplicas",
+        description = "Replicas that it should have"
+    ),
+    printcolumn(
+        name = "Last decision",
+        type_ = "string",
+        json_path = ".status.lastDecision",
+        description = "What was decided last"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.reason",
+        description = "Why, or what holds the workload now"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Target",
+        type_ = "string",
+        json_path = ".status.target",
+        description = "The workload",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Mode",
+        type_ = "string",
+        json_path = ".spec.mode",
+        description = "Apply when empty",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Next schedule",
+        type_ = "string",
+        json_path = ".status.bounds.nextScheduleChange",
+        description = "When a schedule opens or closes next",
+        priority = 1
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("self.target.type != 'Scale' || has(self.maxReplicas)")
+    .message("maxReplicas is required for a target of type Scale: set spec.maxReplicas").field_path(".maxReplicas"))]
+#[x_kube(validation = Rule::new("self.target.type != 'HPA' || !(has(self.minReplicas) || has(self.maxReplicas) || has(self.metrics) || has(self.behavior))")
+    .message("minReplicas, maxReplicas, metrics and behavior are the HPA's own where the target is of type HPA: remove them, or use a target of type Scale").field_path(".target"))]
+#[x_kube(validation = Rule::new("!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas")
+    .message("minReplicas must not be greater than maxReplicas: lower spec.minReplicas or raise spec.maxReplicas").field_path(".minReplicas"))]
+#[x_kube(validation = Rule::new("!has(self.minReplicas) || self.minReplicas != 0 || (has(self.metrics) && self.metrics.exists(m, m.type == 'Object' || m.type == 'External' || m.type == 'Prometheus'))")
+    .message("minReplicas 0 needs a metric that does not come from the pods (Object, External or Prometheus): add one, or raise spec.minReplicas").field_path(".minReplicas"))]
+pub struct ScalingPolicySpec {
+    /// What the operator does with this workload. `Apply`: decide and act. `Preview`: decide and tell, change nothing.
+    /// `Suspend`: neither decide nor change anything. Default: `Apply`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Mode")]
+    pub mode: Option<Mode>,
+
+    /// What is scaled. Required.
+    pub target: Target,
+
+    /// Fewest replicas; 0 needs a metric that does not come from the pods. Default: 1. Range: 0 to 1000000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_REPLICAS))]
+    pub min_replicas: Option<i32>,
+
+    /// Most replicas. Default: none; a target of type Scale needs it. Range: 1 to 1000000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_REPLICAS))]
+    pub max_replicas: Option<i32>,
+
+    /// What the replicas are computed from; the metric that asks for the most counts. Default: CPU at 80 percent of the
+    /// requests. At most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub metrics: Vec<MetricSpec>,
+
+    /// How fast the workload may grow and shrink. Default: growth to at most twice the replicas or 4 at once; shrinking
+    /// after the default stabilization.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behavior: Option<Behavior>,
+
+    /// Other bounds at certain times. Of several open at once the highest `minReplicas` and the lowest `maxReplicas`
+    /// hold, and `maxReplicas` wins over `minReplicas`. They narrow the workload's own bounds and never go beyond its
+    /// `maxReplicas`. Default: none. At most 32.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.all(s, self.exists_one(o, o.name == s.name))")
+        .message("schedules[].name must be unique in a policy: rename one of the two schedules"))]
+    pub schedules: Vec<ReplicaSchedule>,
+
+    /// What to do when the metrics have been unusable for a while. Default: hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+}
+
+/// What is scaled. Exactly the member that `type` names is set.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[x_kube(validation = Rule::new("(self.type == 'HPA') == has(self.hpa) && (self.type == 'Scale') == has(self.scale)")
+    .message("target must have exactly the member that its type names (hpa or scale): set that one and remove the other").field_path(".type"))]
+pub struct Target {
+    /// `HPA`: the workload of a HorizontalPodAutoscaler, by its metrics and behavior. `Scale`: any object with a scale
+    /// subresource, by this policy's. Required.
+    #[serde(rename = "type")]
+    pub type_: TargetType,
+
+    /// For type HPA. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hpa: Option<HpaName>,
+
+    /// For type Scale. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<ObjectName>,
+}
+
+/// What kind of thing is scaled.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TargetType {
+    /// The workload of a HorizontalPodAutoscaler.
+    #[default]
+    HPA,
+    /// An object with a scale subresource.
+    Scale,
+}
+
+/// A HorizontalPodAutoscaler in the policy's namespace.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HpaName {
+    /// Its name. Required.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// Other bounds while a window is open.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.minReplicas) || has(self.maxReplicas)")
+    .message("schedules[] must set minReplicas or maxReplicas or both: without them the schedule has no effect"))]
+#[x_kube(validation = Rule::new("!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas")
+    .message("schedules[].minReplicas must not be greater than its maxReplicas: lower minReplicas or raise maxReplicas").field_path(".minReplicas"))]
+pub struct ReplicaSchedule {
+    /// Name of the schedule, unique in the policy; status names the active ones by it. Required.
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub name: String,
+
+    /// When the schedule holds. Required.
+    pub window: Window,
+
+    /// Fewest replicas while the window is open. Default: the workload's own. Range: 0 to 1000000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_REPLICAS))]
+    pub min_replicas: Option<i32>,
+
+    /// Most replicas while the window is open. Default: the workload's own. Range: 0 to 1000000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_REPLICAS))]
+    pub max_replicas: Option<i32>,
+}
+
+/// What to do when the metrics cannot be used: no answer, an empty one, stale samples or absurd values.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fallback {
+    /// How long the metrics must have been unusable. Until then the replicas hold. Default: `3m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Duration>,
+
+    /// `Hold`: keep the replicas as they are. A number: go there, within the bounds. Default: `Hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 6), regex(pattern = FALLBACK_PATTERN))]
+    pub replicas: Option<String>,
+
+    /// In which direction a number may move the workload: `Up` never takes replicas away, `Both` goes to the number
+    /// whatever the size is. Default: `Up`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "FallbackDirection")]
+    pub direction: Option<FallbackDirection>,
+}
+
+/// In which direction a fallback may move a workload.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FallbackDirection {
+    /// It only adds replicas.
+    #[default]
+    Up,
+    /// It adds replicas or takes them away.
+    Both,
+}

@@ -1,0 +1,288 @@
+//! What the loop holds of one workload between two looks at it: its memory, and what was last written. Pure.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headroom_core::pods::durability;
+use headroom_core::pods::memory::{self, Recommendation};
+use headroom_core::pods::moment::Moment;
+use headroom_core::pods::status::{Condition, HpaStatus};
+use headroom_core::time::{Seconds, UnixTime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::api::conditions::types;
+use crate::api::{ContestStatus, PolicyObject, ScalingDecision, ScalingPolicySpec, ScalingPolicyStatus};
+use crate::observe::Writer;
+use crate::report::WorkloadMemory;
+use crate::report::workload::{self as rendering, DECISIONS_MAX};
+
+/// What the loop holds of one workload.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The policy it belongs to.
+    pub uid: Arc<str>,
+    /// What is remembered: exactly what status holds.
+    pub memory: WorkloadMemory,
+    /// The policy's status as it is stored.
+    pub stored: ScalingPolicyStatus,
+    /// Its version.
+    pub resource_version: String,
+    /// When it was last written.
+    pub written_at: Option<Instant>,
+    /// What the status of the HPA says or would say, with its times of transition.
+    pub told: HpaStatus,
+    /// The status that was last written to the HPA.
+    pub hpa: Option<HpaWritten>,
+    /// The size that was last written and has not been seen yet, or was seen and not been changed since.
+    pub size: Option<SizeWritten>,
+    /// Reasons of the warnings of the last look: each is told once, until it has been gone.
+    pub warned: BTreeSet<&'static str>,
+}
+
+/// The status that was last written to an HPA.
+#[derive(Clone, Debug)]
+pub struct HpaWritten {
+    /// What it says.
+    pub status: HpaStatus,
+    /// Its version.
+    pub resource_version: String,
+    /// When.
+    pub at: Instant,
+}
+
+/// A size that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeWritten {
+    /// The version that the write gave the workload.
+    pub resource_version: String,
+    /// How many replicas.
+    pub replicas: i32,
+}
+
+impl State {
+    /// What a policy's status tells, after `gap` in which nobody watched.
+    ///
+    /// While the newest proposal stays the same it is not stored again, so it is taken as repeated until now: a window
+    /// may hold longer after a restart, never shorter.
+    #[must_use]
+    pub fn restore(policy: &PolicyObject<ScalingPolicySpec>, now: UnixTime, gap: Duration) -> Self {
+        let mut remembered = rendering::parse(&policy.status);
+        let gap = Seconds(i64::try_from(gap.as_secs()).unwrap_or(i64::MAX));
+        let watched_until = UnixTime(now.0.saturating_sub(gap.0));
+        remembered.memory = durability::resumed(&memory::render(&remembered.memory), watched_until, now);
+        let newest = remembered.memory.recommendations.iter().max_by_key(|one| one.at).copied();
+        if let Some(newest) = newest.filter(|newest| newest.at < Moment::from(now)) {
+            remembered.memory.recommendations.push(Recommendation { at: now.into(), ..newest });
+        }
+        for decision in remembered.decisions.iter_mut().filter(|decision| decision.outcome == IN_PROGRESS) {
+            // Whether the write came through shows at the next look; the memory counts it as done.
+            UNKNOWN.clone_into(&mut decision.outcome);
+        }
+        let stored: ScalingPolicyStatus = serde_json::from_value(policy.status.clone()).unwrap_or_default();
+        Self {
+            uid: policy.uid.clone(),
+            told: told(&stored, &remembered),
+            memory: remembered,
+            stored,
+            resource_version: policy.resource_version.clone(),
+            written_at: None,
+            hpa: None,
+            size: None,
+            warned: BTreeSet::new(),
+        }
+    }
+
+    /// Puts a decision before the others. One that only repeats what was not to be done is told once.
+    pub fn decided(&mut self, decision: ScalingDecision) {
+        let decisions = &mut self.memory.decisions;
+        let repeated = decisions.first().is_some_and(|last| {
+            let same = (last.from, last.to, &last.outcome) == (decision.from, decision.to, &decision.outcome);
+            same && [PREVIEW, OBSERVED, HELD].contains(&last.outcome.as_str())
+        });
+        if !repeated {
+            decisions.insert(0, decision);
+            decisions.truncate(DECISIONS_MAX);
+        }
+    }
+
+    /// Notes that somebody else has changed the size back, and when the operator may write again.
+    ///
+    /// Once is no contest: a person may scale by hand. From the second time within `window` on nothing is written for
+    /// that long, so that there is at most one write a window.
+    pub fn contested(&mut self, by: Option<&Writer>, window: Seconds, now: UnixTime) {
+        let recent = |contest: &&ContestStatus| {
+            now.since(UnixTime::from_jiff(contest.last_time.0)) <= Seconds(window.0.saturating_mul(2))
+        };
+        let count = self.memory.contest.as_ref().filter(recent).map_or(0, |contest| contest.count);
+        let count = count.saturating_add(1);
+        let hold_until = if 2 <= count { now.plus(window) } else { now };
+        let manager = by.map_or("somebody else", |writer| &*writer.manager);
+        self.memory.contest = Some(ContestStatus {
+            manager: crate::report::fit::cut(manager, 128).to_owned(),
+            last_time: Time(now.to_jiff()),
+            count,
+            hold_until: Time(hold_until.to_jiff()),
+        });
+    }
+
+    /// Until when nothing is written because of a contest, if that is later than `now`.
+    #[must_use]
+    pub fn held_until(&self, now: UnixTime) -> Option<UnixTime> {
+        let until = self.memory.contest.as_ref().map(|contest| UnixTime::from_jiff(contest.hold_until.0));
+        until.filter(|until| now < *until)
+    }
+}
+
+/// A change that has been journalled and not yet made.
+pub const IN_PROGRESS: &str = "InProgress";
+/// A change that was made.
+pub const DONE: &str = "Done";
+/// A change that could not be made.
+pub const FAILED: &str = "Failed";
+/// A change of which nobody knows whether it was made before a restart.
+pub const UNKNOWN: &str = "Unknown";
+/// A change that mode Preview keeps from being made.
+pub const PREVIEW: &str = "Preview";
+/// A change that is another's to make.
+pub const OBSERVED: &str = "Observed";
+/// A change that a contest keeps from being made.
+pub const HELD: &str = "Held";
+
+/// What the status of an HPA would say, from that of its policy.
+fn told(stored: &ScalingPolicyStatus, remembered: &WorkloadMemory) -> HpaStatus {
+    let of_hpa = [types::ABLE_TO_SCALE, types::SCALING_ACTIVE, types::SCALING_LIMITED];
+    let conditions = stored.conditions.iter().filter(|one| of_hpa.contains(&one.type_.as_str()));
+    HpaStatus {
+        last_scale_time: remembered.last_scale_at,
+        current_replicas: stored.current_replicas.unwrap_or(0),
+        desired_replicas: stored.desired_replicas.unwrap_or(0),
+        current_metrics: Vec::new(),
+        conditions: conditions
+            .map(|one| Condition {
+                type_: one.type_.clone(),
+                status: one.status.clone(),
+                last_transition_time: Some(UnixTime::from_jiff(one.last_transition_time.0)),
+                reason: one.reason.clone(),
+                message: one.message.clone(),
+            })
+            .collect(),
+    }
+}
+
+/// Whether version `a` of an object is newer than `b`. Versions that are no numbers are not compared.
+#[must_use]
+pub fn newer(a: &str, b: &str) -> bool {
+    matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if b < a)
+}
+
+/// The status of an HPA as written; the default where it cannot be read.
+#[must_use]
+pub fn hpa_status(status: &Value) -> HpaStatus {
+    serde_json::from_value(without_nulls(status)).unwrap_or_default()
+}
+
+/// The same without members that are null: the API server writes `currentMetrics: null` for an empty list.
+#[must_use]
+pub fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let kept = members.iter().filter(|(_, member)| !member.is_null());
+            Value::Object(kept.map(|(name, member)| (name.clone(), without_nulls(member))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: UnixTime = UnixTime(1_800_000_100);
+
+    fn policy(status: Value) -> PolicyObject<ScalingPolicySpec> {
+        PolicyObject {
+            name: "web".into(),
+            namespace: "shop".into(),
+            uid: "u".into(),
+            resource_version: "7".into(),
+            generation: 1,
+            created_at: UnixTime(0),
+            deleting: false,
+            controller_uid: None,
+            spec: Ok(ScalingPolicySpec::default()),
+            status,
+        }
+    }
+
+    fn restored(status: Value) -> State {
+        State::restore(&policy(status), NOW, Duration::ZERO)
+    }
+
+    #[test]
+    fn the_newest_proposal_counts_as_repeated_until_the_restart_and_older_ones_keep_their_times() {
+        let state = restored(json!({"recommendations": [
+            {"time": "2027-01-15T08:00:00Z", "replicas": 9}, {"time": "2027-01-15T08:00:30Z", "replicas": 4}]}));
+        let list: Vec<(i32, i64)> = (state.memory.memory.recommendations.iter())
+            .map(|one| (one.replicas, one.at.second().0 - 1_800_000_000))
+            .collect();
+        assert_eq!(list, [(9, 0), (4, 30), (4, 100)]);
+    }
+
+    #[test]
+    fn a_change_that_was_under_way_is_unknown_after_a_restart() {
+        let state = restored(json!({"decisions": [
+            {"time": "2027-01-15T08:00:00Z", "from": 1, "to": 2, "reason": "x", "outcome": "InProgress"}]}));
+        assert_eq!(state.memory.decisions[0].outcome, UNKNOWN);
+    }
+
+    #[test]
+    fn one_change_by_hand_is_no_contest_and_a_second_one_holds_for_a_window() {
+        let mut state = restored(Value::Null);
+        let argo = Writer { manager: "argocd".into(), at: NOW };
+        state.contested(Some(&argo), Seconds(60), NOW);
+        assert_eq!(state.held_until(NOW), None);
+        state.contested(Some(&argo), Seconds(60), NOW.plus(Seconds(15)));
+        assert_eq!(state.held_until(NOW.plus(Seconds(15))), Some(NOW.plus(Seconds(75))));
+        let contest = state.memory.contest.clone().unwrap();
+        assert_eq!((&*contest.manager, contest.count), ("argocd", 2));
+        assert_eq!(state.held_until(NOW.plus(Seconds(75))), None);
+        // The one write after the window is undone again: held again.
+        state.contested(Some(&argo), Seconds(60), NOW.plus(Seconds(90)));
+        assert!(state.held_until(NOW.plus(Seconds(91))).is_some());
+        // A year later the next change by hand is the first again.
+        state.contested(Some(&argo), Seconds(60), NOW.plus(Seconds(30_000_000)));
+        assert_eq!(state.held_until(NOW.plus(Seconds(30_000_000))), None);
+    }
+
+    #[test]
+    fn a_status_without_metrics_is_read_as_the_api_server_writes_it() {
+        let read = hpa_status(&json!({"currentMetrics": null, "currentReplicas": 1, "desiredReplicas": 2}));
+        assert_eq!((read.current_replicas, read.desired_replicas), (1, 2));
+    }
+
+    #[test]
+    fn what_is_not_done_is_told_once() {
+        let mut state = restored(Value::Null);
+        let decision = |to, outcome: &str| ScalingDecision {
+            time: Time(NOW.to_jiff()),
+            from: 1,
+            to,
+            reason: "x".to_owned(),
+            message: None,
+            outcome: outcome.to_owned(),
+        };
+        state.decided(decision(2, PREVIEW));
+        state.decided(decision(2, PREVIEW));
+        assert_eq!(state.memory.decisions.len(), 1);
+        state.decided(decision(3, PREVIEW));
+        state.decided(decision(3, DONE));
+        state.decided(decision(3, DONE));
+        assert_eq!(state.memory.decisions.len(), 4);
+    }
+}

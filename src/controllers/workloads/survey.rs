@@ -1,0 +1,453 @@
+//! Which workloads there are, who scales each, and who must stand back: policies and HPAs held against each other. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headroom_core::labels::ObjectKey;
+use headroom_core::pods::defaulting;
+use headroom_core::pods::schedules::{Fallback, FallbackDirection, FallbackReplicas, Schedule};
+use headroom_core::pods::spec::{HpaSpec, ScaleTargetRef};
+use headroom_core::time::{Seconds, UnixTime};
+use serde_json::{Value, json};
+
+use super::state::without_nulls;
+use crate::actuate::scale::ScaleTarget;
+use crate::api::conditions::reasons;
+use crate::api::metric::MetricSpec;
+use crate::api::validate::{ValidatedScaling, ValidatedTarget, validate_scaling};
+use crate::api::{FallbackDirection as Direction, HpaOwnership, Mode, PolicyObject, ScalingPolicySpec};
+use crate::observe::HpaObject;
+
+/// A policy, and everything in it that decisions are made with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// The policy.
+    pub key: ObjectKey,
+    /// Its unique id: another policy of the same name has another memory.
+    pub uid: Arc<str>,
+    /// The edits of it that are known.
+    pub generation: i64,
+    /// Whether to act.
+    pub mode: Mode,
+    /// The HPA whose workload it is; none for a policy with metrics of its own.
+    pub hpa: Option<ObjectKey>,
+    /// What decisions are made by, defaulted.
+    pub spec: HpaSpec,
+    /// For each metric the Prometheus server and the query, if it is asked there; the spec has an External metric then.
+    pub queries: Vec<Option<Query>>,
+    /// Other bounds at certain times.
+    pub schedules: Vec<Schedule>,
+    /// What to do while the metrics are unknown.
+    pub fallback: Option<Fallback>,
+    /// The object that is scaled; none while nothing is known of it.
+    pub target: Option<ScaleTarget>,
+    /// Whether it is the one who scales its target.
+    pub standing: Standing,
+}
+
+/// A question to a Prometheus server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// Name of the server.
+    pub source: String,
+    /// What it is asked.
+    pub query: String,
+}
+
+/// Whether a policy is the one who scales its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is.
+    Owner,
+    /// Only an edit helps: the condition's reason, and what is wrong with the fix.
+    Stalled(&'static str, String),
+    /// An older owner has the target: who, in words.
+    Conflict(String),
+    /// It cannot be used: each field with its fix.
+    Invalid(String),
+}
+
+/// All workloads, and what is to be done about policies that the operator keeps itself.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// Every policy.
+    pub workloads: BTreeMap<ObjectKey, Arc<Workload>>,
+    /// HPAs that have no policy yet.
+    pub homeless: Vec<Arc<HpaObject>>,
+    /// Policies of the operator's own that a user's has taken the place of.
+    pub retired: Vec<Arc<PolicyObject<ScalingPolicySpec>>>,
+}
+
+type Policies = BTreeMap<ObjectKey, Arc<PolicyObject<ScalingPolicySpec>>>;
+type Hpas = BTreeMap<ObjectKey, Arc<HpaObject>>;
+
+/// Somebody who wants to scale a target; the least one gets it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Claimant {
+    /// Before all others: an HPA that the controller-manager runs asks nobody.
+    unyielding: std::cmp::Reverse<bool>,
+    created_at: UnixTime,
+    name: String,
+}
+
+/// Holds policies and HPAs against each other.
+#[must_use]
+pub fn survey(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Survey {
+    let mut survey = Survey::default();
+    let homes = homes(policies, hpas, &mut survey);
+    let mut claims: BTreeMap<ScaleTarget, Vec<(Claimant, ObjectKey)>> = BTreeMap::new();
+    for (key, policy) in policies {
+        if survey.retired.iter().any(|retired| Arc::ptr_eq(retired, policy)) {
+            continue;
+        }
+        let (workload, claimant) = read(key, policy, hpas, &homes, ownership);
+        if let (Some(target), Some(claimant)) = (&workload.target, claimant)
+            && workload.standing == Standing::Owner
+        {
+            claims.entry(target.clone()).or_default().push((claimant, key.clone()));
+        }
+        survey.workloads.insert(key.clone(), Arc::new(workload));
+    }
+    for (target, mut claimants) in claims {
+        claimants.sort();
+        let Some((winner, _)) = claimants.first().cloned() else { continue };
+        for (_, key) in claimants.into_iter().skip(1) {
+            if let Some(loser) = survey.workloads.get_mut(&key) {
+                let text = format!(
+                    "{} {} is scaled by {}, which is older: delete one of the two",
+                    target.kind, target.name, winner.name
+                );
+                Arc::make_mut(loser).standing = Standing::Conflict(text);
+            }
+        }
+    }
+    survey
+}
+
+/// The policy of each HPA: a user's before the operator's own, then the oldest.
+fn homes(policies: &Policies, hpas: &Hpas, survey: &mut Survey) -> BTreeMap<ObjectKey, ObjectKey> {
+    let mut candidates: BTreeMap<ObjectKey, Vec<(bool, UnixTime, ObjectKey)>> = BTreeMap::new();
+    for (key, policy) in policies {
+        let Some(hpa) = adopted(policy) else { continue };
+        let hpa = ObjectKey::new(key.namespace.clone(), hpa);
+        let kept = hpas.get(&hpa).is_some_and(|hpa| policy.controller_uid.as_ref() == Some(&hpa.uid));
+        candidates.entry(hpa).or_default().push((kept, policy.created_at, key.clone()));
+    }
+    for (hpa, object) in hpas {
+        if !candidates.contains_key(hpa) && !object.deleting {
+            survey.homeless.push(object.clone());
+        }
+    }
+    let mut homes = BTreeMap::new();
+    for (hpa, mut candidates) in candidates {
+        candidates.sort();
+        let others = candidates.iter().skip(1).filter(|(kept, _, _)| *kept);
+        survey.retired.extend(others.filter_map(|(_, _, key)| policies.get(key).cloned()));
+        if let Some((_, _, key)) = candidates.into_iter().next() {
+            homes.insert(hpa, key);
+        }
+    }
+    homes
+}
+
+/// The name of the HPA that a policy is for, if it can be read.
+fn adopted(policy: &PolicyObject<ScalingPolicySpec>) -> Option<&str> {
+    policy.spec.as_ref().ok()?.target.hpa.as_ref().map(|hpa| hpa.name.as_str())
+}
+
+fn read(
+    key: &ObjectKey,
+    policy: &PolicyObject<ScalingPolicySpec>,
+    hpas: &Hpas,
+    homes: &BTreeMap<ObjectKey, ObjectKey>,
+    ownership: HpaOwnership,
+) -> (Workload, Option<Claimant>) {
+    let mut workload = Workload {
+        key: key.clone(),
+        uid: policy.uid.clone(),
+        generation: policy.generation,
+        mode: Mode::Apply,
+        hpa: None,
+        spec: HpaSpec::default(),
+        queries: Vec::new(),
+        schedules: Vec::new(),
+        fallback: None,
+        target: None,
+        standing: Standing::Owner,
+    };
+    let validated = match policy.spec.as_ref().map(validate_scaling) {
+        Ok(Ok(validated)) => validated,
+        Ok(Err(errors)) => {
+            let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            workload.standing = Standing::Invalid(words.join("; "));
+            return (workload, None);
+        }
+        Err(problem) => {
+            workload.standing = Standing::Invalid(format!("spec: it cannot be read: {problem}"));
+            return (workload, None);
+        }
+    };
+    let ValidatedScaling { mode, target, schedules, fallback } = validated;
+    workload.mode = mode;
+    workload.schedules = schedules
+        .into_iter()
+        .map(|schedule| Schedule {
+            name: schedule.name.into(),
+            window: schedule.window,
+            min_replicas: schedule.min,
+            max_replicas: schedule.max,
+        })
+        .collect();
+    workload.fallback = fallback.map(|fallback| Fallback {
+        after: seconds(fallback.after),
+        replicas: match fallback.replicas {
+            None => FallbackReplicas::Hold,
+            Some(count) => FallbackReplicas::Replicas {
+                count,
+                direction: match fallback.direction {
+                    Direction::Up => FallbackDirection::Up,
+                    Direction::Both => FallbackDirection::Both,
+                },
+            },
+        },
+    });
+    let claimant = match target {
+        ValidatedTarget::Hpa(name) => {
+            let hpa = ObjectKey::new(key.namespace.clone(), name);
+            workload.hpa = Some(hpa.clone());
+            match judge_hpa(&mut workload, hpas.get(&hpa).map(|hpa| &**hpa), homes.get(&hpa), ownership) {
+                Ok(claimant) => Some(claimant),
+                Err(standing) => {
+                    workload.standing = standing;
+                    None
+                }
+            }
+        }
+        ValidatedTarget::Scale { object, min, max, metrics, behavior } => {
+            let reference = json!({"apiVersion": object.api_version.as_deref().unwrap_or("v1"),
+                "kind": object.kind, "name": object.name});
+            workload.queries = metrics.iter().map(query).collect();
+            let spec = json!({"scaleTargetRef": reference, "minReplicas": min, "maxReplicas": max,
+                "metrics": metrics.iter().map(in_v2).collect::<Vec<_>>(), "behavior": behavior});
+            match read_spec(&spec) {
+                Ok(spec) => workload.spec = spec,
+                Err(problem) => workload.standing = Standing::Invalid(format!("spec: {problem}")),
+            }
+            Some(Claimant {
+                unyielding: std::cmp::Reverse(false),
+                created_at: policy.created_at,
+                name: format!("ScalingPolicy {key}"),
+            })
+        }
+    };
+    workload.target = target_of(&workload.spec.scale_target_ref, &key.namespace);
+    (workload, claimant)
+}
+
+/// Takes over what the HPA says, or tells why it is not this policy that scales by it.
+fn judge_hpa(
+    workload: &mut Workload,
+    hpa: Option<&HpaObject>,
+    home: Option<&ObjectKey>,
+    ownership: HpaOwnership,
+) -> Result<Claimant, Standing> {
+    let Some(hpa) = hpa.filter(|hpa| !hpa.deleting) else {
+        let name = workload.hpa.as_ref().map(|hpa| hpa.name.to_string()).unwrap_or_default();
+        let text = format!(
+            "there is no HorizontalPodAutoscaler {name} in this namespace: correct spec.target.hpa.name"
+        );
+        return Err(Standing::Stalled(reasons::HPA_NOT_FOUND, text));
+    };
+    if let Some(home) = home.filter(|home| **home != workload.key) {
+        let text = format!(
+            "HorizontalPodAutoscaler {} has the older ScalingPolicy {}: delete one of the two",
+            hpa.key.name, home.name
+        );
+        return Err(Standing::Conflict(text));
+    }
+    match read_spec(&hpa.spec) {
+        Ok(spec) => workload.spec = spec,
+        Err(problem) => {
+            return Err(Standing::Invalid(format!(
+                "the spec of the HorizontalPodAutoscaler cannot be read: {problem}"
+            )));
+        }
+    }
+    workload.queries = vec![None; workload.spec.metrics.len()];
+    let adds = !workload.schedules.is_empty() || workload.fallback.is_some();
+    if ownership == HpaOwnership::Observe && adds {
+        let text = "schedules and fallback need an HPA that the operator runs: set workloads.hpaOwnership of the \
+                    ClusterScalingPolicy to Replace, or use a target of type Scale instead of the HPA";
+        workload.target = None;
+        return Err(Standing::Stalled(reasons::HPA_NOT_OWNED, text.to_owned()));
+    }
+    Ok(Claimant {
+        unyielding: std::cmp::Reverse(ownership == HpaOwnership::Observe),
+        created_at: hpa.created_at,
+        name: format!("HorizontalPodAutoscaler {}", hpa.key),
+    })
+}
+
+/// A spec in the words of autoscaling/v2, defaulted.
+fn read_spec(spec: &Value) -> Result<HpaSpec, String> {
+    let spec: HpaSpec = serde_json::from_value(without_nulls(spec)).map_err(|error| error.to_string())?;
+    Ok(defaulting::defaulted(&spec))
+}
+
+/// A metric in the words of autoscaling/v2: a query to Prometheus is an external metric, by the query's text.
+fn in_v2(metric: &MetricSpec) -> Value {
+    match &metric.prometheus {
+        Some(prometheus) => json!({"type": "External", "external": {
+            "metric": {"name": prometheus.query}, "target": prometheus.target}}),
+        None => json!(metric),
+    }
+}
+
+fn query(metric: &MetricSpec) -> Option<Query> {
+    let prometheus = metric.prometheus.as_ref()?;
+    Some(Query { source: prometheus.source.clone(), query: prometheus.query.clone() })
+}
+
+/// The object that a reference names; none where its apiVersion cannot be read.
+fn target_of(reference: &ScaleTargetRef, namespace: &Arc<str>) -> Option<ScaleTarget> {
+    let (group, version) = reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
+    let readable = !version.contains('/') && !reference.kind.is_empty();
+    readable.then(|| ScaleTarget {
+        group: group.into(),
+        kind: reference.kind.as_str().into(),
+        namespace: namespace.clone(),
+        name: reference.name.as_str().into(),
+    })
+}
+
+fn seconds(length: std::time::Duration) -> Seconds {
+    Seconds(i64::try_from(length.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hpa(name: &str, target: &str, created_at: i64) -> (ObjectKey, Arc<HpaObject>) {
+        let key = ObjectKey::new("shop", name);
+        let object = HpaObject {
+            key: key.clone(),
+            uid: format!("uid-{name}").into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created_at: UnixTime(created_at),
+            deleting: false,
+            spec: json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target},
+                "maxReplicas": 5}),
+            status: Value::Null,
+            status_writers: Vec::new(),
+        };
+        (key, Arc::new(object))
+    }
+
+    fn policy(name: &str, spec: Value, created_at: i64) -> (ObjectKey, Arc<PolicyObject<ScalingPolicySpec>>) {
+        let object = PolicyObject {
+            name: name.into(),
+            namespace: "shop".into(),
+            uid: format!("uid-policy-{name}").into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created_at: UnixTime(created_at),
+            deleting: false,
+            controller_uid: None,
+            spec: serde_json::from_value(spec).map_err(|error| error.to_string()),
+            status: Value::Null,
+        };
+        (ObjectKey::new("shop", name), Arc::new(object))
+    }
+
+    fn on_hpa(name: &str) -> Value {
+        json!({"target": {"type": "HPA", "hpa": {"name": name}}})
+    }
+
+    fn on_scale(name: &str) -> Value {
+        json!({"target": {"type": "Scale", "scale": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+            "maxReplicas": 5})
+    }
+
+    fn standing(survey: &Survey, name: &str) -> Standing {
+        survey.workloads[&ObjectKey::new("shop", name)].standing.clone()
+    }
+
+    fn conflicts(survey: &Survey, name: &str) -> bool {
+        matches!(standing(survey, name), Standing::Conflict(_))
+    }
+
+    #[test]
+    fn an_hpa_without_a_policy_is_homeless_until_it_has_one() {
+        let hpas = Hpas::from([hpa("web", "web", 1)]);
+        let survey = super::survey(&Policies::new(), &hpas, HpaOwnership::Observe);
+        assert_eq!(survey.homeless.len(), 1);
+        let policies = Policies::from([policy("mine", on_hpa("web"), 2)]);
+        let survey = super::survey(&policies, &hpas, HpaOwnership::Observe);
+        assert!(survey.homeless.is_empty());
+        assert_eq!(standing(&survey, "mine"), Standing::Owner);
+    }
+
+    #[test]
+    fn the_operators_own_policy_gives_way_to_a_users() {
+        let hpas = Hpas::from([hpa("web", "web", 1)]);
+        let (key, own) = policy("web", on_hpa("web"), 2);
+        let own = PolicyObject { controller_uid: Some("uid-web".into()), ..(*own).clone() };
+        let policies = Policies::from([(key, Arc::new(own)), policy("users", on_hpa("web"), 9)]);
+        let survey = super::survey(&policies, &hpas, HpaOwnership::Replace);
+        assert_eq!(survey.retired.len(), 1);
+        assert_eq!(&*survey.retired[0].name, "web");
+        assert_eq!(standing(&survey, "users"), Standing::Owner);
+    }
+
+    #[test]
+    fn the_oldest_owner_of_a_target_scales_it_and_the_others_stand_back() {
+        let policies = Policies::from([policy("old", on_scale("web"), 1), policy("new", on_scale("web"), 2)]);
+        let survey = super::survey(&policies, &Hpas::new(), HpaOwnership::Observe);
+        assert_eq!(standing(&survey, "old"), Standing::Owner);
+        assert!(conflicts(&survey, "new"));
+    }
+
+    #[test]
+    fn an_hpa_that_the_controller_manager_runs_has_its_target_whatever_is_older() {
+        let hpas = Hpas::from([hpa("web", "web", 5)]);
+        let policies =
+            Policies::from([policy("home", on_hpa("web"), 5), policy("scale", on_scale("web"), 1)]);
+        let observed = super::survey(&policies, &hpas, HpaOwnership::Observe);
+        assert!(conflicts(&observed, "scale") && !conflicts(&observed, "home"));
+        let replaced = super::survey(&policies, &hpas, HpaOwnership::Replace);
+        assert!(conflicts(&replaced, "home") && !conflicts(&replaced, "scale"));
+    }
+
+    #[test]
+    fn schedules_for_an_observed_hpa_are_stalled() {
+        let hpas = Hpas::from([hpa("web", "web", 5)]);
+        let mut spec = on_hpa("web");
+        spec["fallback"] = json!({"replicas": "3"});
+        let policies = Policies::from([policy("home", spec, 5)]);
+        let observed = super::survey(&policies, &hpas, HpaOwnership::Observe);
+        assert!(matches!(standing(&observed, "home"), Standing::Stalled(reasons::HPA_NOT_OWNED, _)));
+        let replaced = super::survey(&policies, &hpas, HpaOwnership::Replace);
+        assert_eq!(standing(&replaced, "home"), Standing::Owner);
+    }
+
+    #[test]
+    fn a_policy_of_an_hpa_that_is_not_there_says_so() {
+        let policies = Policies::from([policy("home", on_hpa("web"), 5)]);
+        let survey = super::survey(&policies, &Hpas::new(), HpaOwnership::Replace);
+        assert!(matches!(standing(&survey, "home"), Standing::Stalled(reasons::HPA_NOT_FOUND, _)));
+    }
+
+    #[test]
+    fn a_query_to_prometheus_is_an_external_metric_to_the_decision() {
+        let mut spec = on_scale("web");
+        spec["metrics"] = json!([{"type": "Prometheus", "prometheus": {"source": "main", "query": "sum(queue)",
+            "target": {"type": "AverageValue", "averageValue": "5"}}}]);
+        let policies = Policies::from([policy("p", spec, 5)]);
+        let survey = super::survey(&policies, &Hpas::new(), HpaOwnership::Observe);
+        let workload = &survey.workloads[&ObjectKey::new("shop", "p")];
+        assert_eq!(workload.spec.metrics[0].type_, "External");
+        assert_eq!(workload.queries[0].as_ref().map(|query| query.source.as_str()), Some("main"));
+    }
+}

@@ -1,0 +1,220 @@
+//! Plans looked at by a second pair of eyes: rules written once more, over where the pods of a plan ended.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headroom_core::config::Config;
+use headroom_core::history::History;
+use headroom_core::nodes::context::{Context, Part, Quarantine};
+use headroom_core::nodes::{demand, scale_up};
+use headroom_core::scheduling::{NodeIx, PodRef};
+use headroom_core::testing::{
+    NOW, PoolBuilder, WorldBuilder, bound_claim, config, node, pod, pool, volume, world,
+};
+use headroom_core::world::World;
+use headroom_core::world::node::{HOSTNAME_LABEL, ZONE_LABEL};
+use headroom_core::world::pod::PodClass;
+use proptest::prelude::*;
+
+const ZONES: [&str; 3] = ["a", "b", "c"];
+
+/// Pods of one kind: cpu in quarters of a core, memory in GiB, how many, which constraint.
+type Kind = (i64, i64, usize, u8);
+
+#[derive(Clone, Debug)]
+struct Case {
+    kinds: Vec<Kind>,
+    /// Cores, zone, whether tainted.
+    nodes: Vec<(i64, u8, bool)>,
+    /// Size of the nodes, how many zones, whether tainted.
+    pools: Vec<(i64, u8, bool)>,
+}
+
+fn case(constraints: &'static [u8]) -> impl Strategy<Value = Case> {
+    let kind = (1..14i64, 0..10i64, 1..8usize, proptest::sample::select(constraints));
+    (
+        proptest::collection::vec(kind, 1..7),
+        proptest::collection::vec((1..8i64, 0..3u8, any::<bool>()), 0..5),
+        proptest::collection::vec((1..5i64, 1..4u8, any::<bool>()), 1..4),
+    )
+        .prop_map(|(kinds, nodes, pools)| Case { kinds, nodes, pools })
+}
+
+impl Case {
+    fn config(&self) -> Config {
+        let pools = self.pools.iter().enumerate().map(|(index, (size, _, tainted))| {
+            let pool: PoolBuilder = pool(&format!("pool-{index}"))
+                .shape(&(size * 4).to_string(), &format!("{}Gi", size * 8))
+                .bounds(0, 1000)
+                .label("pool-kind", if index == 0 { "first" } else { "other" });
+            if *tainted { pool.taint("dedicated", "x") } else { pool }
+        });
+        config(pools)
+    }
+
+    fn world(&self) -> World {
+        let mut builder: WorldBuilder =
+            world().claim(bound_claim("data", "pv")).volume(volume("pv", ZONE_LABEL, "b"));
+        for (index, (cpu, zone, tainted)) in self.nodes.iter().enumerate() {
+            let made = node(&format!("n{index}")).cpu(&cpu.to_string()).zone(ZONES[usize::from(*zone)]);
+            builder = builder.node(if *tainted { made.taint("dedicated", "x") } else { made });
+        }
+        for (index, (cpu, memory, count, constraint)) in self.kinds.iter().enumerate() {
+            let app = format!("app-{index}");
+            let plain =
+                pod(&app).cpu(&format!("{}m", cpu * 250)).memory(&format!("{memory}Gi")).label("app", &app);
+            let constrained = match constraint {
+                1 => plain.selector(ZONE_LABEL, "b"),
+                2 => plain.spread("app", &app, ZONE_LABEL, 1),
+                3 => plain.away_from("app", &app, HOSTNAME_LABEL),
+                4 => plain.near("app", &app, ZONE_LABEL),
+                5 => plain.host_port(80),
+                6 => plain.selector("pool-kind", "first"),
+                7 => plain.away_from("app", "app-0", ZONE_LABEL),
+                8 => plain.spread("app", &app, HOSTNAME_LABEL, 2),
+                9 => plain.tolerates("dedicated"),
+                10 => plain.claim("data"),
+                _ => plain,
+            };
+            builder = builder.pods(constrained.times(*count));
+        }
+        for (index, (_, zones, _)) in self.pools.iter().enumerate() {
+            for zone in ZONES.iter().take(usize::from(*zones)) {
+                builder = builder.group(&format!("pool-{index}"), &format!("g-{zone}"), zone, 0);
+            }
+        }
+        builder.build()
+    }
+}
+
+/// A node with what it has and what ended on it.
+struct Filled {
+    name: String,
+    labels: BTreeMap<String, String>,
+    tainted: bool,
+    cpu: i64,
+    memory: i64,
+    max_pods: i64,
+    pods: Vec<Arc<PodClass>>,
+}
+
+/// Every node of the plan, and how many pods of each owner have no place.
+fn carry_out(case: &Case) -> (Vec<Filled>, BTreeMap<String, u32>) {
+    let (world, config, history) = (case.world(), case.config(), History::default());
+    let (quarantine, part) = (Quarantine::default(), RefCell::new(Part::Whole));
+    let mut ctx = Context::new(&world, &history, &config, NOW, &quarantine, &part);
+    ctx.demand = demand::collect(&mut ctx.snapshot, &mut ctx.next, &config, NOW, &mut ctx.wake);
+    scale_up::serve_all(&mut ctx);
+    let indexes: Vec<NodeIx> = ctx.snapshot.nodes().map(|(ix, _)| ix).collect();
+    let filled = indexes.into_iter().map(|ix| {
+        let view = ctx.snapshot.node(ix);
+        let mut labels: BTreeMap<String, String> =
+            view.labels().iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        labels.insert(HOSTNAME_LABEL.to_owned(), view.name().to_string());
+        let pods: Vec<PodRef> = ctx.snapshot.pods(ix).collect();
+        Filled {
+            name: view.name().to_string(),
+            labels,
+            tainted: !view.taints().is_empty(),
+            cpu: view.allocatable().cpu_milli,
+            memory: view.allocatable().memory_bytes,
+            max_pods: view.allocatable().pods,
+            pods: pods.iter().map(|pod| ctx.snapshot.class(ctx.snapshot.class_of(*pod)).clone()).collect(),
+        }
+    });
+    let filled = filled.collect();
+    let unplaced = ctx.demand.groups.iter().map(|group| (group.key.to_string(), group.unplaced()));
+    (filled, unplaced.collect())
+}
+
+fn app(class: &PodClass) -> &str {
+    class.labels.get("app").unwrap_or_default()
+}
+
+/// Pods of `wanted` on nodes whose label `key` is `value`.
+fn count(nodes: &[Filled], wanted: &str, key: &str, value: &str) -> usize {
+    let here = nodes.iter().filter(|node| node.labels.get(key).is_some_and(|found| found == value));
+    here.flat_map(|node| &node.pods).filter(|pod| app(pod) == wanted).count()
+}
+
+/// The rules once more, as simply as they can be said, over the state in which a plan ends.
+fn broken_rule(nodes: &[Filled]) -> Option<String> {
+    for node in nodes {
+        let cpu: i64 = node.pods.iter().map(|pod| pod.requests.cpu_milli).sum();
+        let memory: i64 = node.pods.iter().map(|pod| pod.requests.memory_bytes).sum();
+        let pods = i64::try_from(node.pods.len()).expect("few");
+        if node.cpu < cpu || node.memory < memory || node.max_pods < pods {
+            return Some(format!("{} is too full", node.name));
+        }
+        if 1 < node.pods.iter().filter(|pod| !pod.host_ports.is_empty()).count() {
+            return Some(format!("{} has a port twice", node.name));
+        }
+        for pod in &node.pods {
+            let label = |key: &str| node.labels.get(key).map(String::as_str);
+            if pod.node_selector.iter().any(|(key, value)| label(key) != Some(value)) {
+                return Some(format!("{} is not selected by {}", node.name, app(pod)));
+            }
+            if node.tainted && pod.tolerations.is_empty() {
+                return Some(format!("{} is tainted for {}", node.name, app(pod)));
+            }
+            if !pod.claims.is_empty() && label(ZONE_LABEL) != Some("b") {
+                return Some(format!("{} is not where the volume of {} is", node.name, app(pod)));
+            }
+            for term in &pod.pod_anti_affinity {
+                let other = term.selector.as_ref().and_then(|s| s.match_labels.get("app")).expect("an app");
+                let itself = usize::from(other == app(pod));
+                let domain = label(&term.topology_key).unwrap_or_default();
+                if itself < count(nodes, other, &term.topology_key, domain) {
+                    return Some(format!("{} has {} beside {other}", node.name, app(pod)));
+                }
+            }
+            for term in &pod.pod_affinity {
+                let here = label(&term.topology_key).unwrap_or_default();
+                let all: usize = nodes.iter().flat_map(|n| &n.pods).filter(|p| app(p) == app(pod)).count();
+                if count(nodes, app(pod), &term.topology_key, here) != all {
+                    return Some(format!("{} are not together", app(pod)));
+                }
+            }
+            for spread in &pod.topology_spread {
+                let domains: std::collections::BTreeSet<&String> =
+                    nodes.iter().filter_map(|node| node.labels.get(&*spread.topology_key)).collect();
+                let counts: Vec<usize> =
+                    domains.iter().map(|value| count(nodes, app(pod), &spread.topology_key, value)).collect();
+                let skew = counts.iter().max().expect("one") - counts.iter().min().expect("one");
+                if usize::try_from(spread.max_skew).expect("positive") < skew {
+                    return Some(format!("{} is skewed by {skew} over {}", app(pod), spread.topology_key));
+                }
+            }
+        }
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_rule_holds_where_a_plan_ends(case in case(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])) {
+        let (nodes, _) = carry_out(&case);
+        prop_assert_eq!(broken_rule(&nodes), None);
+    }
+
+    /// For pods whose rules do not look at the domains of others: one more pool with nodes in a new zone may bring a
+    /// spread out of balance, for the scheduler as for the plan.
+    ///
+    /// It does not hold yet: which waiting pods are tried first on the nodes that are there depends on the pools. Found with
+    /// five pods of 2.75 cores that tolerate a taint, one of half a core that does not and avoids its like, nodes of
+    /// 6 cores (tainted) and 3 cores, and two tainted pools of 12 and 4 cores: with both pools, the small pod finds its
+    /// only node taken.
+    #[test]
+    #[ignore = "does not hold yet: the order on existing nodes depends on the pools"]
+    fn one_more_pool_leaves_no_pod_out_that_had_a_place(case in case(&[0, 1, 3, 5, 6, 9, 10])) {
+        let mut fewer = case.clone();
+        fewer.pools.pop();
+        let (before, after) = (carry_out(&fewer).1, carry_out(&case).1);
+        for (owner, unplaced) in after {
+            prop_assert!(unplaced <= before[&owner], "{owner}: {unplaced} after, {} before", before[&owner]);
+        }
+    }
+}

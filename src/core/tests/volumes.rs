@@ -1,0 +1,230 @@
+//! Rules of volumes, one a test: where claims let pods run, what is bought for them, and where they may move.
+
+use std::collections::BTreeMap;
+
+use headroom_core::config::Config;
+use headroom_core::history::{Action, History, PoolHistory};
+use headroom_core::plan;
+use headroom_core::plan::{Plan, Step};
+use headroom_core::reason::Reason;
+use headroom_core::testing::{
+    NOW, PodBuilder, WorldBuilder, bound_claim, claim, config, controller, node, pod, pool, storage_class,
+    volume, world,
+};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::node::ZONE_LABEL;
+use headroom_core::world::volume::{
+    AccessModes, AttachLimits, ClaimSpec, FreeVolume, StorageClass, VolumeClaim,
+};
+use headroom_core::world::workload::ControllerKind;
+use headroom_core::world::{Delta, World};
+
+fn plan_of(world: &World) -> Plan {
+    plan(world, &History::default(), &config([pool("general")]), NOW)
+}
+
+/// Nodes bought by group.
+fn bought(plan: &Plan) -> BTreeMap<String, u32> {
+    let increase = |step: &Step| match step {
+        Step::Increase { group, from, to, .. } => Some((group.to_string(), to - from)),
+        _ => None,
+    };
+    plan.steps.iter().filter_map(increase).collect()
+}
+
+fn check(world: WorldBuilder, expected: &[(&str, u32)]) {
+    let plan = plan_of(&world.build());
+    let expected: BTreeMap<_, _> =
+        expected.iter().map(|(group, count)| ((*group).to_owned(), *count)).collect();
+    assert_eq!(bought(&plan), expected, "{:#?}", plan.reasons.pods);
+}
+
+/// The answer of the pool to the pods of an owner.
+fn answer(world: WorldBuilder, owner: &str) -> (Reason, String) {
+    let plan = plan_of(&world.build());
+    assert_eq!(bought(&plan), BTreeMap::new());
+    let verdict = plan.reasons.pods.iter().find(|verdict| &*verdict.owner == owner).expect("a verdict");
+    (verdict.pools[0].reason, verdict.pools[0].message.to_string())
+}
+
+fn zonal() -> WorldBuilder {
+    world().group("general", "g-a", "a", 0).group("general", "g-b", "b", 0)
+}
+
+fn db() -> PodBuilder {
+    pod("db").cpu("1").claim("data")
+}
+
+#[test]
+fn node_is_bought_where_the_bound_volume_is() {
+    let bound = zonal().claim(bound_claim("data", "pv")).volume(volume("pv", ZONE_LABEL, "b"));
+    check(bound.pod(db()), &[("g-b", 1)]);
+}
+
+#[test]
+fn label_of_a_driver_is_the_zone_on_a_node_to_come() {
+    let bound = zonal().claim(bound_claim("data", "pv"));
+    check(bound.volume(volume("pv", "topology.ebs.csi.aws.com/zone", "b")).pod(db()), &[("g-b", 1)]);
+}
+
+#[test]
+fn new_node_is_waited_for_until_its_drivers_have_labelled_it() {
+    let key = "topology.ebs.csi.aws.com/zone";
+    let world = |age| {
+        let registered = node("n1").of("general", "g-b").zone("b").age(age);
+        let world = zonal().node(registered).group("general", "g-b", "b", 1);
+        world.claim(bound_claim("data", "pv")).volume(volume("pv", key, "b")).pod(db())
+    };
+    check(world(10), &[]);
+    check(world(3600), &[("g-b", 1)]);
+}
+
+#[test]
+fn zone_label_of_a_volume_binds_like_its_affinity() {
+    let mut placed = volume("pv", ZONE_LABEL, "b");
+    placed.node_affinity = None;
+    placed.zones = vec![(ZONE_LABEL.into(), vec!["b".into()])];
+    check(zonal().claim(bound_claim("data", "pv")).volume(placed).pod(db()), &[("g-b", 1)]);
+}
+
+#[test]
+fn volume_out_of_reach_is_told_with_its_values() {
+    let bound = zonal().claim(bound_claim("data", "pv")).volume(volume("pv", ZONE_LABEL, "c"));
+    let (reason, message) = answer(bound.pod(db()), "db");
+    assert_eq!(reason, Reason::VolumeNodeAffinityMismatch);
+    assert_eq!(message, "claim data needs topology.kubernetes.io/zone in (c); pool has a, b");
+}
+
+#[test]
+fn claims_that_keep_a_pod_off_every_node_are_told_and_buy_nothing() {
+    let immediate = StorageClass { waits_for_consumer: false, ..storage_class("now", &[]) };
+    let lost = VolumeClaim { unusable: true, ..bound_claim("data", "pv") };
+    for (world, why) in [
+        (zonal(), "it does not exist"),
+        (zonal().storage_class(immediate).claim(claim("data", "now")), "it is bound before"),
+        (zonal().claim(claim("data", "unknown")), "it is bound before"),
+        (zonal().claim(bound_claim("data", "gone")), "its volume gone does not exist"),
+        (zonal().claim(lost), "it is being deleted, or its volume is lost"),
+    ] {
+        let (reason, message) = answer(world.pod(db()), "db");
+        assert_eq!(reason, Reason::VolumeNotReady, "{message}");
+        assert!(message.contains(why), "{message}");
+    }
+}
+
+#[test]
+fn waiting_claim_takes_a_zone_that_its_class_allows() {
+    let waiting = zonal().storage_class(storage_class("wait", &["b"])).claim(claim("data", "wait"));
+    check(waiting.pod(db()), &[("g-b", 1)]);
+    let anywhere = zonal().storage_class(storage_class("wait", &[])).claim(claim("data", "wait"));
+    check(anywhere.pod(db()), &[("g-a", 1)]);
+}
+
+#[test]
+fn node_for_which_a_volume_is_being_made_is_the_only_one() {
+    let making = VolumeClaim { selected_node: Some("n1".into()), ..claim("data", "wait") };
+    let world = zonal().storage_class(storage_class("wait", &[])).claim(making).pod(db());
+    let (reason, message) = answer(world, "db");
+    assert_eq!(reason, Reason::VolumeNodeAffinityMismatch);
+    assert!(message.contains("node n1"), "{message}");
+}
+
+#[test]
+fn class_without_provisioner_needs_a_free_volume_that_would_do() {
+    let class =
+        StorageClass { provisioner: "kubernetes.io/no-provisioner".into(), ..storage_class("local", &[]) };
+    let asked = ClaimSpec { request_bytes: 10, ..(*claim("data", "local").spec).clone() };
+    let asked = VolumeClaim { spec: asked.into(), ..claim("data", "local") };
+    let world = |capacity_bytes| {
+        let free = FreeVolume { storage_class: "local".into(), capacity_bytes, ..FreeVolume::default() };
+        let mut free_volume = volume("pv", ZONE_LABEL, "b");
+        free_volume.free = Some(free.into());
+        zonal().storage_class(class.clone()).claim(asked.clone()).volume(free_volume).pod(db())
+    };
+    check(world(10), &[("g-b", 1)]);
+    assert_eq!(answer(world(9), "db").0, Reason::VolumeNodeAffinityMismatch);
+}
+
+#[test]
+fn nodes_take_no_more_volumes_than_their_driver_attaches() {
+    let limits = || AttachLimits::from_iter([("disk".into(), 2)]);
+    let live = node("n1").of("general", "g-a").zone("a").cpu("1").taint("full", "");
+    let mut world = zonal()
+        .node(live)
+        .group("general", "g-a", "a", 1)
+        .storage_class(storage_class("wait", &["a"]))
+        .delta(Delta::CsiNodeApplied("n1".into(), limits()));
+    for index in 0..5 {
+        let name = format!("data-{index}");
+        world = world.claim(claim(&name, "wait")).pod(pod(&format!("db-{index}")).cpu("100m").claim(&name));
+    }
+    check(world, &[("g-a", 3)]);
+}
+
+#[test]
+fn replicas_to_come_count_a_volume_each() {
+    let live = node("n1").of("general", "g-a").zone("a").cpu("1").taint("full", "");
+    let replicas = controller(
+        ControllerKind::StatefulSet,
+        "db",
+        5,
+        pod("db").cpu("100m").claim_template("data-db-0", "wait"),
+    );
+    let world = zonal()
+        .node(live)
+        .group("general", "g-a", "a", 1)
+        .storage_class(storage_class("wait", &["a"]))
+        .delta(Delta::CsiNodeApplied("n1".into(), AttachLimits::from_iter([("disk".into(), 2)])))
+        .controller(replicas);
+    check(world, &[("g-a", 3)]);
+}
+
+#[test]
+fn attached_volume_is_not_counted_twice() {
+    let world = zonal()
+        .node(node("n1"))
+        .delta(Delta::CsiNodeApplied("n1".into(), AttachLimits::from_iter([("disk".into(), 1)])))
+        .claim(bound_claim("data", "pv"))
+        .volume(headroom_core::world::volume::Volume { node_affinity: None, ..volume("pv", ZONE_LABEL, "a") })
+        .pod(pod("first").claim("data").on("n1"))
+        .pod(db());
+    check(world, &[]);
+}
+
+#[test]
+fn claim_for_one_pod_alone_keeps_the_second_pending() {
+    let alone = VolumeClaim {
+        spec: ClaimSpec { access: AccessModes::READ_WRITE_ONCE_POD, ..ClaimSpec::default() }.into(),
+        ..bound_claim("data", "pv")
+    };
+    let world = zonal().claim(alone).volume(volume("pv", ZONE_LABEL, "b"));
+    let two = world.clone().pod(db()).pod(pod("db-2").cpu("1").claim("data"));
+    check(two, &[("g-b", 1)]);
+    let used = world.node(node("n1").zone("b")).pod(pod("first").cpu("1").claim("data").on("n1")).pod(db());
+    assert_eq!(answer(used, "db").0, Reason::VolumeInUse);
+}
+
+#[test]
+fn pod_moves_only_to_where_its_volume_is() {
+    let config: Config = config([pool("a").with(|pool| pool.scale_down.delay_after_add = Seconds(0))]);
+    let removed = |zone_of_other: &str| {
+        let replica = |name: &str| pod(name).cpu("500m").owner("ReplicaSet", "web");
+        let world = world()
+            .controller(controller(ControllerKind::ReplicaSet, "web", 5, pod("x")))
+            .node(node("n1").of("a", "g").zone("z1"))
+            .node(node("n2").of("a", "g").zone(zone_of_other))
+            .group("a", "g", "", 2)
+            .claim(bound_claim("data", "pv"))
+            .volume(volume("pv", ZONE_LABEL, "z1"))
+            .pod(replica("db").claim("data").on("n1"))
+            .pods((0..4).map(|n| replica(&format!("web-{n}")).cpu("700m").on("n2").build()));
+        let since = UnixTime(NOW.0 - 3600);
+        let memory = PoolHistory { unneeded: [("n1".into(), since)].into(), ..PoolHistory::default() };
+        let history = History { pools: BTreeMap::from([("a".into(), memory)]), ..History::default() };
+        let plan = plan(&world.build(), &history, &config, NOW);
+        let intents = plan.next_history.pools["a"].intents.clone();
+        intents.iter().any(|intent| matches!(intent.action, Action::Remove(_)))
+    };
+    assert!(removed("z1"), "the other node reaches the volume");
+    assert!(!removed("z2"), "the other node does not reach the volume");
+}

@@ -1,0 +1,378 @@
+//! The cluster's metrics APIs behind the aggregation layer, and the declared Prometheus servers, as one [`MetricsSource`].
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use headroom_core::pods::input::{PodUsage, PodValue, Sample};
+use headroom_core::pods::moment::Moment;
+use headroom_core::pods::selector::Selector;
+use headroom_core::pods::spec::{MetricSelector, ScaleTargetRef};
+use headroom_core::time::Seconds;
+use kube::Client;
+use tracing::warn;
+
+use super::answer::{Absurdity, Answer, Failure, Question, Why};
+use super::call::get;
+use super::discovery::{CUSTOM, Discovery};
+use super::prometheus::{PrometheusSource, Server};
+use super::shared::{Keep, Shared};
+use super::source::MetricsSource;
+use super::wire::{List, ObjectValue, PodMetrics, SeriesValue};
+use crate::host::Host;
+
+const RESOURCE: &str = "metrics.k8s.io";
+const EXTERNAL: &str = "external.metrics.k8s.io";
+
+/// Longest that a failed answer serves others before the source is asked again.
+const FAILURE_KEPT_MAX: Duration = Duration::from_secs(5);
+
+/// Deadlines, and for how long an answer serves.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Longest wait for one answer. Default 10 s: less than the period in which workloads are decided on.
+    pub deadline: Duration,
+    /// For how long one list of a namespace's pod metrics serves all its workloads. Default 14 s: a period of 15 s less a
+    /// second, so that a workload that is asked about each period is never told the same list twice.
+    pub share_usage_for: Duration,
+    /// For how long any other answer serves those who ask the same. Default 5 s.
+    pub share_for: Duration,
+    /// Samples older than this are stale. Default 5 min.
+    pub sample_age_max: Seconds,
+    /// Samples from further in the future than this are stale too: a clock is wrong. Default 1 min.
+    pub clock_error_max: Seconds,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_secs(10),
+            share_usage_for: Duration::from_secs(14),
+            share_for: Duration::from_secs(5),
+            sample_age_max: Seconds(300),
+            clock_error_max: Seconds(60),
+        }
+    }
+}
+
+/// The metrics of one cluster.
+pub struct ClusterMetrics {
+    client: Client,
+    host: Arc<Host>,
+    bounds: Bounds,
+    discovery: Discovery,
+    usage: Shared<String, Arc<Vec<PodUsage>>>,
+    pods: Shared<String, Arc<Vec<PodValue>>>,
+    objects: Shared<String, Sample>,
+    external: Shared<String, Arc<Vec<Sample>>>,
+    queries: Shared<(String, String, String), Sample>,
+    servers: RwLock<BTreeMap<String, Arc<Server>>>,
+}
+
+impl ClusterMetrics {
+    /// Reads through `client`, whose user needs `get` and `list` on the three API groups of metrics, and which must not
+    /// retry by itself (`Config::default_retry` off): it would turn every outage into a missed deadline.
+    #[must_use]
+    pub fn new(client: Client, host: &Arc<Host>, bounds: Bounds) -> Self {
+        fn shared<K: Ord + Clone, T: Clone>(host: &Arc<Host>, success: Duration) -> Shared<K, T> {
+            let failure = Duration::from_secs(1).min(success);
+            Shared::new(host.clone(), Keep { success, failure, failure_max: FAILURE_KEPT_MAX.min(success) })
+        }
+        Self {
+            discovery: Discovery::new(client.clone(), host, bounds.deadline),
+            client,
+            host: host.clone(),
+            bounds,
+            usage: shared(host, bounds.share_usage_for),
+            pods: shared(host, bounds.share_for),
+            objects: shared(host, bounds.share_for),
+            external: shared(host, bounds.share_for),
+            queries: shared(host, bounds.share_for),
+            servers: RwLock::default(),
+        }
+    }
+
+    /// Takes the declared Prometheus servers in place of those before. A server whose declaration has not changed keeps
+    /// its connections. One that cannot be set up answers every query with why.
+    pub fn declare(&self, sources: &[PrometheusSource]) {
+        let mut servers = self.servers.write().unwrap_or_else(PoisonError::into_inner);
+        let known = std::mem::take(&mut *servers);
+        for source in sources {
+            let kept = known.get(&source.name).filter(|server| server.declaration() == source).cloned();
+            let server = kept.unwrap_or_else(|| {
+                let server = Server::new(source.clone());
+                if let Some(problem) = server.problem() {
+                    warn!(source = %source.name, %problem, "failed to set up a Prometheus source");
+                }
+                Arc::new(server)
+            });
+            servers.insert(source.name.clone(), server);
+        }
+    }
+
+    async fn read_usage(&self, namespace: &str) -> Answer<Arc<Vec<PodUsage>>> {
+        let question = Question::new(RESOURCE, format_args!("pod metrics of namespace {namespace}"));
+        let path = format!("/apis/{RESOURCE}/v1beta1/namespaces/{}/pods", segment(namespace, &question)?);
+        let list: List<PodMetrics> = get(&self.client, &path, self.bounds.deadline, &question).await?;
+        let mut usage: Vec<PodUsage> = list.items().into_iter().map(PodMetrics::usage).collect();
+        usage.sort_by(|a, b| a.pod.cmp(&b.pod));
+        self.some_fresh(&question, usage.iter().map(|usage| Some(usage.at)))?;
+        Ok(Arc::new(usage))
+    }
+
+    async fn read_pod_metric(&self, question: &Question, path: &str) -> Answer<Arc<Vec<PodValue>>> {
+        let list: List<ObjectValue> = self.custom(question, path).await?;
+        let mut values = Vec::new();
+        let mut absurd = None;
+        for item in list.items() {
+            match item.pod_value() {
+                Ok(value) => values.push(value),
+                Err(absurdity) => absurd = Some(absurdity),
+            }
+        }
+        if let (true, Some(absurdity)) = (values.is_empty(), absurd) {
+            return Err(question.failure(Why::Absurd(absurdity)));
+        }
+        values.sort_by(|a, b| a.pod.cmp(&b.pod));
+        self.some_fresh(question, values.iter().map(|value| value.sample.at))?;
+        Ok(Arc::new(values))
+    }
+
+    async fn read_object_metric(
+        &self,
+        question: &Question,
+        namespace: &str,
+        object: &ScaleTargetRef,
+        suffix: &str,
+    ) -> Answer<Sample> {
+        let group = object.api_version.split_once('/').map_or("", |(group, _)| group);
+        let namespace = segment(namespace, question)?;
+        let path = if group.is_empty() && object.kind == "Namespace" {
+            format!("namespaces/{namespace}/metrics/{suffix}")
+        } else {
+            let resource = self.discovery.resource(group, &object.kind).await?;
+            let name = segment(&object.name, question)?;
+            // Differs from upstream: it asks for objects of cluster-scoped kinds inside of the namespace, where no
+            // adapter can find them.
+            let scope = if resource.namespaced { format!("namespaces/{namespace}/") } else { String::new() };
+            format!("{scope}{}/{name}/{suffix}", resource.qualified)
+        };
+        let list: List<ObjectValue> = self.custom(question, &path).await?;
+        let items = list.items();
+        let [item] = items.as_slice() else {
+            let why = match items.len() {
+                0 => Why::Empty,
+                n => Why::Absurd(Absurdity::ManyValues(n)),
+            };
+            return Err(question.failure(why));
+        };
+        let sample = item.sample().map_err(|absurdity| question.failure(Why::Absurd(absurdity)))?;
+        self.all_fresh(question, [sample.at])?;
+        Ok(sample)
+    }
+
+    async fn read_external(&self, question: &Question, path: &str) -> Answer<Arc<Vec<Sample>>> {
+        let list: List<SeriesValue> = get(&self.client, path, self.bounds.deadline, question).await?;
+        let samples: Result<Vec<Sample>, Absurdity> = list.items().iter().map(SeriesValue::sample).collect();
+        let samples = samples.map_err(|absurdity| question.failure(Why::Absurd(absurdity)))?;
+        self.all_fresh(question, samples.iter().map(|sample| sample.at))?;
+        Ok(Arc::new(samples))
+    }
+
+    /// A GET from the custom metrics API, in the version that is served.
+    async fn custom(&self, question: &Question, path: &str) -> Answer<List<ObjectValue>> {
+        let version =
+            self.discovery.custom_version().await.map_err(|failure| question.failure(failure.why))?;
+        let path = format!("/apis/{CUSTOM}/{version}/{path}");
+        let answer = get(&self.client, &path, self.bounds.deadline, question).await;
+        if matches!(&answer, Err(Failure { why: Why::NotRegistered(_), .. })) {
+            self.discovery.forget_custom_version();
+        }
+        answer
+    }
+
+    /// Errors with `Empty` if there are none, and with `Stale` if none can be used. A sample without a time is fresh.
+    fn some_fresh(&self, question: &Question, times: impl Iterator<Item = Option<Moment>>) -> Answer<()> {
+        let mut stale = None;
+        for at in times {
+            match self.staleness(at) {
+                None => return Ok(()),
+                Some(why) => {
+                    stale = Some(stale.map_or_else(|| why.clone(), |known| younger(known, why.clone())))
+                }
+            }
+        }
+        Err(question.failure(stale.unwrap_or(Why::Empty)))
+    }
+
+    /// Errors with `Empty` if there are none, and with `Stale` if any is.
+    fn all_fresh(&self, question: &Question, times: impl IntoIterator<Item = Option<Moment>>) -> Answer<()> {
+        let mut times = times.into_iter().peekable();
+        if times.peek().is_none() {
+            return Err(question.failure(Why::Empty));
+        }
+        times.find_map(|at| self.staleness(at)).map_or(Ok(()), |why| Err(question.failure(why)))
+    }
+
+    fn staleness(&self, at: Option<Moment>) -> Option<Why> {
+        let at = at?;
+        let age = Moment::from_jiff(self.host.wall()).since(at);
+        if self.bounds.sample_age_max < age {
+            return Some(Why::Stale { at, age, age_max: self.bounds.sample_age_max });
+        }
+        (age.0 < -self.bounds.clock_error_max.0).then_some(Why::Stale {
+            at,
+            age,
+            age_max: self.bounds.clock_error_max,
+        })
+    }
+}
+
+/// The one of two kinds of staleness whose sample is younger.
+fn younger(a: Why, b: Why) -> Why {
+    match (&a, &b) {
+        (Why::Stale { at: first, .. }, Why::Stale { at: second, .. }) if first < second => b,
+        _ => a,
+    }
+}
+
+impl MetricsSource for ClusterMetrics {
+    fn pod_usage<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Answer<Arc<Vec<PodUsage>>>> {
+        async move { self.usage.get(&namespace.to_owned(), self.read_usage(namespace)).await }.boxed()
+    }
+
+    fn pod_metric<'a>(
+        &'a self,
+        namespace: &'a str,
+        metric: &'a str,
+        pods: &'a str,
+        selector: Option<&'a MetricSelector>,
+    ) -> BoxFuture<'a, Answer<Arc<Vec<PodValue>>>> {
+        async move {
+            let what = format_args!("pod metric {metric} in namespace {namespace}").to_string();
+            let question = Question::new(CUSTOM, what);
+            let mut path = format!(
+                "namespaces/{}/pods/*/{}",
+                segment(namespace, &question)?,
+                segment(metric, &question)?
+            );
+            let metric_selector = selector_text(selector, &question)?;
+            push_parameters(&mut path, &[("labelSelector", pods), ("metricLabelSelector", &metric_selector)]);
+            self.pods.get(&path, self.read_pod_metric(&question, &path)).await
+        }
+        .boxed()
+    }
+
+    fn object_metric<'a>(
+        &'a self,
+        namespace: &'a str,
+        object: &'a ScaleTargetRef,
+        metric: &'a str,
+        selector: Option<&'a MetricSelector>,
+    ) -> BoxFuture<'a, Answer<Sample>> {
+        async move {
+            let what = format!("metric {metric} of {} {} in namespace {namespace}", object.kind, object.name);
+            let question = Question::new(CUSTOM, what);
+            let mut suffix = segment(metric, &question)?;
+            push_parameters(&mut suffix, &[("metricLabelSelector", &selector_text(selector, &question)?)]);
+            let key = format!("{namespace}/{}/{}/{}/{suffix}", object.api_version, object.kind, object.name);
+            self.objects.get(&key, self.read_object_metric(&question, namespace, object, &suffix)).await
+        }
+        .boxed()
+    }
+
+    fn external_metric<'a>(
+        &'a self,
+        namespace: &'a str,
+        metric: &'a str,
+        selector: Option<&'a MetricSelector>,
+    ) -> BoxFuture<'a, Answer<Arc<Vec<Sample>>>> {
+        async move {
+            let question = Question::new(EXTERNAL, format_args!("metric {metric} in namespace {namespace}"));
+            let mut path = format!(
+                "/apis/{EXTERNAL}/v1beta1/namespaces/{}/{}",
+                segment(namespace, &question)?,
+                segment(metric, &question)?
+            );
+            push_parameters(&mut path, &[("labelSelector", &selector_text(selector, &question)?)]);
+            self.external.get(&path, self.read_external(&question, &path)).await
+        }
+        .boxed()
+    }
+
+    fn prometheus<'a>(
+        &'a self,
+        namespace: &'a str,
+        source: &'a str,
+        query: &'a str,
+    ) -> BoxFuture<'a, Answer<Sample>> {
+        async move {
+            let question =
+                Question::new(&format!("prometheus source {source}"), format_args!("query {query}"));
+            let server = self.servers.read().unwrap_or_else(PoisonError::into_inner).get(source).cloned();
+            let Some(server) = server else {
+                return Err(question.failure(Why::NotRegistered(format!(
+                    "no such source: declare {source} in workloads.metricSources of the ClusterScalingPolicy"
+                ))));
+            };
+            let key = (namespace.to_owned(), source.to_owned(), query.to_owned());
+            let ask = async {
+                let sample =
+                    server.query(&question, namespace, query, self.bounds.deadline, self.host.wall()).await?;
+                self.all_fresh(&question, [sample.at])?;
+                Ok(sample)
+            };
+            self.queries.get(&key, ask).await
+        }
+        .boxed()
+    }
+}
+
+/// The text form of a metric's selector; empty if there is none, which means no filter.
+fn selector_text(selector: Option<&MetricSelector>, question: &Question) -> Answer<String> {
+    let converted = Selector::of_metric(selector)
+        .map_err(|error| question.refused(format!("metric selector: {error}")))?;
+    Ok(converted.to_string())
+}
+
+/// A name as one segment of a path.
+///
+/// # Errors
+/// `Refused` for names that upstream's client refuses too: empty, `.`, `..`, or with `/` or `%` in them.
+fn segment(name: &str, question: &Question) -> Answer<String> {
+    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']) {
+        return Err(question.refused(format!(
+            "{name:?} is no name that can be asked for: it must not be empty, . or .., nor contain / or %"
+        )));
+    }
+    Ok(percent_encoded(name))
+}
+
+/// Adds the parameters that are not empty.
+fn push_parameters(path: &mut String, parameters: &[(&str, &str)]) {
+    let mut separator = '?';
+    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+        path.push(separator);
+        path.push_str(name);
+        path.push('=');
+        path.push_str(&percent_encoded(value));
+        separator = '&';
+    }
+}
+
+/// Everything but the unreserved characters of RFC 3986 as `%XX`.
+pub(super) fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}

@@ -1,0 +1,119 @@
+//! One call to a metrics API: a deadline, a bound on the answer's size, and every way to fail told apart; no retry.
+
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use kube::Client;
+use kube::client::Body;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::answer::{Answer, Failure, Outage, Question, Why, cut};
+
+/// Largest answer that is read, in bytes: 64 MiB are the usages of over 100,000 pods.
+const ANSWER_MAX_BYTES: usize = 64 << 20;
+/// Longest part of a server's words that is kept, in characters.
+const WORDS_MAX: usize = 300;
+
+/// What came back, whatever its status.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) body: Vec<u8>,
+}
+
+/// Sends `request` and reads the whole answer within `deadline`.
+///
+/// # Errors
+/// `Outage` if no answer came, or one larger than [`ANSWER_MAX_BYTES`].
+pub(super) async fn send(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    deadline: Duration,
+    question: &Question,
+) -> Answer<Reply> {
+    let exchange = async {
+        let response =
+            client.send(request.map(Body::from)).await.map_err(|error| Outage::Unreachable(words(&error)))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_MAX_BYTES).collect().await;
+        let body = body.map_err(|error| Outage::Garbled(cut(&error.to_string(), WORDS_MAX)))?;
+        Ok(Reply { status: head.status, body: body.to_bytes().to_vec() })
+    };
+    let answer = tokio::time::timeout(deadline, exchange).await.unwrap_or(Err(Outage::Deadline(deadline)));
+    answer.map_err(|outage| question.failure(Why::Outage(outage)))
+}
+
+/// A GET of `path` from the API server, decoded.
+///
+/// # Errors
+/// All of [`refusal`], and `Outage` if the answer is not what was asked for.
+pub(super) async fn get<T: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    deadline: Duration,
+    question: &Question,
+) -> Answer<T> {
+    let request = Request::get(path).body(Vec::new()).map_err(|error| question.refused(error))?;
+    let reply = send(client, request, deadline, question).await?;
+    if !reply.status.is_success() {
+        return Err(refusal(&reply, question));
+    }
+    serde_json::from_slice(&reply.body)
+        .map_err(|error| question.failure(Why::Outage(Outage::Garbled(cut(&error.to_string(), WORDS_MAX)))))
+}
+
+/// The part of a `Status` object that is read. An aggregated server's own errors come as such an object; those of the
+/// API server in front of it as plain text.
+#[derive(Deserialize)]
+struct StatusBody {
+    kind: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// What an error status of the API server, or of an aggregated server behind it, means.
+pub(super) fn refusal(reply: &Reply, question: &Question) -> Failure {
+    let status_object =
+        serde_json::from_slice::<StatusBody>(&reply.body).ok().filter(|body| body.kind == "Status");
+    let message = match &status_object {
+        Some(object) => cut(&object.message, WORDS_MAX),
+        None => cut(&String::from_utf8_lossy(&reply.body), WORDS_MAX),
+    };
+    question.failure(match reply.status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Why::NotPermitted(message),
+        // A server behind the API says in its own words that it does not know this metric or object; the API server
+        // itself says that there is no such path, since no APIService has claimed it.
+        StatusCode::NOT_FOUND if status_object.is_some() => Why::Empty,
+        StatusCode::NOT_FOUND => Why::NotRegistered(not_registered(&question.source)),
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Why::Refused(message),
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
+            Why::Outage(Outage::Unavailable(message))
+        }
+        other => Why::Outage(Outage::Status { code: other.as_u16(), message }),
+    })
+}
+
+/// What is missing and how to add it.
+pub(super) fn not_registered(group: &str) -> String {
+    let fix = match group {
+        "metrics.k8s.io" => "install metrics-server",
+        "custom.metrics.k8s.io" => "install an adapter that serves custom metrics",
+        _ => "install an adapter that serves external metrics",
+    };
+    format!("the API server has no API group {group}: {fix}")
+}
+
+/// An error with its causes: hyper hides "connection refused" two levels down.
+fn words(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    cut(&text, WORDS_MAX)
+}

@@ -1,0 +1,20 @@
+//! METRICS: what the load is, from the metrics APIs and from Prometheus; it reads and classifies, and decides nothing.
+
+mod answer;
+mod apis;
+mod call;
+mod discovery;
+mod prometheus;
+mod promql;
+mod shared;
+mod source;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Absurdity, Answer, Failure, Outage, Question, Why};
+pub use apis::{Bounds, ClusterMetrics};
+pub use prometheus::PrometheusSource;
+pub use promql::{Confined, QueryError, confine};
+pub use source::MetricsSource;

@@ -1,0 +1,539 @@
+//! PromQL confined to one namespace: every selector of a query gets the namespace's label, or the query is refused.
+//!
+//! Read by a parser of our own that knows structure and no precedence. What it does not know is refused, and a query is
+//! sent as it was written but for the matchers that are put in, so nothing can be read in another way than it was here.
+
+mod lexer;
+
+use lexer::{Lexer, Token, TokenKind};
+
+/// Longest query that is read, in bytes.
+const QUERY_MAX_BYTES: usize = 4096;
+/// Deepest nesting of brackets and signs that is read.
+const DEPTH_MAX: usize = 64;
+
+/// Functions whose only series are those of their arguments. `info` is not among them: it reads series of all
+/// namespaces that no selector names.
+const FUNCTIONS: &str = " abs absent absent_over_time acos acosh asin asinh atan atanh avg_over_time ceil changes clamp \
+    clamp_max clamp_min cos cosh count_over_time day_of_month day_of_week day_of_year days_in_month deg delta deriv \
+    double_exponential_smoothing exp first_over_time floor histogram_avg histogram_count histogram_fraction \
+    histogram_quantile histogram_stddev histogram_stdvar histogram_sum holt_winters hour idelta increase irate label_join \
+    label_replace last_over_time ln log10 log2 mad_over_time max_over_time min_over_time minute month pi predict_linear \
+    present_over_time quantile_over_time rad rate resets round scalar sgn sin sinh sort sort_by_label \
+    sort_by_label_desc sort_desc sqrt stddev_over_time stdvar_over_time sum_over_time tan tanh time timestamp \
+    ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time vector year ";
+const AGGREGATIONS: &str = " sum avg count min max group stddev stdvar topk bottomk count_values quantile limitk \
+    limit_ratio ";
+/// Functions by which a query says itself what no sample means.
+const ANSWERS_ABSENCE: &str = " absent absent_over_time vector ";
+
+/// A query that can be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confined {
+    /// The query, every selector of which demands the namespace.
+    pub query: String,
+    /// A query for the time of the youngest sample that the query can see, as Unix seconds, of the selector that is
+    /// worst off: an instant query itself only tells when it was evaluated. `None` if there is nothing to ask: the query
+    /// has no selector, or each one looks at a time of its own by `offset` or `@`.
+    pub freshness: Option<String>,
+    /// Whether the query says itself what no sample means: it uses `absent`, `absent_over_time` or `vector`.
+    pub answers_absence: bool,
+}
+
+/// Why a query cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// It is longer than we read.
+    #[error("the query has {0} bytes: at most {QUERY_MAX_BYTES} are read")]
+    TooLong(usize),
+    /// It is nested deeper than we read.
+    #[error("the query is nested deeper than {DEPTH_MAX} brackets: make it simpler")]
+    TooDeep,
+    /// It is no PromQL that we know.
+    #[error("the query cannot be read at character {at}: {wanted} is expected, not {found}")]
+    Syntax {
+        /// Which character, from 1.
+        at: usize,
+        /// What would be right there.
+        wanted: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// A part of it reads series that no label can confine.
+    #[error("the query cannot be confined to namespace {namespace}: {part}")]
+    Unconfinable {
+        /// The namespace.
+        namespace: String,
+        /// The part, and what to write instead.
+        part: String,
+    },
+}
+
+/// `query` with `label="namespace"` demanded by every selector. A selector that demands another namespace is left so:
+/// both demands together match nothing.
+///
+/// # Errors
+/// If it is no PromQL of Prometheus 3 as we know it, if label or namespace are none, or if it calls a function that may
+/// read series without a selector: `info`, or one that we do not know.
+pub fn confine(query: &str, label: &str, namespace: &str) -> Result<Confined, QueryError> {
+    if QUERY_MAX_BYTES < query.len() {
+        return Err(QueryError::TooLong(query.len()));
+    }
+    let unconfinable = |part: String| QueryError::Unconfinable { namespace: namespace.to_owned(), part };
+    let plain = |text: &str, more: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    if !plain(label, "_") || !plain(namespace, "-.") {
+        return Err(unconfinable(format!("{label}={namespace:?} is no matcher")));
+    }
+    let mut parser =
+        Parser { query, lexer: Lexer::new(query), depth: 0, selectors: Vec::new(), answers_absence: false };
+    parser.expression().map_err(|stop| match stop {
+        Stop::Error(error) => error,
+        Stop::Function(name) => unconfinable(format!(
+            "{name}() may read series of other namespaces: use selectors, and functions that only read their arguments"
+        )),
+    })?;
+    let end = parser.lexer.next()?;
+    if end.kind != TokenKind::End {
+        return Err(syntax(query, &end, "an operator or the end"));
+    }
+    Ok(parser.confined(&format!("{label}=\"{namespace}\"")))
+}
+
+enum Stop {
+    Error(QueryError),
+    Function(String),
+}
+
+impl From<QueryError> for Stop {
+    fn from(error: QueryError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Where a selector stands in the query.
+#[derive(Clone, Copy)]
+struct Selector {
+    start: usize,
+    /// After its name, or after its opening brace.
+    insert_at: usize,
+    braces: bool,
+    end: usize,
+    /// Whether it looks at a time of its own.
+    moved: bool,
+}
+
+struct Parser<'q> {
+    query: &'q str,
+    lexer: Lexer<'q>,
+    depth: usize,
+    selectors: Vec<Selector>,
+    answers_absence: bool,
+}
+
+impl Parser<'_> {
+    /// Operands between operators, in the order of the text.
+    fn expression(&mut self) -> Result<(), Stop> {
+        self.depth += 1;
+        if DEPTH_MAX < self.depth {
+            return Err(QueryError::TooDeep.into());
+        }
+        loop {
+            while self.take("+")? || self.take("-")? {}
+            let first = self.selectors.len();
+            self.operand()?;
+            self.modifiers(first)?;
+            if !self.operator()? {
+                break;
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn operand(&mut self) -> Result<(), Stop> {
+        let token = self.lexer.next()?;
+        match token.kind {
+            TokenKind::Number | TokenKind::Text => Ok(()),
+            TokenKind::Symbol if token.text == "(" => {
+                self.expression()?;
+                self.want(")")
+            }
+            TokenKind::Symbol if token.text == "{" => {
+                self.matchers()?;
+                self.selector(token.start, token.end(), true);
+                Ok(())
+            }
+            TokenKind::Name => self.named(&token),
+            _ => Err(syntax(self.query, &token, "a metric, a function, a number or a bracket").into()),
+        }
+    }
+
+    /// What begins with a name: a number in words, an aggregation, a function or a metric.
+    fn named(&mut self, name: &Token<'_>) -> Result<(), Stop> {
+        if matches!(name.text.to_ascii_lowercase().as_str(), "inf" | "nan") {
+            return Ok(());
+        }
+        let next = self.lexer.peek()?;
+        if listed(AGGREGATIONS, &name.text.to_ascii_lowercase())
+            && (next.text == "(" || next.is_word(&["by", "without"]))
+        {
+            self.grouping()?;
+            self.want("(")?;
+            self.arguments()?;
+            return self.grouping();
+        }
+        if next.text == "(" {
+            if !listed(FUNCTIONS, name.text) {
+                return Err(Stop::Function(name.text.to_owned()));
+            }
+            self.answers_absence |= listed(ANSWERS_ABSENCE, name.text);
+            self.want("(")?;
+            return self.arguments();
+        }
+        if next.text == "{" && next.kind == TokenKind::Symbol {
+            let brace = self.lexer.next()?;
+            self.matchers()?;
+            self.selector(name.start, brace.end(), true);
+        } else {
+            self.selector(name.start, name.end(), false);
+        }
+        Ok(())
+    }
+
+    /// Expressions between commas, after the opening bracket and with the closing one.
+    fn arguments(&mut self) -> Result<(), Stop> {
+        if self.take(")")? {
+            return Ok(());
+        }
+        loop {
+            self.expression()?;
+            if !self.take(",")? {
+                return self.want(")");
+            }
+        }
+    }
+
+    /// `by (…)` or `without (…)`, if there is one.
+    fn grouping(&mut self) -> Result<(), Stop> {
+        if self.take_word(&["by", "without"])? { self.labels() } else { Ok(()) }
+    }
+
+    fn labels(&mut self) -> Result<(), Stop> {
+        self.want("(")?;
+        loop {
+            if self.take(")")? {
+                return Ok(());
+            }
+            let label = self.lexer.next()?;
+            if !matches!(label.kind, TokenKind::Name | TokenKind::Text) {
+                return Err(syntax(self.query, &label, "a label").into());
+            }
+            if !self.take(",")? {
+                return self.want(")");
+            }
+        }
+    }
+
+    /// Matchers after the opening brace and with the closing one.
+    fn matchers(&mut self) -> Result<(), Stop> {
+        loop {
+            if self.take("}")? {
+                return Ok(());
+            }
+            let label = self.lexer.next()?;
+            if !matches!(label.kind, TokenKind::Name | TokenKind::Text) {
+                return Err(syntax(self.query, &label, "a label").into());
+            }
+            let operator = self.lexer.peek()?;
+            if matches!(operator.text, "=" | "!=" | "=~" | "!~") && operator.kind == TokenKind::Symbol {
+                self.lexer.next()?;
+                let value = self.lexer.next()?;
+                if value.kind != TokenKind::Text {
+                    return Err(syntax(self.query, &value, "a text in quotes").into());
+                }
+            } else if label.kind != TokenKind::Text {
+                // A text alone is the name of a metric.
+                return Err(syntax(self.query, &operator, "=, !=, =~ or !~").into());
+            }
+            if !self.take(",")? {
+                return self.want("}");
+            }
+        }
+    }
+
+    /// Ranges, offsets and times after an operand; `first` is its first selector.
+    fn modifiers(&mut self, first: usize) -> Result<(), Stop> {
+        loop {
+            if self.take("[")? {
+                self.number()?;
+                if self.take(":")? && self.lexer.peek()?.kind == TokenKind::Number {
+                    self.number()?;
+                }
+                self.want("]")?;
+            } else if self.take_word(&["offset"])? {
+                self.number()?;
+                self.selectors[first..].iter_mut().for_each(|selector| selector.moved = true);
+            } else if self.take("@")? {
+                if self.take_word(&["start", "end"])? {
+                    self.want("(")?;
+                    self.want(")")?;
+                } else {
+                    self.number()?;
+                }
+                self.selectors[first..].iter_mut().for_each(|selector| selector.moved = true);
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A number or a length of time, with a sign or without.
+    fn number(&mut self) -> Result<(), Stop> {
+        let _signed = self.take("-")? || self.take("+")?;
+        let number = self.lexer.next()?;
+        if number.kind == TokenKind::Number {
+            return Ok(());
+        }
+        Err(syntax(self.query, &number, "a number or a time such as 5m").into())
+    }
+
+    /// An operator with its matching, if there is one.
+    fn operator(&mut self) -> Result<bool, Stop> {
+        let token = self.lexer.peek()?;
+        let symbol = token.kind == TokenKind::Symbol
+            && matches!(
+                token.text,
+                "+" | "-" | "*" | "/" | "%" | "^" | "==" | "!=" | ">" | "<" | ">=" | "<="
+            );
+        if !symbol && !token.is_word(&["and", "or", "unless", "atan2"]) {
+            return Ok(false);
+        }
+        self.lexer.next()?;
+        self.take_word(&["bool"])?;
+        if self.take_word(&["on", "ignoring"])? {
+            self.labels()?;
+            if self.take_word(&["group_left", "group_right"])? && self.lexer.peek()?.text == "(" {
+                self.labels()?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn selector(&mut self, start: usize, insert_at: usize, braces: bool) {
+        let end = self.lexer.position();
+        let end = if braces { end } else { insert_at };
+        self.selectors.push(Selector { start, insert_at, braces, end, moved: false });
+    }
+
+    fn take(&mut self, symbol: &str) -> Result<bool, QueryError> {
+        let token = self.lexer.peek()?;
+        let found = token.kind == TokenKind::Symbol && token.text == symbol;
+        if found {
+            self.lexer.next()?;
+        }
+        Ok(found)
+    }
+
+    /// Keywords are read in any case.
+    fn take_word(&mut self, words: &[&str]) -> Result<bool, QueryError> {
+        let found = self.lexer.peek()?.is_word(words);
+        if found {
+            self.lexer.next()?;
+        }
+        Ok(found)
+    }
+
+    fn want(&mut self, symbol: &'static str) -> Result<(), Stop> {
+        if self.take(symbol)? {
+            return Ok(());
+        }
+        let found = self.lexer.next()?;
+        Err(syntax(self.query, &found, symbol).into())
+    }
+
+    fn confined(mut self, matcher: &str) -> Confined {
+        self.selectors.sort_by_key(|selector| selector.start);
+        let mut query = String::new();
+        let mut written = 0;
+        let mut present: Vec<String> = Vec::new();
+        for selector in &self.selectors {
+            let put_in = if selector.braces { format!("{matcher},") } else { format!("{{{matcher}}}") };
+            query.push_str(&self.query[written..selector.insert_at]);
+            query.push_str(&put_in);
+            written = selector.insert_at;
+            let before = &self.query[selector.start..selector.insert_at];
+            let text = format!("{before}{put_in}{}", &self.query[selector.insert_at..selector.end]);
+            if !selector.moved && !present.contains(&text) {
+                present.push(text);
+            }
+        }
+        query.push_str(&self.query[written..]);
+        Confined { query, freshness: freshness(&present), answers_absence: self.answers_absence }
+    }
+}
+
+fn freshness(selectors: &[String]) -> Option<String> {
+    let newest = |(index, selector): (usize, &String)| {
+        // Without a label that tells them apart, `or` would drop all but the first. A selector may end in a comment.
+        format!("label_replace(max(timestamp({selector}\n)), \"selector\", \"{index}\", \"\", \"\")")
+    };
+    let each: Vec<String> = selectors.iter().enumerate().map(newest).collect();
+    (!each.is_empty()).then(|| format!("min({})", each.join(" or ")))
+}
+
+fn listed(list: &str, name: &str) -> bool {
+    list.split_ascii_whitespace().any(|known| known == name)
+}
+
+fn syntax(query: &str, token: &Token<'_>, wanted: &'static str) -> QueryError {
+    let at = query[..token.start].chars().count() + 1;
+    let found = if token.kind == TokenKind::End { "the end".to_owned() } else { format!("{:?}", token.text) };
+    QueryError::Syntax { at, wanted, found }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(query: &str, confined: &str) {
+        let found = confine(query, "namespace", "prod").map(|c| c.query.replace(r#"namespace="prod""#, "NS"));
+        assert_eq!(found.as_deref(), Ok(confined), "{query}");
+    }
+
+    fn refused(query: &str) -> String {
+        confine(query, "namespace", "prod").expect_err(query).to_string()
+    }
+
+    #[test]
+    fn every_selector_demands_the_namespace() {
+        check("up", "up{NS}");
+        check("up{}", "up{NS,}");
+        check(r#"{__name__="up"}"#, r#"{NS,__name__="up"}"#);
+        check(r#"{"my.metric", "a.b"!~'x'}"#, r#"{NS,"my.metric", "a.b"!~'x'}"#);
+        check("job:rps:sum5m  +1", "job:rps:sum5m{NS}  +1");
+        check(
+            r#"sum by (pod) (rate(http_requests_total{code=~"5.."}[5m])) / on (pod) sum(up)"#,
+            r#"sum by (pod) (rate(http_requests_total{NS,code=~"5.."}[5m])) / on (pod) sum(up{NS})"#,
+        );
+        check("SUM(a) BY (x,) * on() group_left(y) b", "SUM(a{NS}) BY (x,) * on() group_left(y) b{NS}");
+        check("max_over_time(sum(a)[10m:1m])", "max_over_time(sum(a{NS})[10m:1m])");
+        check("a[5m:] offset -1h30m @ 1609746000.5", "a{NS}[5m:] offset -1h30m @ 1609746000.5");
+        check("-(a offset 5m) or vector(0)", "-(a{NS} offset 5m) or vector(0)");
+        check("a @ start() > bool 0x1F ^ -1e-3", "a{NS} @ start() > bool 0x1F ^ -1e-3");
+        check("a # } or secret\n+ b", "a{NS} # } or secret\n+ b{NS}");
+        check("NaN + Inf + time()", "NaN + Inf + time()");
+    }
+
+    #[test]
+    fn keywords_and_aggregations_are_metrics_where_they_stand_as_operands() {
+        check("sum + by", "sum{NS} + by{NS}");
+        check(r#"or{a="b"} or offset"#, r#"or{NS,a="b"} or offset{NS}"#);
+        check("on * on (on) on", "on{NS} * on (on) on{NS}");
+        check("start + end", "start{NS} + end{NS}");
+    }
+
+    #[test]
+    fn parameters_of_aggregations_are_confined_too() {
+        check("quantile(scalar(secret), a)", "quantile(scalar(secret{NS}), a{NS})");
+        check("topk by (x) (scalar(secret), a)", "topk by (x) (scalar(secret{NS}), a{NS})");
+    }
+
+    #[test]
+    fn another_namespace_is_demanded_in_vain() {
+        check(r#"a{namespace="kube-system"}"#, r#"a{NS,namespace="kube-system"}"#);
+        check(r#"a{namespace=~".*"}"#, r#"a{NS,namespace=~".*"}"#);
+    }
+
+    #[test]
+    fn quotes_and_comments_do_not_hide_a_selector() {
+        check(r#"a{b="\"} or secret{c=\""}"#, r#"a{NS,b="\"} or secret{c=\""}"#);
+        check(r#"a{b='"} or secret{c="'}"#, r#"a{NS,b='"} or secret{c="'}"#);
+        check("a{b=`\\`} or c{d=`x`}", "a{NS,b=`\\`} or c{NS,d=`x`}");
+        check("a{b=\"#\"} or c", "a{NS,b=\"#\"} or c{NS}");
+        check("a{# }\nb=\"c\"}", "a{NS,# }\nb=\"c\"}");
+        check(
+            r#"label_replace(a, "b", "\"$1", "c", "(.*)")"#,
+            r#"label_replace(a{NS}, "b", "\"$1", "c", "(.*)")"#,
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_confined_or_read_is_refused_by_name() {
+        assert!(refused("info(a)").contains("namespace prod: info() may read"), "{}", refused("info(a)"));
+        assert!(refused("1 + brand_new(a)").contains("brand_new()"));
+        assert_eq!(
+            refused(r#"a{b="1" or c="2"}"#),
+            r#"the query cannot be read at character 9: } is expected, not "or""#
+        );
+        assert_eq!(
+            refused("sum("),
+            "the query cannot be read at character 5: a metric, a function, a number or a bracket is expected, not the end"
+        );
+        for query in [
+            "",
+            "a b",
+            "a{",
+            "a{b}",
+            "a{b=c}",
+            "a{b=\"c}",
+            "a{b='\n'}",
+            "sum(a",
+            "a)",
+            "a[5m",
+            "a[]",
+            "a{b=\"c\"}}",
+            "ä",
+            "a; b",
+            "a offset",
+            "a @ b",
+            "sum by a (b)",
+            "{a=\"b\" c=\"d\"}",
+            "a{b=\"\\",
+            "`",
+            "[5m]",
+            "a $x",
+        ] {
+            assert!(confine(query, "namespace", "prod").is_err(), "{query}");
+        }
+        assert!(refused(&"(".repeat(5000)).contains("5000 bytes"));
+        assert!(refused(&"(".repeat(4000)).contains("deeper"));
+        assert!(confine(&format!("{}a", "-".repeat(4000)), "namespace", "prod").is_ok());
+        assert!(confine("a", "namespace", "p\"}").is_err());
+        assert!(confine("a", "b=\"\",c", "prod").is_err());
+    }
+
+    #[test]
+    fn the_samples_own_time_is_asked_of_each_selector_of_the_present() {
+        let freshness = |query: &str| confine(query, "namespace", "prod").unwrap().freshness;
+        assert_eq!(
+            freshness("rate(a[5m]) / b{c=\"d\"} + a"),
+            Some(
+                "min(label_replace(max(timestamp(a{namespace=\"prod\"}\n)), \"selector\", \"0\", \"\", \"\") \
+                 or label_replace(max(timestamp(b{namespace=\"prod\",c=\"d\"}\n)), \"selector\", \"1\", \"\", \"\"))"
+                    .to_owned()
+            )
+        );
+        assert_eq!(freshness("a offset 1d"), None);
+        assert_eq!(freshness("rate(a[5m] offset 1d)"), None);
+        assert_eq!(freshness("1 + 1"), None);
+        assert!(confine("a or vector(0)", "namespace", "prod").unwrap().answers_absence);
+        assert!(!confine("a", "namespace", "prod").unwrap().answers_absence);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_confined_or_refused_without_panic(query in "[-+a-b(){}\\[\\]=~!\"'`#@:,.0-9 \\\\\n]{0,40}") {
+            if let Ok(confined) = confine(&query, "namespace", "prod") {
+                // What was put in is all that has changed, and it reads the same way again.
+                let again = confine(&confined.query, "namespace", "prod");
+                prop_assert!(again.is_ok(), "{query:?} became {:?}", confined.query);
+                let without = confined.query.replace("{namespace=\"prod\"}", "").replace("namespace=\"prod\",", "");
+                prop_assert_eq!(without, query);
+            }
+        }
+    }
+}

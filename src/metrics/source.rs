@@ -1,0 +1,73 @@
+//! The seam between the workloads' loop and whoever measures: questions in, [`Answer`]s out; no source is named here.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use headroom_core::pods::input::{PodUsage, PodValue, Sample};
+use headroom_core::pods::spec::{MetricSelector, ScaleTargetRef};
+
+use super::answer::Answer;
+
+/// Where measured load comes from. Implementations bound every call by a deadline of their own, never retry within a
+/// call, and share one call between callers that ask the same at about the same time.
+///
+/// Nothing here returns 0 or an empty list for "unknown": an empty list is [`super::Why::Empty`].
+pub trait MetricsSource: Send + Sync {
+    /// The usage of all pods of a namespace, sorted by pod: one list a namespace and period, shared by all workloads, so
+    /// callers pick their pods by name. A resource whose value cannot be read is left out of its container; a pod whose
+    /// sample is stale is still in the list, for the decision to count as missing.
+    ///
+    /// # Errors
+    /// `Empty` if no pod of the namespace has a sample, `Stale` if every sample is stale, and all failures of a call.
+    fn pod_usage<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Answer<Arc<Vec<PodUsage>>>>;
+
+    /// A custom metric of the pods that `pods` selects (a label selector as text, as a scale subresource has it), one
+    /// value a pod, sorted by pod. A pod without a value, or with one that cannot be read, is not in the list.
+    ///
+    /// # Errors
+    /// `Empty`; `Stale` or `Absurd` if no value can be used for that reason; all failures of a call.
+    fn pod_metric<'a>(
+        &'a self,
+        namespace: &'a str,
+        metric: &'a str,
+        pods: &'a str,
+        selector: Option<&'a MetricSelector>,
+    ) -> BoxFuture<'a, Answer<Arc<Vec<PodValue>>>>;
+
+    /// A custom metric of one object. For kind Namespace of the core group the workload's own namespace is asked for,
+    /// whatever the name. Objects of cluster-scoped kinds are asked for at the root.
+    ///
+    /// # Errors
+    /// Every [`super::Why`].
+    fn object_metric<'a>(
+        &'a self,
+        namespace: &'a str,
+        object: &'a ScaleTargetRef,
+        metric: &'a str,
+        selector: Option<&'a MetricSelector>,
+    ) -> BoxFuture<'a, Answer<Sample>>;
+
+    /// An external metric: every series that the selector matches, in the order of the answer. Adding them up is the
+    /// decision's rule, not the source's.
+    ///
+    /// # Errors
+    /// Every [`super::Why`]. One stale or absurd value fails the whole answer: in a sum, leaving it out would make it 0.
+    fn external_metric<'a>(
+        &'a self,
+        namespace: &'a str,
+        metric: &'a str,
+        selector: Option<&'a MetricSelector>,
+    ) -> BoxFuture<'a, Answer<Arc<Vec<Sample>>>>;
+
+    /// The one value of a PromQL query, asked of the Prometheus source of this name and confined to the namespace.
+    ///
+    /// # Errors
+    /// Every [`super::Why`]; `NotRegistered` for a name that is not declared, `Refused` for a query that cannot be read
+    /// or confined.
+    fn prometheus<'a>(
+        &'a self,
+        namespace: &'a str,
+        source: &'a str,
+        query: &'a str,
+    ) -> BoxFuture<'a, Answer<Sample>>;
+}

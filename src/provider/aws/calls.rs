@@ -1,0 +1,253 @@
+//! The calls to AWS that the provider makes, and how they fail. Behind a trait: tests put a group in memory here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use headroom_core::time::UnixTime;
+
+use super::group::{Activity, Group, TemplateRef};
+
+/// Names in one call that describes groups by name; AWS takes no more.
+pub const NAMES_PER_CALL: usize = 100;
+
+/// The calls of one region.
+pub trait Calls: Send + Sync {
+    /// Groups of these names, at most [`NAMES_PER_CALL`]; names that do not exist are left out.
+    fn groups_named<'a>(&'a self, names: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Group>, CallError>>;
+
+    /// Groups with all of these tags; an empty value matches any.
+    fn groups_tagged<'a>(
+        &'a self,
+        tags: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<Vec<Group>, CallError>>;
+
+    /// Activities of a group that began at `since` or later, newest first.
+    fn activities<'a>(
+        &'a self,
+        group: &'a str,
+        since: UnixTime,
+    ) -> BoxFuture<'a, Result<Vec<Activity>, CallError>>;
+
+    /// Sets a group's desired capacity, cooldown ignored.
+    fn set_desired<'a>(&'a self, group: &'a str, desired: u32) -> BoxFuture<'a, Result<(), CallError>>;
+
+    /// Launches instances at once; the same token again launches nothing more.
+    fn launch<'a>(&'a self, request: &'a Launch) -> BoxFuture<'a, Result<Launched, CallError>>;
+
+    /// Terminates one instance of a group; with `decrement` the desired capacity goes with it.
+    fn terminate<'a>(&'a self, instance: &'a str, decrement: bool) -> BoxFuture<'a, Result<(), CallError>>;
+
+    /// What a launch configuration launches.
+    fn launch_configuration<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TemplateData>, CallError>>;
+
+    /// What a version of a launch template launches; `None` when there is no such template or version.
+    fn launch_template<'a>(
+        &'a self,
+        template: &'a TemplateRef,
+    ) -> BoxFuture<'a, Result<Option<TemplateData>, CallError>>;
+
+    /// What these types of machine have; types that do not exist are left out.
+    fn instance_types<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+    ) -> BoxFuture<'a, Result<Vec<InstanceType>, CallError>>;
+
+    /// An EKS managed node group; `None` when it does not exist.
+    fn node_group<'a>(
+        &'a self,
+        cluster: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<NodeGroup>, CallError>>;
+}
+
+/// A wish for instances at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The group.
+    pub group: Arc<str>,
+    /// How many; at most 100.
+    pub count: u32,
+    /// Makes a repeated call harmless.
+    pub token: String,
+}
+
+/// What a launch brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Launched {
+    /// Ids of the instances.
+    pub instances: Vec<Arc<str>>,
+    /// Why others did not come.
+    pub errors: Vec<LaunchError>,
+}
+
+/// Why instances did not come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchError {
+    /// Code, such as `InsufficientInstanceCapacity`.
+    pub code: String,
+    /// AWS's words.
+    pub message: String,
+    /// The zone, if told.
+    pub zone: Option<Arc<str>>,
+    /// The type, if told.
+    pub instance_type: Option<Arc<str>>,
+    /// The market, if told: `spot` or `on-demand`.
+    pub market: Option<Arc<str>>,
+}
+
+/// What a launch template or configuration says of its machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TemplateData {
+    /// The type, if it names one.
+    pub instance_type: Option<Arc<str>>,
+    /// Whether it asks for spot.
+    pub spot: bool,
+    /// Whether types are described by requirements and not named.
+    pub by_requirements: bool,
+    /// The resolved version: a number, or the name of a launch configuration.
+    pub version: Arc<str>,
+}
+
+/// What a type of machine has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstanceType {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Memory in MiB, as sold.
+    pub memory_mib: u64,
+    /// NVIDIA GPUs.
+    pub gpus: u32,
+    /// Whether it is of arm64.
+    pub arm64: bool,
+    /// Network interfaces; 0 when not told.
+    pub interfaces: u32,
+    /// IPv4 addresses of each.
+    pub addresses: u32,
+}
+
+/// An EKS managed node group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeGroup {
+    /// Labels of its nodes.
+    pub labels: BTreeMap<String, String>,
+    /// Taints of its nodes: key, value, and the effect as EKS spells it.
+    pub taints: Vec<(String, String, String)>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// `SPOT`, `ON_DEMAND` or empty.
+    pub capacity_type: String,
+    /// Its status, such as `ACTIVE` or `UPDATING`.
+    pub status: String,
+}
+
+/// A call that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{action}: {message}")]
+pub struct CallError {
+    /// The action as IAM spells it, such as `autoscaling:SetDesiredCapacity`.
+    pub action: &'static str,
+    /// What kind of failure it is.
+    pub kind: Trouble,
+    /// AWS's code, or a word for what happened before one came.
+    pub code: String,
+    /// AWS's words, the code among them.
+    pub message: String,
+}
+
+/// The kinds of failure that lead to different reactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing was sent: this replica may not act, or its budget of calls is used up.
+    NotSent,
+    /// AWS asks for fewer calls.
+    Throttled,
+    /// The action is not permitted.
+    Denied,
+    /// The credentials are missing, wrong or expired.
+    Credentials,
+    /// Another write on the group is under way: the same call may succeed in a moment.
+    Contention,
+    /// What was asked for cannot be.
+    Invalid,
+    /// The action does not exist here.
+    NotImplemented,
+    /// It is unknown what the call did: no answer, or a fault of the service.
+    Unknown,
+}
+
+impl CallError {
+    /// A failure with this code and these words of the service.
+    ///
+    /// Codes of throttling, credentials and permissions differ between the services; all are known here. A code that is
+    /// not known is [`Trouble::Invalid`] when the service blames the request (status 4xx), else [`Trouble::Unknown`].
+    #[must_use]
+    pub fn answered(action: &'static str, status: u16, code: &str, message: &str) -> Self {
+        let kind = match code {
+            "Throttling"
+            | "ThrottlingException"
+            | "ThrottledException"
+            | "RequestLimitExceeded"
+            | "TooManyRequestsException"
+            | "RequestThrottled"
+            | "SlowDown" => Trouble::Throttled,
+            "AccessDenied" | "AccessDeniedException" | "UnauthorizedOperation" | "NotAuthorized" => {
+                Trouble::Denied
+            }
+            "ExpiredToken"
+            | "ExpiredTokenException"
+            | "InvalidClientTokenId"
+            | "UnrecognizedClientException"
+            | "AuthFailure"
+            | "SignatureDoesNotMatch"
+            | "MissingAuthenticationToken"
+            | "OptInRequired" => Trouble::Credentials,
+            "ResourceContention"
+            | "ResourceContentionFault"
+            | "ScalingActivityInProgress"
+            | "IdempotentCallInProgress"
+            | "IdempotentCallInProgressException" => Trouble::Contention,
+            "InvalidAction" | "UnsupportedOperation" | "NotImplemented" | "UnknownOperationException" => {
+                Trouble::NotImplemented
+            }
+            _ if (400..500).contains(&status) => Trouble::Invalid,
+            _ => Trouble::Unknown,
+        };
+        let message = if code.is_empty() { message.to_owned() } else { format!("{code} - {message}") };
+        Self { action, kind, code: code.to_owned(), message }
+    }
+
+    /// No answer came, or none that can be read.
+    #[must_use]
+    pub fn silent(action: &'static str, message: impl Into<String>) -> Self {
+        Self { action, kind: Trouble::Unknown, code: "NoAnswer".to_owned(), message: message.into() }
+    }
+
+    /// Nothing was sent.
+    #[must_use]
+    pub fn not_sent(action: &'static str, message: impl Into<String>) -> Self {
+        Self { action, kind: Trouble::NotSent, code: "NotSent".to_owned(), message: message.into() }
+    }
+
+    /// What a person should be told: for a missing permission, its name.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self.kind {
+            Trouble::Denied => format!("{} is not permitted: {}", self.action, self.message),
+            Trouble::Credentials => {
+                format!("the credentials for AWS cannot be used for {}: {}", self.action, self.message)
+            }
+            Trouble::NotSent
+            | Trouble::Throttled
+            | Trouble::Contention
+            | Trouble::Invalid
+            | Trouble::NotImplemented
+            | Trouble::Unknown => self.to_string(),
+        }
+    }
+}

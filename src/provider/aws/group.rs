@@ -1,0 +1,189 @@
+//! An Auto Scaling group and its activities in the provider's own words: what a read gave, nothing concluded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use headroom_core::time::UnixTime;
+use headroom_core::world::provider::InstanceState;
+
+/// One Auto Scaling group, as one read gave it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: Arc<str>,
+    /// MinSize.
+    pub min: u32,
+    /// MaxSize.
+    pub max: u32,
+    /// DesiredCapacity.
+    pub desired: u32,
+    /// Its zones, sorted.
+    pub zones: Vec<Arc<str>>,
+    /// Its instances, those of a warm pool not among them.
+    pub instances: Vec<Machine>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// Names of its suspended processes, such as `Launch`.
+    pub suspended: BTreeSet<String>,
+    /// Whether it is being deleted.
+    pub being_deleted: bool,
+    /// What it launches.
+    pub launches: Launches,
+    /// Why desired capacity is no count of nodes, if so.
+    pub weighted: Option<String>,
+}
+
+/// One instance of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// `i-…`.
+    pub id: Arc<str>,
+    /// Its zone.
+    pub zone: Arc<str>,
+    /// Its type; empty when not told.
+    pub type_: Arc<str>,
+    /// LifecycleState, word for word.
+    pub lifecycle: String,
+    /// Whether AWS takes it for healthy.
+    pub healthy: bool,
+    /// Whether it is protected from scale-in.
+    pub protected: bool,
+}
+
+/// What a group launches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Launches {
+    /// Not told.
+    #[default]
+    Unknown,
+    /// A launch configuration, by name.
+    Configuration(Arc<str>),
+    /// One launch template.
+    Template(TemplateRef),
+    /// A mixed instances policy.
+    Mixed(Mixed),
+}
+
+/// A launch template as a group names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TemplateRef {
+    /// Its id, if told; preferred over the name.
+    pub id: Option<Arc<str>>,
+    /// Its name, if told.
+    pub name: Option<Arc<str>>,
+    /// `$Default`, `$Latest` or a number.
+    pub version: Arc<str>,
+}
+
+/// A mixed instances policy, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mixed {
+    /// The policy's template.
+    pub template: TemplateRef,
+    /// Types that override the template's, in order, with a template of their own where they name one.
+    pub types: Vec<(Arc<str>, Option<TemplateRef>)>,
+    /// Whether types are described by requirements and not named.
+    pub by_requirements: bool,
+    /// Whether some of its instances are on demand.
+    pub on_demand: bool,
+    /// Whether some of its instances are spot.
+    pub spot: bool,
+}
+
+/// What an instance's state means here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It counts toward desired capacity.
+    Counted(InstanceState),
+    /// On its way out: not counted, never terminated again.
+    Leaving,
+    /// It runs and is none of ours: taken out of the group by a person, or in a state not known here.
+    Aside,
+    /// Of the warm pool: no capacity.
+    Warm,
+}
+
+impl Machine {
+    /// What its state means.
+    ///
+    /// Source: spec of lifecycle states of EC2 Auto Scaling; a state not known here exists and is not usable.
+    /// An instance that AWS takes for unhealthy is about to be replaced: it is leaving.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let state = self.lifecycle.as_str();
+        match state {
+            "InService" if !self.healthy => Standing::Leaving,
+            "Pending" | "Pending:Wait" | "Pending:Proceed" => Standing::Counted(InstanceState::Creating),
+            "InService"
+            | "ReplacingRootVolume"
+            | "ReplacingRootVolume:Wait"
+            | "ReplacingRootVolume:Proceed"
+            | "RootVolumeReplaced" => Standing::Counted(InstanceState::Running),
+            "Terminating"
+            | "Terminating:Wait"
+            | "Terminating:Proceed"
+            | "Terminating:Retained"
+            | "Terminated"
+            | "Quarantined" => Standing::Leaving,
+            _ if state.starts_with("Warmed:") => Standing::Warm,
+            // EnteringStandby, Standby, Detaching, Detached, and whatever comes after this was written.
+            _ => Standing::Aside,
+        }
+    }
+
+    /// Whether a lifecycle hook holds its launch.
+    #[must_use]
+    pub fn waits_for_hook(&self) -> bool {
+        self.lifecycle == "Pending:Wait"
+    }
+}
+
+impl Group {
+    /// Instances that count toward desired capacity.
+    #[must_use]
+    pub fn counted(&self) -> u32 {
+        let counted = self.instances.iter().filter(|one| matches!(one.standing(), Standing::Counted(_)));
+        u32::try_from(counted.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether something is under way: instances missing, coming or going.
+    #[must_use]
+    pub fn in_flight(&self) -> bool {
+        let settled = |one: &&Machine| one.standing() == Standing::Counted(InstanceState::Running);
+        let running = self.instances.iter().filter(settled).count();
+        u32::try_from(running).unwrap_or(u32::MAX) != self.desired
+            || self.instances.iter().any(|one| one.standing() == Standing::Leaving)
+    }
+
+    /// The instance of this id.
+    #[must_use]
+    pub fn machine(&self, id: &str) -> Option<&Machine> {
+        self.instances.iter().find(|one| &*one.id == id)
+    }
+
+    /// The only zone, if there is only one.
+    #[must_use]
+    pub fn only_zone(&self) -> Option<&Arc<str>> {
+        match self.zones.as_slice() {
+            [zone] => Some(zone),
+            _ => None,
+        }
+    }
+}
+
+/// One scaling activity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Its id.
+    pub id: String,
+    /// What it does, such as `Launching a new EC2 instance: i-0a`.
+    pub description: String,
+    /// StatusCode.
+    pub status: String,
+    /// StatusMessage.
+    pub message: String,
+    /// Details: JSON with zone and subnet.
+    pub details: String,
+    /// When it began.
+    pub started_at: UnixTime,
+}

@@ -1,0 +1,306 @@
+//! What was last read of a region's groups, and what is known besides: our own writes, terminations and launches. It is
+//! a cache: a restart loses nothing that AWS does not tell again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::provider::GroupTemplate;
+use tokio::time::Instant;
+
+use super::activities::{FailedLaunch, Launches};
+use super::calls::CallError;
+use super::group::{Group, Standing};
+
+/// Groups at rest are read again after this long.
+pub const REST: Duration = Duration::from_secs(60);
+/// Groups with something under way are read again after this long …
+pub const HURRY: Duration = Duration::from_secs(5);
+/// … and, when it has been under way for longer than two minutes, after this long.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// What has been under way for so long is a state, not an event.
+const SETTLED_AFTER: Duration = Duration::from_secs(1_800);
+/// Activities of a group are read again after this long.
+pub const ACTIVITIES: Duration = Duration::from_secs(10);
+/// A group is watched closely for so long after a write of ours.
+const AFTERMATH: Duration = Duration::from_secs(60);
+/// Somebody else's change is told for so long.
+const FOREIGN_TOLD: Seconds = Seconds(600);
+/// First pause after a failed read; doubled up to [`REST`].
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Tags that groups are found by.
+pub type Tags = BTreeMap<String, String>;
+
+/// What the pools of a region ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Groups by name.
+    pub names: BTreeSet<Arc<str>>,
+    /// Groups by tags.
+    pub selectors: BTreeSet<Tags>,
+}
+
+/// One group as it was last read.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// The group.
+    pub group: Group,
+    /// When.
+    pub at: UnixTime,
+    /// When, on the clock that never jumps.
+    pub clock: Instant,
+    /// Since when something has been under way.
+    pub busy_since: Option<Instant>,
+    /// Somebody else's last change of its size.
+    pub foreign: Option<ForeignEdit>,
+}
+
+/// A change of a group's size that was not ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignEdit {
+    /// Desired capacity before.
+    pub from: u32,
+    /// Desired capacity after.
+    pub to: u32,
+    /// When it was seen.
+    pub at: UnixTime,
+}
+
+/// When an instance came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// When it was first seen.
+    pub seen_at: UnixTime,
+    /// When AWS says its launch began.
+    pub begun_at: Option<UnixTime>,
+    /// When it was last seen held by a lifecycle hook.
+    pub held_at: Option<UnixTime>,
+}
+
+impl Birth {
+    /// From when on it should become a node: a hook may hold a launch for as long as it says.
+    #[must_use]
+    pub fn counts_from(&self) -> UnixTime {
+        let begun = self.begun_at.unwrap_or(self.seen_at);
+        self.held_at.map_or(begun, |held| held.max(begun))
+    }
+}
+
+/// What a group launches, as last worked out.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// The template, or why there is none.
+    pub template: Result<Arc<GroupTemplate>, String>,
+    /// The type of its machines, if there is only one.
+    pub instance_type: Option<Arc<str>>,
+    /// Whether it launches spot instances, and nothing else.
+    pub spot: bool,
+    /// Why the group is not to shrink now, if so.
+    pub updating: Option<String>,
+}
+
+/// Trouble with reads.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What happened.
+    pub error: CallError,
+    /// How often in a row.
+    pub count: u32,
+    /// Not tried again before.
+    pub until: Instant,
+}
+
+/// What is known of a region.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Groups as last read.
+    pub groups: BTreeMap<Arc<str>, Read>,
+    /// Names of groups that each selector found.
+    pub selected: BTreeMap<Tags, BTreeSet<Arc<str>>>,
+    /// What the last whole read asked for, and when.
+    pub whole: Option<(Wanted, UnixTime, Instant)>,
+    /// The last failed read, if none has succeeded since.
+    pub failure: Option<Failure>,
+    /// Instances that we terminated, until AWS lists them no more.
+    pub gone: BTreeSet<Arc<str>>,
+    /// When instances came to be.
+    pub births: BTreeMap<Arc<str>, Birth>,
+    /// Launches of groups, as their activities tell.
+    pub launches: BTreeMap<Arc<str>, (Launches, Instant)>,
+    /// Our last write on each group.
+    pub wrote: BTreeMap<Arc<str>, Instant>,
+    /// How many writes each group has had: a read that a write overtook is not stored.
+    pub writes: BTreeMap<Arc<str>, u64>,
+    /// What groups launch.
+    pub shapes: BTreeMap<Arc<str>, Shape>,
+    /// Quotas that were used up: when, and in which words.
+    pub quotas: BTreeMap<String, (UnixTime, Arc<str>)>,
+    /// Optional actions that are not permitted or do not exist, with AWS's words: not tried again for a while.
+    pub denied: BTreeMap<&'static str, (String, Instant)>,
+}
+
+impl Snapshot {
+    /// Whether everything is to be read: for the first time, after a minute, or because other groups are asked for.
+    #[must_use]
+    pub fn whole_due(&self, wanted: &Wanted, clock: Instant) -> bool {
+        match &self.whole {
+            None => true,
+            Some((before, _, at)) => before != wanted || REST <= clock.saturating_duration_since(*at),
+        }
+    }
+
+    /// Whether reads pause after a failure.
+    #[must_use]
+    pub fn pausing(&self, clock: Instant) -> bool {
+        self.failure.as_ref().is_some_and(|failure| clock < failure.until)
+    }
+
+    /// Notes a failed read.
+    pub fn failed(&mut self, error: CallError, clock: Instant) {
+        let count = self.failure.as_ref().map_or(0, |failure| failure.count).saturating_add(1);
+        let pause = PAUSE.saturating_mul(1 << (count - 1).min(4)).min(REST);
+        self.failure = Some(Failure { error, count, until: clock + pause });
+    }
+
+    /// Names of groups with something under way whose last read is too old.
+    #[must_use]
+    pub fn busy(&self, clock: Instant) -> Vec<Arc<str>> {
+        let due = |(name, read): &(&Arc<str>, &Read)| {
+            self.pace(name, read, clock).is_some_and(|pace| read.clock + pace <= clock)
+        };
+        self.groups.iter().filter(due).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// How often a group is read for its own sake; `None` at rest.
+    #[must_use]
+    pub fn pace(&self, name: &Arc<str>, read: &Read, clock: Instant) -> Option<Duration> {
+        let ours = self.wrote.get(name).is_some_and(|at| clock.saturating_duration_since(*at) < AFTERMATH);
+        if ours {
+            return Some(HURRY);
+        }
+        let busy = clock.saturating_duration_since(read.busy_since?);
+        if SETTLED_AFTER <= busy {
+            None
+        } else if Duration::from_secs(120) <= busy {
+            Some(PATIENCE)
+        } else {
+            Some(HURRY)
+        }
+    }
+
+    /// When something newer will be known.
+    #[must_use]
+    pub fn next_in(&self, clock: Instant) -> Duration {
+        let whole = self
+            .whole
+            .as_ref()
+            .map_or(Duration::ZERO, |(_, _, at)| (*at + REST).saturating_duration_since(clock));
+        let busy = self.groups.iter().filter_map(|(name, read)| {
+            Some((read.clock + self.pace(name, read, clock)?).saturating_duration_since(clock))
+        });
+        let next = busy.fold(whole, Duration::min);
+        match &self.failure {
+            Some(failure) => next.max(failure.until.saturating_duration_since(clock)),
+            None => next,
+        }
+    }
+
+    /// The number of writes each of these groups has had so far.
+    #[must_use]
+    pub fn writes_of(&self, name: &str) -> u64 {
+        self.writes.get(name).copied().unwrap_or(0)
+    }
+
+    /// Notes a write of ours on a group.
+    pub fn note_write(&mut self, name: &Arc<str>, clock: Instant) {
+        self.wrote.insert(name.clone(), clock);
+        let count = self.writes.entry(name.clone()).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    /// Stores a read of a group, unless a write of ours came between: `writes` is what [`Self::writes_of`] said when the
+    /// read began.
+    pub fn store(&mut self, group: Group, writes: u64, at: UnixTime, clock: Instant) {
+        if self.writes_of(&group.name) != writes {
+            return;
+        }
+        let before = self.groups.get(&group.name);
+        let quiet =
+            |name: &Arc<str>, read: &Read| self.wrote.get(name).is_none_or(|wrote| *wrote < read.clock);
+        let edited = before.filter(|read| read.group.desired != group.desired && quiet(&group.name, read));
+        let foreign = match edited {
+            Some(read) => Some(ForeignEdit { from: read.group.desired, to: group.desired, at }),
+            None => {
+                before.and_then(|read| read.foreign.clone()).filter(|edit| at.since(edit.at) <= FOREIGN_TOLD)
+            }
+        };
+        let busy_since = group.in_flight().then(|| before.and_then(|read| read.busy_since).unwrap_or(clock));
+        for machine in &group.instances {
+            let birth = Birth { seen_at: at, begun_at: None, held_at: None };
+            let birth = self.births.entry(machine.id.clone()).or_insert(birth);
+            if machine.waits_for_hook() {
+                birth.held_at = Some(at);
+            }
+        }
+        let name = group.name.clone();
+        self.groups.insert(name, Read { group, at, clock, busy_since, foreign });
+    }
+
+    /// Drops what belongs to groups and instances that are there no more.
+    pub fn forget(&mut self, wanted: &Wanted) {
+        let selected: BTreeSet<&Arc<str>> = self.selected.values().flatten().collect();
+        self.groups.retain(|name, _| wanted.names.contains(name) || selected.contains(name));
+        let groups = &self.groups;
+        let listed: BTreeSet<Arc<str>> =
+            groups.values().flat_map(|read| &read.group.instances).map(|one| one.id.clone()).collect();
+        self.births.retain(|id, _| listed.contains(id));
+        self.gone.retain(|id| listed.contains(id));
+        self.launches.retain(|name, _| groups.contains_key(name));
+        self.wrote.retain(|name, _| groups.contains_key(name));
+        self.shapes.retain(|name, _| groups.contains_key(name));
+    }
+
+    /// Takes in what a group's activities say.
+    pub fn store_launches(&mut self, name: &Arc<str>, launches: Launches, clock: Instant) {
+        for (id, at) in &launches.begun {
+            if let Some(birth) = self.births.get_mut(id) {
+                birth.begun_at = Some(*at);
+            }
+        }
+        self.launches.insert(name.clone(), (launches, clock));
+    }
+
+    /// Names of groups whose activities tell something and were not read for a while: instances are missing, or one is
+    /// no node and its launch is not known.
+    #[must_use]
+    pub fn activities_due(&self, registered: &BTreeSet<Arc<str>>, clock: Instant) -> Vec<Arc<str>> {
+        let due = |(name, read): &(&Arc<str>, &Read)| {
+            let group = &read.group;
+            // What was read before our last write says nothing of what it asked for.
+            let before_write = |at: &Instant| self.wrote.get(*name).is_some_and(|wrote| *at <= *wrote);
+            let recent =
+                self.launches.get(*name).is_some_and(|(_, at)| clock < *at + ACTIVITIES && !before_write(at));
+            let unknown = || {
+                group.instances.iter().any(|one| {
+                    matches!(one.standing(), Standing::Counted(_))
+                        && !registered.contains(&one.id)
+                        && self.births.get(&one.id).is_some_and(|birth| birth.begun_at.is_none())
+                })
+            };
+            // Old shortages are looked at once a minute.
+            let settled = self.pace(name, read, clock).is_none()
+                && self.launches.get(*name).is_some_and(|(_, at)| clock < *at + REST);
+            !recent && !settled && (group.counted() < group.desired || unknown())
+        };
+        self.groups.iter().filter(due).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Failed launches of a group whose instances are missing.
+    pub fn failed_launches(&self, name: &str) -> impl Iterator<Item = &FailedLaunch> {
+        let missing = self.groups.get(name).is_some_and(|read| read.group.counted() < read.group.desired);
+        let launches = self.launches.get(name).filter(|_| missing);
+        launches.into_iter().flat_map(|(launches, _)| &launches.failed)
+    }
+}

@@ -1,0 +1,32 @@
+//! What a cloud's calls pass on their way out: the operator's guard, seen from below. It decides nothing here.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+/// The one door for a cloud's writes.
+pub trait Gate: Send + Sync {
+    /// Lets one write through if this replica may act, and waits for its end no longer than that holds.
+    ///
+    /// # Errors
+    /// [`Closed`] when nothing was sent, or the end was not seen.
+    fn pass<'a>(&'a self, operation: String, call: BoxFuture<'a, End>) -> BoxFuture<'a, Result<(), Closed>>;
+
+    /// Told of each read: its name, how it ended, and how long it took.
+    fn read(&self, operation: &str, result: &str, took: Duration);
+}
+
+/// How a write ended, in a word for logs and metrics: a code, or `200`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End(pub String);
+
+/// Why a write did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Closed {
+    /// Nothing was sent.
+    #[error("{0}")]
+    NotSent(String),
+    /// It was sent, and its effect is unknown.
+    #[error("{0}")]
+    EndUnknown(String),
+}
