@@ -4,7 +4,7 @@
 CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak lint deny crds manifests pages cluster bench-burst bench-hpa
+.PHONY: help check test soak lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,14 +15,18 @@ check: lint ## The quick loop: formatting, lints, all tests that need no control
 test: ## Everything, on a real control plane too; ends with the counts.
 	@hack/test.sh
 
-soak: ## The long runs of the simulator and of the properties, in release mode.
+SEEDS ?= 2000
+
+soak: ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
 	cargo test --workspace --release --locked -- --ignored soak
+	cargo run --release --locked -- simulate-faults --seeds $(SEEDS) --stay 1h --differential
 
 lint: ## Formatting and clippy, every warning an error.
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --all-targets -- --deny warnings
 	cargo clippy $(CARGO_FLAGS) --package e2e --test stories -- --deny warnings
-	cargo clippy --package headroom --locked -- --deny warnings
+	# As users build it: without crash points. All packages, so that the features of dependencies stay the same.
+	cargo clippy --workspace --locked -- --deny warnings
 
 deny: ## Licences, sources, duplicates and known holes of the dependencies.
 	@hack/deny.sh
@@ -33,15 +37,22 @@ crds: ## Writes crds/ and docs/fields.md anew from the types in src/api.
 manifests: ## Writes what follows from crds/ and charts/headroom: the definitions' chart, config/ and docs/rbac.md.
 	@hack/manifests.sh
 
-pages: ## Writes anew what README.md and docs/quickstart.md show of the program's output.
-	UPDATE=1 cargo test $(CARGO_FLAGS) --test stories -- quick_start
+pages: ## Writes anew what README.md and docs/ show of the program's output.
+	UPDATE=1 cargo test $(CARGO_FLAGS) --test stories -- quick_start explain_page walk_through
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test pages_are_true
+	UPDATE=1 cargo test $(CARGO_FLAGS) --test imports_are_true
 
 cluster: ## A local control plane with KWOK and metrics-server, until Ctrl-C.
 	@cargo run --quiet --locked --package e2e --bin cluster
 
+aws-cluster: ## The same with a simulated AWS, whose Auto Scaling groups bring the nodes.
+	@cargo run --quiet --locked --package e2e --bin cluster -- --aws --without-metrics-server
+
 bench-burst: ## Many pods at once on a real control plane. ARGS="--pods 1000 --modes floor,operator"
 	@cargo run --quiet --locked --package e2e --bin bench_burst -- $(ARGS)
+
+bench-shrink: ## The load goes after a burst, and the nodes follow. ARGS="--pods 1000 --policy when-underutilized"
+	@cargo run --quiet --locked --package e2e --bin bench_shrink -- $(ARGS)
 
 bench-hpa: ## Many HPAs on a real control plane, run by the controller-manager and by us. ARGS="--hpas 1000 --modes operator"
 	@cargo run --quiet --locked --package e2e --bin bench_hpa -- $(ARGS)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes what follows from crds/ and charts/headroom: the definitions' chart, config/crd, config/base/headroom.yaml,
-# config/install.yaml and docs/rbac.md. With a folder as argument it writes a whole copy there instead, which a test
+# config/install.yaml, docs/rbac.md, and Argo CD's scripts of the other kinds from those of NodePool. With a folder as argument it writes a whole copy there instead, which a test
 # compares with what is committed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -37,6 +37,14 @@ for file in crds/*.yaml; do
     { print }
   ' "$file" >"$out/charts/headroom-crds/templates/$name"
 done
+
+# Argo CD wants each kind's scripts in a folder of its own, and ours are the same for all kinds.
+argo="$out/config/gitops/argocd/headroom.dev"
+for kind in ScalingPolicy ClusterScalingPolicy; do
+  cp "$argo/NodePool/health.lua" "$argo/$kind/health.lua"
+done
+rm -rf "$argo/ScalingPolicy/actions"
+cp -r "$argo/NodePool/actions" "$argo/ScalingPolicy/actions"
 
 {
   echo "$generated"

@@ -30,7 +30,7 @@ step() {
 # The control plane and the tools need minutes when the cache is cold, and nobody needs them before the stories.
 { nice -n 10 e2e/control-plane/build.sh && nice -n 10 e2e/gitops/build.sh; } >"$log.control-plane" 2>&1 &
 control_plane=$!
-trap 'kill "$control_plane" 2>/dev/null; rm -f "$log" "$log.step" "$log.control-plane"' EXIT
+trap 'kill "$control_plane" 2>/dev/null; rm -f "$log" "$log.step" "$log.control-plane" "$log.permissions"' EXIT
 
 control_plane_is_built() {
   cat "$log.control-plane"
@@ -44,12 +44,16 @@ wait "$control_plane"
 built=$?
 step "control plane and tools" control_plane_is_built
 step "AWS simulator" e2e/aws/test.sh
-step "operator" cargo build "${features[@]}" --bin headroom
+step "operator" cargo build "${features[@]}" --bins
 HEADROOM_BIN="$(cd "$target" && pwd)/debug/headroom"
 export HEADROOM_BIN
+# What the operator does in all stories together, to find permissions that nothing needs.
+export HEADROOM_USED_PERMISSIONS="$log.permissions"
+step "pages in a browser" e2e/pages/test.sh
 # Two at a time: stories mostly wait, and two cores carry two control planes.
 step "stories on a real control plane" \
   cargo test "${features[@]}" --test stories -- --test-threads="${HEADROOM_STORIES_AT_ONCE:-2}"
+step "no permission without a use" "$target/debug/unused_permissions" "$HEADROOM_USED_PERMISSIONS"
 
 if (( ${#failed[@]} )); then
   printf 'FAILED: %s\n' "${failed[@]}"

@@ -36,7 +36,7 @@ pub const TAKEOVER_GAP: Duration = Duration::from_secs(120);
 /// Options of `headroom run`.
 #[derive(Args, Clone, Debug)]
 pub struct RunOptions {
-    /// Where /metrics, /healthz and /readyz are served
+    /// Where /metrics, /healthz and /readyz are served, and on loopback /debug/snapshot
     #[arg(
         long,
         default_value = "0.0.0.0:8080",
@@ -44,6 +44,25 @@ pub struct RunOptions {
         env = "HEADROOM_METRICS_ADDRESS"
     )]
     pub metrics_address: SocketAddr,
+
+    /// Answer /debug/snapshot, the input of decisions, to peers from anywhere: names of all pods are in it
+    #[arg(long, env = "HEADROOM_DEBUG_FROM_ANYWHERE")]
+    pub debug_from_anywhere: bool,
+    /// Expose the metrics of Cluster Autoscaler that mean the same under its names too; docs/metrics.md lists them
+    #[arg(long, env = "HEADROOM_CLUSTER_AUTOSCALER_METRICS")]
+    pub cluster_autoscaler_metrics: bool,
+
+    /// Serve a read-only page of what the operator sees and decides: on loopback, unless told otherwise. It shows names of
+    /// pods, nodes and pools to everybody who can reach it
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:8081",
+        value_name = "ADDRESS:PORT",
+        env = "HEADROOM_PAGE_ADDRESS"
+    )]
+    pub page_address: Option<SocketAddr>,
 
     /// Namespace of the Lease by which replicas elect their leader
     #[arg(long, default_value = "kube-system", value_name = "NAMESPACE", env = "POD_NAMESPACE")]

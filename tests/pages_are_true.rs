@@ -71,6 +71,29 @@ mod tests {
     }
 
     #[test]
+    fn every_field_of_the_json_is_documented() {
+        fn names(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+            match value {
+                serde_json::Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+                    found.insert(name.clone());
+                    names(value, found);
+                }),
+                serde_json::Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+                _ => {}
+            }
+        }
+        let printed = simulated(&["e2e/pages/scenario", "-o", "json"]);
+        let document: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(document["schema"], "headroom.dev/page/v1");
+        let mut found = std::collections::BTreeSet::new();
+        names(&document, &mut found);
+        assert!(40 < found.len(), "{found:?}");
+        let page = read("docs/scenarios.md");
+        let silent: Vec<&String> = found.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
+        assert!(silent.is_empty(), "docs/scenarios.md says nothing of {silent:?}");
+    }
+
+    #[test]
     fn the_readme_shows_what_the_quick_start_shows() {
         let (readme, guide) = (read("README.md"), read("docs/quickstart.md"));
         for name in ["quickstart:get", "quickstart:describe"] {

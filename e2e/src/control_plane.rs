@@ -13,7 +13,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use tempfile::TempDir;
 
 use crate::process::{Process, tail};
-use crate::{binaries, wait};
+use crate::{binaries, permissions, wait};
 
 mod components;
 mod options;
@@ -104,6 +104,7 @@ impl ControlPlane {
     ///
     /// Ports are free when chosen but not held, so a start that loses one to a stranger is tried again.
     pub async fn start(options: Options) -> Result<Self> {
+        let options = permissions::recorded(options);
         let mut last = None;
         for _ in 0..3 {
             match Self::try_start(&options).await {
@@ -258,6 +259,9 @@ impl Drop for ControlPlane {
             self.keep_folder();
             eprintln!("{}{}", self.log_tails(8), self.operator_log_tails(40));
             eprintln!("logs are kept in {}", self.folder.path().display());
+        }
+        if let Err(failure) = permissions::record(self) {
+            eprintln!("the operator's calls are not recorded: {failure:#}");
         }
         // Last started, first ended, so that nobody fills its log with complaints about the others.
         while let Some((_, process)) = self.components.pop_last() {

@@ -24,6 +24,7 @@
 pub mod audit;
 pub mod aws;
 pub mod binaries;
+pub mod burst;
 pub mod cluster;
 pub mod control_plane;
 pub mod fixtures;

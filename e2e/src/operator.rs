@@ -30,6 +30,7 @@ pub struct OperatorBuilder {
 pub struct Operator {
     process: Process,
     port: u16,
+    page_port: u16,
 }
 
 impl ControlPlane {
@@ -94,23 +95,29 @@ impl OperatorBuilder {
         if !copy.exists() {
             fs::copy(&binary, &copy).with_context(|| format!("failed to copy {}", binary.display()))?;
         }
-        let [port] = free_ports()?;
+        let [port, page_port] = free_ports()?;
         let mut args = vec![
             "run".to_owned(),
             format!("--metrics-address=127.0.0.1:{port}"),
             format!("--leader-election-namespace={}", self.lease_namespace),
             format!("--identity={}", self.identity),
+            format!("--page-address=127.0.0.1:{page_port}"),
         ];
         args.extend(self.flags);
         let mut env = vec![("KUBECONFIG".to_owned(), self.kubeconfig.display().to_string())];
         env.extend(self.env);
         let log = self.folder.join("logs").join(format!("{}.log", self.identity));
         let process = Process::start(Recipe { name: self.identity, program: copy, args, env, log })?;
-        Ok(Operator { process, port })
+        Ok(Operator { process, port, page_port })
     }
 }
 
 impl Operator {
+    /// Where its metrics port is.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
     /// Waits up to 60 s until /readyz says 200: its caches are synced, be it leader or standby.
     pub async fn ready(&self) -> Result<()> {
         wait::until(&format!("{} is ready", self.process.name()), Duration::from_secs(60), async || {
@@ -121,6 +128,11 @@ impl Operator {
             Ok(Ok(()))
         })
         .await?
+    }
+
+    /// The address of its live page.
+    pub fn page(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.page_port)
     }
 
     /// The body of `path` on its metrics port. Errors for any answer but 200.

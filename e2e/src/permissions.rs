@@ -1,12 +1,22 @@
 //! Lets the operator under test do what its users would grant it, from the manifests they would apply, and no more.
 //!
 //! Every story therefore shows that the roles suffice: a call that they do not allow is refused, and the story fails.
+//! The other direction needs all stories together: with HEADROOM_USED_PERMISSIONS set, each control plane adds what the
+//! operator did to that file, and the program `unused_permissions` compares the whole with the roles.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs::OpenOptions;
+use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use crate::binaries;
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, Options, User};
+
+/// Names the file that the operator's calls are added to; nothing is recorded without it.
+pub const RECORD: &str = "HEADROOM_USED_PERMISSIONS";
 
 /// The namespace of the operator's ServiceAccount and Lease.
 pub const NAMESPACE: &str = "headroom-system";
@@ -18,6 +28,98 @@ impl ControlPlane {
     pub(crate) async fn grant_operator_roles(&self) -> Result<()> {
         self.apply_all(&operator_roles()?).await
     }
+}
+
+/// One thing that a role grants or a call needs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Permission {
+    /// Empty for the core group.
+    pub group: String,
+    /// With its subresource, as roles write it: `pods/eviction`; `*` grants all of the group.
+    pub resource: String,
+    pub verb: String,
+}
+
+impl Permission {
+    /// Whether this grant is what the call `used` needs. Scales of all kinds are read and written by the same lines, and
+    /// which kind happens to be read depends on how a story goes.
+    pub fn covers(&self, used: &Self) -> bool {
+        let scale = |resource: &str| resource.ends_with("/scale");
+        self.verb == used.verb
+            && ((scale(&self.resource) && scale(&used.resource))
+                || (self.group == used.group && (self.resource == "*" || self.resource == used.resource)))
+    }
+
+    /// Whether the grant is for what no story can bring about at will: reading a policy back after its status write was
+    /// refused because somebody else wrote at the same moment.
+    pub fn is_for_conflicts(&self) -> bool {
+        self.group == "headroom.dev"
+            && self.verb == "get"
+            && ["scalingpolicies", "clusterscalingpolicies", "nodepools"].contains(&self.resource.as_str())
+    }
+
+    /// A line of the record, and of what is printed.
+    fn parse(line: &str) -> Option<Self> {
+        let [group, resource, verb] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
+        Some(Self { group: group.to_owned(), resource: resource.to_owned(), verb: verb.to_owned() })
+    }
+}
+
+/// Everything that the operator's own roles grant, KWOK's overlay included. Roles for users are left out.
+pub fn granted() -> Result<BTreeSet<Permission>> {
+    const FOR_USERS: [&str; 3] = ["headroom-view", "headroom-viewer", "headroom-edit"];
+    let mut granted = BTreeSet::new();
+    for role in operator_roles()? {
+        let name = role["metadata"]["name"].as_str().unwrap_or_default();
+        if FOR_USERS.contains(&name) {
+            continue;
+        }
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            let texts = |key: &str| -> Vec<String> {
+                let values = rule[key].as_array().into_iter().flatten();
+                values.filter_map(|value| value.as_str().map(str::to_owned)).collect()
+            };
+            for group in texts("apiGroups") {
+                for resource in texts("resources") {
+                    for verb in texts("verbs") {
+                        granted.insert(Permission { group: group.clone(), resource: resource.clone(), verb });
+                    }
+                }
+            }
+        }
+    }
+    Ok(granted)
+}
+
+/// What is in a record. Errors when the file cannot be read or a line is no permission.
+pub fn read_record(path: &std::path::Path) -> Result<BTreeSet<Permission>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+    text.lines()
+        .map(|line| Permission::parse(line).with_context(|| format!("no permission: {line:?}")))
+        .collect()
+}
+
+/// The story's options, and the operator's calls in the audit log when they are to be recorded.
+pub(crate) fn recorded(options: Options) -> Options {
+    if env::var_os(RECORD).is_some() { options.with_reads_audited() } else { options }
+}
+
+/// Adds what the operator was allowed to do to the record, if there is one.
+pub(crate) fn record(cluster: &ControlPlane) -> Result<()> {
+    let Some(path) = env::var_os(RECORD) else { return Ok(()) };
+    let mut lines = BTreeSet::new();
+    for call in cluster.calls()?.by(User::Headroom).0 {
+        if call.code == 403 || call.resource.is_empty() {
+            continue;
+        }
+        let slash = if call.subresource.is_empty() { "" } else { "/" };
+        lines
+            .insert(format!("{}\t{}{slash}{}\t{}\n", call.group, call.resource, call.subresource, call.verb));
+    }
+    // One write, so that stories side by side do not mix their lines.
+    let text: String = lines.into_iter().collect();
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    Ok(file.write_all(text.as_bytes())?)
 }
 
 fn operator_roles() -> Result<Vec<Value>> {

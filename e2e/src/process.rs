@@ -99,6 +99,16 @@ impl Process {
         Ok(())
     }
 
+    /// As [`Process::restart`], with one more argument for this time.
+    pub fn restart_with(&self, arg: &str) -> Result<()> {
+        let mut recipe = self.recipe.clone();
+        recipe.args.push(arg.to_owned());
+        let mut child = self.child();
+        end(&mut child);
+        *child = spawn(&recipe)?;
+        Ok(())
+    }
+
     /// Waits for it to end by itself; an error tells the end of its log.
     pub async fn wait_exit(&self, deadline: Duration) -> Result<ExitStatus> {
         wait::until(&format!("{} ends", self.name()), deadline, async || {

@@ -21,6 +21,21 @@ pub fn scaling_policy(name: &str, deployment: &str, max: u32) -> Value {
     })
 }
 
+/// A ScalingPolicy in namespace `default` of the Deployment of the same name by the external metric `queue`: one replica
+/// for each `each` in it.
+pub fn queue_policy(name: &str, min: u32, max: u32, each: &str) -> Value {
+    let mut policy = scaling_policy(name, name, max);
+    policy["spec"]["minReplicas"] = min.into();
+    policy["spec"]["metrics"] = json!([queue_metric(each)]);
+    policy
+}
+
+/// The external metric `queue`, of which each replica should have `each`.
+pub fn queue_metric(each: &str) -> Value {
+    json!({"type": "External", "external": {"metric": {"name": "queue"},
+        "target": {"type": "AverageValue", "averageValue": each}}})
+}
+
 /// A HorizontalPodAutoscaler in namespace `default` of the Deployment of the same name, by CPU at 50 percent.
 pub fn hpa(name: &str, min: u32, max: u32) -> Value {
     json!({

@@ -9,9 +9,14 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION};
 use headroom_core::world::pod::{Pod, PodClass, PodPhase};
 use k8s_openapi::api::core::v1::{self, Node, Taint};
-use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Error as KubeError};
-use serde_json::json;
+use serde_json::{Value, json};
+
+use crate::host::bugs::{self, Bug};
+
+/// Nodes of one page of a live list.
+const NODES_PER_PAGE: u32 = 500;
 
 /// The calls on nodes and pods that steps are made of.
 pub trait NodeActions: Send + Sync {
@@ -21,6 +26,8 @@ pub trait NodeActions: Send + Sync {
     fn unmark<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<(), ActionError>>;
     /// A live look at a node; `None` when it is gone.
     fn look<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>>;
+    /// Whether a node carries this instance's id, by a live look at all nodes.
+    fn is_node<'a>(&'a self, instance: &'a str) -> BoxFuture<'a, Result<bool, ActionError>>;
     /// Asks for one pod's eviction through the eviction API.
     fn evict<'a>(&'a self, eviction: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>>;
 }
@@ -160,21 +167,31 @@ impl NodeActions for KubeActions {
         })
     }
 
+    fn is_node<'a>(&'a self, instance: &'a str) -> BoxFuture<'a, Result<bool, ActionError>> {
+        Box::pin(async move {
+            let nodes = self.nodes();
+            let mut params = ListParams::default().limit(NODES_PER_PAGE);
+            loop {
+                let page = nodes.list(&params).await.map_err(|error| action_error("nodes", &error))?;
+                if page.items.iter().any(|node| carries(node, instance)) {
+                    return Ok(true);
+                }
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params = params.continue_token(&token),
+                    None => return Ok(false),
+                }
+            }
+        })
+    }
+
     fn evict<'a>(&'a self, eviction: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>> {
         Box::pin(async move {
             let pods = Api::<v1::Pod>::namespaced(self.client.clone(), &eviction.pod.namespace);
-            let params = EvictParams {
-                delete_options: Some(DeleteParams {
-                    grace_period_seconds: u32::try_from(eviction.grace.0).ok(),
-                    preconditions: Some(Preconditions {
-                        uid: Some(eviction.uid.to_string()),
-                        resource_version: None,
-                    }),
-                    ..DeleteParams::default()
-                }),
-                ..EvictParams::default()
-            };
-            match pods.evict(&eviction.pod.name, &params).await {
+            let body = eviction_body(eviction);
+            let name = &*eviction.pod.name;
+            let answer: Result<Value, KubeError> =
+                pods.create_subresource("eviction", name, &PostParams::default(), &body).await;
+            match answer {
                 Ok(_) => Ok(EvictionAnswer::Accepted),
                 Err(KubeError::Api(status)) if status.is_not_found() || status.is_conflict() => {
                     // Gone, or another pod of the same name: either way the one we meant is not there any more.
@@ -188,6 +205,27 @@ impl NodeActions for KubeActions {
             }
         })
     }
+}
+
+/// The eviction as the API server reads it.
+///
+/// Not by kube's own call: that of kube 5.0 sends `delete_options`, a field that the API server does not know and drops,
+/// and with it the uid and the grace.
+fn eviction_body(eviction: &Eviction) -> Value {
+    let grace = u32::try_from(eviction.grace.0).ok();
+    let field = if bugs::on(Bug::EvictionOptionsLost) { "delete_options" } else { "deleteOptions" };
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": &*eviction.pod.name, "namespace": &*eviction.pod.namespace},
+        field: {"gracePeriodSeconds": grace, "preconditions": {"uid": &*eviction.uid}},
+    })
+}
+
+/// Whether the node is this instance: by its whole provider id, or by the machine's own id at its end.
+fn carries(node: &Node, instance: &str) -> bool {
+    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
+    id == instance || id.rsplit('/').next() == Some(instance)
 }
 
 fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {

@@ -12,6 +12,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::Pod;
 
 use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
+use crate::host::bugs::{self, Bug};
 use crate::provider::{self, CloudProvider, Increased, PoolAtProvider};
 
 /// Calls of one step that are under way at once.
@@ -190,9 +191,17 @@ impl Executor {
         if victim.node.is_empty() && facts.registered.contains(&victim.id) {
             return refused("the instance has become a node since");
         }
+        if victim.node.is_empty() {
+            // The watch may have missed that it became one: an instance whose node nobody saw is no dead instance.
+            match self.nodes.is_node(&victim.id).await {
+                Ok(false) => {}
+                Ok(true) => return refused("the instance has become a node since"),
+                Err(error) => return unknown(&error),
+            }
+        }
         match self.right_victim(intent, &victim.node, facts).await {
             Ok(Some(live)) => {
-                if let (Some(pod), false) = (holder(&live, facts), force) {
+                if let (Some(pod), false) = (holder(&live, facts), force || bugs::on(Bug::NoSecondLook)) {
                     return StepResult::NotEmpty { node: victim.node.clone(), pod };
                 }
             }
@@ -321,6 +330,9 @@ mod tests {
         fn look<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>> {
             Box::pin(async { Ok(self.live.clone()) })
         }
+        fn is_node<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<bool, ActionError>> {
+            Box::pin(async { Ok(self.live.is_some()) })
+        }
         fn evict<'a>(&'a self, _: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>> {
             Box::pin(async {
                 self.note("evict");
@@ -412,6 +424,18 @@ mod tests {
         let class = PodClass { termination_grace: Seconds(30), ..PodClass::default() };
         let stuck = Pod { deletion_at: Some(UnixTime(NOW.0 - 100)), ..running(class) };
         let (result, _) = outcome(marked(vec![stuck]), delete(), facts()).await;
+        assert_eq!(result, StepResult::Deleted);
+    }
+
+    #[tokio::test]
+    async fn an_instance_that_became_a_node_unseen_by_the_watch_is_not_deleted() {
+        let victims = vec![Victim { node: "".into(), id: "kwok://n1".into() }];
+        let (pool, intent, group) = ("general".into(), "1-7".into(), "a".into());
+        let step = Step::Delete { pool, intent, group, victims, force: false };
+        let (result, done) = outcome(marked(vec![]), step.clone(), facts()).await;
+        assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
+        assert!(done.is_empty());
+        let (result, _) = outcome(None, step, facts()).await;
         assert_eq!(result, StepResult::Deleted);
     }
 

@@ -120,7 +120,23 @@ pub struct PrometheusServer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), regex(pattern = "^[a-zA-Z_][a-zA-Z0-9_]*$"))]
     pub namespace_label: Option<String>,
+
+    /// A file with a bearer token, read anew each minute: a Secret mounted into the operator's pod below
+    /// `/etc/headroom/metric-sources/`. The operator reads no Secrets by itself. Default: no token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
+    pub bearer_token_file: Option<String>,
+
+    /// A file with the certificate of the CA in PEM that the server's certificate is checked against, below the same
+    /// folder. Default: the CAs that the operator's image trusts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
+    pub ca_file: Option<String>,
 }
+
+/// A file below the one folder that users may mount files into: with any other, whoever may write this object could
+/// have the operator send its own token to a server of theirs.
+pub const MOUNTED_FILE_PATTERN: &str = "^/etc/headroom/metric-sources(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$";
 
 /// How nodes are bought and removed in the whole cluster.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -199,6 +215,8 @@ pub enum VoluntaryDisruption {
 /// Ceilings on the sum over all nodes of the cluster.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.min) || ((!has(self.min.cpu) || !has(self.cpu) || quantity(self.min.cpu).compareTo(quantity(self.cpu)) <= 0) && (!has(self.min.memory) || !has(self.memory) || quantity(self.min.memory).compareTo(quantity(self.memory)) <= 0))")
+    .message("nodes.limits.min must not be more than the limit of the same resource: lower min or raise the limit").field_path(".min"))]
 pub struct ClusterLimits {
     /// Most nodes, those on their way included. Default: no limit. Range: 0 to 100000.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,6 +228,24 @@ pub struct ClusterLimits {
     pub cpu: Option<Quantity>,
 
     /// Most memory of all nodes together, for example `12800Gi`. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Quantity>,
+
+    /// What removals leave in the cluster: no node goes that would take its CPU or memory below. Nothing is bought to
+    /// reach it. Default: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<ClusterMinimum>,
+}
+
+/// What removals leave in the cluster.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterMinimum {
+    /// Least CPU of all nodes together, for example `"64"`. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Quantity>,
+
+    /// Least memory of all nodes together, for example `256Gi`. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Quantity>,
 }

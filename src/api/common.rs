@@ -112,7 +112,8 @@ pub struct Window {
 pub enum BudgetReason {
     /// No pod on it has to be moved.
     Empty,
-    /// Requests are under the threshold and all its pods have another place.
+    /// Requests are under the threshold and all its pods have another place, or it goes to save costs
+    /// (`policy: WhenCheaper`).
     Underutilized,
     /// It has not been ready for longer than `unreadyFor`.
     Unready,

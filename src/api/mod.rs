@@ -14,19 +14,20 @@ pub mod stored;
 pub mod validate;
 
 pub use cluster_scaling_policy::{
-    Anticipation, ClusterLimits, ClusterScalingPolicy, ClusterScalingPolicySpec, ClusterScalingPolicyStatus,
-    Expander, HealthGate, HpaOwnership, MetricSource, NodeScaling, PoolVerdict, PrometheusServer, Removals,
-    UnplacedPods, VoluntaryDisruption, WorkloadScaling,
+    Anticipation, ClusterLimits, ClusterMinimum, ClusterScalingPolicy, ClusterScalingPolicySpec,
+    ClusterScalingPolicyStatus, Expander, HealthGate, HpaOwnership, MetricSource, NodeScaling, PoolVerdict,
+    PrometheusServer, Removals, UnplacedPods, VoluntaryDisruption, WorkloadScaling,
 };
 pub use common::{BudgetReason, Duration, NodeBudget, Quantity, Window};
 pub use node_pool::{
     Backoff, Drain, FailureClass, KwokFailure, KwokProvider, Mode, NodePool, NodePoolSpec, NodeTemplate,
-    PoolLimits, Price, Provider, ProviderType, ScaleDown, ScaleUp, Schedule, Taint, TaintEffect,
+    PoolLimits, Price, Provider, ProviderType, ScaleDown, ScaleDownPolicy, ScaleUp, Schedule, Taint,
+    TaintEffect,
 };
 pub use node_pool_status::{
-    AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, Decision, GroupStatus,
-    GroupTemplate, Instance, Intent, NodeCounts, NodePoolStatus, PodSample, PreviewPlan, RefusalStatus,
-    UnneededNodes,
+    AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, ConsolidationBackoffStatus,
+    Decision, GroupStatus, GroupTemplate, Instance, Intent, NodeCounts, NodePoolStatus, PodSample,
+    PreviewPlan, RefusalStatus, ReplacedNode, ReplacementStatus, UnneededNodes,
 };
 pub use scaling_policy::{
     Fallback, FallbackDirection, HpaName, ReplicaSchedule, ScalingPolicy, ScalingPolicySpec, Target,

@@ -485,13 +485,46 @@ pub struct Backoff {
     pub reset_after: Option<Duration>,
 }
 
+/// Which nodes of a pool may go.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScaleDownPolicy {
+    /// Nodes up to `utilizationThreshold` whose pods fit elsewhere, as Cluster Autoscaler does it.
+    #[default]
+    WhenUnderutilized,
+    /// Besides those, every node whose pods fit elsewhere, and nodes whose pods fit on new nodes that cost less.
+    WhenCheaper,
+}
+
 /// How a pool shrinks.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(has(self.policy) && self.policy == 'WhenCheaper') || (!has(self.minSaving) && !has(self.consolidateAfter))")
+    .message("scaleDown.minSaving and scaleDown.consolidateAfter have no effect without policy: WhenCheaper: set it, or remove them").field_path(".policy"))]
 pub struct ScaleDown {
     /// Whether nodes of the pool may be removed. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
+
+    /// Which nodes may go. `WhenUnderutilized`: those up to `utilizationThreshold` whose pods fit elsewhere, as Cluster
+    /// Autoscaler does it. `WhenCheaper`: besides those every node whose pods fit elsewhere, whatever its use, and nodes
+    /// whose pods fit on new nodes that cost less; these are bought first, and only when they are ready do the others
+    /// leave. Default: `WhenUnderutilized`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ScaleDownPolicy")]
+    pub policy: Option<ScaleDownPolicy>,
+
+    /// What new nodes must save to take over from others, as a percentage of the price of what they replace. Nodes are
+    /// compared by `price` where all pools concerned declare one, else by what their CPU and memory are worth. Only with
+    /// `policy: WhenCheaper`. Default: 15. Range: 1 to 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub min_saving: Option<i32>,
+
+    /// How old a node above `utilizationThreshold`, and each pod on it that must move, has to be before it may go to save
+    /// costs: no pod is moved twice for that within this time, and no new node leaves. Only with `policy: WhenCheaper`.
+    /// Default: `10m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consolidate_after: Option<Duration>,
 
     /// Percentage of a node's allocatable CPU or memory, the larger of the two, up to which its requests leave it
     /// underutilized. Default: 50. Range: 0 to 100.

@@ -87,6 +87,14 @@ pub struct NodePoolStatus {
     #[schemars(length(max = 50))]
     pub blocked: Vec<BlockedNodes>,
 
+    /// Nodes that leave as soon as those that this pool has bought in their place are ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<ReplacementStatus>,
+
+    /// What keeps this pool from buying nodes in place of others: it did not come to anything before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consolidation_backoff: Option<ConsolidationBackoffStatus>,
+
     /// When the pool last grew; `scaleDown.delayAfterAdd` counts from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_scale_up: Option<Time>,
@@ -375,6 +383,56 @@ pub struct RefusalStatus {
 
     /// Since when.
     pub since: Time,
+}
+
+/// Nodes that wait for those bought in their place.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplacementStatus {
+    /// The increase that bought them, as among `intents` and `decisions`.
+    #[schemars(length(max = 64))]
+    pub intent: String,
+
+    /// The group that grew.
+    #[schemars(length(max = 512))]
+    pub group: String,
+
+    /// How many nodes were bought.
+    pub bought: i32,
+
+    /// The nodes that leave.
+    #[schemars(length(max = 10))]
+    pub nodes: Vec<ReplacedNode>,
+
+    /// When it was decided.
+    pub since: Time,
+
+    /// When it has failed, if they have not left by then.
+    pub until: Time,
+}
+
+/// A node that waits for its replacement.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplacedNode {
+    /// Its pool.
+    #[schemars(length(max = 253))]
+    pub pool: String,
+
+    /// Its name.
+    #[schemars(length(max = 253))]
+    pub node: String,
+}
+
+/// Replacements that failed.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsolidationBackoffStatus {
+    /// How many in a row.
+    pub failures: i32,
+
+    /// Until when no node is bought in place of others.
+    pub until: Time,
 }
 
 /// Nodes that have not been needed since the same moment.

@@ -34,68 +34,44 @@ pub struct PolicyObject<S> {
     pub status: Value,
 }
 
-/// A NodePool on the wire: always decodes, whatever its spec holds.
-#[derive(kube::Resource, Clone, Debug, Default, Serialize, Deserialize)]
-#[resource(inherit = NodePool)]
-#[serde(rename_all = "camelCase")]
-pub struct StoredNodePool {
-    /// Group and version; items of a list have none.
-    #[serde(default)]
-    pub api_version: String,
-    /// Kind; items of a list have none.
-    #[serde(default)]
-    pub kind: String,
-    /// Metadata.
-    pub metadata: ObjectMeta,
-    /// Spec; left out of writes, which are of the status alone.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub spec: Value,
-    /// Status.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub status: Value,
+/// Declares a kind on the wire: it always decodes, whatever its spec holds.
+macro_rules! stored {
+    ($(#[doc = $doc:literal])+ $name:ident, $kind:ident) => {
+        $(#[doc = $doc])+
+        #[derive(kube::Resource, Clone, Debug, Default, Serialize, Deserialize)]
+        #[resource(inherit = $kind)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            /// Group and version; items of a list have none.
+            #[serde(default)]
+            pub api_version: String,
+            /// Kind; items of a list have none.
+            #[serde(default)]
+            pub kind: String,
+            /// Metadata.
+            pub metadata: ObjectMeta,
+            /// Spec; left out of writes, which are of the status alone.
+            #[serde(default, skip_serializing_if = "Value::is_null")]
+            pub spec: Value,
+            /// Status.
+            #[serde(default, skip_serializing_if = "Value::is_null")]
+            pub status: Value,
+        }
+    };
 }
 
-/// A ClusterScalingPolicy on the wire: always decodes, whatever its spec holds.
-#[derive(kube::Resource, Clone, Debug, Default, Serialize, Deserialize)]
-#[resource(inherit = ClusterScalingPolicy)]
-#[serde(rename_all = "camelCase")]
-pub struct StoredClusterScalingPolicy {
-    /// Group and version; items of a list have none.
-    #[serde(default)]
-    pub api_version: String,
-    /// Kind; items of a list have none.
-    #[serde(default)]
-    pub kind: String,
-    /// Metadata.
-    pub metadata: ObjectMeta,
-    /// Spec; left out of writes, which are of the status alone.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub spec: Value,
-    /// Status.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub status: Value,
-}
-
-/// A ScalingPolicy on the wire: always decodes, whatever its spec holds.
-#[derive(kube::Resource, Clone, Debug, Default, Serialize, Deserialize)]
-#[resource(inherit = ScalingPolicy)]
-#[serde(rename_all = "camelCase")]
-pub struct StoredScalingPolicy {
-    /// Group and version; items of a list have none.
-    #[serde(default)]
-    pub api_version: String,
-    /// Kind; items of a list have none.
-    #[serde(default)]
-    pub kind: String,
-    /// Metadata.
-    pub metadata: ObjectMeta,
-    /// Spec; left out of writes of the status.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub spec: Value,
-    /// Status.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub status: Value,
-}
+stored!(
+    /// A NodePool on the wire.
+    StoredNodePool, NodePool
+);
+stored!(
+    /// A ClusterScalingPolicy on the wire.
+    StoredClusterScalingPolicy, ClusterScalingPolicy
+);
+stored!(
+    /// A ScalingPolicy on the wire.
+    StoredScalingPolicy, ScalingPolicy
+);
 
 impl<S: for<'de> Deserialize<'de>> PolicyObject<S> {
     /// The object with its spec decoded as far as it can be.

@@ -57,6 +57,10 @@ pub struct ValidatedLimits {
     pub cpu_milli: Option<i64>,
     /// Most memory, in bytes.
     pub memory_bytes: Option<i64>,
+    /// Least CPU that removals leave, in thousandths; of the cluster only.
+    pub min_cpu_milli: Option<i64>,
+    /// Least memory that removals leave, in bytes; of the cluster only.
+    pub min_memory_bytes: Option<i64>,
 }
 
 /// How many nodes a budget lets go at once.

@@ -1,13 +1,23 @@
 //! The command line: one file a command; each hands over to the rooms and decides nothing.
 
 pub mod crds;
+mod evidence;
+pub mod explain;
+mod gather;
+pub mod import;
+pub mod lint;
 pub mod release;
 pub mod run;
 pub mod simulate;
+pub mod simulate_faults;
+pub mod snapshot;
+pub mod source;
 
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::options::{LogFormat, RunOptions};
 use crate::telemetry;
@@ -25,6 +35,27 @@ enum Command {
     /// Run the operator against the cluster that KUBECONFIG, or the pod's service account, points to
     #[command(after_help = "Example:\n  headroom run --metrics-address 127.0.0.1:8080")]
     Run(RunOptions),
+    /// Tell why a pod waits, a node stays, or a workload has its size: one timeline of causes
+    #[command(after_help = explain::EXPLAIN_EXAMPLES)]
+    Explain(explain::ExplainOptions),
+    /// Show the cluster on one screen: pools, workloads, what is going on, what is stuck
+    #[command(after_help = explain::STATUS_EXAMPLES)]
+    Status(explain::ViewOptions),
+    /// List decisions over time, of pools and of workloads
+    #[command(after_help = explain::HISTORY_EXAMPLES)]
+    History(explain::HistoryOptions),
+    /// Show what is requested, used and wasted in each pool, with its cost where prices are declared
+    #[command(after_help = explain::TOP_EXAMPLES)]
+    Top(explain::ViewOptions),
+    /// Write the decision input of a live cluster to a file, without secrets
+    #[command(after_help = snapshot::SNAPSHOT_EXAMPLES)]
+    Snapshot(snapshot::SnapshotOptions),
+    /// Plan a snapshot again: the same file always gives the same plan
+    #[command(after_help = snapshot::REPLAY_EXAMPLES)]
+    Replay(snapshot::ReplayOptions),
+    /// Check manifests without a cluster: each object, and what no rule of one object sees
+    #[command(after_help = lint::EXAMPLES)]
+    Lint(lint::LintOptions),
     /// Print the custom resource definitions
     #[command(after_help = "Example:\n  headroom crds | kubectl apply --server-side -f -")]
     Crds {
@@ -35,11 +66,26 @@ enum Command {
     /// Run the operator on a simulated cluster in virtual time: no cluster, no network, seconds
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(simulate::SimulateOptions),
+    /// Print objects of other autoscalers as ours, with a comment on each difference
+    #[command(after_help = import::EXAMPLES)]
+    Import(import::ImportOptions),
+    /// Run the operator on random simulated clusters in which things go wrong, and check that it keeps its promises
+    #[command(after_help = simulate_faults::EXAMPLES)]
+    SimulateFaults(simulate_faults::FaultOptions),
     /// Take every mark of the operator off the nodes, for an uninstall
     #[command(
         after_help = "Stop the operator first, or take its lease: it would put its marks on again.\n\nExamples:\n  headroom release\n  headroom release --take-lease --leader-election-namespace headroom-system"
     )]
     Release(release::ReleaseOptions),
+    /// Print the script by which a shell completes commands
+    #[command(
+        after_help = "Examples:\n  source <(headroom completion bash)\n  headroom completion zsh > \"${fpath[1]}/_headroom\"\n  headroom completion fish > ~/.config/fish/completions/headroom.fish"
+    )]
+    Completion {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Reads the command line and does what it says.
@@ -47,11 +93,20 @@ enum Command {
 /// The exit code is 0 when it worked, 1 when it did not, 2 for a command line that makes no sense.
 #[must_use]
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let matches = command_line().get_matches();
+    let parsed = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let result = match parsed.command {
         Command::Run(options) => {
             telemetry::start(options.log_format);
             in_runtime(run::run(options))
         }
+        Command::Explain(options) => in_runtime(explain::explain(options)),
+        Command::Status(options) => in_runtime(explain::status(options)),
+        Command::History(options) => in_runtime(explain::history(options)),
+        Command::Top(options) => in_runtime(explain::top(options)),
+        Command::Snapshot(options) => in_runtime(snapshot::snapshot(options)),
+        Command::Replay(options) => snapshot::replay(&options),
+        Command::Lint(options) => lint::lint(&options),
         Command::Crds { docs: true } => {
             print!("{}", crds::field_docs::render());
             Ok(())
@@ -60,9 +115,18 @@ pub fn main() -> ExitCode {
             crds::render_all().map(|yaml| print!("{yaml}")).map_err(anyhow::Error::from)
         }
         Command::Simulate(options) => simulate::simulate(&options),
+        Command::Import(options) => in_runtime(import::import(options)),
+        Command::SimulateFaults(options) => simulate_faults::simulate_faults(&options),
         Command::Release(options) => {
             telemetry::start(LogFormat::Text);
             in_runtime(release::release(options))
+        }
+        Command::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "headroom", &mut script);
+            // Whoever reads only a part of it has closed the pipe: that is no failure.
+            let _ = std::io::stdout().write_all(&script);
+            Ok(())
         }
     };
     match result {
@@ -72,6 +136,16 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command line, which speaks of `kubectl headroom` where kubectl has called it: under the name kubectl-headroom.
+fn command_line() -> clap::Command {
+    let called = std::env::args_os().next();
+    let plugin = called
+        .as_deref()
+        .and_then(|path| Path::new(path).file_stem())
+        .is_some_and(|name| name == "kubectl-headroom");
+    if plugin { Cli::command().bin_name("kubectl headroom") } else { Cli::command() }
 }
 
 /// Runs a command on one thread, as simulations do: nothing of it needs two.

@@ -1,5 +1,6 @@
 //! `headroom run`: wires the rooms together over a real cluster and keeps them running until told to stop.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +17,11 @@ use crate::actuate::layer::{ClientKind, GuardLayer};
 use crate::controllers::health::{self, Health};
 use crate::controllers::leader::{self, LeaseOptions};
 use crate::controllers::nodes::Ended;
+use crate::controllers::page::{self, Board};
 use crate::controllers::wiring::{Ground, WorkloadGround, wire};
 use crate::controllers::workloads::MetricsFor;
 use crate::host::Host;
-use crate::metrics::{Bounds, ClusterMetrics, PrometheusSource};
+use crate::metrics::{Bounds, ClusterMetrics, PrometheusSource, ReadObserver};
 use crate::observe::KubeFeed;
 use crate::options::{RunOptions, STUCK_AFTER};
 use crate::provider::CloudProvider;
@@ -38,7 +40,11 @@ const API_VERSION: &str = "headroom.dev/v1alpha1";
 /// When the cluster cannot be reached at the start, the CRDs are missing, or the lease was lost.
 pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let host = Host::machine();
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(if options.cluster_autoscaler_metrics {
+        Metrics::with_cluster_autoscaler_names()
+    } else {
+        Metrics::default()
+    });
     let observed = metrics.clone();
     let observer = Box::new(move |call: &Call| observed.call(&call.operation, &call.result));
     let guard = Guard::new(host.clone(), CrashPoint::from_environment(), Some(observer));
@@ -52,6 +58,9 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
 
     let health = Arc::new(Health::default());
     health::watchdog(health.clone(), STUCK_AFTER);
+    if options.debug_from_anywhere {
+        health.inspection.open_to_all();
+    }
     let pages = health::serve(options.metrics_address, health.clone(), exposition(metrics.clone()));
     host.spawn(async move {
         if let Err(problem) = pages.await {
@@ -59,9 +68,24 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         }
     });
 
+    let board = options.page_address.map(|address| {
+        let board = Arc::new(Board::default());
+        let page = page::serve(address, board.clone());
+        host.spawn(async move {
+            if let Err(problem) = page.await {
+                error!(%problem, %address, "failed to serve the page");
+            }
+        });
+        info!(%address, "the page is served");
+        board
+    });
+
     let observed = KubeFeed::start_with_workloads(&work, &host);
     let ground = Ground {
-        workloads: Some(WorkloadGround { feed: observed.clone(), metrics: metrics_of(&work, &host) }),
+        workloads: Some(WorkloadGround {
+            feed: observed.clone(),
+            metrics: metrics_of(&work, &host, &metrics),
+        }),
         feed: Arc::new(observed),
         provider: providers(&work, &host, &guard),
         work,
@@ -72,6 +96,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         stop: stop_signal(&host)?,
         health,
         metrics,
+        page: board,
     };
     let ended = wire(ground).run().await;
     match ended {
@@ -87,8 +112,8 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
 }
 
 /// Sources of metrics that share one answer for most of a sync period: a list of pod metrics once a namespace and period.
-fn metrics_of(work: &Client, host: &Arc<Host>) -> MetricsFor {
-    let (client, host) = (work.clone(), host.clone());
+fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> MetricsFor {
+    let (client, host, numbers) = (work.clone(), host.clone(), numbers.clone());
     Box::new(move |settings| {
         let shared = settings.sync_period.mul_f32(0.9).max(Duration::from_millis(500));
         let bounds = Bounds {
@@ -96,13 +121,15 @@ fn metrics_of(work: &Client, host: &Arc<Host>) -> MetricsFor {
             share_for: shared.min(Duration::from_secs(5)),
             ..Bounds::default()
         };
-        let source = ClusterMetrics::new(client.clone(), &host, bounds);
+        let numbers = numbers.clone();
+        let observer: ReadObserver = Arc::new(move |source, outcome| numbers.workloads.read(source, outcome));
+        let source = ClusterMetrics::new(client.clone(), &host, bounds).observed_by(observer);
         let declared = settings.metric_sources.iter().map(|source| PrometheusSource {
             name: source.name.clone(),
             url: source.prometheus.url.clone(),
             namespace_label: source.prometheus.namespace_label.clone(),
-            bearer_token_file: None,
-            ca_file: None,
+            bearer_token_file: source.prometheus.bearer_token_file.as_ref().map(PathBuf::from),
+            ca_file: source.prometheus.ca_file.as_ref().map(PathBuf::from),
         });
         source.declare(&declared.collect::<Vec<_>>());
         Arc::new(source)

@@ -1,7 +1,7 @@
-//! `headroom simulate`: reads a scenario, runs it and prints what happened.
+//! `headroom simulate`: reads a scenario, runs it and prints what happened, as text, JSON or a page.
 
 use std::io::{IsTerminal, Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -10,10 +10,13 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::host::Host;
+use crate::page::{self, Document, Run};
+use crate::simulate::chronicle::{Chronicle, document};
 use crate::simulate::cluster::SimCluster;
+use crate::simulate::compare;
 use crate::simulate::narrate::{Narrator, Style, summary};
 use crate::simulate::replica::PortKind;
-use crate::simulate::run::{Options, run};
+use crate::simulate::run::{Options, Outcome, Scene, run};
 use crate::simulate::scenario::Scenario;
 use crate::simulate::store::Kind;
 use crate::telemetry;
@@ -26,7 +29,12 @@ happens when.
 Examples:
   headroom simulate examples/rush-hour
   headroom simulate examples/a-day --every 30m
-  headroom simulate examples/rush-hour --port wire --hash";
+  headroom simulate examples/rush-hour --html report.html
+  headroom simulate examples/rush-hour -o json
+  headroom simulate examples/rush-hour --against other-pools.yaml --html compared.html
+  headroom simulate examples/rush-hour --port wire --hash
+
+docs/scenarios.md describes scenario.yaml and the JSON.";
 
 /// Lines of figures that a run of any length comes to, about.
 const ROWS: i64 = 40;
@@ -60,6 +68,18 @@ pub struct SimulateOptions {
     #[arg(long)]
     status: bool,
 
+    /// Run a second time with the pools and policies of this folder or file, or as this other scenario, and compare
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["trace", "hash", "status"])]
+    against: Option<PathBuf>,
+
+    /// Write a report as one HTML file that needs no network
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "hash"])]
+    html: Option<PathBuf>,
+
+    /// What is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text, conflicts_with_all = ["trace", "hash", "status"])]
+    output: Output,
+
     /// Print nothing but every write to the API, one a line: where two runs part shows in a diff
     #[arg(long)]
     trace: bool,
@@ -69,22 +89,26 @@ pub struct SimulateOptions {
     hash: bool,
 }
 
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// One document, described in docs/scenarios.md
+    Json,
+}
+
 /// Runs the scenario.
 ///
 /// # Errors
 /// When the scenario cannot be read; the words name the file, the field and the fix.
 pub fn simulate(options: &SimulateOptions) -> anyhow::Result<()> {
     telemetry::start_quiet();
-    let folder = &options.folder;
-    anyhow::ensure!(
-        folder.is_dir(),
-        "{} is no folder; name one that holds manifests and a scenario.yaml",
-        folder.display()
-    );
-    let mut scenario = Scenario::load(folder)?;
-    scenario.seed = options.seed.unwrap_or(scenario.seed);
-    let plain = Options { port: options.port, ..Options::of(&scenario) };
-    let settings = if options.rough { plain.rough(&scenario) } else { plain };
+    let scenario = load(&options.folder, options)?;
+    let settings = settings(&scenario, options);
+    if options.against.is_some() || options.html.is_some() || options.output == Output::Json {
+        return document_of(&scenario, &settings, options);
+    }
     if options.trace {
         let settings = Options { keep_trace: true, ..settings };
         let outcome = run(&scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
@@ -99,7 +123,87 @@ pub fn simulate(options: &SimulateOptions) -> anyhow::Result<()> {
     tell(&scenario, &settings, options)
 }
 
+fn load(folder: &Path, options: &SimulateOptions) -> anyhow::Result<Scenario> {
+    anyhow::ensure!(
+        folder.is_dir(),
+        "{} is no folder; name one that holds manifests and a scenario.yaml",
+        folder.display()
+    );
+    let mut scenario = Scenario::load(folder)?;
+    scenario.seed = options.seed.unwrap_or(scenario.seed);
+    Ok(scenario)
+}
+
+fn settings(scenario: &Scenario, options: &SimulateOptions) -> Options {
+    let plain = Options { port: options.port, ..Options::of(scenario) };
+    if options.rough { plain.rough(scenario) } else { plain }
+}
+
+/// What the scenario is run against: another scenario, or the same under other pools and policies.
+fn other(scenario: &Scenario, path: &Path, options: &SimulateOptions) -> anyhow::Result<Scenario> {
+    if path.join("scenario.yaml").exists() {
+        return load(path, options);
+    }
+    Ok(scenario.with_policies(path)?)
+}
+
+/// One run or two, written down: as a page, as JSON, as the figures side by side.
+fn document_of(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> anyhow::Result<()> {
+    // What cannot be read is said before anything runs.
+    let against = options.against.as_deref().map(|path| other(scenario, path, options)).transpose()?;
+    let mut runs = Vec::new();
+    if options.output == Output::Text && against.is_none() {
+        let mut chronicle = Chronicle::new(scenario, &scenario.name);
+        let outcome = narrated(scenario, settings, options, &mut |scene| chronicle.saw(scene))?;
+        runs.push(chronicle.finish(&outcome));
+    } else {
+        runs.push(chronicled(scenario, settings)?);
+    }
+    if let Some(against) = &against {
+        runs.push(chronicled(against, &self::settings(against, options))?);
+    }
+    let mut document = document(scenario, runs);
+    if let Some(against) = &against {
+        document.length_seconds = document.length_seconds.max(against.duration.as_secs());
+    }
+    if let Some(file) = &options.html {
+        write_page(file, &document)?;
+    }
+    let mut out = stdout().lock();
+    match (options.output, document.runs.as_slice()) {
+        (Output::Json, _) => writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?,
+        (Output::Text, [a, b]) => write!(out, "{}", compare::side_by_side(a, b))?,
+        (Output::Text, _) => {}
+    }
+    if let (Some(file), Output::Text) = (&options.html, options.output) {
+        writeln!(out, "  {:<16} {}", "report", file.display())?;
+    }
+    Ok(())
+}
+
+fn write_page(file: &Path, document: &Document) -> anyhow::Result<()> {
+    let page = page::html(document).context("failed to write the report")?;
+    std::fs::write(file, page).with_context(|| format!("failed to write {}", file.display()))
+}
+
+fn chronicled(scenario: &Scenario, settings: &Options) -> anyhow::Result<Run> {
+    let mut chronicle = Chronicle::new(scenario, &scenario.name);
+    let outcome = run(scenario, settings, &mut |scene| chronicle.saw(scene))
+        .context("failed to start the simulation")?;
+    Ok(chronicle.finish(&outcome))
+}
+
 fn tell(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> anyhow::Result<()> {
+    narrated(scenario, settings, options, &mut |_| {}).map(drop)
+}
+
+/// Runs the scenario and tells it while it happens; another spectator sees each step too.
+fn narrated(
+    scenario: &Scenario,
+    settings: &Options,
+    options: &SimulateOptions,
+    spectate: &mut dyn FnMut(&Scene<'_>),
+) -> anyhow::Result<Outcome> {
     let style = Style {
         colours: stdout().is_terminal(),
         every: options.every.unwrap_or_else(|| usual_interval(scenario.duration)),
@@ -113,6 +217,7 @@ fn tell(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> a
     let mut pools = Vec::new();
     let end = scenario.start.saturating_add(scenario.duration)?;
     let outcome = run(scenario, settings, &mut |scene| {
+        spectate(scene);
         if options.status && end <= scene.now {
             pools = pools_of(scene.cluster);
         }
@@ -133,7 +238,7 @@ fn tell(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> a
     }
     match broken {
         Some(error) => Err(error).context("failed to print"),
-        None => Ok(()),
+        None => Ok(outcome),
     }
 }
 
@@ -150,7 +255,7 @@ fn usual_interval(duration: SignedDuration) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
-fn length(words: &str) -> Result<SignedDuration, String> {
+pub(super) fn length(words: &str) -> Result<SignedDuration, String> {
     let length: SignedDuration =
         words.parse().map_err(|_| "write a time such as 90s, 10m or 1h".to_owned())?;
     if length < SignedDuration::from_secs(1) {

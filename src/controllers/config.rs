@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Drain, Expander, Mode, NodeTemplate, Pool, Profile, ScaleDown,
-    ScaleUp, Schedule,
+    Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, Mode, NodeTemplate, Policy,
+    Pool, Profile, ScaleDown, ScaleUp, Schedule,
 };
 use headroom_core::labels::Labels;
 use headroom_core::reason::Reason;
@@ -17,6 +17,7 @@ use headroom_core::world::node::POOL_LABEL;
 use headroom_core::world::provider::FailureClass;
 
 use crate::api::common::BudgetReason;
+use crate::api::node_pool::ScaleDownPolicy;
 use crate::api::validate::{
     self, Amounts, FieldError, ValidatedAws, ValidatedBudget, ValidatedPolicy, ValidatedPool,
     ValidatedProvider, ValidatedTemplate, validate_policy, validate_pool,
@@ -152,6 +153,13 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         },
         scale_down: ScaleDown {
             enabled: scale_down.enabled,
+            policy: match scale_down.policy {
+                ScaleDownPolicy::WhenUnderutilized => Policy::WhenUnderutilized,
+                ScaleDownPolicy::WhenCheaper => Policy::WhenCheaper(Consolidation {
+                    min_saving_percent: scale_down.min_saving_percent.into(),
+                    consolidate_after: seconds(scale_down.consolidate_after),
+                }),
+            },
             utilization_threshold_percent: scale_down.utilization_threshold_percent.into(),
             gpu_utilization_threshold_percent: scale_down.gpu_utilization_threshold_percent.into(),
             unneeded_for: seconds(scale_down.unneeded_for),
@@ -330,6 +338,8 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
         max_nodes: limits.nodes,
         max_cpu_milli: limits.cpu_milli,
         max_memory_bytes: limits.memory_bytes,
+        min_cpu_milli: limits.min_cpu_milli,
+        min_memory_bytes: limits.min_memory_bytes,
         max_unready_percent: health.max_unready_percent.into(),
         ok_unready_count: health.ok_unready_count,
         expendable_pods_priority_cutoff: *expendable_pods_priority_cutoff,

@@ -1,4 +1,5 @@
-//! Whether the process lives and is of use: /healthz, /readyz and /metrics, and the end of a loop that is stuck.
+//! Whether the process lives and is of use: /healthz, /readyz and /metrics, the loop's own view for explanations, and the
+//! end of a loop that is stuck.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,13 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tracing::error;
+
+use super::inspection::{Inspection, NoAnswer};
 
 /// How often the watchdog looks; a stuck loop ends the process at most this much late.
 const WATCHDOG_PERIOD: Duration = Duration::from_secs(5);
@@ -24,6 +28,8 @@ pub struct Health {
     turns: AtomicU64,
     /// Whether every cache has been filled once.
     synced: AtomicBool,
+    /// Where questions for its view wait.
+    pub inspection: Inspection,
 }
 
 impl Health {
@@ -68,7 +74,7 @@ struct Served {
     metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
-/// Serves the three pages until the task is ended.
+/// Serves the pages until the task is ended.
 ///
 /// # Errors
 /// When `address` cannot be listened on.
@@ -81,7 +87,9 @@ pub async fn serve(
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(exposition))
-        .with_state(Served { health, metrics });
+        .route("/debug/snapshot", get(snapshot))
+        .with_state(Served { health, metrics })
+        .into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(TcpListener::bind(address).await?, router).await
 }
 
@@ -90,6 +98,33 @@ async fn ready(State(served): State<Served>) -> (StatusCode, &'static str) {
         (StatusCode::OK, "ok\n")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "caches are being filled\n")
+    }
+}
+
+/// The input of the next plan, for `headroom snapshot` and `headroom explain`.
+async fn snapshot(State(served): State<Served>, ConnectInfo(peer): ConnectInfo<SocketAddr>) -> Response {
+    let inspection = &served.health.inspection;
+    if !inspection.admits(peer) {
+        return (StatusCode::FORBIDDEN, "answered on loopback only: use kubectl port-forward\n")
+            .into_response();
+    }
+    let snapshot = match inspection.ask().await {
+        Ok(snapshot) => snapshot,
+        Err(NoAnswer::NotLeading) => {
+            return (StatusCode::SERVICE_UNAVAILABLE, "this replica does not lead\n").into_response();
+        }
+        Err(NoAnswer::Busy) => {
+            return (StatusCode::TOO_MANY_REQUESTS, "busy; ask again in a moment\n").into_response();
+        }
+    };
+    // A snapshot of a large cluster is a second's work: on a thread of its own it holds up neither loop nor lease.
+    let (done, written) = oneshot::channel();
+    std::thread::spawn(move || done.send(serde_json::to_vec(&snapshot)));
+    match written.await {
+        Ok(Ok(body)) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
+        Ok(Err(_)) | Err(_) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "failed to write it down\n").into_response()
+        }
     }
 }
 

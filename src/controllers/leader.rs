@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use crate::actuate::guard::{Claim, Guard};
 use crate::host::Host;
+use crate::host::bugs::{self, Bug};
 
 /// How the lease is kept.
 #[derive(Clone, Debug)]
@@ -137,6 +138,9 @@ impl Election {
         }
         let seconds =
             spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(15);
+        if let (true, Some(renewed)) = (bugs::on(Bug::WallClockLease), &spec.renew_time) {
+            return Duration::from_secs(seconds) < silence(renewed.0, self.host.wall());
+        }
         self.host.monotonic() > seen.changed_at + Duration::from_secs(seconds)
     }
 

@@ -27,6 +27,9 @@ pub struct StoredPool {
     pub history: PoolHistory,
     /// When a report was last written.
     pub reported_at: Option<Instant>,
+    /// Whether a write of ours has been accepted since the object was taken over: until then what is stored may be
+    /// newer than our memory, by a late write of the leader before us.
+    pub ours: bool,
     uid: Arc<str>,
 }
 
@@ -41,6 +44,7 @@ impl StoredPool {
             history: report::parse(&status).0,
             status,
             reported_at: None,
+            ours: false,
             uid: object.uid.clone(),
         }
     }
@@ -62,8 +66,8 @@ impl StoredPool {
 
     /// The object was read live.
     pub fn read_back(&mut self, object: &PolicyObject<NodePoolSpec>) {
-        let reported_at = self.reported_at;
-        *self = Self { reported_at, ..Self::of(object) };
+        let (reported_at, ours) = (self.reported_at, self.ours);
+        *self = Self { reported_at, ours, ..Self::of(object) };
     }
 
     /// Our own write was accepted.
@@ -72,6 +76,7 @@ impl StoredPool {
         self.history = report::parse(&status).0;
         self.status = status;
         self.reported_at = Some(at);
+        self.ours = true;
     }
 }
 

@@ -3,9 +3,12 @@
 pub mod config;
 pub mod facts;
 pub mod health;
+pub mod inspection;
 pub mod leader;
 pub mod memory;
 pub mod nodes;
+pub mod page;
+mod page_tables;
 pub mod view;
 pub mod wiring;
 pub mod workloads;

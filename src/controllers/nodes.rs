@@ -9,7 +9,8 @@ use headroom_core::history::History;
 use headroom_core::known::Known;
 use headroom_core::nodes::demand::wanted_count;
 use headroom_core::nodes::memory as clocks;
-use headroom_core::plan::{Outcome, Plan, Step, StepResult};
+use headroom_core::plan::{Outcome, Plan, PodVerdict, Step, StepResult};
+use headroom_core::snapshot::Snapshot;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::{Delta, World};
 use tokio::sync::{mpsc, watch};
@@ -23,11 +24,13 @@ use super::leader::Leadership;
 use super::memory::{
     self, InFlight, StepKey, StoredCluster, StoredPool, StoredPools, journal_differs, journal_of,
 };
+use super::page::{Board, Seen};
 use super::view;
 use crate::actuate::guard::Guard;
 use crate::actuate::steps::Executor;
 use crate::api::NodePoolStatus;
 use crate::host::Host;
+use crate::host::bugs::{self, Bug};
 use crate::observe::{Feed, Policies, PolicyChange};
 use crate::options::{
     GATHERING, GATHERING_MAX, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, PROVIDER_INTERVAL_MAX,
@@ -59,6 +62,8 @@ pub struct Ports {
     pub health: Arc<Health>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
+    /// What the live page shows, if there is one.
+    pub page: Option<Arc<Board>>,
 }
 
 /// Why the loop ended.
@@ -75,6 +80,8 @@ type Statuses = BTreeMap<Arc<str>, NodePoolStatus>;
 
 /// Pause before what failed is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// A wall clock that is off by so many seconds since the last turn was set; time servers slew by less.
+const CLOCK_JUMP_MIN: i64 = 5;
 /// How long a graceful stop waits for steps under way.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
 
@@ -104,6 +111,8 @@ pub struct NodeLoop {
     providers_due: bool,
     /// When the providers are asked again although nothing has changed.
     providers_due_at: Option<Instant>,
+    /// The wall clock and the clock that never jumps, as both stood at the last turn.
+    clocks: Option<(UnixTime, Instant)>,
 }
 
 impl NodeLoop {
@@ -127,6 +136,7 @@ impl NodeLoop {
             outcomes: Vec::new(),
             providers_due: true,
             providers_due_at: None,
+            clocks: None,
         }
     }
 
@@ -149,12 +159,22 @@ impl NodeLoop {
     async fn turn(&mut self) -> Duration {
         self.take_in();
         if !self.leads().await {
+            self.ports.health.inspection.answer(|| None);
+            self.show(false, None, &[]);
             return PLAN_INTERVAL_MAX;
         }
         let now = self.ports.host.now();
+        self.follow_clock(now);
         self.ask_providers(now).await;
         self.absorb(now);
+        if bugs::on(Bug::BadPoolStopsLoop) && self.settings.config.pools.len() < self.policies.pools.len() {
+            return RETRY_PAUSE;
+        }
         let mut plan = self.plan(now);
+        self.ports
+            .health
+            .inspection
+            .answer(|| Some(Snapshot::of(&self.world, &self.history, &self.settings.config, now)));
         let mut statuses = self.statuses(&plan, now);
         let journalled = self.journal(&plan, &statuses).await;
         if self.forget_unjournalled(&mut plan, &journalled) {
@@ -163,6 +183,7 @@ impl NodeLoop {
         self.begin_steps(&plan, &journalled, now);
         self.history = plan.next_history.clone();
         self.ports.metrics.pools(&statuses);
+        self.show(true, Some(&statuses), &plan.reasons.pods);
         self.measure_watches(now);
         let report_due = self.report(statuses).await;
         self.report_cluster(&plan, now).await;
@@ -176,13 +197,14 @@ impl NodeLoop {
     /// bought for all of it together are fewer than those bought for each.
     async fn rest(&mut self, pause: Duration) {
         self.ports.host.sleep(PLAN_INTERVAL_MIN).await;
-        let feed = self.ports.feed.clone();
+        let (feed, health) = (self.ports.feed.clone(), self.ports.health.clone());
         let rung = tokio::select! {
             biased;
             _ = self.ports.stop.changed() => false,
             _ = self.ports.leadership.changed() => false,
             Some(finished) = self.finished.recv() => { self.note(finished); false }
             () = feed.notified() => true,
+            () = health.inspection.rung() => false,
             () = self.ports.host.sleep(pause.saturating_sub(PLAN_INTERVAL_MIN)) => false,
         };
         if rung {
@@ -280,7 +302,7 @@ impl NodeLoop {
             self.term = None;
             return false;
         };
-        if !self.ports.feed.synced() {
+        if !self.ports.feed.synced() && !bugs::on(Bug::ActsBeforeSynced) {
             return false;
         }
         if self.term == Some(claim.epoch) {
@@ -306,6 +328,14 @@ impl NodeLoop {
         self.history = History::default();
         for (name, stored) in &self.stored {
             self.history.pools.insert(name.clone(), stored.history.clone());
+        }
+        for memory in self.history.pools.values_mut() {
+            if bugs::on(Bug::BackoffForgotten) {
+                memory.backoffs.clear();
+            }
+            if bugs::on(Bug::IntentsForgotten) {
+                memory.intents.clear();
+            }
         }
         let now = self.ports.host.now();
         clocks::sanitize(&mut self.history, &self.settings.config, now);
@@ -368,6 +398,18 @@ impl NodeLoop {
         self.providers_due_at = Some(clock + next_in.max(PROVIDER_INTERVAL_MIN));
     }
 
+    /// A wall clock that was set since the last turn takes the memory with it: no clock may run out by that.
+    fn follow_clock(&mut self, now: UnixTime) {
+        let clock = self.ports.host.monotonic();
+        let Some((wall, before)) = self.clocks.replace((now, clock)) else { return };
+        let passed = i64::try_from(clock.saturating_duration_since(before).as_secs()).unwrap_or(i64::MAX);
+        let jump = now.since(wall).0.saturating_sub(passed);
+        if CLOCK_JUMP_MIN <= jump.saturating_abs() && !bugs::on(Bug::WallClockTimers) {
+            warn!(seconds = jump, "the wall clock was set; every clock moves with it");
+            clocks::shift_clocks(&mut self.history, Seconds(jump));
+        }
+    }
+
     /// Turns what the world answered into memory.
     fn absorb(&mut self, now: UnixTime) {
         let outcomes = std::mem::take(&mut self.outcomes);
@@ -379,7 +421,7 @@ impl NodeLoop {
 
     fn plan(&mut self, now: UnixTime) -> Plan {
         let stale = self.ports.feed.staleness(now).is_none_or(|age| age > VIEW_AGE_MAX);
-        self.world.set_stale(stale);
+        self.world.set_stale(stale && !bugs::on(Bug::StaleViewTrusted));
         let started = self.ports.host.monotonic();
         let mut plan = headroom_core::plan(&self.world, &self.history, &self.settings.config, now);
         let took = self.ports.host.monotonic() - started;
@@ -387,7 +429,7 @@ impl NodeLoop {
         for memory in plan.next_history.pools.values_mut() {
             *memory = report::fit(memory).0;
         }
-        self.ports.metrics.planned(took, &plan);
+        self.ports.metrics.planned(took, &plan, &self.world, now);
         plan
     }
 
@@ -400,6 +442,9 @@ impl NodeLoop {
     /// Returns the pools whose intents are stored; the others keep the memory they had and plan again.
     async fn journal(&mut self, plan: &Plan, statuses: &Statuses) -> BTreeSet<Arc<str>> {
         let acting: BTreeSet<&Arc<str>> = plan.steps.iter().filter_map(journal_of).collect();
+        if bugs::on(Bug::EffectBeforeIntent) {
+            return acting.into_iter().cloned().collect();
+        }
         let (mut journalled, mut writes) = (BTreeSet::new(), Vec::new());
         for pool in acting {
             let next = plan.next_history.pools.get(pool);
@@ -424,10 +469,11 @@ impl NodeLoop {
         let mut any = false;
         for pool in acting.difference(journalled) {
             any = true;
-            match self.history.pools.get(pool) {
-                Some(memory) => plan.next_history.pools.insert(pool.clone(), memory.clone()),
-                None => plan.next_history.pools.remove(pool),
-            };
+            // The write may have been done although its answer was lost: its ids are not used again.
+            let used = plan.next_history.pools.get(pool).map_or(0, |memory| memory.sequence);
+            let mut memory = self.history.pools.get(pool).cloned().unwrap_or_default();
+            memory.sequence = memory.sequence.max(used);
+            plan.next_history.pools.insert(pool.clone(), memory);
         }
         any
     }
@@ -467,8 +513,13 @@ impl NodeLoop {
     async fn refresh(&mut self, pool: &Arc<str>) {
         match self.ports.sink.read_pool(pool).await {
             Ok(Some(object)) => {
-                if let Some(stored) = self.stored.get_mut(pool) {
-                    stored.read_back(&object);
+                let Some(stored) = self.stored.get_mut(pool) else { return };
+                stored.read_back(&object);
+                if !stored.ours {
+                    // Nothing of ours has been written in this term: what the leader before us wrote last, after our
+                    // takeover read the pool, is the memory.
+                    self.history.pools.insert(pool.clone(), stored.history.clone());
+                    clocks::sanitize(&mut self.history, &self.settings.config, self.ports.host.now());
                 }
             }
             Ok(None) => {}
@@ -483,6 +534,9 @@ impl NodeLoop {
                 break;
             }
             if journal_of(step).is_some_and(|pool| !journalled.contains(pool)) {
+                continue;
+            }
+            if bugs::on(Bug::OrphanMarksStay) && matches!(step, Step::Unmark { intent: None, .. }) {
                 continue;
             }
             let key = StepKey::of(step);
@@ -509,7 +563,7 @@ impl NodeLoop {
         let (mut writes, mut due) = (Vec::new(), None);
         for (name, status) in statuses {
             let Some(stored) = self.stored.get(&name) else { continue };
-            if status == stored.status {
+            if status == stored.status && !bugs::on(Bug::StatusEveryTurn) {
                 continue;
             }
             let not_before = stored.reported_at.map_or(clock, |at| at + REPORT_INTERVAL_MIN);
@@ -521,6 +575,22 @@ impl NodeLoop {
         }
         self.write(writes).await;
         due
+    }
+
+    /// Puts what this turn knows on the live page's board, if there is one; without statuses of its own those last read.
+    fn show(&self, leading: bool, statuses: Option<&Statuses>, verdicts: &[PodVerdict]) {
+        let Some(board) = &self.ports.page else { return };
+        let last_read =
+            || self.stored.iter().map(|(name, stored)| (name.clone(), stored.status.clone())).collect();
+        let read: Statuses = if statuses.is_some() { Statuses::new() } else { last_read() };
+        board.note(&Seen {
+            now: self.ports.host.now(),
+            leading,
+            world: &self.world,
+            config: &self.settings.config,
+            statuses: statuses.unwrap_or(&read),
+            verdicts,
+        });
     }
 
     fn measure_watches(&self, now: UnixTime) {

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::health::Health;
 use super::leader::{Election, LeaseOptions};
 use super::nodes::{NodeLoop, Ports};
+use super::page::Board;
 use super::workloads::{MetricsFor, WorkloadLoop, WorkloadPorts};
 use crate::actuate::guard::Guard;
 use crate::actuate::nodes::KubeActions;
@@ -41,6 +42,8 @@ pub struct Ground {
     pub health: Arc<Health>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
+    /// What the live page shows; none where nobody asked for one.
+    pub page: Option<Arc<Board>>,
     /// What the loop of workloads needs besides; none where only nodes are scaled.
     pub workloads: Option<WorkloadGround>,
 }
@@ -56,17 +59,30 @@ pub struct WorkloadGround {
 /// Begins to compete for the lease, starts the loop of workloads, and returns the loop of nodes, which is still to be run.
 #[must_use]
 pub fn wire(ground: Ground) -> NodeLoop {
-    let Ground { host, guard, work, lease_api, lease, feed, provider, stop, health, metrics, workloads } =
-        ground;
+    let Ground {
+        host,
+        guard,
+        work,
+        lease_api,
+        lease,
+        feed,
+        provider,
+        stop,
+        health,
+        metrics,
+        page,
+        workloads,
+    } = ground;
     let (election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone());
     host.spawn(election.run());
-    if let Some(WorkloadGround { feed, metrics }) = workloads {
+    if let Some(WorkloadGround { feed, metrics: measures }) = workloads {
         let workloads = WorkloadLoop::new(WorkloadPorts {
             host: host.clone(),
             guard: guard.clone(),
             feed,
             work: work.clone(),
-            metrics,
+            metrics: measures,
+            numbers: metrics.clone(),
             leadership: leadership.clone(),
             stop: stop.clone(),
         });
@@ -83,5 +99,6 @@ pub fn wire(ground: Ground) -> NodeLoop {
         stop,
         health,
         metrics,
+        page,
     })
 }

@@ -1,13 +1,18 @@
 //! Time, tasks and randomness: the only room that reads a clock, spawns or draws. The seam for simulation.
 
+pub mod bugs;
+mod doze;
+
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headroom_core::time::UnixTime;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+
+use self::doze::{Doze, Dozing};
 
 /// Where a replica of the operator runs: the machine's clock, or a virtual one.
 ///
@@ -17,6 +22,9 @@ pub struct Host {
     clock: Clock,
     tasks: Mutex<Vec<AbortHandle>>,
     random: Mutex<fastrand::Rng>,
+    /// How far a virtual wall clock is off.
+    offset: Mutex<SignedDuration>,
+    doze: Arc<Doze>,
 }
 
 /// Which wall clock is read.
@@ -36,6 +44,8 @@ impl Host {
             clock: Clock::Machine,
             tasks: Mutex::default(),
             random: Mutex::new(fastrand::Rng::new()),
+            offset: Mutex::default(),
+            doze: Arc::default(),
         })
     }
 
@@ -49,7 +59,20 @@ impl Host {
             clock: Clock::Virtual { wall, started: Instant::now() },
             tasks: Mutex::default(),
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
+            offset: Mutex::default(),
+            doze: Arc::default(),
         })
+    }
+
+    /// Sets a virtual wall clock off by `offset`, as an administrator or a bad time server would. The monotonic clock
+    /// does not notice. Without effect on the machine's own.
+    pub fn set_clock_off(&self, offset: SignedDuration) {
+        *self.offset.lock().unwrap_or_else(PoisonError::into_inner) = offset;
+    }
+
+    /// Stops a virtual host's tasks as SIGSTOP stops a process, or lets them go on. Time goes on meanwhile.
+    pub fn pause(&self, paused: bool) {
+        self.doze.set(paused);
     }
 
     /// The wall clock.
@@ -57,7 +80,11 @@ impl Host {
     pub fn wall(&self) -> Timestamp {
         match self.clock {
             Clock::Machine => Timestamp::now(),
-            Clock::Virtual { wall, started } => wall + started.elapsed(),
+            Clock::Virtual { wall, started } => {
+                let offset = *self.offset.lock().unwrap_or_else(PoisonError::into_inner);
+                let shown = wall + started.elapsed();
+                shown.saturating_add(offset).unwrap_or(shown)
+            }
         }
     }
 
@@ -83,7 +110,10 @@ impl Host {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let handle = tokio::spawn(task).abort_handle();
+        let handle = match self.clock {
+            Clock::Machine => tokio::spawn(task).abort_handle(),
+            Clock::Virtual { .. } => tokio::spawn(Dozing::new(task, self.doze.clone())).abort_handle(),
+        };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.retain(|task| !task.is_finished());
         tasks.push(handle);

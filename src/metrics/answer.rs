@@ -140,11 +140,14 @@ impl Failure {
 }
 
 impl Question {
-    pub(super) fn new(source: &str, what: impl fmt::Display) -> Self {
+    /// A question for `what` to `source`.
+    pub fn new(source: &str, what: impl fmt::Display) -> Self {
         Self { source: Arc::from(source), what: Arc::from(what.to_string()) }
     }
 
-    pub(super) fn failure(&self, why: Why) -> Failure {
+    /// The failure of this question.
+    #[must_use]
+    pub fn failure(&self, why: Why) -> Failure {
         Failure { question: self.clone(), why }
     }
 

@@ -58,6 +58,9 @@ impl Default for Bounds {
     }
 }
 
+/// Is told of every question that was really asked: its source, and `MetricsRead` or the reason of the failure.
+pub type ReadObserver = Arc<dyn Fn(&'static str, &'static str) + Send + Sync>;
+
 /// The metrics of one cluster.
 pub struct ClusterMetrics {
     client: Client,
@@ -70,6 +73,7 @@ pub struct ClusterMetrics {
     external: Shared<String, Arc<Vec<Sample>>>,
     queries: Shared<(String, String, String), Sample>,
     servers: RwLock<BTreeMap<String, Arc<Server>>>,
+    observer: Option<ReadObserver>,
 }
 
 impl ClusterMetrics {
@@ -92,7 +96,22 @@ impl ClusterMetrics {
             external: shared(host, bounds.share_for),
             queries: shared(host, bounds.share_for),
             servers: RwLock::default(),
+            observer: None,
         }
+    }
+
+    /// The same, and `observer` is told of every read.
+    #[must_use]
+    pub fn observed_by(self, observer: ReadObserver) -> Self {
+        Self { observer: Some(observer), ..self }
+    }
+
+    async fn told<T>(&self, source: &'static str, read: impl Future<Output = Answer<T>>) -> Answer<T> {
+        let answer = read.await;
+        if let Some(observer) = &self.observer {
+            observer(source, answer.as_ref().map_or_else(Failure::reason, |_| "MetricsRead"));
+        }
+        answer
     }
 
     /// Takes the declared Prometheus servers in place of those before. A server whose declaration has not changed keeps
@@ -241,7 +260,10 @@ fn younger(a: Why, b: Why) -> Why {
 
 impl MetricsSource for ClusterMetrics {
     fn pod_usage<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Answer<Arc<Vec<PodUsage>>>> {
-        async move { self.usage.get(&namespace.to_owned(), self.read_usage(namespace)).await }.boxed()
+        async move {
+            self.usage.get(&namespace.to_owned(), self.told("resource", self.read_usage(namespace))).await
+        }
+        .boxed()
     }
 
     fn pod_metric<'a>(
@@ -261,7 +283,7 @@ impl MetricsSource for ClusterMetrics {
             );
             let metric_selector = selector_text(selector, &question)?;
             push_parameters(&mut path, &[("labelSelector", pods), ("metricLabelSelector", &metric_selector)]);
-            self.pods.get(&path, self.read_pod_metric(&question, &path)).await
+            self.pods.get(&path, self.told("pods", self.read_pod_metric(&question, &path))).await
         }
         .boxed()
     }
@@ -279,7 +301,8 @@ impl MetricsSource for ClusterMetrics {
             let mut suffix = segment(metric, &question)?;
             push_parameters(&mut suffix, &[("metricLabelSelector", &selector_text(selector, &question)?)]);
             let key = format!("{namespace}/{}/{}/{}/{suffix}", object.api_version, object.kind, object.name);
-            self.objects.get(&key, self.read_object_metric(&question, namespace, object, &suffix)).await
+            let read = self.read_object_metric(&question, namespace, object, &suffix);
+            self.objects.get(&key, self.told("object", read)).await
         }
         .boxed()
     }
@@ -298,7 +321,7 @@ impl MetricsSource for ClusterMetrics {
                 segment(metric, &question)?
             );
             push_parameters(&mut path, &[("labelSelector", &selector_text(selector, &question)?)]);
-            self.external.get(&path, self.read_external(&question, &path)).await
+            self.external.get(&path, self.told("external", self.read_external(&question, &path))).await
         }
         .boxed()
     }
@@ -325,7 +348,7 @@ impl MetricsSource for ClusterMetrics {
                 self.all_fresh(&question, [sample.at])?;
                 Ok(sample)
             };
-            self.queries.get(&key, ask).await
+            self.queries.get(&key, self.told("prometheus", ask)).await
         }
         .boxed()
     }

@@ -14,7 +14,7 @@ mod wire;
 mod tests;
 
 pub use answer::{Absurdity, Answer, Failure, Outage, Question, Why};
-pub use apis::{Bounds, ClusterMetrics};
+pub use apis::{Bounds, ClusterMetrics, ReadObserver};
 pub use prometheus::PrometheusSource;
 pub use promql::{Confined, QueryError, confine};
 pub use source::MetricsSource;

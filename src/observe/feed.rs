@@ -94,8 +94,7 @@ impl KubeFeed {
     #[must_use]
     pub fn start_with_workloads(client: &Client, host: &Arc<Host>) -> Self {
         // The store is made before the first watch delivers: no object may pass it by.
-        let feed = Self::unfed(host);
-        feed.shared.lock().workloads = Some(Workloads::default());
+        let feed = Self::unfed_with_workloads(host);
         feed.follow_all(client, host);
         feed.follow::<SlimDeployment>(client, host);
         feed.follow::<SlimHpa>(client, host);
@@ -120,6 +119,14 @@ impl KubeFeed {
         let inner = Mutex::default();
         let (bell, workloads_bell) = (Notify::new(), Notify::new());
         Self { shared: Arc::new(Shared { inner, bell, workloads_bell, host: Arc::downgrade(host) }) }
+    }
+
+    /// As [`KubeFeed::unfed`], and besides everything that replica decisions read is kept.
+    #[must_use]
+    pub fn unfed_with_workloads(host: &Arc<Host>) -> Self {
+        let feed = Self::unfed(host);
+        feed.shared.lock().workloads = Some(Workloads::default());
+        feed
     }
 
     /// Where the news of one kind goes in.

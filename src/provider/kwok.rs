@@ -13,6 +13,8 @@ use headroom_core::time::Seconds;
 use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, ZONE_LABEL};
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
 
+use crate::host::bugs::{self, Bug};
+
 use super::{
     Asked, CloudProvider, Error, Increase, Increased, Observation, OwnNode, PoolAtProvider, ProviderSettings,
 };
@@ -195,6 +197,10 @@ fn names_of(request: &Increase) -> Vec<Arc<str>> {
         to: request.to,
         phase: IncreasePhase::Journalled,
     };
+    if bugs::on(Bug::NamesPerAttempt) {
+        let attempt = format!("{}-{}", request.intent, request.now.0);
+        return increase.node_names(&request.pool.name, &attempt);
+    }
     increase.node_names(&request.pool.name, &request.intent)
 }
 

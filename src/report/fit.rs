@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, DECISIONS_MAX, Decision, EXAMPLES_MAX,
-    Increase, Intent, LearnedTemplate, PoolHistory, Refusal, Removal, UNNEEDED_MAX,
+    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, DECISIONS_MAX,
+    Decision, EXAMPLES_MAX, Increase, Intent, LearnedTemplate, PoolHistory, REPLACED_MAX, Refusal, Removal,
+    Replacement, UNNEEDED_MAX,
 };
 use headroom_core::time::UnixTime;
 
@@ -47,6 +48,8 @@ pub fn fit(memory: &PoolHistory) -> (PoolHistory, u32) {
         learned,
         refusals,
         blocked,
+        replacement,
+        consolidation_backoff,
         last_scale_up,
         last_scale_down,
         last_failure,
@@ -73,6 +76,9 @@ pub fn fit(memory: &PoolHistory) -> (PoolHistory, u32) {
             .collect(),
         refusals,
         blocked,
+        replacement: replacement.as_ref().map(replaced),
+        consolidation_backoff: consolidation_backoff
+            .map(|held| ConsolidationBackoff { failures: count(held.failures), until: second(held.until) }),
         last_scale_up: last_scale_up.map(second),
         last_scale_down: last_scale_down.map(second),
         last_failure: last_failure.map(second),
@@ -237,6 +243,17 @@ fn backoff(row: &Backoff) -> Backoff {
         since: second(*since),
         until: second(*until),
         message: message(text),
+    }
+}
+
+fn replaced(row: &Replacement) -> Replacement {
+    Replacement {
+        intent: row.intent.clone(),
+        group: row.group.clone(),
+        bought_count: count(row.bought_count),
+        nodes: row.nodes.iter().take(REPLACED_MAX).cloned().collect(),
+        since: second(row.since),
+        until: second(row.until),
     }
 }
 

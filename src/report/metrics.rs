@@ -13,17 +13,26 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use headroom_core::history::{DecisionAction, DecisionOutcome};
+use headroom_core::labels::ObjectKey;
 use headroom_core::plan::Plan;
+use headroom_core::time::UnixTime;
+use headroom_core::world::World;
 
+use super::ca_metrics::CaMetrics;
 use super::news::{News, Tracker};
+use super::workload_metrics::WorkloadMetrics;
 use super::write::WriteError;
 use crate::api::NodePoolStatus;
 
 /// Buckets of plan durations in seconds: from a quiet tick to ten times what we promise.
 const PLAN_BUCKETS: [f64; 12] = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0];
+
+/// Buckets of waits in seconds: from a decision at once to a cloud that takes its time.
+const WAIT_BUCKETS: [f64; 12] =
+    [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0, 3_600.0];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct PoolLabel {
@@ -61,6 +70,9 @@ struct WatchLabel {
 /// All metrics of the process.
 pub struct Metrics {
     registry: Registry,
+    /// What is registered: name without prefix and without what the format adds.
+    catalog: Vec<String>,
+    ca: Option<CaMetrics>,
     tracker: Mutex<Tracker>,
     nodes: Family<StateLabel, Gauge>,
     min_nodes: Family<PoolLabel, Gauge>,
@@ -76,12 +88,16 @@ pub struct Metrics {
     failed_scale_ups: Family<ReasonLabel, Counter>,
     failed_scale_downs: Family<ReasonLabel, Counter>,
     plan_seconds: Histogram,
+    pod_to_decision: Histogram,
+    decision_to_node: Family<PoolLabel, Histogram>,
     status_writes: Family<ResultLabel, Counter>,
     calls: Family<CallLabel, Counter>,
     watch_silence: Family<WatchLabel, Gauge<f64, AtomicU64>>,
     watch_regressions: Family<WatchLabel, Gauge>,
     undecodable: Family<WatchLabel, Gauge>,
     leading: Gauge,
+    /// Those of replica decisions.
+    pub workloads: WorkloadMetrics,
 }
 
 impl fmt::Debug for Metrics {
@@ -94,6 +110,8 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("headroom"),
+            catalog: Vec::new(),
+            ca: None,
             tracker: Mutex::default(),
             nodes: Family::default(),
             min_nodes: Family::default(),
@@ -109,90 +127,122 @@ impl Default for Metrics {
             failed_scale_ups: Family::default(),
             failed_scale_downs: Family::default(),
             plan_seconds: Histogram::new(PLAN_BUCKETS),
+            pod_to_decision: Histogram::new(WAIT_BUCKETS),
+            decision_to_node: Family::new_with_constructor(|| Histogram::new(WAIT_BUCKETS)),
             status_writes: Family::default(),
             calls: Family::default(),
             watch_silence: Family::default(),
             watch_regressions: Family::default(),
             undecodable: Family::default(),
             leading: Gauge::default(),
+            workloads: WorkloadMetrics::default(),
         };
         metrics.register_pools();
         metrics.register_loop();
+        metrics.workloads.register(&mut metrics.registry);
         metrics
     }
 }
 
 impl Metrics {
+    /// The same, with the numbers of Cluster Autoscaler beside ours, under its names.
+    #[must_use]
+    pub fn with_cluster_autoscaler_names() -> Self {
+        Self { ca: Some(CaMetrics::default()), ..Self::default() }
+    }
+
+    /// The names of everything that is ever exposed, as queries name it but for the suffixes of histograms.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let ours = self.catalog.iter().map(|name| format!("headroom_{name}"));
+        ours.chain(self.ca.iter().flat_map(CaMetrics::names)).collect()
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, metric: impl Metric) {
+        self.catalog.push(name.to_owned());
+        self.registry.register(name, help, metric);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, metric: impl Metric) {
+        self.catalog.push(format!("{name}_total"));
+        self.registry.register(name, help, metric);
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, metric: impl Metric) {
+        self.catalog.push(format!("{name}_seconds"));
+        self.registry.register_with_unit(name, help, Unit::Seconds, metric);
+    }
+
     fn register_pools(&mut self) {
-        let r = &mut self.registry;
-        r.register("nodes_count", "Nodes of a pool, by state", self.nodes.clone());
-        r.register("node_group_min_count", "Fewest nodes of a pool now", self.min_nodes.clone());
-        r.register("node_group_max_count", "Most nodes of a pool now", self.max_nodes.clone());
-        r.register("node_group_target_count", "Nodes asked of a pool's provider", self.target_nodes.clone());
-        r.register(
-            "node_group_backoff_status",
-            "Groups of a pool that are held back after failed launches",
-            self.backing_off.clone(),
-        );
-        r.register("unneeded_nodes_count", "Nodes of a pool that are not needed", self.unneeded.clone());
-        r.register(
-            "unremovable_nodes_count",
-            "Nodes of a pool that can not be removed, by reason",
-            self.unremovable.clone(),
-        );
-        r.register(
-            "unschedulable_pods_count",
-            "Pods that wait for a node, those expected soon included",
-            self.unschedulable_pods.clone(),
-        );
-        r.register(
-            "unplaced_pods_count",
-            "Pods that no node and no pool can take",
-            self.unplaced_pods.clone(),
-        );
+        self.gauge("nodes_count", "Nodes of a pool, by state", self.nodes.clone());
+        self.gauge("node_group_min_count", "Fewest nodes of a pool now", self.min_nodes.clone());
+        self.gauge("node_group_max_count", "Most nodes of a pool now", self.max_nodes.clone());
+        self.gauge("node_group_target_count", "Nodes asked of a pool's provider", self.target_nodes.clone());
+        let help = "Groups of a pool that are held back after failed launches";
+        self.gauge("node_group_backoff_status", help, self.backing_off.clone());
+        self.gauge("unneeded_nodes_count", "Nodes of a pool that are not needed", self.unneeded.clone());
+        let help = "Nodes of a pool that can not be removed, by reason";
+        self.gauge("unremovable_nodes_count", help, self.unremovable.clone());
+        let help = "Pods that wait for a node, those expected soon included";
+        self.gauge("unschedulable_pods_count", help, self.unschedulable_pods.clone());
+        let help = "Pods that no node and no pool can take";
+        self.gauge("unplaced_pods_count", help, self.unplaced_pods.clone());
     }
 
     fn register_loop(&mut self) {
-        let r = &mut self.registry;
-        r.register("scaled_up_nodes", "Nodes asked for, by reason", self.scaled_up.clone());
-        r.register("scaled_down_nodes", "Nodes chosen for removal, by reason", self.scaled_down.clone());
-        r.register("failed_scale_ups", "Failed launches, by class", self.failed_scale_ups.clone());
-        r.register("failed_scale_downs", "Failed removals, by reason", self.failed_scale_downs.clone());
-        r.register_with_unit(
-            "plan_duration",
-            "Time to make one plan",
-            Unit::Seconds,
-            self.plan_seconds.clone(),
-        );
-        r.register("status_writes", "Writes of status, by result", self.status_writes.clone());
-        r.register("api_calls", "Calls through the guard, by verb and result", self.calls.clone());
-        r.register_with_unit(
-            "watch_silence",
-            "Time since the server was last heard on a watch",
-            Unit::Seconds,
-            self.watch_silence.clone(),
-        );
-        r.register(
-            "watch_regressions_count",
-            "Times that the server went back to an older version",
-            self.watch_regressions.clone(),
-        );
-        r.register("undecodable_objects_count", "Objects left out since the start", self.undecodable.clone());
-        r.register("leading", "Whether this replica leads", self.leading.clone());
+        self.counter("scaled_up_nodes", "Nodes asked for, by reason", self.scaled_up.clone());
+        self.counter("scaled_down_nodes", "Nodes chosen for removal, by reason", self.scaled_down.clone());
+        self.counter("failed_scale_ups", "Failed launches, by class", self.failed_scale_ups.clone());
+        self.counter("failed_scale_downs", "Failed removals, by reason", self.failed_scale_downs.clone());
+        self.seconds("plan_duration", "Time to make one plan", self.plan_seconds.clone());
+        let help = "From the creation of a pod to the decision to buy a node for it";
+        self.seconds("pod_to_decision_duration", help, self.pod_to_decision.clone());
+        let help = "From the decision to buy nodes to the last of them being ready";
+        self.seconds("decision_to_node_duration", help, self.decision_to_node.clone());
+        self.counter("status_writes", "Writes of status, by result", self.status_writes.clone());
+        self.counter("api_calls", "Calls through the guard, by verb and result", self.calls.clone());
+        let help = "Time since the server was last heard on a watch";
+        self.seconds("watch_silence", help, self.watch_silence.clone());
+        let help = "Times that the server went back to an older version";
+        self.gauge("watch_regressions_count", help, self.watch_regressions.clone());
+        let help = "Objects left out since the start";
+        self.gauge("undecodable_objects_count", help, self.undecodable.clone());
+        self.gauge("leading", "Whether this replica leads", self.leading.clone());
     }
 
     /// A plan was made in `duration`. Decisions are counted when a plan first names them.
-    pub fn planned(&self, duration: Duration, plan: &Plan) {
+    pub fn planned(&self, duration: Duration, plan: &Plan, world: &World, now: UnixTime) {
         self.plan_seconds.observe(duration.as_secs_f64());
         let pods = &plan.reasons.pods;
         let wanted = pods.iter().filter(|verdict| verdict.skipped.is_none());
         self.unschedulable_pods.set(wanted.map(|verdict| i64::from(verdict.pods_count)).sum());
         self.unplaced_pods.set(pods.iter().map(|verdict| i64::from(verdict.unplaced_count)).sum());
         let news = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).update(&plan.next_history);
-        news.iter().for_each(|news| self.count(news));
+        news.iter().for_each(|news| self.count(news, now));
+        if news.iter().any(|news| matches!(news, News::Growing { .. })) {
+            self.measure_waits(plan, world, now);
+        }
+        if let Some(ca) = &self.ca {
+            ca.planned(duration, plan, now);
+            news.iter().for_each(|news| ca.count(news));
+        }
     }
 
-    fn count(&self, news: &News) {
+    /// How long the oldest pod of each kind that gets a new node has waited for the decision.
+    fn measure_waits(&self, plan: &Plan, world: &World, now: UnixTime) {
+        for verdict in plan.reasons.pods.iter().filter(|verdict| !verdict.on_new.is_empty()) {
+            let created = |example: &Arc<str>| {
+                let (namespace, name) = example.split_once('/')?;
+                let key = ObjectKey { namespace: namespace.into(), name: name.into() };
+                world.pod_id(&key).map(|id| world.pod(id).pod.created_at)
+            };
+            if let Some(oldest) = verdict.examples.iter().filter_map(created).min() {
+                self.pod_to_decision.observe(now.since(oldest).0.max(0) as f64);
+            }
+        }
+    }
+
+    fn count(&self, news: &News, now: UnixTime) {
         let label =
             |pool: &Arc<str>, reason: &str| ReasonLabel { pool: pool.to_string(), reason: reason.to_owned() };
         match news {
@@ -212,6 +262,12 @@ impl Metrics {
                 if failed && decision.action == DecisionAction::ScaleDown {
                     self.failed_scale_downs.get_or_create(&label(pool, decision.reason.as_str())).inc();
                 }
+                let done = decision.outcome == DecisionOutcome::Done;
+                if done && decision.action == DecisionAction::ScaleUp {
+                    let label = PoolLabel { pool: pool.to_string() };
+                    let seconds = now.since(decision.time).0.max(0) as f64;
+                    self.decision_to_node.get_or_create(&label).observe(seconds);
+                }
             }
         }
     }
@@ -227,6 +283,9 @@ impl Metrics {
         }
         for (pool, status) in statuses {
             self.pool(pool, status);
+        }
+        if let Some(ca) = &self.ca {
+            ca.pools(statuses);
         }
     }
 
@@ -308,11 +367,16 @@ impl Metrics {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.registry);
+        if let Some(ca) = &self.ca {
+            // Each registry ends its text; a text has one end.
+            text.truncate(text.trim_end_matches("# EOF\n").len());
+            ca.expose(&mut text);
+        }
         text
     }
 }
 
-fn length(count: usize) -> i64 {
+pub(super) fn length(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
@@ -369,13 +433,93 @@ mod tests {
     #[test]
     fn an_increase_is_counted_once_however_often_it_is_planned() {
         let metrics = Metrics::default();
-        metrics.planned(Duration::from_millis(3), &plan(Vec::new()));
-        metrics.planned(Duration::from_millis(3), &plan(vec![increase()]));
-        metrics.planned(Duration::from_millis(3), &plan(vec![increase()]));
+        metrics.planned(Duration::from_millis(3), &plan(Vec::new()), &World::new(), UnixTime(0));
+        metrics.planned(Duration::from_millis(3), &plan(vec![increase()]), &World::new(), UnixTime(0));
+        metrics.planned(Duration::from_millis(3), &plan(vec![increase()]), &World::new(), UnixTime(0));
         let text = metrics.exposition();
         let line = r#"headroom_scaled_up_nodes_total{pool="general",reason="PodsUnschedulable"} 3"#;
         assert!(text.contains(line), "{text}");
         assert!(text.contains("headroom_plan_duration_seconds_count 3"), "{text}");
+    }
+
+    #[test]
+    fn the_names_of_cluster_autoscaler_are_there_when_asked_for_and_the_text_has_one_end() {
+        let text = Metrics::default().exposition();
+        assert!(!text.contains("cluster_autoscaler_"), "{text}");
+        let metrics = Metrics::with_cluster_autoscaler_names();
+        metrics.planned(Duration::from_millis(3), &plan(Vec::new()), &World::new(), UnixTime(70));
+        metrics.planned(Duration::from_millis(3), &plan(vec![increase()]), &World::new(), UnixTime(80));
+        let nodes = crate::api::NodeCounts { ready: 3, starting: 2, deleting: 1, ..Default::default() };
+        let status = |nodes| NodePoolStatus { nodes: Some(nodes), ..NodePoolStatus::default() };
+        metrics.pools(&BTreeMap::from([("a".into(), status(nodes.clone())), ("b".into(), status(nodes))]));
+        let text = metrics.exposition();
+        for line in [
+            "cluster_autoscaler_scaled_up_nodes_total 3",
+            "cluster_autoscaler_cluster_safe_to_autoscale 1",
+            r#"cluster_autoscaler_nodes_count{state="ready"} 6"#,
+            r#"cluster_autoscaler_node_groups_count{node_group_type="autoscaled"} 2"#,
+            "cluster_autoscaler_pending_node_deletions 2",
+            r#"cluster_autoscaler_unschedulable_pods_count{type="unschedulable"} 0"#,
+            r#"cluster_autoscaler_last_activity{activity="main"} 80"#,
+            r#"cluster_autoscaler_function_duration_seconds_count{function="main"} 2"#,
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1, "{text}");
+    }
+
+    /// Words of a text that look like metrics, without the suffixes of histograms.
+    fn named(text: &str, prefix: &str) -> BTreeSet<String> {
+        let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        let words = text.split(word).filter(|word| word.starts_with(prefix));
+        words
+            .map(|word| {
+                let bare = ["_bucket", "_sum"].iter().find_map(|suffix| word.strip_suffix(suffix));
+                bare.unwrap_or(word).to_owned()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_metric_is_documented_and_every_documented_metric_is_there() {
+        let page = include_str!("../../docs/metrics.md");
+        let row =
+            |line: &str| line.strip_prefix("| `").and_then(|rest| rest.split('`').next()).map(str::to_owned);
+        let documented: BTreeSet<String> = page.lines().filter_map(row).collect();
+        let exposed: BTreeSet<String> =
+            Metrics::with_cluster_autoscaler_names().names().into_iter().collect();
+        assert_eq!(documented, exposed);
+    }
+
+    #[test]
+    fn alerts_and_dashboard_name_metrics_that_are_there_in_queries_that_can_be_read() {
+        let alerts: serde_json::Value =
+            serde_saphyr::from_str(include_str!("../../charts/headroom/files/alerts.yaml")).unwrap();
+        let dashboard: serde_json::Value =
+            serde_json::from_str(include_str!("../../charts/headroom/files/dashboard-nodes.json")).unwrap();
+        fn queries(value: &serde_json::Value, found: &mut Vec<String>) {
+            match value {
+                serde_json::Value::Object(fields) => {
+                    found.extend(fields.get("expr").and_then(|expr| expr.as_str()).map(str::to_owned));
+                    fields.values().for_each(|value| queries(value, found));
+                }
+                serde_json::Value::Array(items) => items.iter().for_each(|item| queries(item, found)),
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
+        queries(&alerts, &mut found);
+        queries(&dashboard, &mut found);
+        assert!(30 < found.len(), "{}", found.len());
+        let there: BTreeSet<String> = Metrics::default().names().into_iter().collect();
+        for query in found {
+            let query = query.replace("$__rate_interval", "5m").replace("$pool", "general");
+            for name in named(&query, "headroom_") {
+                assert!(there.contains(&name), "{query} names {name}, which is no metric");
+            }
+            let read = crate::metrics::confine(&query, "namespace", "any");
+            assert!(read.is_ok(), "{query} can not be read: {read:?}");
+        }
     }
 
     #[test]

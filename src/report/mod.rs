@@ -1,9 +1,11 @@
 //! The room that tells: status from memory and back, events, metrics. It decides nothing, and writes nothing but status
 //! and events.
 
+mod ca_metrics;
 mod conditions;
 pub mod events;
 pub mod fit;
+pub mod fit_workload;
 pub mod metrics;
 pub mod news;
 pub mod parse;
@@ -13,6 +15,7 @@ pub mod render;
 mod round_trip_tests;
 mod words;
 pub mod workload;
+pub mod workload_metrics;
 pub mod write;
 pub mod write_scaling;
 
@@ -23,5 +26,6 @@ pub use parse::{parse, status_of};
 pub use policy::{ClusterView, render_cluster};
 pub use render::{Acceptance, GroupView, PoolView, TemplateSource, render};
 pub use workload::{HpaOwned, MetricTrouble, PolicyStanding, WorkloadMemory, WorkloadView};
+pub use workload_metrics::{LookResult, WorkloadMetrics};
 pub use write::{KubeSink, StatusSink, WriteError};
 pub use write_scaling::ScalingSink;

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, Increase, Intent,
-    LearnedTemplate, PoolHistory, Refusal, Removal, Victim,
+    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision, Increase,
+    Intent, LearnedTemplate, PoolHistory, Refusal, Removal, Replaced, Replacement, Victim,
 };
 use headroom_core::quantity;
 use headroom_core::reason::Reason;
@@ -19,7 +19,7 @@ use headroom_core::world::provider::FailureClass;
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use crate::api::{
     self, AnticipationStatus, BackoffStatus, BlockedNodes, ConsideredPool, GroupStatus, Instance,
-    NodePoolStatus, RefusalStatus, UnneededNodes,
+    NodePoolStatus, RefusalStatus, ReplacedNode, ReplacementStatus, UnneededNodes,
 };
 
 /// What was not understood, for a log line and an event.
@@ -45,6 +45,8 @@ pub fn status_of(stored: &Value) -> (NodePoolStatus, Notes) {
         unneeded: reader.rows("unneeded"),
         refusals: reader.rows("refusals"),
         blocked: reader.rows("blocked"),
+        replacement: reader.field("replacement"),
+        consolidation_backoff: reader.field("consolidationBackoff"),
         last_scale_up: reader.field("lastScaleUp"),
         last_scale_down: reader.field("lastScaleDown"),
         last_failure: reader.field("lastFailure"),
@@ -99,6 +101,11 @@ pub fn parse(status: &NodePoolStatus) -> (PoolHistory, Notes) {
         learned: rows("groups", &status.groups, &mut notes, learned).into_iter().flatten().collect(),
         refusals: rows("refusals", &status.refusals, &mut notes, refusal),
         blocked: rows("blocked", &status.blocked, &mut notes, block),
+        replacement: status.replacement.as_ref().map(replacement),
+        consolidation_backoff: status
+            .consolidation_backoff
+            .as_ref()
+            .map(|row| ConsolidationBackoff { failures: natural(row.failures), until: second(&row.until) }),
         last_scale_up: status.last_scale_up.as_ref().map(second),
         last_scale_down: status.last_scale_down.as_ref().map(second),
         last_failure: status.last_failure.as_ref().map(second),
@@ -212,6 +219,18 @@ fn unneeded(rows: &[UnneededNodes]) -> BTreeMap<Arc<str>, UnixTime> {
         }
     }
     clocks
+}
+
+fn replacement(row: &ReplacementStatus) -> Replacement {
+    let node = |node: &ReplacedNode| Replaced { pool: arc(&node.pool), node: arc(&node.node) };
+    Replacement {
+        intent: arc(&row.intent),
+        group: arc(&row.group),
+        bought_count: natural(row.bought),
+        nodes: row.nodes.iter().map(node).collect(),
+        since: second(&row.since),
+        until: second(&row.until),
+    }
 }
 
 fn anticipation(row: &AnticipationStatus) -> (Arc<str>, Anticipation) {

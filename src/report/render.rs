@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, Intent, LearnedTemplate,
-    PoolHistory, Refusal, Removal, Victim,
+    PoolHistory, Refusal, Removal, Replaced, Replacement, Victim,
 };
 use headroom_core::plan::{PoolReason, PreviewAction};
 use headroom_core::quantity::{format_bytes, format_cpu};
@@ -20,9 +20,9 @@ use super::conditions;
 use super::fit::{GROUPS_MAX, cut, fit};
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use crate::api::{
-    self, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, GroupStatus,
-    GroupTemplate, Instance, NodeCounts, NodePoolStatus, PodSample, PreviewPlan, Quantity, RefusalStatus,
-    UnneededNodes,
+    self, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool,
+    ConsolidationBackoffStatus, GroupStatus, GroupTemplate, Instance, NodeCounts, NodePoolStatus, PodSample,
+    PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, UnneededNodes,
 };
 
 /// What is to be told of a pool besides its memory.
@@ -113,6 +113,8 @@ pub fn render(
         learned,
         refusals,
         blocked,
+        replacement,
+        consolidation_backoff,
         last_scale_up,
         last_scale_down,
         last_failure,
@@ -133,6 +135,9 @@ pub fn render(
         unneeded: unneeded_rows(unneeded),
         refusals: refusals.iter().map(refusal).collect(),
         blocked: blocked.iter().map(block).collect(),
+        replacement: replacement.as_ref().map(replacement_row),
+        consolidation_backoff: consolidation_backoff
+            .map(|held| ConsolidationBackoffStatus { failures: int(held.failures), until: time(held.until) }),
         last_scale_up: last_scale_up.map(time),
         last_scale_down: last_scale_down.map(time),
         last_failure: last_failure.map(time),
@@ -312,6 +317,19 @@ fn anticipation((controller, row): (&Arc<str>, &Anticipation)) -> AnticipationSt
         since: time(*since),
         until: until.map(time),
         failures: int(*failures),
+    }
+}
+
+fn replacement_row(row: &Replacement) -> ReplacementStatus {
+    let Replacement { intent, group, bought_count, nodes, since, until } = row;
+    let node = |node: &Replaced| ReplacedNode { pool: node.pool.to_string(), node: node.node.to_string() };
+    ReplacementStatus {
+        intent: intent.to_string(),
+        group: group.to_string(),
+        bought: int(*bought_count),
+        nodes: nodes.iter().map(node).collect(),
+        since: time(*since),
+        until: time(*until),
     }
 }
 

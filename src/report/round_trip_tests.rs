@@ -7,9 +7,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, DecisionAction,
-    DecisionOutcome, Increase, IncreasePhase, Intent, LearnedTemplate, PoolHistory, Refusal, Removal,
-    RemovalPhase, Victim,
+    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision,
+    DecisionAction, DecisionOutcome, Increase, IncreasePhase, Intent, LearnedTemplate, PoolHistory, Refusal,
+    Removal, RemovalPhase, Replaced, Replacement, Victim,
 };
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
@@ -160,7 +160,20 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
     let needed = (vec(intent(), 0..5), any::<u64>(), vec(backoff(), 0..5), btree_map(word(), at(), 0..20));
     let known = (btree_map(word(), anticipation, 0..4), btree_map(word(), learned, 0..4));
     let told = (vec(refusal(), 0..5), vec(blocked(), 0..5), vec(decision(), 0..25));
-    let last = (option::of(at()), option::of(at()), option::of(at()));
+    let node = (word(), word()).prop_map(|(pool, node)| Replaced { pool, node });
+    let replacement = (word(), word(), any::<u32>(), vec(node, 0..12), at(), at()).prop_map(
+        |(intent, group, bought_count, nodes, since, until)| Replacement {
+            intent,
+            group,
+            bought_count,
+            nodes,
+            since,
+            until,
+        },
+    );
+    let held = (any::<u32>(), at()).prop_map(|(failures, until)| ConsolidationBackoff { failures, until });
+    let last =
+        (option::of(at()), option::of(at()), option::of(at()), option::of(replacement), option::of(held));
     (needed, known, told, last).prop_map(|(needed, known, told, last)| PoolHistory {
         intents: needed.0,
         sequence: needed.1,
@@ -170,6 +183,8 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         learned: known.1,
         refusals: told.0,
         blocked: told.1,
+        replacement: last.3,
+        consolidation_backoff: last.4,
         last_scale_up: last.0,
         last_scale_down: last.1,
         last_failure: last.2,

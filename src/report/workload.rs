@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::conditions::Sheet;
 use super::fit::cut;
+use super::fit_workload;
 use crate::api::conditions::{ConditionStatus, clear, get, reasons, types};
 use crate::api::{
     ContestStatus, MetricProposal, RecommendationStatus, RecommendationStep, RecommendedReplicas,
@@ -52,6 +53,8 @@ pub enum PolicyStanding {
     Invalid(String),
     /// Only an edit helps, for the reason given.
     Stalled(&'static str, String),
+    /// The operator itself fails at it: what happens next, in words.
+    Broken(String),
 }
 
 /// Whether the operator runs the HPA of a policy.
@@ -126,7 +129,7 @@ pub fn render(view: &WorkloadView<'_>, old: &ScalingPolicyStatus, now: UnixTime)
         (status.bounds, status.recommendation) = (bounds.clone(), recommendation.clone());
     }
     status.reason = reason(view, &status);
-    status
+    fit_workload::fit(status)
 }
 
 /// What is remembered, from a status: entry by entry, since one that is not understood must not cost the others.
@@ -254,9 +257,11 @@ fn health(list: &mut Sheet, standing: &PolicyStanding) {
         PolicyStanding::Conflict(message) => (False, Reason::Conflict.as_str(), message.as_str()),
         PolicyStanding::Invalid(message) => (False, Reason::Invalid.as_str(), message.as_str()),
         PolicyStanding::Stalled(reason, message) => (False, *reason, message.as_str()),
+        PolicyStanding::Broken(message) => (False, Reason::Internal.as_str(), message.as_str()),
     };
     list.set(types::READY, status, reason, message);
-    let stalled = status == False;
+    // What no edit helps against is not stalled: it is tried again.
+    let stalled = status == False && !matches!(standing, PolicyStanding::Broken(_));
     list.present(types::STALLED, stalled.then(|| (reason, message.to_owned())));
 }
 
@@ -338,6 +343,7 @@ fn reason(view: &WorkloadView<'_>, status: &ScalingPolicyStatus) -> Option<Strin
         told(type_).filter(|one| one.status == state).map(|one| one.reason.clone())
     };
     is(types::STALLED, "True")
+        .or_else(|| is(types::READY, "False"))
         .or_else(|| is(types::REPLICAS_CONTESTED, "True"))
         .or_else(|| is(types::FALLBACK_ACTIVE, "True"))
         .or_else(|| is(types::ABLE_TO_SCALE, "False"))

@@ -9,16 +9,23 @@ use kube::api::Api;
 use kube::client::ClientBuilder;
 use tokio::sync::{mpsc, watch};
 
+use super::account::{AccountCalls, SharedAccount};
+use super::judge::SharedJudge;
+use super::measured::Measured;
 use super::sky::{SharedCluster, Sky};
 use super::typed_feed::{self, Paced};
-use super::wire::ApiServer;
+use super::wire::{ApiServer, Caller};
 use crate::actuate::guard::{CrashPoint, Guard};
 use crate::actuate::layer::{ClientKind, GuardLayer};
 use crate::controllers::health::Health;
 use crate::controllers::leader::LeaseOptions;
-use crate::controllers::wiring::{Ground, wire};
+use crate::controllers::wiring::{Ground, WorkloadGround, wire};
+use crate::controllers::workloads::MetricsFor;
 use crate::host::Host;
 use crate::observe::KubeFeed;
+use crate::provider::CloudProvider;
+use crate::provider::aws::Aws;
+use crate::provider::clouds::Clouds;
 use crate::provider::kube_nodes::KubeNodes;
 use crate::provider::kwok::Kwok;
 use crate::report::Metrics;
@@ -33,7 +40,19 @@ pub enum PortKind {
     Typed,
 }
 
-/// How long others wait after a leader's last sign of life; that of `headroom run`.
+impl PortKind {
+    /// The word for the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            PortKind::Wire => "wire",
+            PortKind::Typed => "typed",
+        }
+    }
+}
+
+/// How long others wait after a leader's last sign of life; that of `headroom run`. On the typed port, where no call
+/// takes time or fails, it is renewed less often: on a quiet cluster renewals were two thirds of all work.
 const LEASE: Duration = Duration::from_secs(10);
 const NAMESPACE: &str = "headroom-system";
 
@@ -50,8 +69,14 @@ pub struct Surroundings {
     pub port: PortKind,
     /// No two wakings of the operator are closer than this.
     pub tick: Duration,
+    /// Whether there is anything for the loop of workloads.
+    pub scales_workloads: bool,
     /// Shapes what the replicas draw.
     pub seed: u64,
+    /// The account behind pools of provider AWS, if there is one.
+    pub account: Option<SharedAccount>,
+    /// Who looks at every write, if anybody.
+    pub judge: Option<SharedJudge>,
 }
 
 /// A life; dropping it is a SIGKILL.
@@ -85,32 +110,45 @@ impl Life {
         let host = Host::simulated(around.server_host.wall(), around.seed.wrapping_add(salt << 20));
         let crash = crash_point(&host, dies_at, safe_from, (replica, number), ended.clone());
         let guard = Guard::new(host.clone(), crash, None);
-        let work = client(around, &guard, ClientKind::Work);
-        let lease_client = client(around, &guard, ClientKind::Lease);
+        let caller = Caller { replica, life: number };
+        let work = client(around, caller, &guard, ClientKind::Work);
+        let lease_client = client(around, caller, &guard, ClientKind::Lease);
         let (stop_sender, stop) = watch::channel(false);
         let feed = match around.port {
+            PortKind::Wire if around.scales_workloads => KubeFeed::start_with_workloads(&work, &host),
             PortKind::Wire => KubeFeed::start(&work, &host),
-            PortKind::Typed => typed_feed::start(around.server.store(), &host),
+            PortKind::Typed => {
+                let server = around.server.clone().called_by(caller);
+                typed_feed::start_behind(server, &host, around.scales_workloads)
+            }
         };
-        let kwok = Kwok::new(KubeNodes::new(work.clone()));
+        let measured = (around.cluster.clone(), around.server_host.clone());
+        let measures: MetricsFor =
+            Box::new(move |_| Arc::new(Measured::new(measured.0.clone(), measured.1.clone())));
+        let workloads =
+            around.scales_workloads.then(|| WorkloadGround { feed: feed.clone(), metrics: measures });
+        let provider = clouds(around, caller, &work, &guard, &host);
         let ground = Ground {
             feed: Arc::new(Paced::new(feed, host.clone(), around.tick)),
-            provider: Arc::new(Sky::new(kwok, around.cluster.clone(), around.server_host.clone())),
+            provider,
             work,
             lease_api: Api::namespaced(lease_client, NAMESPACE),
             lease: LeaseOptions {
                 name: "headroom".to_owned(),
                 identity: format!("headroom-{replica}_{:08x}", host.random() >> 32),
                 duration: LEASE,
-                retry: LEASE / 5,
+                retry: match around.port {
+                    PortKind::Wire => LEASE / 5,
+                    PortKind::Typed => LEASE / 2,
+                },
             },
             host: host.clone(),
             guard,
             stop,
             health: Arc::new(Health::default()),
             metrics: Arc::new(Metrics::default()),
-            // The simulated server knows no HPAs and no metrics.
-            workloads: None,
+            page: None,
+            workloads,
         };
         let node_loop = wire(ground);
         host.spawn(async move {
@@ -121,10 +159,38 @@ impl Life {
         });
         Life { host }
     }
+
+    /// Where it runs: to stop it as by SIGSTOP, or to set its clock off.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
 }
 
-fn client(around: &Surroundings, guard: &Guard, kind: ClientKind) -> Client {
-    let server = around.server.named("headroom");
+/// The embedded provider, and AWS where there is an account.
+fn clouds(
+    around: &Surroundings,
+    caller: Caller,
+    work: &Client,
+    guard: &Guard,
+    host: &Arc<Host>,
+) -> Arc<dyn CloudProvider> {
+    let kwok = Kwok::new(KubeNodes::new(work.clone()));
+    let sky = Arc::new(Sky::new(kwok, around.cluster.clone(), around.server_host.clone()));
+    let Some(account) = &around.account else { return sky };
+    let calls = AccountCalls {
+        state: account.clone(),
+        cluster: around.cluster.clone(),
+        host: around.server_host.clone(),
+        caller,
+        network: around.server.network().clone(),
+        judge: around.judge.clone(),
+    };
+    let aws = Aws::new(Box::new(calls), host.clone(), Arc::new(guard.clone()));
+    Arc::new(Clouds::new(sky, Arc::new(aws)))
+}
+
+fn client(around: &Surroundings, caller: Caller, guard: &Guard, kind: ClientKind) -> Client {
+    let server = around.server.named("headroom").called_by(caller);
     ClientBuilder::new(server, "default").with_layer(&GuardLayer::new(guard.clone(), kind)).build()
 }
 

@@ -1,13 +1,16 @@
 //! Runs a scenario from its first to its last second: cluster, events and operator in virtual time on one thread.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::account::{AccountFaults, SharedAccount};
 use super::cluster::SimCluster;
+use super::disturbance::{self, Backups, Disturbance};
+use super::judge::SharedJudge;
 use super::ledger::Summary;
 use super::replica::{Ended, Life, PortKind, Surroundings};
 use super::scenario::{Happening, Scenario, Timeline};
@@ -37,6 +40,12 @@ pub struct Options {
     pub keep_trace: bool,
     /// From this time after the start on nothing goes wrong any more.
     pub calm_after: SignedDuration,
+    /// What strikes when, counted from the start; in order.
+    pub disturbances: Vec<(SignedDuration, Disturbance)>,
+    /// The account behind pools of provider AWS.
+    pub account: Option<SharedAccount>,
+    /// Who holds every write against the invariants.
+    pub judge: Option<SharedJudge>,
 }
 
 impl Options {
@@ -51,6 +60,9 @@ impl Options {
             effects_per_life_max: 0,
             keep_trace: false,
             calm_after: SignedDuration::ZERO,
+            disturbances: Vec::new(),
+            account: None,
+            judge: None,
         }
     }
 
@@ -96,8 +108,12 @@ pub struct Outcome {
     pub trace_count: u64,
     /// Requests that a fault struck.
     pub faults_count: u64,
+    /// What went wrong and how often, by its name.
+    pub faults: BTreeMap<&'static str, u64>,
     /// Lives of replicas that ended before the run did.
     pub deaths_count: u64,
+    /// When the run ended: at the scenario's end, or when the judge had seen enough.
+    pub ended_at: Timestamp,
 }
 
 /// Runs the scenario; `spectate` is shown every step.
@@ -134,6 +150,11 @@ struct Stage {
     end_of_life: mpsc::UnboundedSender<Ended>,
     current: Vec<u64>,
     deaths_count: u64,
+    disturbances: VecDeque<(Timestamp, Disturbance)>,
+    struck: BTreeMap<&'static str, u64>,
+    backups: Backups,
+    offsets: Vec<SignedDuration>,
+    paused: Vec<bool>,
 }
 
 impl Stage {
@@ -146,6 +167,9 @@ impl Stage {
         let server_host = Host::simulated(scenario.start, options.seed);
         let server =
             ApiServer::new(store.clone(), server_host.clone(), Faults::seeded(options.seed, options.faults));
+        if let Some(judge) = &options.judge {
+            server.audit_by(Box::new(judge.clone()));
+        }
         let cluster = SimCluster::new(store, scenario.timings);
         let timeline = Timeline::of(scenario);
         let pending_notes = timeline.begin(scenario, &cluster);
@@ -161,7 +185,10 @@ impl Stage {
                 server_host,
                 port: options.port,
                 tick: scenario.tick.unsigned_abs(),
+                scales_workloads: scenario.scales_workloads(),
                 seed: options.seed,
+                account: options.account.clone(),
+                judge: options.judge.clone(),
             },
             timeline,
             pending_notes,
@@ -174,6 +201,11 @@ impl Stage {
             end_of_life,
             current: vec![0; options.replicas_count],
             deaths_count: 0,
+            disturbances: options.disturbances.iter().map(|(at, one)| (after(*at), one.clone())).collect(),
+            struck: BTreeMap::new(),
+            backups: Backups::new(),
+            offsets: vec![SignedDuration::ZERO; options.replicas_count],
+            paused: vec![false; options.replicas_count],
         }
     }
 
@@ -181,13 +213,14 @@ impl Stage {
         let mut bell = self.around.server.store().subscribe();
         loop {
             let now = self.around.server_host.wall();
-            if self.end <= now {
+            if self.end <= now || self.is_over() {
                 // The operators end first, so that nothing more happens.
                 self.lives.clear();
                 self.show(now, spectate);
                 return;
             }
             self.change_faults(now);
+            self.disturb(now);
             self.show(now, spectate);
             self.give_birth(now);
             // What the step itself wrote needs no second one.
@@ -202,6 +235,11 @@ impl Stage {
         }
     }
 
+    /// Whether the judge has seen enough.
+    fn is_over(&self) -> bool {
+        self.around.judge.as_ref().is_some_and(|judge| judge.lock().over)
+    }
+
     /// One step of events and cluster, shown to the spectator.
     fn show(&mut self, now: Timestamp, spectate: &mut dyn FnMut(&Scene<'_>)) {
         let shared = self.around.cluster.clone();
@@ -209,7 +247,14 @@ impl Stage {
         cluster.store().with(|store| store.advance_to(now));
         let mut happened = std::mem::take(&mut self.pending_notes);
         happened.extend(self.timeline.run_due(&mut cluster, now));
+        if let Some(account) = &self.around.account {
+            let store = cluster.store().clone();
+            store.with(|store| account.lock().step(store, &cluster.weather, now));
+        }
         cluster.step(now);
+        if let Some(judge) = &self.around.judge {
+            cluster.store().with(|store| judge.lock().step(store, now));
+        }
         spectate(&Scene { now, cluster: &cluster, happened: &happened });
         drop(cluster);
         if happened.contains(&Happening::RestartOperator) {
@@ -223,6 +268,81 @@ impl Stage {
         if !self.calm && self.calm_from <= now {
             self.calm = true;
             self.around.server.with_faults(|faults| faults.rates = FaultRates::default());
+            self.calm_down(now);
+        }
+    }
+
+    /// Network, clocks and clouds are as they should be from here on.
+    fn calm_down(&mut self, now: Timestamp) {
+        self.disturbances.clear();
+        self.around.server.network().mend();
+        if let Some(account) = &self.around.account {
+            account.lock().faults = AccountFaults::default();
+        }
+        if let Some(judge) = &self.around.judge {
+            judge.lock().watches_silent(false, now);
+        }
+        self.around.cluster.lock().stop_scheduler(false);
+        for replica in 0..self.lives.len() {
+            self.offsets[replica] = SignedDuration::ZERO;
+            self.paused[replica] = false;
+            self.apply_state(replica);
+        }
+    }
+
+    fn apply_state(&self, replica: usize) {
+        if let Some(life) = &self.lives[replica] {
+            life.host().set_clock_off(self.offsets[replica]);
+            life.host().pause(self.paused[replica]);
+        }
+    }
+
+    /// Strikes what is due.
+    fn disturb(&mut self, now: Timestamp) {
+        while let Some((_, one)) = self.disturbances.pop_front_if(|(at, _)| *at <= now) {
+            if let Some(name) = one.name() {
+                *self.struck.entry(name).or_default() += 1;
+            }
+            self.strike(&one, now);
+        }
+    }
+
+    fn strike(&mut self, one: &Disturbance, now: Timestamp) {
+        match one {
+            Disturbance::Pause(replica, paused) => {
+                self.paused[*replica] = *paused;
+                self.apply_state(*replica);
+            }
+            Disturbance::Cut(replica, cut) => self.around.server.network().cut(*replica, *cut),
+            Disturbance::Clock(replica, offset) => {
+                self.offsets[*replica] = *offset;
+                self.apply_state(*replica);
+            }
+            Disturbance::Kill(replica) => self.kill(*replica),
+            Disturbance::SilentWatches(silent) => {
+                self.around.server.network().silence_watches(*silent);
+                if let Some(judge) = &self.around.judge {
+                    judge.lock().watches_silent(*silent, now);
+                }
+            }
+            Disturbance::Scheduler(stopped) => self.around.cluster.lock().stop_scheduler(*stopped),
+            Disturbance::Reclaim => {
+                let reclaimed =
+                    self.around.account.as_ref().is_some_and(|account| account.lock().reclaim(now));
+                if let (true, Some(judge)) = (reclaimed, &self.around.judge) {
+                    judge.lock().lost_count += 1;
+                }
+            }
+            Disturbance::EraseStatus(_)
+            | Disturbance::BackUpStatus(_)
+            | Disturbance::RestoreStatus(_)
+            | Disturbance::TamperStatus(_) => {
+                let backups = &mut self.backups;
+                self.around.server.store().with(|store| {
+                    store.advance_to(now);
+                    disturbance::strike_status(store, backups, one);
+                });
+            }
         }
     }
 
@@ -237,6 +357,9 @@ impl Stage {
             let who = (replica, self.lives_count);
             let ended = self.end_of_life.clone();
             self.lives[replica] = Some(Life::begin(&self.around, who, dies_at, self.calm_from, ended));
+            // A new process runs; its clock is the machine's, which is still off.
+            self.paused[replica] = false;
+            self.apply_state(replica);
         }
     }
 
@@ -261,10 +384,25 @@ impl Stage {
         let calm = (!self.calm).then_some(self.calm_from);
         let cluster = self.around.cluster.lock().next_event_at(now);
         let births = self.births.front().map(|(at, _)| *at);
-        let due = [cluster, self.timeline.next_at(), births, calm].into_iter().flatten().min();
+        let strikes = self.disturbances.front().map(|(at, _)| *at);
+        let account = self.around.account.as_ref().and_then(|account| account.lock().next_at());
+        let due =
+            [cluster, self.timeline.next_at(), births, calm, strikes, account].into_iter().flatten().min();
         let at = due.unwrap_or(self.end).min(self.end);
         let wait = Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO);
         self.around.server_host.monotonic() + wait
+    }
+
+    fn faults(&self) -> BTreeMap<&'static str, u64> {
+        let mut all = self.around.server.with_faults(|faults| faults.struck().clone());
+        all.extend(self.struck.iter());
+        if let Some(account) = &self.around.account {
+            all.extend(account.lock().struck.iter());
+        }
+        if 0 < self.deaths_count {
+            all.insert("process ended", self.deaths_count);
+        }
+        all
     }
 
     fn outcome(&self) -> Outcome {
@@ -278,7 +416,9 @@ impl Stage {
             trace,
             trace_count,
             faults_count: self.around.server.with_faults(|faults| faults.struck_count()),
+            faults: self.faults(),
             deaths_count: self.deaths_count,
+            ended_at: self.around.server_host.wall(),
         }
     }
 }

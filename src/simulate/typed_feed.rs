@@ -11,18 +11,21 @@ use headroom_core::world::Delta;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::store::{Change, Kind, SharedStore, Store, text};
-use crate::api::{StoredClusterScalingPolicy, StoredNodePool};
+use super::store::{Change, Kind, Store, text};
+use super::wire::ApiServer;
+use crate::api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 use crate::host::Host;
 use crate::observe::slim::{
-    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod,
-    SlimPriorityClass, SlimReplicaSet, SlimReplicationController, SlimStatefulSet, SlimStorageClass,
-    SlimVolume,
+    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob,
+    SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
+    SlimStatefulSet, SlimStorageClass, SlimVolume,
 };
 use crate::observe::{Feed, KubeFeed, PolicyChange, Port, WatchHealth, Watched};
 
 /// A quiet store is looked at this often, so that the view does not seem old.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How often a silent feed looks whether it may speak again.
+const SILENCE_STEP: Duration = Duration::from_millis(500);
 
 /// A feed that wakes its loop at most once a tick.
 pub struct Paced {
@@ -64,11 +67,15 @@ impl Feed for Paced {
     }
 }
 
-/// A feed filled from `store` by a task of `host`.
-pub fn start(store: &SharedStore, host: &Arc<Host>) -> KubeFeed {
-    let feed = KubeFeed::unfed(host);
-    let intakes = intakes(&feed);
-    host.spawn(follow(store.clone(), host.clone(), intakes));
+/// A feed filled from the store of `server` by a task of `host`; it stands still while the network says nothing. With what
+/// replica decisions read, if it is wanted.
+pub fn start_behind(server: ApiServer, host: &Arc<Host>, with_workloads: bool) -> KubeFeed {
+    let feed = if with_workloads { KubeFeed::unfed_with_workloads(host) } else { KubeFeed::unfed(host) };
+    let mut intakes = intakes(&feed);
+    if with_workloads {
+        intakes.extend(intakes_of_workloads(&feed));
+    }
+    host.spawn(follow(server, host.clone(), intakes));
     feed
 }
 
@@ -119,10 +126,19 @@ fn finished(object: &Value) -> bool {
         && matches!(text(object, &["status", "phase"]), Some("Succeeded" | "Failed"))
 }
 
+fn of<K: Watched>(feed: &KubeFeed) -> Box<dyn Intake> {
+    Box::new(Of::<K> { port: feed.port::<K>(), kind: PhantomData })
+}
+
+fn intakes_of_workloads(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
+    vec![
+        (Kind::Deployment, of::<SlimDeployment>(feed)),
+        (Kind::HorizontalPodAutoscaler, of::<SlimHpa>(feed)),
+        (Kind::ScalingPolicy, of::<StoredScalingPolicy>(feed)),
+    ]
+}
+
 fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
-    fn of<K: Watched>(feed: &KubeFeed) -> Box<dyn Intake> {
-        Box::new(Of::<K> { port: feed.port::<K>(), kind: PhantomData })
-    }
     vec![
         (Kind::NodePool, of::<StoredNodePool>(feed)),
         (Kind::ClusterScalingPolicy, of::<StoredClusterScalingPolicy>(feed)),
@@ -143,14 +159,24 @@ fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
     ]
 }
 
-async fn follow(store: SharedStore, host: Arc<Host>, intakes: Vec<(Kind, Box<dyn Intake>)>) {
+async fn follow(server: ApiServer, host: Arc<Host>, intakes: Vec<(Kind, Box<dyn Intake>)>) {
+    let store = server.store();
     let mut bell = store.subscribe();
+    while server.is_silent() {
+        host.sleep(SILENCE_STEP).await;
+    }
     let mut cursor = store.with(|store| list(store, &intakes));
     loop {
+        while server.is_silent() {
+            host.sleep(SILENCE_STEP).await;
+        }
         tokio::select! {
             biased;
             () = bell.changed() => {}
             () = host.sleep(LOOK_EVERY) => {}
+        }
+        if server.is_silent() {
+            continue;
         }
         cursor = store.with(|store| changes(store, &intakes, cursor));
     }

@@ -2,19 +2,25 @@
 
 use std::path::Path;
 
-use headroom::simulate::run::{Options, Outcome, run};
+use headroom::simulate::run::{Options, Outcome, Scene, run};
 use headroom::simulate::scenario::Scenario;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::inspector::{End, Inspector};
 
-struct Seen {
-    outcome: Outcome,
-    end: End,
-    inspector: Inspector,
+/// A run as it was seen.
+pub struct Seen {
+    pub outcome: Outcome,
+    pub end: End,
+    pub inspector: Inspector,
 }
 
 fn play(name: &str) -> Seen {
+    play_with(name, &mut |_| {})
+}
+
+/// Runs an example under the inspector, before the eyes of another spectator too; what must never happen did not.
+pub fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> Seen {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
     let scenario = Scenario::load(&folder).expect("examples are valid");
     let options = Options { keep_trace: true, ..Options::of(&scenario) };
@@ -22,6 +28,7 @@ fn play(name: &str) -> Seen {
     let over = scenario.start + scenario.duration;
     let outcome = run(&scenario, &options, &mut |scene| {
         inspector.look(scene);
+        spectate(scene);
         if over <= scene.now {
             end = End::of(scene.cluster);
         }
@@ -34,7 +41,8 @@ fn play(name: &str) -> Seen {
     seen
 }
 
-fn nodes(seen: &Seen, pool: &str) -> usize {
+/// The nodes of a pool at the end.
+pub fn nodes(seen: &Seen, pool: &str) -> usize {
     seen.end.nodes.get(pool).copied().unwrap_or(0)
 }
 

@@ -1,6 +1,6 @@
 //! Watches a run and notes everything that must never happen; it changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headroom::simulate::cluster::SimCluster;
 use headroom::simulate::run::Scene;
@@ -14,6 +14,8 @@ const MARK: &str = "ToBeDeletedByClusterAutoscaler";
 #[derive(Default)]
 pub struct Inspector {
     lines_read: usize,
+    /// Nodes that the cloud took: their pods are lost, and nobody of ours did it.
+    taken_back: BTreeSet<String>,
     cursor: u64,
     /// Everything that must not happen, in order.
     pub offences: Vec<String>,
@@ -46,6 +48,9 @@ impl Inspector {
     fn read_trace(&mut self, store: &Store) {
         let lines = store.trace.lines();
         for line in &lines[self.lines_read..] {
+            if line.actor == "spot-market" && line.verb == "delete" {
+                self.taken_back.insert(line.object.clone());
+            }
             if line.actor != "headroom" || line.code != 200 {
                 continue;
             }
@@ -66,7 +71,8 @@ impl Inspector {
                 *self.made.entry(pool_of(&entry.object)).or_default() += 1;
             }
             // Pods are lost with a node that has failed; that is what a zone outage is.
-            if !entry.deleted || !ready(&entry.object) {
+            let taken_back = self.taken_back.contains(&format!("nodes {}", entry.key));
+            if !entry.deleted || !ready(&entry.object) || taken_back {
                 continue;
             }
             let left: Vec<String> = store

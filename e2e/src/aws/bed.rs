@@ -1,25 +1,26 @@
-//! One control plane, simulator and node bridge for all stories about AWS, wiped between them; it tells no story itself.
+//! Beds for stories about AWS: a control plane, a simulator and a node bridge each, wiped between stories; it tells none.
 //!
-//! Starting them for each story would take longer than the stories. They live on a runtime of their own and end with
-//! the process: nobody drops them, so the reaper ends the programs and removes the folder.
+//! Starting them for each story would take longer than the stories. So there are as many as stories are told at once.
+//! They live on a runtime of their own and end with the process: nobody drops them, so the reaper ends the programs and
+//! removes the folders.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
 
 use super::{Aws, Bridge, Instance};
 use crate::control_plane::{ControlPlane, Options};
 use crate::fixtures::{Pool, pool};
 use crate::operator::OperatorBuilder;
-use crate::{cluster, reaper, wait};
+use crate::{cluster, permissions, reaper, wait};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -31,21 +32,22 @@ pub struct Bed {
     pub bridge: Bridge,
 }
 
-/// Tells a story on the shared bed, which it finds empty.
+/// Beds that no story is told on now.
+static FREE: Mutex<Vec<&'static Bed>> = Mutex::new(Vec::new());
+
+/// Tells a story on a bed of its own for as long as it lasts, which it finds empty.
 ///
 /// # Panics
 /// When the story fails. The ends of all logs are printed before, and the folder with the rest is kept.
 pub fn story(body: impl AsyncFnOnce(&Bed) -> Result<()>) {
     static RUNTIME: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
-    static BED: Mutex<Option<&'static Bed>> = Mutex::const_new(None);
     #[expect(clippy::unwrap_used, reason = "a test without a runtime ends here")]
     let runtime = RUNTIME.get_or_init(|| tokio::runtime::Runtime::new().unwrap());
     let told = runtime.block_on(async {
-        // One story at a time, also when the test program runs several threads.
-        let mut shared = BED.lock().await;
-        let bed = match *shared {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let bed = match free {
             Some(bed) => bed,
-            None => *shared.insert(Box::leak(Box::new(Bed::start().await?))),
+            None => &*Box::leak(Box::new(Bed::start().await?)),
         };
         bed.wipe().await.context("failed to wipe the bed")?;
         let told =
@@ -54,6 +56,10 @@ pub fn story(body: impl AsyncFnOnce(&Bed) -> Result<()>) {
             eprintln!("{}{}", bed.cluster.log_tails(5), bed.cluster.operator_log_tails(40));
             eprintln!("logs are kept in {}", bed.cluster.folder().display());
             reaper::keep(bed.cluster.folder())?;
+        }
+        // A bed that is broken is nobody's: the next story starts another one.
+        if bed.cluster.check_running().is_ok() {
+            FREE.lock().unwrap_or_else(PoisonError::into_inner).push(bed);
         }
         told
     });
@@ -79,10 +85,17 @@ impl Bed {
         self.bridge.reset();
         self.aws.reset().await?;
         let client = self.cluster.client();
-        let kind = GroupVersionKind::gvk("headroom.dev", "v1alpha1", "NodePool");
-        let pools: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
         let all = ListParams::default();
-        pools.delete_collection(&DeleteParams::default(), &all).await?;
+        for (kind, plural) in [("NodePool", "nodepools"), ("ClusterScalingPolicy", "clusterscalingpolicies")]
+        {
+            let kind = GroupVersionKind::gvk("headroom.dev", "v1alpha1", kind);
+            let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+            let own: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+            own.delete_collection(&DeleteParams::default(), &all).await?;
+        }
+        // The operator of the story before is dead; nobody needs to wait for its lease.
+        let leases: Api<Lease> = Api::namespaced(client.clone(), permissions::NAMESPACE);
+        leases.delete_collection(&DeleteParams::default(), &all).await?;
         let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
         deployments.delete_collection(&DeleteParams::background(), &all).await?;
         // Pods first: those on a node that is gone are stopped by nobody but the pod collector, and late.

@@ -42,6 +42,14 @@ impl Aws {
         }
     }
 
+    /// The groups of the walk-through in docs/aws.md: one in each of two zones, none of them with an instance.
+    pub async fn walk_through_groups(&self) -> Result<()> {
+        for (name, zone) in [("web-a", "us-east-1a"), ("web-b", "us-east-1b")] {
+            self.group(name).zones(&[zone]).create().await?;
+        }
+        Ok(())
+    }
+
     /// Changes the size of a group as a person does who does not know of the operator.
     pub async fn edit_group(&self, name: &str, params: &[(&str, &str)]) -> Result<()> {
         let mut all = vec![("AutoScalingGroupName", name)];
@@ -104,7 +112,7 @@ impl GroupBuilder<'_> {
         self
     }
 
-    /// Any other parameter of CreateAutoScalingGroup.
+    /// Any other parameter of CreateAutoScalingGroup, or another value of one that is set anyway.
     pub fn param(mut self, key: &str, value: &str) -> Self {
         self.more.push((key.to_owned(), value.to_owned()));
         self
@@ -151,6 +159,8 @@ impl GroupBuilder<'_> {
             params.push((format!("{tag}.ResourceType"), "auto-scaling-group".to_owned()));
             params.push((format!("{tag}.PropagateAtLaunch"), "true".to_owned()));
         }
+        // Of two values of one parameter AWS would take the first.
+        params.retain(|(key, _)| self.more.iter().all(|(other, _)| other != key));
         params.extend(self.more);
         let params: Vec<(&str, &str)> = params.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         self.aws.call("autoscaling", "CreateAutoScalingGroup", &params).await?;

@@ -1,7 +1,11 @@
-//! `make cluster`: the local control plane with KWOK, metrics-server and our CRDs, in the foreground until Ctrl-C.
+//! `make cluster`: the local control plane with KWOK, metrics-server and our CRDs, in the foreground until Ctrl-C;
+//! `make aws-cluster`: the same with a simulated AWS, whose instances become nodes.
+
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Parser;
+use e2e::aws::{Aws, Bridge, OPERATOR_KEY, REGION};
 use e2e::control_plane::{ControlPlane, Options};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -14,6 +18,9 @@ struct Args {
     /// Start without metrics-server.
     #[arg(long)]
     without_metrics_server: bool,
+    /// Start a simulated AWS too, with the Auto Scaling groups web-a and web-b.
+    #[arg(long)]
+    aws: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -36,6 +43,13 @@ async fn main() -> Result<()> {
         started = ControlPlane::start(options) => started?,
     };
     tell(&cluster);
+    let cloud = match args.aws {
+        true => Some(start_aws(&cluster).await?),
+        false => None,
+    };
+    if let Some((aws, _)) = &cloud {
+        tell_of_aws(aws);
+    }
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -58,6 +72,26 @@ fn tell(cluster: &ControlPlane) {
     }
     println!();
     println!("Logs: {}", cluster.folder().join("logs").display());
+}
+
+/// The simulator with two zonal groups, and what makes nodes of their instances.
+async fn start_aws(cluster: &ControlPlane) -> Result<(Arc<Aws>, Bridge)> {
+    let aws = Arc::new(Aws::start(&cluster.folder().join("logs")).await?);
+    aws.walk_through_groups().await?;
+    let bridge = Bridge::start(cluster.client(), &aws);
+    Ok((aws, bridge))
+}
+
+fn tell_of_aws(aws: &Aws) {
+    println!(
+        "AWS is simulated, with the Auto Scaling groups web-a and web-b. For the operator, and for curl:"
+    );
+    println!();
+    println!("  export AWS_ENDPOINT_URL={} AWS_REGION={REGION}", aws.url());
+    println!(
+        "  export AWS_ACCESS_KEY_ID={OPERATOR_KEY} AWS_SECRET_ACCESS_KEY=secret AWS_EC2_METADATA_DISABLED=true"
+    );
+    println!();
 }
 
 /// Returns what is wrong once a program of the control plane has ended by itself.

@@ -284,7 +284,7 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Request
-  users: [headroom]
+  users: ['system:serviceaccount:headroom-system:headroom']
   verbs: [create, update, patch, delete, deletecollection]
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]
@@ -293,7 +293,7 @@ rules:
 /// Reads too, each once: a watch when it ends.
 const AUDIT_READS: &str = "\
 - level: Metadata
-  users: [headroom, 'system:kube-controller-manager']
+  users: ['system:serviceaccount:headroom-system:headroom', 'system:kube-controller-manager']
   verbs: [get, list, watch]
   omitStages: [RequestReceived, ResponseStarted]
 ";

@@ -1,5 +1,7 @@
-//! The end-to-end stories, one a file, each on a control plane of its own; those about AWS share one.
+//! The end-to-end stories, one a file, each on a control plane of its own; those about AWS hand theirs on.
 
+#[cfg(test)]
+mod a_schedule_keeps_its_minute;
 #[cfg(test)]
 mod annotated_pod_keeps_its_node;
 #[cfg(test)]
@@ -11,7 +13,11 @@ mod bad_objects_are_refused;
 #[cfg(test)]
 mod bad_pool_beside_good;
 #[cfg(test)]
+mod behavior_is_obeyed_by_the_second;
+#[cfg(test)]
 mod budget_window;
+#[cfg(test)]
+mod cheaper_node_takes_over;
 #[cfg(test)]
 mod clocks_survive_a_restart;
 #[cfg(test)]
@@ -19,7 +25,13 @@ mod control_plane_comes_up;
 #[cfg(test)]
 mod crash_points;
 #[cfg(test)]
+mod drain_of_a_pod_that_never_dies;
+#[cfg(test)]
 mod drain_undone_when_suspended;
+#[cfg(test)]
+mod every_kind_with_a_scale;
+#[cfg(test)]
+mod explain_page_is_true;
 #[cfg(test)]
 mod from_zero_to_running;
 #[cfg(test)]
@@ -39,9 +51,15 @@ mod launch_failure_backs_off_one_group;
 #[cfg(test)]
 mod leader_killed_the_other_goes_on;
 #[cfg(test)]
+mod live_page_in_a_browser;
+#[cfg(test)]
 mod manifests_are_true;
 #[cfg(test)]
+mod many_nodes_emptied_within_budgets;
+#[cfg(test)]
 mod metrics_are_read;
+#[cfg(test)]
+mod metrics_server_stops;
 #[cfg(test)]
 mod nodes_are_counted_as_the_scheduler_counts;
 #[cfg(test)]
@@ -52,6 +70,8 @@ mod pod_bound_between_check_and_delete;
 mod pool_edited_suspended_deleted;
 #[cfg(test)]
 mod preview_beside_apply;
+#[cfg(test)]
+mod previous_version;
 #[cfg(test)]
 mod quick_start_is_true;
 #[cfg(test)]
@@ -71,7 +91,11 @@ mod schedule_raises_the_minimum;
 #[cfg(test)]
 mod schedule_raises_the_replicas;
 #[cfg(test)]
+mod takeover_from_the_controller_manager;
+#[cfg(test)]
 mod the_load_goes_and_the_nodes_follow;
+#[cfg(test)]
+mod to_zero_and_back;
 #[cfg(test)]
 mod two_owners_of_a_workload;
 #[cfg(test)]

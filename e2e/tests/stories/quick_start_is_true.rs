@@ -12,7 +12,7 @@ use e2e::story::story;
 
 use crate::pages::{Step, section, steps, with_outputs, with_section};
 
-mod likeness;
+pub(crate) mod likeness;
 
 use likeness::likeness;
 
@@ -34,7 +34,7 @@ async fn every_command_of_the_quick_start_prints_what_the_page_says() {
             match step {
                 Step::Terminal { text } => follow(&text, cluster, &mut operator).await?,
                 Step::Command { command, output, .. } => {
-                    let printed = run(&command, cluster).await?;
+                    let printed = run(&command, cluster, &[]).await?;
                     println!("$ {command}\n{printed}");
                     if likeness(&printed) != likeness(&output) {
                         unlike +=
@@ -74,7 +74,11 @@ async fn follow(text: &str, cluster: &ControlPlane, operator: &mut Option<Operat
 }
 
 /// What a shell in the repository's folder prints for the command, errors and all. Errors when it fails.
-async fn run(command: &str, cluster: &ControlPlane) -> Result<String> {
+pub(crate) async fn run(
+    command: &str,
+    cluster: &ControlPlane,
+    environment: &[(&str, String)],
+) -> Result<String> {
     let kubectl = cluster.kubectl_path();
     let tools = kubectl.parent().context("kubectl has no folder")?;
     // The folder of the control plane holds the copy of the operator that runs.
@@ -86,7 +90,7 @@ async fn run(command: &str, cluster: &ControlPlane) -> Result<String> {
     );
     let mut shell = Command::new("timeout");
     shell.args([COMMAND_DEADLINE, "bash", "-o", "pipefail", "-c", &format!("exec 2>&1; {command}")]);
-    shell.current_dir(repository()).env("PATH", path);
+    shell.current_dir(repository()).env("PATH", path).envs(environment.iter().cloned());
     shell.env("KUBECONFIG", cluster.kubeconfig()).env("HOME", cluster.folder());
     let output = tokio::task::spawn_blocking(move || shell.output()).await?.context("failed to run bash")?;
     let printed = String::from_utf8(output.stdout)?;

@@ -20,7 +20,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 #[tokio::test]
-#[ignore = "not green yet: with seed 11 the scheduler needs one node less than was planned, and it stays empty"]
+#[ignore = "not shown yet: the first pod of a series that stays in one zone may choose another zone than was planned"]
 async fn pods_that_fit_a_pool_run_and_no_node_is_bought_in_vain() {
     story(Options::new(), async |cluster| {
         let operator = cluster.operator().start()?;

@@ -47,8 +47,9 @@ async fn a_steady_cluster_sees_no_write_for_five_minutes_but_the_lease() {
 /// Pods that run, pods that nobody can take, a pool at its limit, a pool in Preview with a plan, a bad pool, an empty
 /// node with its clock running.
 async fn everything_that_could_tempt_it(cluster: &ControlPlane) -> Result<()> {
-    cluster.apply(pool("general").zones(&["a", "b"])).await?;
-    cluster.apply(deployment("web").replicas(9)).await?;
+    cluster.apply(pool("general").zones(&["a", "b"]).label("example.com/tier", "general")).await?;
+    // Nowhere else, or it fills the room beside the others' pods and needs a node less.
+    cluster.apply(deployment("web").replicas(9).node_selector("example.com/tier", "general")).await?;
     cluster.apply(deployment("lost").node_selector("example.com/nowhere", "true")).await?;
     cluster.apply(pool("full").nodes(0, 1).label("example.com/tier", "full")).await?;
     cluster.apply(deployment("many").replicas(6).node_selector("example.com/tier", "full")).await?;

@@ -74,13 +74,26 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
     let names: Vec<String> = expanders.iter().map(|expander| format!("{expander:?}")).collect();
     check.unique(names.iter().map(String::as_str), "spec.nodes.expanders");
     let limits = limits.unwrap_or_default();
+    let min = limits.min.clone().unwrap_or_default();
     let nodes_limit = |n| check.count(Some(n), 0, (0, MAX_NODES), "spec.nodes.limits.nodes");
     let nodes = limits.nodes.map(nodes_limit);
     let limits = ValidatedLimits {
         nodes,
         cpu_milli: limits.cpu.as_ref().map(|q| check.amount("cpu", q, "spec.nodes.limits.cpu")),
         memory_bytes: limits.memory.as_ref().map(|q| check.amount("memory", q, "spec.nodes.limits.memory")),
+        min_cpu_milli: min.cpu.as_ref().map(|q| check.amount("cpu", q, "spec.nodes.limits.min.cpu")),
+        min_memory_bytes: min
+            .memory
+            .as_ref()
+            .map(|q| check.amount("memory", q, "spec.nodes.limits.min.memory")),
     };
+    let over = |min: Option<i64>, max: Option<i64>| min.zip(max).is_some_and(|(min, max)| max < min);
+    check.require(
+        !over(limits.min_cpu_milli, limits.cpu_milli) && !over(limits.min_memory_bytes, limits.memory_bytes),
+        "spec.nodes.limits.min",
+        "is more than the limit of the same resource",
+        "lower it, or raise the limit",
+    );
     let HealthGate { max_unready_percent, ok_unready_count } = health.unwrap_or_default();
     let path = "spec.nodes.health";
     let health = ValidatedHealthGate {
@@ -158,9 +171,25 @@ mod tests {
     }
 
     #[test]
+    fn minimum_over_its_limit_is_refused_and_named() {
+        let policy = check("{limits: {cpu: '8', min: {cpu: '4', memory: 1Gi}}}").unwrap();
+        assert_eq!(
+            (policy.limits.min_cpu_milli, policy.limits.min_memory_bytes),
+            (Some(4000), Some(1 << 30))
+        );
+        let refused = check("{limits: {cpu: '8', min: {cpu: '9'}}}").unwrap_err();
+        assert!(format!("{refused:?}").contains("spec.nodes.limits.min"), "{refused:?}");
+    }
+
+    #[test]
     fn limits_are_read_in_thousandths_and_bytes() {
         let policy = check("{limits: {nodes: 5, cpu: 1500m, memory: 1Ki}}").unwrap();
-        let expected = ValidatedLimits { nodes: Some(5), cpu_milli: Some(1500), memory_bytes: Some(1024) };
+        let expected = ValidatedLimits {
+            nodes: Some(5),
+            cpu_milli: Some(1500),
+            memory_bytes: Some(1024),
+            ..ValidatedLimits::default()
+        };
         assert_eq!(policy.limits, expected);
     }
 

@@ -9,7 +9,8 @@ use super::{Amounts, Checker, FieldError, MAX_NODES, VALUE_FIX, ValidatedBudget,
 use super::{is_label_value, is_qualified_name};
 use crate::api::node_pool::{
     AwsProvider, Backoff, Drain, FailureClass, KwokProvider, MAX_POOL_NAME_LENGTH, MixedTypes, Mode,
-    NodePool, NodePoolSpec, NodeTemplate, Provider, ProviderType, ScaleDown, ScaleUp, Schedule, Taint,
+    NodePool, NodePoolSpec, NodeTemplate, Provider, ProviderType, ScaleDown, ScaleDownPolicy, ScaleUp,
+    Schedule, Taint,
 };
 
 /// A pool whose every field can be used.
@@ -151,6 +152,12 @@ pub struct ValidatedBackoff {
 pub struct ValidatedScaleDown {
     /// Whether nodes may be removed.
     pub enabled: bool,
+    /// Which nodes may go.
+    pub policy: ScaleDownPolicy,
+    /// What a replacement must save, in percent, 1 to 100.
+    pub min_saving_percent: u8,
+    /// How old nodes and pods must be before they are disturbed to save costs.
+    pub consolidate_after: Duration,
     /// Percentage up to which requests leave a node underutilized, 0 to 100.
     pub utilization_threshold_percent: u8,
     /// The same by GPUs alone, for nodes that have some, 0 to 100.
@@ -238,6 +245,7 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
         nodes: None,
         cpu_milli: limits.cpu.as_ref().map(|q| check.amount("cpu", q, "spec.limits.cpu")),
         memory_bytes: limits.memory.as_ref().map(|q| check.amount("memory", q, "spec.limits.memory")),
+        ..ValidatedLimits::default()
     });
     let template = read_template(&mut check, &template.clone().unwrap_or_default(), provider.type_);
     let price_per_hour_micros = price.as_ref().and_then(|price| {
@@ -310,6 +318,12 @@ fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
         &format!("{path}.tagSelector"),
         "could take the groups of other clusters",
         "set clusterName, or anyCluster: true",
+    );
+    check.require(
+        !(any_cluster.unwrap_or(false) && cluster_name.is_some()),
+        &format!("{path}.anyCluster"),
+        "contradicts clusterName",
+        "remove one of the two",
     );
     check.require(
         !tag_selector.keys().any(String::is_empty),
@@ -452,6 +466,9 @@ const MINUTE: u64 = 60;
 fn read_scale_down(check: &mut Checker, scale_down: &ScaleDown) -> ValidatedScaleDown {
     let ScaleDown {
         enabled,
+        policy,
+        min_saving,
+        consolidate_after,
         utilization_threshold,
         gpu_utilization_threshold,
         unneeded_for,
@@ -463,8 +480,20 @@ fn read_scale_down(check: &mut Checker, scale_down: &ScaleDown) -> ValidatedScal
         drain,
     } = scale_down;
     let at = |field: &str| format!("spec.scaleDown.{field}");
+    let policy = policy.unwrap_or_default();
+    check.require(
+        policy == ScaleDownPolicy::WhenCheaper || (min_saving.is_none() && consolidate_after.is_none()),
+        &at("policy"),
+        "is not WhenCheaper, so minSaving and consolidateAfter have no effect",
+        "set policy: WhenCheaper, or remove them",
+    );
+    let min_saving = check.percent(*min_saving, 15, &at("minSaving"));
+    check.require(0 < min_saving, &at("minSaving"), "is 0", "use 1 to 100");
     ValidatedScaleDown {
         enabled: enabled.unwrap_or(true),
+        policy,
+        min_saving_percent: min_saving,
+        consolidate_after: check.duration(consolidate_after.as_ref(), 10 * MINUTE, &at("consolidateAfter")),
         utilization_threshold_percent: check.percent(*utilization_threshold, 50, &at("utilizationThreshold")),
         gpu_utilization_threshold_percent: check.percent(
             *gpu_utilization_threshold,

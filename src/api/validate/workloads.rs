@@ -72,6 +72,15 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
         at_most_an_hour(cpu_initialization_period, 300, "cpuInitializationPeriod");
     let initial_readiness_delay = at_most_an_hour(initial_readiness_delay, 30, "initialReadinessDelay");
     check.unique(metric_sources.iter().map(|source| source.name.as_str()), &path("metricSources"));
+    for (index, source) in metric_sources.iter().enumerate() {
+        let server = &source.prometheus;
+        for (field, file) in [("bearerTokenFile", &server.bearer_token_file), ("caFile", &server.ca_file)] {
+            let mounted = file.as_ref().is_none_or(|file| is_mounted_file(file));
+            let path = format!("spec.workloads.metricSources[{index}].prometheus.{field}");
+            let fix = format!("mount a Secret or ConfigMap below {MOUNTED_FILES}/ and name its file");
+            check.require(mounted, &path, &format!("is no file below {MOUNTED_FILES}/"), &fix);
+        }
+    }
     ValidatedWorkloads {
         ownership: hpa_ownership.unwrap_or_default(),
         sync_period: sync_period.clamp(Duration::from_secs(1), SYNC_PERIOD_MAX),
@@ -81,6 +90,20 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
         initial_readiness_delay,
         metric_sources: metric_sources.clone(),
     }
+}
+
+/// The one folder of which files may be sent or trusted: with any other, whoever may write the ClusterScalingPolicy could
+/// have the operator send its own token to a server of theirs. The schema's pattern says the same.
+const MOUNTED_FILES: &str = "/etc/headroom/metric-sources";
+
+fn is_mounted_file(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix(MOUNTED_FILES).and_then(|rest| rest.strip_prefix('/')) else {
+        return false;
+    };
+    rest.split('/').all(|part| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        !part.is_empty() && !part.starts_with('.') && part.chars().all(allowed)
+    })
 }
 
 /// A fraction from 0 to 1, in thousandths.
@@ -114,6 +137,26 @@ mod tests {
     #[test]
     fn nothing_written_means_the_defaults_of_the_controller_manager() {
         assert_eq!(read("{}"), Ok(ValidatedWorkloads::default()));
+    }
+
+    #[test]
+    fn only_mounted_files_are_sent_or_trusted() {
+        let source = |file: &str| {
+            read(&format!(
+                "{{metricSources: [{{name: main, prometheus: {{url: 'http://p:9090', bearerTokenFile: {file}}}}}]}}"
+            ))
+        };
+        assert!(source("/etc/headroom/metric-sources/main/token").is_ok());
+        for file in [
+            "/var/run/secrets/kubernetes.io/serviceaccount/token",
+            "/etc/headroom/metric-sources/../../../var/run/secrets/token",
+            "/etc/headroom/metric-sources",
+            "/etc/headroom/metric-sources-of-others/token",
+        ] {
+            let found = source(file);
+            let path = "spec.workloads.metricSources[0].prometheus.bearerTokenFile".to_owned();
+            assert_eq!(found, Err(vec![path]), "{file}");
+        }
     }
 
     #[test]

@@ -90,6 +90,22 @@ fn rules_accept_the_good_objects() {
 }
 
 #[test]
+fn rules_accept_what_imports_print() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/import");
+    let mut tried = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path().join("printed.yaml");
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        for object in documents {
+            assert_eq!(verdict(&object, None), Ok(()), "{}", file.display());
+            tried += 1;
+        }
+    }
+    assert!(10 <= tried, "only {tried} objects are printed by imports");
+}
+
+#[test]
 fn the_type_of_provider_can_not_be_changed() {
     let (_, old) = &objects("good-objects")["smallest.yaml"];
     let mut new = old.clone();

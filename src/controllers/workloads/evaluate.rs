@@ -28,8 +28,8 @@ use crate::observe::{HpaObject, KubeFeed, ScaleKind, Writer};
 use crate::report::events::{Regarding, RegardingKind, on_workload};
 use crate::report::workload::{render, without_numbers, without_repetitions};
 use crate::report::{
-    HpaOwned, KubeSink, MetricTrouble, PolicyStanding, ScalingSink, StatusSink, WorkloadMemory, WorkloadView,
-    WriteError,
+    HpaOwned, KubeSink, MetricTrouble, Metrics, PolicyStanding, ScalingSink, StatusSink, WorkloadMemory,
+    WorkloadView, WriteError,
 };
 
 /// What is only a number is written this often at most.
@@ -49,6 +49,8 @@ pub struct Crew {
     pub events: KubeSink,
     /// The selectors of all HPAs that are decided on.
     pub registry: Mutex<Registry>,
+    /// Where decisions are counted.
+    pub numbers: Arc<Metrics>,
 }
 
 /// What holds for all workloads.
@@ -227,8 +229,11 @@ impl Crew {
             Leave::Denied(outcome) => outcome,
         };
         let known = state.memory.clone();
-        state.decided(told(outcome));
+        let news = state.decided(told(outcome));
         if matches!(leave, Leave::Denied(_)) {
+            if news {
+                self.count(state);
+            }
             return Some(WriteOutcome::NotWritten);
         }
         let target = workload.target.as_ref()?;
@@ -257,7 +262,29 @@ impl Crew {
         if let Some(last) = state.memory.decisions.first_mut() {
             word.clone_into(&mut last.outcome);
         }
+        self.count(state);
         Some(outcome)
+    }
+
+    /// Counts the decision that was made last.
+    fn count(&self, state: &State) {
+        if let Some(decision) = state.memory.decisions.first() {
+            self.numbers.workloads.decided(decision);
+        }
+    }
+
+    /// After a panic of a look at this workload: its policy says so. What it remembers stays as it is stored.
+    pub async fn tell_of_panic(&self, workload: &Workload, pause: Duration) {
+        let stored = self.feed.workloads(|known| known.policies().get(&workload.key).cloned()).flatten();
+        let Some(stored) = stored.filter(|stored| stored.uid == workload.uid) else { return };
+        let mut state = State::restore(&stored, self.host.now(), Duration::ZERO);
+        let message = format!(
+            "a bug of the operator stopped the decision on this workload; its size stays, and it is tried again every {} s: \
+             please report it with the operator's log",
+            pause.as_secs()
+        );
+        let standing = PolicyStanding::Broken(message);
+        self.report(workload, &mut state, &View { standing, ..View::default() }).await;
     }
 
     /// Tells what came of it: events, the HPA's status, the policy's.

@@ -35,7 +35,7 @@ use crate::host::Host;
 use crate::metrics::MetricsSource;
 use crate::observe::{HpaObject, KubeFeed};
 use crate::options::{GATHERING, WORKLOADS_IN_FLIGHT_MAX};
-use crate::report::{KubeSink, ScalingSink};
+use crate::report::{KubeSink, LookResult, Metrics, ScalingSink};
 
 /// The pause after something was in the way.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -43,8 +43,10 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const QUARANTINE: Duration = Duration::from_secs(60);
 /// Policies that the operator makes or deletes in one turn: a thousand new HPAs must not hold the decisions up.
 const HOUSEKEEPING_MAX: usize = 50;
-/// The loop comes round at least this often.
+/// The loop comes round at least this often while it does not lead, or has something left to do.
 const TURN_MAX: Duration = Duration::from_secs(1);
+/// The same while nothing is due: whatever matters wakes it.
+const IDLE_TURN_MAX: Duration = Duration::from_secs(5);
 /// How long a graceful stop waits for evaluations under way.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
 
@@ -63,6 +65,8 @@ pub struct WorkloadPorts {
     pub work: Client,
     /// What the load is, by the settings that hold.
     pub metrics: MetricsFor,
+    /// Where lateness and decisions are counted.
+    pub numbers: Arc<Metrics>,
     /// Who leads.
     pub leadership: watch::Receiver<Leadership>,
     /// Becomes true when the process is to stop.
@@ -112,7 +116,7 @@ impl WorkloadLoop {
     /// A loop that has seen nothing yet.
     #[must_use]
     pub fn new(ports: WorkloadPorts) -> Self {
-        let WorkloadPorts { host, guard, feed, work, metrics, leadership, stop } = ports;
+        let WorkloadPorts { host, guard, feed, work, metrics, numbers, leadership, stop } = ports;
         let (finish, finished) = mpsc::unbounded_channel();
         let settings = ValidatedWorkloads::default();
         let began_at = host.monotonic();
@@ -123,6 +127,7 @@ impl WorkloadLoop {
             registry: Mutex::new(Registry::default()),
             host,
             feed,
+            numbers,
         };
         Self {
             crew: Arc::new(crew),
@@ -292,11 +297,16 @@ impl WorkloadLoop {
             self.due.pop_first();
             let workload = self.survey.workloads.get(&key).cloned();
             let (Some(workload), Some(term)) = (workload, self.term) else { continue };
-            debug!(workload = %key, late_ms = (now - at).as_millis(), "looking");
+            let late = now - at;
+            debug!(workload = %key, late_ms = late.as_millis(), "looking");
+            self.crew.numbers.workloads.began(late);
             self.begin_look(key, workload, term);
         }
-        let next = self.due.first().map_or(TURN_MAX, |(at, _)| at.saturating_duration_since(now));
-        if self.in_flight_count < WORKLOADS_IN_FLIGHT_MAX { next.min(TURN_MAX) } else { TURN_MAX }
+        let longest = if self.surveyed { IDLE_TURN_MAX } else { TURN_MAX };
+        if WORKLOADS_IN_FLIGHT_MAX <= self.in_flight_count {
+            return longest;
+        }
+        self.due.first().map_or(longest, |(at, _)| at.saturating_duration_since(now).min(longest))
     }
 
     fn begin_look(&mut self, key: ObjectKey, workload: Arc<Workload>, term: u64) {
@@ -320,6 +330,10 @@ impl WorkloadLoop {
                 (state, ended)
             };
             let result = AssertUnwindSafe(look).catch_unwind().await.ok();
+            if result.is_none() {
+                // What was remembered went with the panic: the next look reads it back.
+                let _ = AssertUnwindSafe(crew.tell_of_panic(&workload, QUARANTINE)).catch_unwind().await;
+            }
             // Nobody listens only when the loop has ended.
             let _ = finish.send(Finished { term, key, result });
         });
@@ -336,6 +350,11 @@ impl WorkloadLoop {
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.in_flight = false;
         let again = std::mem::take(&mut slot.again);
+        self.crew.numbers.workloads.ended(match &result {
+            Some((_, Ended::Well)) => LookResult::Done,
+            Some((_, Ended::Again)) => LookResult::Again,
+            None => LookResult::Panicked,
+        });
         let at = match result {
             Some((state, ended)) => {
                 slot.state = Some(state);

@@ -82,6 +82,7 @@ impl State {
             UNKNOWN.clone_into(&mut decision.outcome);
         }
         let stored: ScalingPolicyStatus = serde_json::from_value(policy.status.clone()).unwrap_or_default();
+        let size = size_written(&remembered.decisions);
         Self {
             uid: policy.uid.clone(),
             told: told(&stored, &remembered),
@@ -90,13 +91,14 @@ impl State {
             resource_version: policy.resource_version.clone(),
             written_at: None,
             hpa: None,
-            size: None,
+            size,
             warned: BTreeSet::new(),
         }
     }
 
-    /// Puts a decision before the others. One that only repeats what was not to be done is told once.
-    pub fn decided(&mut self, decision: ScalingDecision) {
+    /// Puts a decision before the others, and tells whether it is news: one that only repeats what was not to be done is
+    /// told once.
+    pub fn decided(&mut self, decision: ScalingDecision) -> bool {
         let decisions = &mut self.memory.decisions;
         let repeated = decisions.first().is_some_and(|last| {
             let same = (last.from, last.to, &last.outcome) == (decision.from, decision.to, &decision.outcome);
@@ -106,6 +108,7 @@ impl State {
             decisions.insert(0, decision);
             decisions.truncate(DECISIONS_MAX);
         }
+        !repeated
     }
 
     /// Notes that somebody else has changed the size back, and when the operator may write again.
@@ -150,6 +153,13 @@ pub const PREVIEW: &str = "Preview";
 pub const OBSERVED: &str = "Observed";
 /// A change that a contest keeps from being made.
 pub const HELD: &str = "Held";
+
+/// The size that was last written before a restart, by the history: somebody who has changed it meanwhile is noticed. None
+/// when the last write is of unknown outcome. It has no version, so the watch's view always counts as newer.
+fn size_written(decisions: &[ScalingDecision]) -> Option<SizeWritten> {
+    let written = decisions.iter().find(|decision| [DONE, UNKNOWN].contains(&decision.outcome.as_str()))?;
+    (written.outcome == DONE).then(|| SizeWritten { resource_version: String::new(), replicas: written.to })
+}
 
 /// What the status of an HPA would say, from that of its policy.
 fn told(stored: &ScalingPolicyStatus, remembered: &WorkloadMemory) -> HpaStatus {
@@ -239,6 +249,18 @@ mod tests {
         let state = restored(json!({"decisions": [
             {"time": "2027-01-15T08:00:00Z", "from": 1, "to": 2, "reason": "x", "outcome": "InProgress"}]}));
         assert_eq!(state.memory.decisions[0].outcome, UNKNOWN);
+    }
+
+    #[test]
+    fn the_size_that_was_written_last_survives_a_restart_unless_its_outcome_is_unknown() {
+        let told = |outcomes: &[&str]| {
+            let decision = |(index, outcome): (usize, &&str)| json!({"time": "2027-01-15T08:00:00Z", "from": 1, "to": 9 - index, "reason": "x", "outcome": outcome});
+            let decisions: Vec<Value> = outcomes.iter().enumerate().map(decision).collect();
+            restored(json!({"decisions": decisions})).size.map(|size| size.replicas)
+        };
+        assert_eq!(told(&[]), None);
+        assert_eq!(told(&["Held", "Failed", "Done", "Done"]), Some(7));
+        assert_eq!(told(&["InProgress", "Done"]), None);
     }
 
     #[test]

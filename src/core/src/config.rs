@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::labels::Labels;
 use crate::nodes::upstream::UpstreamOptions;
 use crate::reason::Reason;
@@ -11,7 +13,8 @@ use crate::time::{Seconds, UnixTime};
 use crate::window::Window;
 
 /// Everything that steers a plan and is not the world or memory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Config {
     /// Which deliberate differences from Cluster Autoscaler are on (law 10).
     pub profile: Profile,
@@ -24,7 +27,7 @@ pub struct Config {
 }
 
 /// One switch per deliberate difference from Cluster Autoscaler.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Profile {
     /// Everything better that we have.
     #[default]
@@ -34,7 +37,8 @@ pub enum Profile {
 }
 
 /// A NodePool, parsed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Pool {
     /// Name; at most 40 characters.
     pub name: Arc<str>,
@@ -71,7 +75,7 @@ pub struct Pool {
 }
 
 /// Whether a pool's plan is carried out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// Yes.
     #[default]
@@ -83,7 +87,8 @@ pub enum Mode {
 }
 
 /// What a new node of a pool offers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeTemplate {
     /// Labels, the pool's own among them; zone and hostname are added per group and node.
     pub labels: Labels,
@@ -96,7 +101,8 @@ pub struct NodeTemplate {
 }
 
 /// How a pool grows.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ScaleUp {
     /// Whether it may grow.
     pub enabled: bool,
@@ -113,10 +119,13 @@ pub struct ScaleUp {
 }
 
 /// How a pool shrinks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ScaleDown {
     /// Whether it may shrink.
     pub enabled: bool,
+    /// Which nodes may go. Default: those that are underutilized.
+    pub policy: Policy,
     /// Percent of requests over allocatable under which a node is a candidate. Default 50.
     pub utilization_threshold_percent: u32,
     /// The same for nodes with GPUs, by their GPUs alone. Default 50.
@@ -137,8 +146,34 @@ pub struct ScaleDown {
     pub drain: Drain,
 }
 
+/// Which nodes of a pool may go although they are ready and nobody asked for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Policy {
+    /// Those at or under the threshold whose pods fit elsewhere, as Cluster Autoscaler.
+    #[default]
+    WhenUnderutilized,
+    /// Besides those, every node whose pods fit elsewhere or on nodes that cost less.
+    WhenCheaper(Consolidation),
+}
+
+/// What consolidation must be worth, and how seldom it may disturb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Consolidation {
+    /// Least saving, in percent of the price of what is replaced; 1 to 100. Default 15.
+    pub min_saving_percent: u32,
+    /// A node is left alone until it and each of its pods are this old. Default 10 min.
+    pub consolidate_after: Seconds,
+}
+
+impl Default for Consolidation {
+    fn default() -> Self {
+        Self { min_saving_percent: 15, consolidate_after: Seconds::minutes(10) }
+    }
+}
+
 /// How nodes are emptied.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Drain {
     /// Longest grace given to a pod. Default 10 min.
     pub max_grace_period: Seconds,
@@ -157,7 +192,8 @@ pub struct Drain {
 }
 
 /// A ceiling on nodes that leave at once.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Budget {
     /// Name, unique in its list.
     pub name: Arc<str>,
@@ -170,7 +206,7 @@ pub struct Budget {
 }
 
 /// A number of nodes, or a part of the ready ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ceiling {
     /// So many nodes.
     Nodes(u32),
@@ -179,7 +215,8 @@ pub enum Ceiling {
 }
 
 /// Bounds while a window is active. Overlaps: highest min, lowest max, and max wins.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Schedule {
     /// Name, unique in its list.
     pub name: Arc<str>,
@@ -192,7 +229,8 @@ pub struct Schedule {
 }
 
 /// What Cluster Autoscaler takes as flags.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ClusterSettings {
     /// The expander chain; each narrows, the last tie is broken by name. Default least-waste.
     pub expanders: Vec<Expander>,
@@ -202,6 +240,10 @@ pub struct ClusterSettings {
     pub max_cpu_milli: Option<i64>,
     /// Most memory in bytes in the cluster.
     pub max_memory_bytes: Option<i64>,
+    /// Least cpu in milli-cores that removals leave in the cluster; `None` for none.
+    pub min_cpu_milli: Option<i64>,
+    /// Least memory in bytes likewise.
+    pub min_memory_bytes: Option<i64>,
     /// Unhealthy when more than this part of nodes is unready … Default 45.
     pub max_unready_percent: u32,
     /// … and more than this many are. Default 3.
@@ -227,11 +269,12 @@ pub struct ClusterSettings {
     /// Work units (pod-node checks) that one plan may spend in packing. Default 50 million.
     pub max_work_units: u64,
     /// What only profile ClusterAutoscaler looks at.
+    #[serde(skip)]
     pub upstream: UpstreamOptions,
 }
 
 /// How one option is chosen among several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Expander {
     /// Smallest idle part of cpu and memory.
     LeastWaste,
@@ -264,6 +307,7 @@ impl Default for ScaleDown {
     fn default() -> Self {
         Self {
             enabled: true,
+            policy: Policy::default(),
             utilization_threshold_percent: 50,
             gpu_utilization_threshold_percent: 50,
             unneeded_for: Seconds::minutes(10),
@@ -298,6 +342,8 @@ impl Default for ClusterSettings {
             max_nodes: None,
             max_cpu_milli: None,
             max_memory_bytes: None,
+            min_cpu_milli: None,
+            min_memory_bytes: None,
             max_unready_percent: 45,
             ok_unready_count: 3,
             expendable_pods_priority_cutoff: -10,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::nodes::registry::Registry;
 use crate::nodes::upstream::Shrinking;
 use crate::reason::Reason;
@@ -19,28 +21,35 @@ pub const BACKOFFS_MAX: usize = 50;
 pub const VICTIMS_MAX: usize = 100;
 /// Most unneeded clocks per pool; beyond it the youngest are dropped (law 9).
 pub const UNNEEDED_MAX: usize = 2000;
+/// Most nodes that are replaced at once.
+pub const REPLACED_MAX: usize = 10;
 /// Most examples of pod or node names in any list.
 pub const EXAMPLES_MAX: usize = 3;
 
 /// The memory of all pools, by pool name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct History {
     /// Per pool; a pool without an entry has no memory and starts at zero.
     pub pools: BTreeMap<Arc<str>, PoolHistory>,
     /// What a loop of Cluster Autoscaler remembers; empty under profile Headroom, and as there kept in no status.
+    #[serde(skip)]
     pub registry: Registry,
     /// What such a loop remembers of nodes that may go; likewise.
+    #[serde(skip)]
     pub shrinking: Shrinking,
 }
 
 /// The memory of one pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PoolHistory {
     /// Actions under way, oldest first.
     pub intents: Vec<Intent>,
     /// The highest number used in an intent's or decision's id.
     pub sequence: u64,
     /// Failures that hold groups back.
+    #[serde(with = "crate::snapshot::pairs")]
     pub backoffs: BTreeMap<BackoffKey, Backoff>,
     /// Since when each node has been unneeded without a break.
     pub unneeded: BTreeMap<Arc<str>, UnixTime>,
@@ -52,6 +61,10 @@ pub struct PoolHistory {
     pub refusals: Vec<Refusal>,
     /// Nodes that stay although someone or something would have them go, by reason.
     pub blocked: Vec<Blocked>,
+    /// Nodes that wait for the ones that this pool has bought in their place.
+    pub replacement: Option<Replacement>,
+    /// What keeps this pool from buying in place of others for now.
+    pub consolidation_backoff: Option<ConsolidationBackoff>,
     /// Start of the last increase.
     pub last_scale_up: Option<UnixTime>,
     /// Start of the last removal.
@@ -62,11 +75,47 @@ pub struct PoolHistory {
     pub decisions: Vec<Decision>,
 }
 
+/// Nodes of any pool that leave as soon as those bought in their place are ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replacement {
+    /// The increase that bought: an intent of the pool that remembers this, or one that has ended.
+    pub intent: IntentId,
+    /// The group that grew.
+    pub group: Arc<str>,
+    /// How many nodes were bought; at least 1.
+    pub bought_count: u32,
+    /// The nodes that leave, by pool; at most [`REPLACED_MAX`].
+    pub nodes: Vec<Replaced>,
+    /// When it was decided: nodes of the group that are not older were bought for it.
+    pub since: UnixTime,
+    /// After this it has failed.
+    pub until: UnixTime,
+}
+
+/// One node that waits for its replacement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Replaced {
+    /// Its pool.
+    pub pool: Arc<str>,
+    /// Its name.
+    pub node: Arc<str>,
+}
+
+/// Replacements that failed one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsolidationBackoff {
+    /// How many; at least 1.
+    pub failures: u32,
+    /// Nothing is replaced up to and including this instant.
+    pub until: UnixTime,
+}
+
 /// The name of an intent: `<epoch>-<sequence>`, unique within its pool, and the cloud's client token.
 pub type IntentId = Arc<str>;
 
 /// An action that was journalled before its first effect (laws 3 to 5).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Intent {
     /// Unique within the pool.
     pub id: IntentId,
@@ -83,7 +132,7 @@ pub struct Intent {
 }
 
 /// What an intent does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Raise one group's target.
     Increase(Increase),
@@ -92,7 +141,8 @@ pub enum Action {
 }
 
 /// `desired >= to` for one group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Increase {
     /// The group.
     pub group: Arc<str>,
@@ -105,7 +155,7 @@ pub struct Increase {
 }
 
 /// The states of an increase. It leaves the journal when its nodes have been seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum IncreasePhase {
     /// Written down; the cloud may or may not have been asked.
     Journalled,
@@ -116,7 +166,8 @@ pub enum IncreasePhase {
 }
 
 /// The removal of named nodes of one group, all in the same phase.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Removal {
     /// The group.
     pub group: Arc<str>,
@@ -129,7 +180,8 @@ pub struct Removal {
 }
 
 /// One node that is to go.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Victim {
     /// The node's name.
     pub node: Arc<str>,
@@ -138,7 +190,7 @@ pub struct Victim {
 }
 
 /// The states of a removal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RemovalPhase {
     /// Written down; the nodes may or may not carry our mark.
     Journalled,
@@ -153,7 +205,8 @@ pub enum RemovalPhase {
 }
 
 /// What a backoff holds back: never more than what failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct BackoffKey {
     /// The group.
     pub group: Arc<str>,
@@ -166,7 +219,8 @@ pub struct BackoffKey {
 }
 
 /// A failure that holds its key back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Backoff {
     /// The class of trouble.
     pub class: FailureClass,
@@ -181,7 +235,8 @@ pub struct Backoff {
 }
 
 /// Replicas of one controller that were bought for before the pods existed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Anticipation {
     /// When the shortfall was first planned for.
     pub since: UnixTime,
@@ -192,7 +247,8 @@ pub struct Anticipation {
 }
 
 /// What live nodes of a group taught.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct LearnedTemplate {
     /// Allocatable cpu in milli-cores.
     pub cpu_milli: i64,
@@ -203,7 +259,8 @@ pub struct LearnedTemplate {
 }
 
 /// Pods that a pool could not help.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Refusal {
     /// The first rule that failed.
     pub reason: Reason,
@@ -218,7 +275,8 @@ pub struct Refusal {
 }
 
 /// Nodes that stay, by reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Blocked {
     /// Why they stay.
     pub reason: Reason,
@@ -233,7 +291,8 @@ pub struct Blocked {
 }
 
 /// One decision as status keeps it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Decision {
     /// The intent's id, or a number of its own for a decision without effect.
     pub id: IntentId,
@@ -262,7 +321,7 @@ pub struct Decision {
 }
 
 /// What a decision did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DecisionAction {
     /// Asked for more nodes.
     ScaleUp,
@@ -271,7 +330,7 @@ pub enum DecisionAction {
 }
 
 /// How a decision ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DecisionOutcome {
     /// Its intent is still open.
     InProgress,
@@ -286,7 +345,8 @@ pub enum DecisionOutcome {
 }
 
 /// A pool that was looked at and not chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Considered {
     /// The pool.
     pub pool: Arc<str>,

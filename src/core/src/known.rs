@@ -1,11 +1,14 @@
 //! A value that may be unknown: the type that keeps a failed read from becoming a number.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Seconds, UnixTime};
 
 /// What a read of the outside world gave, with its age (law 6).
 ///
 /// A stale value stays `Known` with its old `at`; callers ask [`Known::fresh`] with the age they can bear.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all_fields = "camelCase")]
 pub enum Known<T> {
     /// The value as read at `at`.
     Known {

@@ -1,10 +1,14 @@
 //! Sorted label sets and object keys: the small value types that every room shares.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// A sorted set of key-value pairs, as labels and annotations are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<Arc<str>, Arc<str>>", into = "BTreeMap<Arc<str>, Arc<str>>")]
 pub struct Labels(Vec<(Arc<str>, Arc<str>)>);
 
 impl Labels {
@@ -53,6 +57,18 @@ impl Labels {
     }
 }
 
+impl From<BTreeMap<Arc<str>, Arc<str>>> for Labels {
+    fn from(pairs: BTreeMap<Arc<str>, Arc<str>>) -> Self {
+        pairs.into_iter().collect()
+    }
+}
+
+impl From<Labels> for BTreeMap<Arc<str>, Arc<str>> {
+    fn from(labels: Labels) -> Self {
+        labels.0.into_iter().collect()
+    }
+}
+
 impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let mut labels = Self::default();
@@ -64,7 +80,8 @@ impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
 }
 
 /// Namespace and name of an object; the namespace of cluster-scoped objects is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ObjectKey {
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,

@@ -12,6 +12,7 @@ pub mod quantity;
 pub mod reason;
 pub mod resources;
 pub mod scheduling;
+pub mod snapshot;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod time;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::history::{History, IntentId, Victim};
 use crate::labels::ObjectKey;
 use crate::nodes::upstream::LoopStatus;
@@ -11,7 +13,8 @@ use crate::time::{Seconds, UnixTime};
 use crate::world::provider::FailureClass;
 
 /// What [`crate::plan`] returns.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// Bounded steps, in order; each belongs to a journalled intent of `next_history`, or takes a mark off.
     pub steps: Vec<Step>,
@@ -20,13 +23,15 @@ pub struct Plan {
     /// The memory after this plan; its journal is written before any step runs.
     pub next_history: History,
     /// What a loop of Cluster Autoscaler would have told; `None` under profile Headroom.
+    #[serde(skip)]
     pub upstream: Option<LoopStatus>,
     /// When something may change although nothing happens; `None` for never.
     pub wake_at: Option<UnixTime>,
 }
 
 /// One effect on the outside world. The executor has no choices left, but refuses what is no longer true.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all_fields = "camelCase")]
 pub enum Step {
     /// Raise a group's target to `to`.
     Increase {
@@ -103,7 +108,8 @@ pub enum Step {
 }
 
 /// One pod to evict.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Eviction {
     /// Namespace and name.
     pub pod: ObjectKey,
@@ -192,7 +198,8 @@ pub enum StepResult {
 }
 
 /// Every reason of one plan.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Reasons {
     /// Per group of equal pending pods.
     pub pods: Vec<PodVerdict>,
@@ -205,7 +212,8 @@ pub struct Reasons {
 }
 
 /// The verdict on one group of equal pending pods.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodVerdict {
     /// Namespace.
     pub namespace: Arc<str>,
@@ -230,7 +238,8 @@ pub struct PodVerdict {
 }
 
 /// A reason that concerns a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PoolReason {
     /// The pool.
     pub pool: Arc<str>,
@@ -241,7 +250,8 @@ pub struct PoolReason {
 }
 
 /// The verdict on one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeVerdict {
     /// The node.
     pub node: Arc<str>,
@@ -254,7 +264,8 @@ pub struct NodeVerdict {
 }
 
 /// What a Preview pool would have done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PreviewAction {
     /// The pool.
     pub pool: Arc<str>,

@@ -4,7 +4,7 @@
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
         /// Why something was, or was not, done. Strings are PascalCase and stable: users and dashboards see them.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         pub enum Reason { $($(#[doc = $doc])+ $name,)+ }
         impl Reason {
             /// Every reason, in the order of declaration.
@@ -27,6 +27,8 @@ reasons! {
     ReplicasAnticipated,
     /// The pool was below its minimum size.
     BelowMinNodes,
+    /// Nodes of this pool cost less than others that run the same pods and leave when these are ready.
+    CheaperNodes,
 
     // === why a pool does not help a pod ===
     /// A new node of the pool would be too small, or what its DaemonSets leave is.
@@ -123,6 +125,8 @@ reasons! {
     Empty,
     /// The node's requests are under the threshold and its pods fit elsewhere.
     Underutilized,
+    /// The node's pods fit elsewhere, or on nodes that cost less (scaleDown.policy WhenCheaper).
+    Consolidated,
     /// The node has been unready for too long.
     Unready,
     /// A person asked for it.
@@ -139,6 +143,8 @@ reasons! {
     NotUnreadyLongEnough,
     /// The pool is at minNodes.
     MinNodesReached,
+    /// The cluster would have less cpu or memory than nodes.limits.min of the ClusterScalingPolicy.
+    ClusterMinimumReached,
     /// The annotation scale-down-disabled is set.
     ScaleDownDisabledAnnotation,
     /// scaleDown.enabled is false.
@@ -175,8 +181,12 @@ reasons! {
     NotEnoughPdb,
     /// A pod must run to its end first.
     BlockedByOnCompletionPod,
-    /// Pending pods are planned onto the node.
+    /// Pods are planned onto the node.
     PlannedFor,
+    /// The node or a pod on it is younger than scaleDown.consolidateAfter.
+    RecentlyDisrupted,
+    /// Nodes that cost less are on their way; the node leaves when they are ready.
+    AwaitingReplacement,
     /// What is known of the cluster is too old to remove anything.
     StaleView,
 

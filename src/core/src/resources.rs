@@ -1,10 +1,14 @@
 //! Amounts of what pods ask for and nodes offer. Saturating arithmetic only: an absurd quantity never wraps.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// Amounts of each resource; absent extended resources are zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct Resources {
     /// Processor time in thousandths of a core.
     pub cpu_milli: i64,
@@ -16,6 +20,45 @@ pub struct Resources {
     pub pods: i64,
     /// Extended resources and huge pages in whole units, sorted by name, none of them zero.
     extended: Vec<(Arc<str>, i64)>,
+}
+
+/// Amounts as a file holds them: extended resources by name, amounts of zero left out.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct Written {
+    #[serde(skip_serializing_if = "is_zero")]
+    cpu_milli: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    memory_bytes: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    ephemeral_bytes: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pods: i64,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    extended: BTreeMap<Arc<str>, i64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(amount: &i64) -> bool {
+    *amount == 0
+}
+
+impl From<Written> for Resources {
+    fn from(written: Written) -> Self {
+        let Written { cpu_milli, memory_bytes, ephemeral_bytes, pods, extended } = written;
+        let mut resources = Self { cpu_milli, memory_bytes, ephemeral_bytes, pods, extended: Vec::new() };
+        for (name, amount) in extended {
+            resources.set_extended(name, amount);
+        }
+        resources
+    }
+}
+
+impl From<Resources> for Written {
+    fn from(resources: Resources) -> Self {
+        let Resources { cpu_milli, memory_bytes, ephemeral_bytes, pods, extended } = resources;
+        Self { cpu_milli, memory_bytes, ephemeral_bytes, pods, extended: extended.into_iter().collect() }
+    }
 }
 
 /// Which resource is short, with what was asked and what is free, for a readable verdict.

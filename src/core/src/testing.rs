@@ -8,7 +8,7 @@ use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
 use crate::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, Operator, PodAffinityTerm, RequiredNodeAffinity, Requirement, Taint,
-    TaintEffect, Toleration, TopologySpread,
+    TaintEffect, Toleration, TolerationOperator, TopologySpread,
 };
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL};
@@ -169,7 +169,7 @@ impl PodBuilder {
         self.class.tolerations.push(Toleration {
             key: key.into(),
             value: "".into(),
-            exists: true,
+            operator: TolerationOperator::Exists,
             effect: None,
         });
         self

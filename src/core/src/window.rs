@@ -4,9 +4,12 @@
 //! more than five fields and `@` names, which the API forbids, skips the times of a clock change for expressions with
 //! `*` or steps, where we promise one rule for all, and searches to the year 5000 before it gives up.
 
+use std::sync::Arc;
+
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 /// Longest window, in seconds: a week.
 pub const MAX_DURATION_SECONDS: u64 = 168 * 3600;
@@ -163,8 +166,11 @@ impl Cron {
 }
 
 /// A stretch of time that comes again and again. Open from each start, inclusive, to start plus duration, exclusive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Window {
+    /// The cron expression as it was written.
+    text: Arc<str>,
     time_zone: TimeZone,
     start: Cron,
     duration: SignedDuration,
@@ -181,11 +187,12 @@ impl Window {
         if seconds == 0 || MAX_DURATION_SECONDS < duration_seconds {
             return Err(WindowError::Duration);
         }
+        let text = start.into();
         let start = Cron::parse(start)?;
         let time_zone = TimeZoneDatabase::bundled()
             .get(time_zone)
             .map_err(|_| WindowError::UnknownTimeZone(time_zone.to_owned()))?;
-        Ok(Self { time_zone, start, duration: SignedDuration::from_secs(seconds) })
+        Ok(Self { text, time_zone, start, duration: SignedDuration::from_secs(seconds) })
     }
 
     /// Until when the window is open, if it is open at `now`. Openings that overlap or touch count as one; of more than
@@ -211,6 +218,34 @@ impl Window {
     /// tells, else the next start; none if it does not open within eight years.
     pub fn next_change(&self, now: Timestamp) -> Option<Timestamp> {
         self.active_at(now).or_else(|| self.start.next_after(now, &self.time_zone))
+    }
+}
+
+/// A window as a file holds it: what [`Window::new`] is made from.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Written {
+    time_zone: String,
+    start: Arc<str>,
+    duration_seconds: u64,
+}
+
+impl From<Window> for Written {
+    fn from(window: Window) -> Self {
+        Self {
+            // Windows are made from a name of the bundled database alone, so there is one.
+            time_zone: window.time_zone.iana_name().unwrap_or("UTC").to_owned(),
+            start: window.text,
+            duration_seconds: window.duration.as_secs().unsigned_abs(),
+        }
+    }
+}
+
+impl TryFrom<Written> for Window {
+    type Error = WindowError;
+
+    fn try_from(written: Written) -> Result<Self, WindowError> {
+        Self::new(&written.time_zone, &written.start, written.duration_seconds)
     }
 }
 

@@ -165,6 +165,30 @@ fn clock_is_lost_when_the_node_is_needed_and_kept_while_pods_are_planned_for_it(
 }
 
 #[test]
+fn budget_without_room_holds_the_node_and_not_its_clock() {
+    let none = |allowed| {
+        beside_busy(member("n"), [replica("p").on("n")]).budget(budget("web", "app", "web", allowed))
+    };
+    let mut history = History::default();
+    let held = run(&none(0).build(), &settings(), &mut history, UnixTime(NOW.0 - 601));
+    assert_eq!(reasons(&held)[1].1, Reason::NotEnoughPdb);
+    let free = run(&none(1).build(), &settings(), &mut history, NOW);
+    assert_eq!(marked(&free), [["n"]], "it has been unneeded all along");
+}
+
+#[test]
+fn least_cpu_and_memory_of_the_cluster_keep_nodes() {
+    let goes = |cpu: Option<i64>, memory: Option<i64>| {
+        let mut config = settings();
+        (config.cluster.min_cpu_milli, config.cluster.min_memory_bytes) = (cpu, memory);
+        verdict(beside_busy(member("n"), []), &config).0
+    };
+    assert_eq!(goes(Some(4_000), Some(16 << 30)), Reason::Empty);
+    assert_eq!(goes(Some(4_001), None), Reason::ClusterMinimumReached);
+    assert_eq!(goes(None, Some((16 << 30) + 1)), Reason::ClusterMinimumReached);
+}
+
+#[test]
 fn node_above_the_threshold_stays_and_exactly_at_it_goes() {
     let config = with_pool(|pool| pool.scale_down.utilization_threshold_percent = 25);
     let at = beside_busy(member("n"), [replica("p").on("n"), replica("q").on("n")]);

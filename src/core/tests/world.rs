@@ -1,7 +1,11 @@
 //! The world does not depend on how it came about. It tests no decision.
 
+use std::sync::Arc;
+
+use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey;
-use headroom_core::testing::{controller, node, pod};
+use headroom_core::testing::{NOW, controller, node, pod};
+use headroom_core::world::provider::{Instance, InstanceState, ProviderState};
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, Kind, World};
 use proptest::prelude::*;
@@ -28,15 +32,45 @@ fn delta() -> impl Strategy<Value = Delta> {
             }
         ),
         2 => pod_name.prop_map(|name| Delta::PodDeleted(ObjectKey::new("default", name))),
-        2 => (node_name.clone(), 1..5i64).prop_map(|(name, cpu)| {
-            Delta::NodeApplied(Box::new(node(&name).cpu(&cpu.to_string()).build()))
+        2 => (node_name.clone(), 1..5i64, 0..4u8).prop_map(|(name, cpu, id)| {
+            let id = if id == 0 { String::new() } else { format!("i-{id}") };
+            let made = node(&name).cpu(&cpu.to_string()).with(|node| node.provider_id = id.as_str().into());
+            Delta::NodeApplied(Box::new(made.build()))
         }),
+        2 => (0..2u8, proptest::collection::vec((0..2u8, 1..4u8, proptest::option::of(0..4u8)), 0..4))
+            .prop_map(|(pool, instances)| {
+                let value = provider(&instances);
+                Delta::ProviderObserved(pool_name(pool), Known::Known { value, at: NOW })
+            }),
+        1 => (0..2u8).prop_map(|pool| {
+            Delta::ProviderObserved(pool_name(pool), Known::Unknown { why: "no answer".into() })
+        }),
+        1 => (0..2u8).prop_map(|pool| Delta::ProviderForgotten(pool_name(pool))),
         1 => node_name.prop_map(|name| Delta::NodeDeleted(name.as_str().into())),
         1 => (0..5u32).prop_map(|desired| {
             let web = controller(ControllerKind::ReplicaSet, "web", desired, pod("web").cpu("1"));
             Delta::ControllerApplied(Box::new(web))
         }),
     ]
+}
+
+fn pool_name(pool: u8) -> Arc<str> {
+    format!("pool-{pool}").into()
+}
+
+/// Instances by group, id and the node that the provider says they are.
+fn provider(instances: &[(u8, u8, Option<u8>)]) -> ProviderState {
+    let mut state = ProviderState::default();
+    for (group, id, node) in instances {
+        let group = state.groups.entry(format!("g{group}").into()).or_default();
+        let instance = Instance {
+            state: InstanceState::Running,
+            node: node.map(|node| format!("n{node}").into()),
+            created_at: None,
+        };
+        group.instances.insert(format!("i-{id}").into(), instance);
+    }
+    state
 }
 
 /// The objects that are left after a series of changes, by a model that knows no ids.
@@ -48,6 +82,8 @@ fn left_over(deltas: &[Delta]) -> Vec<Delta> {
             Delta::PodDeleted(key) => objects.remove(&format!("pod/{key}")),
             Delta::NodeApplied(node) => objects.insert(format!("node/{}", node.name), delta.clone()),
             Delta::NodeDeleted(name) => objects.remove(&format!("node/{name}")),
+            Delta::ProviderObserved(pool, _) => objects.insert(format!("provider/{pool}"), delta.clone()),
+            Delta::ProviderForgotten(pool) => objects.remove(&format!("provider/{pool}")),
             Delta::ControllerApplied(set) => objects.insert(format!("set/{}", set.key), delta.clone()),
             _ => None,
         };

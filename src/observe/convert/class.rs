@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use headroom_core::labels::Labels;
 use headroom_core::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, Operator, PodAffinityTerm, RequiredNodeAffinity, Requirement,
-    TaintEffect, Toleration, TopologySpread,
+    TaintEffect, Toleration, TolerationOperator, TopologySpread,
 };
 use headroom_core::time::Seconds;
 use headroom_core::world::pod::{PodClass, SafeToEvict};
@@ -237,9 +237,11 @@ fn hard_spread(
 fn tolerations(wire: &[slim::Toleration], decoder: &mut Decoder) -> Result<Vec<Toleration>, Error> {
     wire.iter()
         .map(|toleration| {
-            let exists = match toleration.operator.as_str() {
-                "Exists" => true,
-                "" | "Equal" => false,
+            let operator = match toleration.operator.as_str() {
+                "Exists" => TolerationOperator::Exists,
+                "" | "Equal" => TolerationOperator::Equal,
+                "Lt" => TolerationOperator::Less,
+                "Gt" => TolerationOperator::Greater,
                 word => return Err(Error::Word { field: "toleration operator", word: word.to_owned() }),
             };
             let effect = match toleration.effect.as_str() {
@@ -249,7 +251,7 @@ fn tolerations(wire: &[slim::Toleration], decoder: &mut Decoder) -> Result<Vec<T
             Ok(Toleration {
                 key: decoder.text(&toleration.key),
                 value: decoder.text(&toleration.value),
-                exists,
+                operator,
                 effect,
             })
         })

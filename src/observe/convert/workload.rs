@@ -5,7 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use headroom_core::labels::ObjectKey;
-use headroom_core::scheduling::constraints::{LabelSelector, Operator, Requirement, TaintEffect, Toleration};
+use headroom_core::scheduling::constraints::{
+    LabelSelector, Operator, Requirement, TaintEffect, Toleration, TolerationOperator,
+};
 use headroom_core::world::pod::PodClass;
 use headroom_core::world::volume::PodClaim;
 use headroom_core::world::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget};
@@ -217,8 +219,12 @@ fn template_class(
 }
 
 fn add_toleration(class: &mut PodClass, key: &str, effect: TaintEffect, decoder: &mut Decoder) {
-    let toleration =
-        Toleration { key: decoder.text(key), value: decoder.text(""), exists: true, effect: Some(effect) };
+    let toleration = Toleration {
+        key: decoder.text(key),
+        value: decoder.text(""),
+        operator: TolerationOperator::Exists,
+        effect: Some(effect),
+    };
     if !class.tolerations.contains(&toleration) {
         class.tolerations.push(toleration);
     }

@@ -133,7 +133,7 @@ pub struct Toleration {
     /// The value.
     #[serde(default, deserialize_with = "nullable")]
     pub value: String,
-    /// `Equal` (default) or `Exists`.
+    /// `Equal` (default), `Exists`, `Lt` or `Gt`.
     #[serde(default, deserialize_with = "nullable")]
     pub operator: String,
     /// The effect; empty for all.

@@ -160,6 +160,8 @@ pub struct Launches {
     pub failed: Vec<FailedLaunch>,
     /// How many launches have failed for good since the last success.
     pub failed_count: u32,
+    /// When instances were launched and died since the last success of any zone, newest first.
+    pub died_at: Vec<UnixTime>,
     /// Launches that AWS has begun for instances, by id: when.
     pub begun: Vec<(Arc<str>, UnixTime)>,
 }
@@ -186,6 +188,9 @@ pub fn launches(activities: &[Activity]) -> Launches {
                 }
                 launches.failed_count = launches.failed_count.saturating_add(1);
                 let class = class_of("", &activity.message);
+                if class == Class::Died && succeeded.is_empty() {
+                    launches.died_at.push(activity.started_at);
+                }
                 let known = |seen: &&FailedLaunch| seen.class == class && seen.zone == zone;
                 if !launches.failed.iter().any(|seen| known(&seen)) {
                     let message = cut(&activity.message);

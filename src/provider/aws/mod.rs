@@ -6,6 +6,7 @@ pub mod calls;
 pub mod cloud;
 mod ec2;
 pub mod group;
+mod holds;
 mod resize;
 mod sdk;
 pub mod settings;

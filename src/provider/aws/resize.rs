@@ -13,6 +13,7 @@ use super::calls::{CallError, Launch, LaunchError, Launched, Trouble};
 use super::cloud::Cloud;
 use super::group::{Group, Launches, Standing};
 use super::settings::Settings;
+use crate::host::bugs::{self, Bug};
 use crate::provider::gate::{Closed, End};
 use crate::provider::{Error, Increase, Increased};
 
@@ -37,6 +38,15 @@ const LAUNCH: &str = "autoscaling:LaunchInstances";
 /// [`Error`] when AWS refused, or when it is unknown what a write did.
 pub async fn increase(cloud: &Cloud, settings: &Settings, request: &Increase) -> Result<Increased, Error> {
     let _one_write = cloud.lock(&request.group).await;
+    if bugs::on(Bug::CachedSize) {
+        let cached = cloud.snapshot().groups.get(&request.group).map(|read| read.group.clone());
+        let Some(group) = cached else { return Ok(Increased::Superseded) };
+        let to = group.desired.saturating_add(request.to.saturating_sub(request.from)).min(group.max);
+        return match write_desired(cloud, &group, to).await {
+            Ok(()) => Ok(Increased::Accepted),
+            Err(error) => Err(unread(&error)),
+        };
+    }
     let group = match cloud.fresh(&request.group).await {
         Ok(Some(group)) => group,
         Ok(None) => {
@@ -45,11 +55,20 @@ pub async fn increase(cloud: &Cloud, settings: &Settings, request: &Increase) ->
         }
         Err(error) => return Err(unread(&error)),
     };
+    if bugs::on(Bug::DeltaNotTarget) {
+        let to = group.desired.saturating_add(request.to.saturating_sub(request.from)).min(group.max);
+        return match write_desired(cloud, &group, to).await {
+            Ok(()) => Ok(Increased::Accepted),
+            Err(error) => Err(unread(&error)),
+        };
+    }
     if request.to <= group.desired {
         return Ok(Increased::Accepted);
     }
     let max = settings.bounds_of(&group.name).1.unwrap_or(group.max).min(group.max);
-    let frozen = group.being_deleted || group.weighted.is_some() || group.suspended.contains("Launch");
+    let held = cloud.snapshot().holds.held(&group.name, cloud.host.now()).is_some();
+    let frozen =
+        held || group.being_deleted || group.weighted.is_some() || group.suspended.contains("Launch");
     if group.desired < request.from || max < request.to || frozen {
         return Ok(Increased::Superseded);
     }
@@ -165,6 +184,11 @@ fn note_launch_errors(cloud: &Cloud, group: &Group, errors: &[LaunchError], firs
             snapshot.quotas.insert(quota_family(&instance_type, spot), (now, cut(&error.message)));
         }
     }
+    for error in errors {
+        let class = class_of(&error.code, &error.message);
+        let words = format!("{} - {}", error.code, error.message);
+        snapshot.holds.failed(&group.name, class, &cut(&words), group.zones.len(), now);
+    }
     class_of(&first.code, &first.message)
 }
 
@@ -217,6 +241,12 @@ pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Erro
         return Ok(Increased::Accepted);
     };
     let missing = group.desired.saturating_sub(group.counted());
+    if bugs::on(Bug::CancelTakesRunning) {
+        // Reading the activities takes time, and what was seen before is what is set.
+        cloud.fresh_launches(&group.name).await.map_err(|error| unread(&error))?;
+        write_desired(cloud, &group, group.counted()).await.map_err(|error| unread(&error))?;
+        return Ok(Increased::Accepted);
+    }
     let floor = group.min.max(request.from).max(group.counted());
     if missing == 0 || group.desired <= floor || group.weighted.is_some() || group.being_deleted {
         return Ok(Increased::Accepted);
@@ -293,6 +323,10 @@ pub async fn delete(cloud: &Cloud, settings: &Settings, victim: &Victim) -> Resu
     if !decrement && !victim.node.is_empty() {
         let words = format!("group {name} is at its minimum of {min}");
         return Err(Error::refused(FailureClass::Other, words));
+    }
+    if bugs::on(Bug::CloudPicksVictim) {
+        let to = group.desired.saturating_sub(1);
+        return write_desired(cloud, &group, to).await.map_err(|error| unread(&error));
     }
     terminate(cloud, &group, id, decrement).await
 }

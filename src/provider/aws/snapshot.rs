@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::activities::{FailedLaunch, Launches};
 use super::calls::CallError;
 use super::group::{Group, Standing};
+use super::holds::Holds;
 
 /// Groups at rest are read again after this long.
 pub const REST: Duration = Duration::from_secs(60);
@@ -135,6 +136,8 @@ pub struct Snapshot {
     pub writes: BTreeMap<Arc<str>, u64>,
     /// What groups launch.
     pub shapes: BTreeMap<Arc<str>, Shape>,
+    /// Groups whose launches fail until something is mended.
+    pub holds: Holds,
     /// Quotas that were used up: when, and in which words.
     pub quotas: BTreeMap<String, (UnixTime, Arc<str>)>,
     /// Optional actions that are not permitted or do not exist, with AWS's words: not tried again for a while.
@@ -260,6 +263,7 @@ impl Snapshot {
         self.launches.retain(|name, _| groups.contains_key(name));
         self.wrote.retain(|name, _| groups.contains_key(name));
         self.shapes.retain(|name, _| groups.contains_key(name));
+        self.holds.retain(|name| groups.contains_key(name));
     }
 
     /// Takes in what a group's activities say.
@@ -269,6 +273,8 @@ impl Snapshot {
                 birth.begun_at = Some(*at);
             }
         }
+        let zones = self.groups.get(name).map_or(0, |read| read.group.zones.len());
+        self.holds.take(name, &launches, zones);
         self.launches.insert(name.clone(), (launches, clock));
     }
 

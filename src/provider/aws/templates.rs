@@ -77,7 +77,14 @@ pub async fn refresh(cloud: &Cloud, pool: &PoolAtProvider, settings: &Settings, 
     for group in groups {
         let resolved = resolve(cloud, &group, pool.node.capacity.cpu_milli == 0).await;
         let shape = shape_of(&group, pool, settings, resolved);
-        cloud.snapshot().shapes.insert(group.name.clone(), shape);
+        let version = shape.template.as_ref().ok().and_then(|template| template.version.clone());
+        let now = cloud.host.now();
+        let mut snapshot = cloud.snapshot();
+        // What cannot be read now is no other version.
+        if shape.template.is_ok() {
+            snapshot.holds.see(&group, version, now);
+        }
+        snapshot.shapes.insert(group.name.clone(), shape);
     }
 }
 

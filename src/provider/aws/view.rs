@@ -108,7 +108,7 @@ fn group_state(
         ..GroupState::default()
     };
     (state.min, state.max) = bounds(settings, group, notes);
-    hold_back(&mut state, group, snapshot, notes);
+    hold_back(&mut state, group, snapshot, now, notes);
     remark(&state, read, notes);
     if let Some(shape) = snapshot.shapes.get(name) {
         match &shape.template {
@@ -134,12 +134,16 @@ fn bounds(settings: &Settings, group: &Group, notes: &mut Notes) -> (u32, u32) {
 }
 
 /// Keeps a group from growing or shrinking while AWS would not do it, or is at it itself.
-fn hold_back(state: &mut GroupState, group: &Group, snapshot: &Snapshot, notes: &mut Notes) {
+fn hold_back(state: &mut GroupState, group: &Group, snapshot: &Snapshot, now: UnixTime, notes: &mut Notes) {
     let is_suspended = |process: &str| group.suspended.contains(process);
     if is_suspended("Launch") {
         state.max = state.max.min(state.target);
         let words = "its process Launch is suspended: it does not grow".to_owned();
         notes.add(NoticeKind::GroupSuspended, Some(&group.name), words);
+    }
+    if let Some(words) = snapshot.holds.held(&group.name, now) {
+        state.max = state.max.min(state.target);
+        notes.add(NoticeKind::GroupUnsupported, Some(&group.name), words.to_owned());
     }
     if is_suspended("Terminate") {
         state.min = state.min.max(state.target);

@@ -7,6 +7,7 @@ mod fit;
 mod garbage;
 mod job;
 mod kubelet;
+mod load;
 mod node_lifecycle;
 mod pods;
 mod quantity;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::fit::{Amounts, NodeShape, PodShape};
+pub use self::load::Load;
 pub use self::weather::{LaunchFailure, Weather};
 
 pub(crate) use self::pods::{Phase, PodFacts};
@@ -90,6 +92,8 @@ pub struct SimCluster {
     zones: ZoneWatch,
     /// What the cloud does to us; scenario events and fault drivers change it.
     pub weather: Weather,
+    /// What the workloads have to carry; scenario events change it.
+    pub load: Load,
     /// What happened so far, as figures.
     pub ledger: Ledger,
 }
@@ -112,6 +116,7 @@ impl SimCluster {
             kubelet: Kubelet::default(),
             zones: ZoneWatch::default(),
             weather: Weather::default(),
+            load: Load::default(),
             ledger: Ledger::default(),
         }
     }

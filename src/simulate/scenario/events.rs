@@ -6,8 +6,9 @@ use headroom_core::world::provider::FailureClass;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::manifests;
+use super::market::{self, SpotInterruption};
 use super::reader::Field;
+use super::{load, manifests};
 use crate::api::validate::FieldError;
 use crate::simulate::store::{Kind, ObjectKey};
 
@@ -46,6 +47,16 @@ pub enum Action {
         /// For how long.
         lasts: SignedDuration,
     },
+    /// Nodes are warned of their end.
+    SpotInterruption(SpotInterruption),
+    /// The end of the nodes that were warned; the timeline makes these.
+    TakeBack(Vec<ObjectKey>),
+    /// A node of the pool costs this much an hour from now on.
+    Price(String, String),
+    /// The pods of the target use so many thousandths of a CPU together.
+    Load(Target, i64),
+    /// Nobody measures anything.
+    MetricsOutage(SignedDuration),
     /// The operator is killed and started again.
     RestartOperator,
     /// A line in the report.
@@ -72,14 +83,18 @@ impl From<FieldError> for Error {
     }
 }
 
-const ACTIONS: [&str; 9] = [
+pub(super) const ACTIONS: [&str; 13] = [
     "scale",
+    "load",
+    "metricsOutage",
     "deploy",
     "apply",
     "delete",
     "zoneOutage",
     "slowCloud",
     "launchFailure",
+    "spotInterruption",
+    "price",
     "restartOperator",
     "message",
 ];
@@ -153,6 +168,8 @@ fn read_action(
     let name = action.path.rsplit('.').next().unwrap_or_default();
     let one = match name {
         "scale" => return Ok(scale(action, known)?),
+        "load" => return Ok(load::load(action, known)?),
+        "metricsOutage" => load::metrics_outage(action)?,
         "deploy" => {
             action.only(&["deployment", "statefulSet", "daemonSet", "namespace", "image"])?;
             let kinds = [
@@ -183,13 +200,23 @@ fn read_action(
             Action::SlowCloud(u32::try_from(factor).unwrap_or(u32::MAX), more, lasts(action)?)
         }
         "launchFailure" => launch_failure(action, known)?,
+        "spotInterruption" => {
+            let interruption = market::read_interruption(action)?;
+            check_pool(action, &interruption.pool, known)?;
+            Action::SpotInterruption(interruption)
+        }
+        "price" => {
+            let (pool, price) = market::read_price(action)?;
+            check_pool(action, &pool, known)?;
+            Action::Price(pool, price)
+        }
         "restartOperator" => Action::RestartOperator,
         _ => Action::Message(action.text()?.to_owned()),
     };
     Ok(vec![(SignedDuration::ZERO, one)])
 }
 
-fn lasts(action: &Field<'_>) -> Result<SignedDuration, FieldError> {
+pub(super) fn lasts(action: &Field<'_>) -> Result<SignedDuration, FieldError> {
     action.required("for", "how long it lasts, for example 20m")?.duration()
 }
 
@@ -222,6 +249,11 @@ fn launch_failure(action: &Field<'_>, known: &[(Kind, Value)]) -> Result<Action,
     })
 }
 
+fn check_pool(action: &Field<'_>, pool: &str, known: &[(Kind, Value)]) -> Result<(), FieldError> {
+    let field = action.required("pool", "a pool")?;
+    check_there(&field, Kind::NodePool, &ObjectKey::new("", pool), known)
+}
+
 fn delete(action: &Field<'_>, known: &[(Kind, Value)]) -> Result<Action, FieldError> {
     action.only(&["kind", "name", "namespace"])?;
     let field = action.required("kind", "the kind of the object, for example Deployment")?;
@@ -246,7 +278,7 @@ fn scale(action: &Field<'_>, known: &[(Kind, Value)]) -> Result<Vec<(SignedDurat
             Ok(vec![(SignedDuration::ZERO, Action::Scale(target, replicas.whole(0, 100_000)?))])
         }
         (None, Some(curve)) => {
-            let points = points(&curve)?;
+            let points = points(&curve, 100_000)?;
             let step = step.max(SignedDuration::from_secs(1));
             let on_curve = |(at, replicas)| (at, Action::Scale(target.clone(), replicas));
             Ok(interpolated(&points, step).into_iter().map(on_curve).collect())
@@ -258,27 +290,31 @@ fn scale(action: &Field<'_>, known: &[(Kind, Value)]) -> Result<Vec<(SignedDurat
     }
 }
 
-fn points(curve: &Field<'_>) -> Result<Vec<(SignedDuration, i64)>, FieldError> {
+/// The points of a curve, in order, each a time and a number up to `max`.
+pub(super) fn points(curve: &Field<'_>, max: i64) -> Result<Vec<(SignedDuration, i64)>, FieldError> {
     let mut points: Vec<(SignedDuration, i64)> = Vec::new();
     for item in curve.items()? {
         let pair = item.items()?;
         let [at, replicas] = pair.as_slice() else {
-            return Err(item.error("no pair", "write [time, replicas], for example [1h, 40]"));
+            return Err(item.error("no pair", "write [time, number], for example [1h, 40]"));
         };
-        let point = (at.duration()?, replicas.whole(0, 100_000)?);
+        let point = (at.duration()?, replicas.whole(0, max)?);
         if points.last().is_some_and(|(last, _)| point.0 <= *last) {
             return Err(at.error("not later than the point before", "order the points by time"));
         }
         points.push(point);
     }
     if points.is_empty() {
-        return Err(curve.error("an empty curve", "write at least one [time, replicas]"));
+        return Err(curve.error("an empty curve", "write at least one [time, number]"));
     }
     Ok(points)
 }
 
 /// The whole numbers on the line through the points, a step apart, where they change; each point itself is met.
-fn interpolated(points: &[(SignedDuration, i64)], step: SignedDuration) -> Vec<(SignedDuration, i64)> {
+pub(super) fn interpolated(
+    points: &[(SignedDuration, i64)],
+    step: SignedDuration,
+) -> Vec<(SignedDuration, i64)> {
     let mut found: Vec<(SignedDuration, i64)> = points.first().copied().into_iter().collect();
     for pair in points.windows(2) {
         let [(from, low), (to, high)] = pair else { continue };
@@ -297,7 +333,11 @@ fn interpolated(points: &[(SignedDuration, i64)], step: SignedDuration) -> Vec<(
     found
 }
 
-fn target(action: &Field<'_>, kinds: &[(&str, Kind)], known: &[(Kind, Value)]) -> Result<Target, FieldError> {
+pub(super) fn target(
+    action: &Field<'_>,
+    kinds: &[(&str, Kind)],
+    known: &[(Kind, Value)],
+) -> Result<Target, FieldError> {
     let named: Vec<(Field<'_>, Kind)> =
         kinds.iter().filter_map(|(name, kind)| Some((action.optional(name)?, *kind))).collect();
     let [(field, kind)] = named.as_slice() else {

@@ -1,4 +1,5 @@
 //! Scenarios: a folder of ordinary manifests and a `scenario.yaml` that says what happens when; it reads files and runs nothing.
+//! docs/scenarios.md is the page for their writers.
 //!
 //! `scenario.yaml` (durations are written `90s`, `10m` or `1h30m`; every field but `duration` may be left out):
 //!
@@ -19,12 +20,18 @@
 //! - {at: 40m, zoneOutage: {zone: a, for: 20m}}
 //! - {at: 1h, slowCloud: {factor: 5, joinDelay: 2m, for: 30m}}
 //! - {at: 1h, launchFailure: {pool: general, zone: a, class: OutOfCapacity, for: 30m}}
+//! - {at: 1h, spotInterruption: {pool: spot, nodes: 60%, notice: 2m}}   # or nodes: 5; zone: a
+//! - {at: 2h, price: {pool: spot, perHour: "0.19"}}
+//! - {at: 0s, load: {deployment: web, curve: [[0s, 500], [1h, 9000]], step: 1m}}   # thousandths of a CPU, over its pods
+//! - {at: 2h, metricsOutage: {for: 5m}}                        # metrics-server is away
 //! - {at: 50m, restartOperator: true}
 //! - {at: 0s, message: the morning begins}
 //! ```
 
 mod events;
+mod load;
 mod manifests;
+mod market;
 mod reader;
 mod timeline;
 
@@ -34,6 +41,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 pub use self::events::{Action, Event, Target};
+pub use self::market::{Share, SpotInterruption};
 pub use self::timeline::{Happening, Timeline};
 
 use self::reader::Field;
@@ -93,6 +101,23 @@ pub struct Scenario {
     pub events: Vec<Event>,
 }
 
+/// The fields of a scenario.
+const SETTINGS: [&str; 8] =
+    ["description", "start", "duration", "tick", "seed", "nodeReadyAfter", "podStartsAfter", "events"];
+impl Scenario {
+    /// Whether anything in it scales workloads: without, the loop of workloads has nothing to do.
+    #[must_use]
+    pub fn scales_workloads(&self) -> bool {
+        let scales =
+            |(kind, _): &(Kind, Value)| matches!(kind, Kind::ScalingPolicy | Kind::HorizontalPodAutoscaler);
+        let late = self.events.iter().any(|event| match &event.action {
+            Action::Apply(objects) => objects.iter().any(scales),
+            _ => false,
+        });
+        late || self.manifests.iter().any(scales)
+    }
+}
+
 /// A Monday, so that schedules of workdays begin at once.
 const START_DEFAULT: &str = "2026-01-05T00:00:00Z";
 
@@ -130,19 +155,33 @@ impl Scenario {
         }
         Ok(scenario)
     }
+
+    /// The same events and workloads under the pools and policies of `path`, a folder of manifests or one file.
+    ///
+    /// # Errors
+    /// When they cannot be read, or no NodePool is among them.
+    pub fn with_policies(&self, path: &Path) -> Result<Scenario, Error> {
+        const POLICIES: [Kind; 3] = [Kind::NodePool, Kind::ClusterScalingPolicy, Kind::ScalingPolicy];
+        let read =
+            if path.is_dir() { manifests::read_folder(path, &[])? } else { manifests::read_all(path)? };
+        let policies = |manifests: &[(Kind, Value)], wanted: bool| -> Vec<(Kind, Value)> {
+            manifests.iter().filter(|(kind, _)| POLICIES.contains(kind) == wanted).cloned().collect()
+        };
+        let ours = policies(&read, true);
+        if !ours.iter().any(|(kind, _)| *kind == Kind::NodePool) {
+            let (problem, fix) = ("holds no NodePool", "name a scenario, or a folder or file with NodePools");
+            let error =
+                FieldError { path: "kind".to_owned(), problem: problem.to_owned(), fix: fix.to_owned() };
+            return Err(Error::Field { path: path.to_owned(), error });
+        }
+        let manifests = policies(&self.manifests, false).into_iter().chain(ours).collect();
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok(Scenario { name: format!("{} with {name}", self.name), manifests, ..self.clone() })
+    }
 }
 
 fn settings(root: &Field<'_>) -> Result<Scenario, FieldError> {
-    root.only(&[
-        "description",
-        "start",
-        "duration",
-        "tick",
-        "seed",
-        "nodeReadyAfter",
-        "podStartsAfter",
-        "events",
-    ])?;
+    root.only(&SETTINGS)?;
     let duration_or = |name: &str, default: SignedDuration| {
         root.optional(name).map_or(Ok(default), |field| field.duration())
     };

@@ -82,6 +82,87 @@ fn error_names_file_field_and_fix() {
 }
 
 #[test]
+fn the_market_needs_a_pool_that_is_there_and_numbers_that_are_some() {
+    check_refused(
+        "no-pool",
+        "duration: 1h\nevents:\n- {spotInterruption: {pool: spot, nodes: 3}}",
+        "events[0].spotInterruption.pool: no NodePool spot in the manifests: add a manifest of kind NodePool",
+    );
+    check_refused(
+        "no-share",
+        "duration: 1h\nevents:\n- {spotInterruption: {pool: spot, nodes: 120%}}",
+        "events[0].spotInterruption.nodes: `\"120%\"` is no number of nodes: write a number from 1",
+    );
+    check_refused(
+        "no-price",
+        "duration: 1h\nevents:\n- {price: {pool: spot, perHour: cheap}}",
+        "events[0].price.perHour: `cheap` is no price: write a decimal number",
+    );
+    check_refused(
+        "no-hours",
+        "duration: 1h\nevents:\n- {price: {pool: spot, perHours: '1'}}",
+        "events[0].price.perHours: unknown field: use one of: pool, perHour",
+    );
+}
+
+#[test]
+fn nodes_that_are_taken_back_are_warned_first_and_the_price_changes() {
+    let folder = Folder::new(
+        "market",
+        "
+duration: 10m
+events:
+- {at: 1m, spotInterruption: {pool: spot, nodes: 50%, zone: a, notice: 2m}}
+- {at: 2m, price: {pool: spot, perHour: '0.3'}}
+",
+    );
+    let node = |name: &str, zone: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{type: kwok, headroom.dev/pool: spot, \
+             topology.kubernetes.io/zone: {zone}}}}}\n"
+        )
+    };
+    let pool = "apiVersion: headroom.dev/v1alpha1\nkind: NodePool\nmetadata: {name: spot}\nspec: {maxNodes: 9, \
+                provider: {type: KWOK, kwok: {zones: [a]}}, template: {capacity: {cpu: \"4\", memory: 8Gi}}}\n";
+    let nodes = [node("s1", "a"), node("s2", "a"), node("s3", "b")].concat();
+    fs::write(folder.0.join("pool.yaml"), format!("{pool}{nodes}")).unwrap();
+    let scenario = Scenario::load(&folder.0).unwrap();
+    let mut cluster = SimCluster::new(SharedStore::new(scenario.seed, scenario.start), scenario.timings);
+    let mut timeline = Timeline::of(&scenario);
+    assert_eq!(timeline.begin(&scenario, &cluster), []);
+    let mut nodes = Vec::new();
+    for second in 0..240 {
+        let now = scenario.start + SignedDuration::from_secs(second);
+        timeline.run_due(&mut cluster, now);
+        cluster.step(now);
+        if second % 60 == 59 {
+            let of_pool = |name: &str| name.starts_with('s');
+            let count = cluster.store().with(|store| {
+                let spot = store.all(Kind::Node).filter(|(key, _)| of_pool(&key.name));
+                let (warned, calm): (Vec<_>, Vec<_>) =
+                    spot.partition(|(_, node)| node.to_string().contains("spot-itn"));
+                (warned.len(), calm.len())
+            });
+            nodes.push(count);
+        }
+    }
+    assert_eq!(nodes, [(0, 3), (1, 2), (1, 2), (0, 2)]);
+    let price = cluster.store().with(|store| {
+        let pool = store.find(Kind::NodePool, &ObjectKey::new("", "spot")).cloned().unwrap();
+        pool.pointer("/spec/price/perHour").cloned()
+    });
+    assert_eq!(price, Some("0.3".into()));
+}
+
+#[test]
+fn every_field_of_the_page_is_read_and_every_event_is_on_it() {
+    let page = include_str!("../../../docs/scenarios.md");
+    for name in super::events::ACTIONS.iter().chain(&super::SETTINGS) {
+        assert!(page.contains(&format!("| `{name}` |")), "docs/scenarios.md says nothing of {name}");
+    }
+}
+
+#[test]
 fn manifest_of_an_unknown_kind_or_a_bad_pool_is_refused() {
     let folder = Folder::new("kind", "duration: 1h");
     fs::write(folder.0.join("x.yaml"), "apiVersion: x/v1\nkind: Thing\nmetadata: {name: a}").unwrap();

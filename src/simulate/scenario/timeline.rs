@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Action, Event, Scenario, Target};
+use super::{Action, Event, Scenario, Target, market};
 use crate::simulate::cluster::{LaunchFailure, SimCluster};
 use crate::simulate::store::{ApiError, Author, DeleteOptions, Kind, ObjectKey, Patch, Store, at, object_at};
 
@@ -63,6 +63,13 @@ impl Timeline {
         self.start.saturating_add(after).unwrap_or(Timestamp::MAX)
     }
 
+    /// Puts in what an event brings about, behind what the scenario says for the same time.
+    fn later(&mut self, now: Timestamp, wait: SignedDuration, action: Action) {
+        let after = now.duration_since(self.start).saturating_add(wait);
+        let place = self.events.partition_point(|event| event.after <= after).max(self.next);
+        self.events.insert(place, Event { after, action });
+    }
+
     fn run(&mut self, cluster: &mut SimCluster, action: Action, now: Timestamp) -> Vec<Happening> {
         let shared = cluster.store().clone();
         let until = |lasts: SignedDuration| now.saturating_add(lasts).unwrap_or(Timestamp::MAX);
@@ -111,6 +118,40 @@ impl Timeline {
                 );
                 cluster.weather.fail_launches(LaunchFailure { pool, zone, class, until: until(lasts) });
                 vec![note(line)]
+            }
+            Action::SpotInterruption(interruption) => {
+                let warned = shared.with(|store| market::warn(store, &interruption));
+                warned.map_or_else(
+                    |error| vec![refused(error)],
+                    |victims| {
+                        let (pool, count) = (&interruption.pool, victims.len());
+                        let line =
+                            format!("{count} nodes of {pool} are taken back in {:#}", interruption.notice);
+                        self.later(now, interruption.notice, Action::TakeBack(victims));
+                        vec![note(line)]
+                    },
+                )
+            }
+            Action::TakeBack(victims) => match shared.with(|store| market::take_back(store, &victims)) {
+                0 => Vec::new(),
+                count => vec![note(format!("{count} nodes are gone, taken back by the cloud"))],
+            },
+            Action::Price(pool, price) => {
+                let done = shared.with(|store| market::set_price(store, &pool, &price));
+                vec![
+                    done.map_or_else(refused, |()| {
+                        note(format!("a node of {pool} costs {price} an hour now"))
+                    }),
+                ]
+            }
+            // Each step of a curve would be a line of noise.
+            Action::Load(target, milli_cpu) => {
+                cluster.load.put(target.kind, target.key, milli_cpu);
+                Vec::new()
+            }
+            Action::MetricsOutage(lasts) => {
+                cluster.load.cut_off(until(lasts));
+                vec![note(format!("metrics-server is away for {lasts:#}"))]
             }
             Action::RestartOperator => vec![Happening::RestartOperator],
             Action::Message(line) => vec![note(line)],

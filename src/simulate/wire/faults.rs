@@ -1,6 +1,6 @@
 //! What goes wrong with which request: scripted faults first, then rates drawn from one seed; it touches no store.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -28,6 +28,23 @@ pub enum Fault {
     CutWatch(Duration),
     /// A list shows the cluster as it was so many revisions ago.
     OldList(u64),
+}
+
+impl Fault {
+    /// Its name in figures.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::None => "none",
+            Fault::Refuse { code: 429, .. } => "request throttled",
+            Fault::Refuse { .. } => "request refused",
+            Fault::DropBefore => "request lost",
+            Fault::DropAfter => "reply lost",
+            Fault::Delay(_) => "request delayed",
+            Fault::CutWatch(_) => "watch cut",
+            Fault::OldList(_) => "stale list",
+        }
+    }
 }
 
 /// A request as the faults see it.
@@ -86,6 +103,7 @@ pub struct Faults {
     pub rates: FaultRates,
     scripted: VecDeque<Scripted>,
     struck_count: u64,
+    struck: BTreeMap<&'static str, u64>,
 }
 
 impl std::fmt::Debug for Faults {
@@ -102,7 +120,13 @@ impl Faults {
 
     /// Faults at these rates, the same ones for the same seed and the same requests.
     pub fn seeded(seed: u64, rates: FaultRates) -> Faults {
-        Faults { random: fastrand::Rng::with_seed(seed), rates, scripted: VecDeque::new(), struck_count: 0 }
+        Faults {
+            random: fastrand::Rng::with_seed(seed),
+            rates,
+            scripted: VecDeque::new(),
+            struck_count: 0,
+            struck: BTreeMap::new(),
+        }
     }
 
     /// The next `times` requests that match get this fault.
@@ -113,6 +137,11 @@ impl Faults {
         matches: impl Fn(&RequestLine) -> bool + Send + 'static,
     ) {
         self.scripted.push_back(Scripted { matches: Box::new(matches), fault, times });
+    }
+
+    /// How many requests each fault has struck, by its name.
+    pub fn struck(&self) -> &BTreeMap<&'static str, u64> {
+        &self.struck
     }
 
     /// How many requests a fault has struck.
@@ -127,6 +156,7 @@ impl Faults {
         let fault = self.scripted_for(line).unwrap_or_else(|| self.drawn(line, dice, size));
         if fault != Fault::None {
             self.struck_count += 1;
+            *self.struck.entry(fault.name()).or_default() += 1;
         }
         tracing::trace!(
             client = line.client,

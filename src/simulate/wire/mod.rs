@@ -1,7 +1,9 @@
 //! The wire port: the store behind HTTP as a tower service for a real kube Client; it opens no socket.
 
 mod answer;
+mod audit;
 mod faults;
+mod network;
 mod request;
 mod watch;
 
@@ -18,8 +20,11 @@ use http_body_util::{BodyExt, StreamBody};
 use kube::client::Body;
 use tokio::sync::oneshot;
 
+pub use self::audit::{Audit, Call, Caller};
 pub use self::faults::{Fault, FaultRates, Faults, RequestLine};
+pub use self::network::Network;
 
+use self::audit::Auditor;
 use self::request::Target;
 use super::store::SharedStore;
 use crate::host::Host;
@@ -36,6 +41,9 @@ pub struct ApiServer {
     host: Arc<Host>,
     faults: Arc<Mutex<Faults>>,
     client: Arc<str>,
+    caller: Option<Caller>,
+    network: Arc<Network>,
+    auditor: Auditor,
 }
 
 impl ApiServer {
@@ -44,7 +52,35 @@ impl ApiServer {
     /// The host must not be a replica's: the server outlives them. Making a host seeds the thread's generator, so
     /// this one is made before theirs.
     pub fn new(store: SharedStore, host: Arc<Host>, faults: Faults) -> ApiServer {
-        ApiServer { store, host, faults: Arc::new(Mutex::new(faults)), client: "client".into() }
+        ApiServer {
+            store,
+            host,
+            faults: Arc::new(Mutex::new(faults)),
+            client: "client".into(),
+            caller: None,
+            network: Arc::default(),
+            auditor: Auditor::default(),
+        }
+    }
+
+    /// The same server as one life of a replica sees it, which the network may cut off and the auditor knows.
+    pub fn called_by(&self, caller: Caller) -> ApiServer {
+        ApiServer { caller: Some(caller), ..self.clone() }
+    }
+
+    /// What lies between the replicas and the server.
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// Whether the network lets this caller hear nothing.
+    pub fn is_silent(&self) -> bool {
+        self.network.is_silent(self.caller.map(|caller| caller.replica))
+    }
+
+    /// Lets `audit` see every mutating call of a replica before and after it is done.
+    pub fn audit_by(&self, audit: Box<dyn Audit>) {
+        self.auditor.set(audit);
     }
 
     /// The same server as another client sees it: `name` stands in the trace and is its default field manager.
@@ -70,6 +106,13 @@ impl ApiServer {
     async fn serve(self, request: http::Request<Body>) -> Result<http::Response<ReplyBody>, io::Error> {
         let (parts, body) = request.into_parts();
         let line = RequestLine::new(&self.client, parts.method.as_str(), parts.uri.path(), parts.uri.query());
+        let arrived_at = self.host.wall();
+        let replica = self.caller.map(|caller| caller.replica);
+        if self.network.is_cut(replica) {
+            // Nobody answers: the caller waits for its own deadline.
+            self.network.until_mended(&self.host, replica).await;
+            return Err(faults::lost("before"));
+        }
         let fault = self.with_faults(|faults| faults.decide(&line));
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         match fault {
@@ -88,13 +131,23 @@ impl ApiServer {
             let now = self.host.wall();
             self.store.with(|store| store.advance_to(now));
             let cut_after = if let Fault::CutWatch(after) = fault { Some(after) } else { None };
-            return Ok(watch::open(&self.store, &self.host, &target, cut_after));
+            let line = network::Line { network: self.network.clone(), replica };
+            return Ok(watch::open(&self.store, &self.host, line, &target, cut_after));
         }
         let old_by = if let Fault::OldList(revisions) = fault { revisions } else { 0 };
         let now = self.host.wall();
         let reply = self.store.with(|store| {
             store.advance_to(now);
-            answer::answer(store, &target, &body, old_by)
+            let call = self.caller.and_then(|caller| Call::of(caller, &target, &body, arrived_at, now));
+            if let Some(call) = &call {
+                self.auditor.before(store, call);
+            }
+            let reply = answer::answer(store, &target, &body, old_by);
+            if let Some(call) = &call {
+                let code = reply.as_ref().map_or_else(|error| error.code, |reply| reply.status().as_u16());
+                self.auditor.after(store, call, code);
+            }
+            reply
         });
         if let Fault::DropAfter = fault {
             return Err(faults::lost("after"));

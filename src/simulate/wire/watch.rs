@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::ReplyBody;
 use super::answer::shaped;
+use super::network::Line;
 use super::request::{Path, Target};
 use crate::host::Host;
 use crate::simulate::store::{ApiError, Ear, Entry, Filter, Kind, SharedStore, Store};
@@ -23,8 +24,12 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// The server's own limit where the client names none; upstream draws one from 30 to 60 minutes.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 
+/// How often a silent watch looks whether it may speak again.
+const SILENCE_STEP: Duration = Duration::from_millis(500);
+
 struct Watch {
     host: Arc<Host>,
+    line: Line,
     store: SharedStore,
     bell: Ear,
     kind: Kind,
@@ -43,6 +48,7 @@ struct Watch {
 pub(super) fn open(
     store: &SharedStore,
     host: &Arc<Host>,
+    line: Line,
     target: &Target,
     cut_after: Option<Duration>,
 ) -> http::Response<ReplyBody> {
@@ -52,6 +58,7 @@ pub(super) fn open(
     let now = host.monotonic();
     let mut watch = Watch {
         host: host.clone(),
+        line,
         bell: store.subscribe(),
         store: store.clone(),
         kind,
@@ -101,6 +108,10 @@ impl Watch {
         loop {
             if self.cut_at.is_some_and(|at| at <= self.host.monotonic()) {
                 return None;
+            }
+            if self.line.is_silent() && self.host.monotonic() < self.ends_at {
+                self.host.sleep(SILENCE_STEP).await;
+                continue;
             }
             self.read_log();
             if !self.ready.is_empty() {

@@ -1,4 +1,4 @@
-//! The stories about AWS: one control plane, simulator and node bridge for all of them.
+//! The stories about AWS, on beds that they hand on to each other.
 
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ mod least_privilege;
 mod simulator_and_bridge;
 mod throttled;
 mod timeout_after_commit;
+mod walk_through_is_true;
 mod zonal_groups;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -37,13 +37,14 @@ fn a_group_grows_fails_and_shrinks_as_it_is_told() {
 #[test]
 fn machines_become_nodes_late_wrongly_or_never_and_gone_ones_leave() {
     story(async |bed| {
-        for group in ["good", "wrong", "mute", "dead"] {
-            bed.aws.group(group).desired(1).create().await?;
-        }
+        // First: instances of a group may be in service before the next line is reached.
         bed.bridge.label("good", "example.com/tier", "web");
         bed.bridge.join("wrong", Join::As("aws:///us-east-1f/{id}".to_owned()));
         bed.bridge.join("mute", Join::Never);
         bed.bridge.join("dead", Join::NotReady);
+        for group in ["good", "wrong", "mute", "dead"] {
+            bed.aws.group(group).desired(1).create().await?;
+        }
         let nodes = wait::until("three have joined and one is ready", MINUTE, async || {
             let nodes = bed.cluster.nodes().await?;
             let ready = nodes.iter().filter(|node| cluster::is_ready(node)).count();

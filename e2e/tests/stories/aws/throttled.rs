@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{PODS_A_NODE, only_ended, settles, writes};
 
-const SPELL: Duration = Duration::from_secs(8);
+const SPELL: Duration = Duration::from_secs(6);
 
 /// Pods that need two nodes more, while such calls are throttled. Returns the operator's writes of that time.
 async fn throttled(bed: &Bed, faults: Value) -> Result<usize> {

@@ -8,7 +8,9 @@ use headroom_core::config::{Config, NodeTemplate, Pool};
 use headroom_core::known::Known;
 use headroom_core::labels::{Labels, ObjectKey};
 use headroom_core::resources::Resources;
-use headroom_core::scheduling::constraints::{LabelSelector, PodAffinityTerm, Toleration, TopologySpread};
+use headroom_core::scheduling::constraints::{
+    LabelSelector, PodAffinityTerm, Toleration, TolerationOperator, TopologySpread,
+};
 use headroom_core::testing;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL};
@@ -234,7 +236,7 @@ impl Cluster {
         let tolerate = |(key, value): &(String, String)| Toleration {
             key: key.as_str().into(),
             value: value.as_str().into(),
-            exists: false,
+            operator: TolerationOperator::Equal,
             effect: None,
         };
         let class = Arc::new(PodClass {

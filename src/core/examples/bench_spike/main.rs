@@ -5,12 +5,14 @@
 //! one of another size; `ARGS="FILE.json.gz ..."` reads recorded ones, in the
 //! format of the golden vectors' loops. A time is the median of several rounds by the clock, and in parentheses the mean of
 //! the processor's time: on a machine that does other things, the latter is the truer.
+//! What is bought for pending pods is told in nodes and their cores. The floor is one look at every node that names it; times beside it can be compared between machines.
 //! Peak memory is that of the whole process so far, its largest input included.
 
 mod cluster;
 mod generated;
 mod recording;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use headroom_core::config::Config;
@@ -41,8 +43,17 @@ const TABLE: [(u32, u32, bool, u32); 6] = [
 fn main() -> Result<(), Error> {
     let asked = Asked::parse(std::env::args().skip(1))?;
     println!(
-        "{:>14} {:>6} {:>7} {:>8} {:>14} {:>14} {:>22} {:>9} {:>7}",
-        "input", "nodes", "pods", "µs/apply", "idle ms", "1 pod ms", "pending ms", "unneeded", "peak MB"
+        "{:>14} {:>6} {:>7} {:>8} {:>12} {:>14} {:>14} {:>22} {:>9} {:>7}",
+        "input",
+        "nodes",
+        "pods",
+        "µs/apply",
+        "floor ms",
+        "idle ms",
+        "1 pod ms",
+        "pending ms",
+        "unneeded",
+        "peak MB"
     );
     for path in &asked.files {
         let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".json.gz").to_owned();
@@ -107,6 +118,7 @@ fn measure(name: &str, mut cluster: Cluster) {
     let pods = world.pods_count();
     let history = plan(&world, &History::default(), &config, T0).next_history;
 
+    let floor = rounds(|| look_at_all(&world));
     let idle = rounds(|| plan_now(&world, &history, &config));
     let keys = some_pods(&world);
     let mut at = keys.iter().cycle();
@@ -120,12 +132,18 @@ fn measure(name: &str, mut cluster: Cluster) {
     let arriving =
         if pending.is_empty() { "-".to_owned() } else { arrive(&mut world, &pending, &history, &config) };
     println!(
-        "{name:>14} {nodes:>6} {pods:>7} {:>8.2} {:>14} {:>14} {arriving:>22} {unneeded:>9} {:>7}",
+        "{name:>14} {nodes:>6} {pods:>7} {:>8.2} {:>12} {:>14} {:>14} {arriving:>22} {unneeded:>9} {:>7}",
         apply_time.as_secs_f64() * 1e6 / f64::from(changes_count.max(1)),
+        told(floor),
         told(idle),
         told(one),
         memory_mb("VmHWM"),
     );
+}
+
+/// The least that a plan does which tells one thing of every node: it looks at each once and names it.
+fn look_at_all(world: &World) -> Vec<(Arc<str>, i64)> {
+    world.nodes().map(|(_, node, entry)| (node.name.clone(), entry.requested.cpu_milli)).collect()
 }
 
 fn plan_now(world: &World, history: &History, config: &Config) -> Plan {
@@ -135,7 +153,7 @@ fn plan_now(world: &World, history: &History, config: &Config) -> Plan {
 /// From the arrival of all pending pods to the plan, and the nodes it buys.
 fn arrive(world: &mut World, pending: &[Delta], history: &History, config: &Config) -> String {
     let mut times = Vec::new();
-    let mut bought = 0;
+    let (mut bought, mut cores) = (0, 0);
     for _ in 0..ROUNDS {
         let deltas = pending.to_vec();
         let watch = Watch::start();
@@ -143,13 +161,21 @@ fn arrive(world: &mut World, pending: &[Delta], history: &History, config: &Conf
         let plan = plan_now(world, history, config);
         times.push(watch.stop());
         bought = plan.steps.iter().map(nodes_of).sum();
+        cores = plan.steps.iter().map(|step| cores_of(step, config)).sum();
         for delta in pending {
             if let Delta::PodApplied(pod) = delta {
                 world.apply(Delta::PodDeleted(pod.key.clone()));
             }
         }
     }
-    format!("{}: {bought} nodes", told(Times::of(times)))
+    format!("{}: {bought} of {cores} c", told(Times::of(times)))
+}
+
+/// Cores of the nodes that a step buys.
+fn cores_of(step: &plan::Step, config: &Config) -> i64 {
+    let plan::Step::Increase { pool, .. } = step else { return 0 };
+    let template = config.pool(pool).and_then(|pool| pool.template.as_ref());
+    i64::from(nodes_of(step)) * template.map_or(0, |template| template.capacity.cpu_milli / 1000)
 }
 
 fn nodes_of(step: &plan::Step) -> u32 {

@@ -458,7 +458,10 @@ impl Toleration {
         core::Toleration {
             key: self.key.as_str().into(),
             value: self.value.as_str().into(),
-            exists: self.operator == "Exists",
+            operator: match self.operator.as_str() {
+                "Exists" => core::TolerationOperator::Exists,
+                _ => core::TolerationOperator::Equal,
+            },
             effect: effect(&self.effect),
         }
     }

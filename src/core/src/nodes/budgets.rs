@@ -128,7 +128,9 @@ fn limiting(budgets: &[Budget], reason: Reason, now: UnixTime) -> impl Iterator<
     budgets.iter().filter(move |budget| concerns(budget, reason)).filter(active)
 }
 
+/// Consolidation counts as underutilization: both move pods of healthy nodes to save.
 fn concerns(budget: &Budget, reason: Reason) -> bool {
+    let reason = if reason == Reason::Consolidated { Reason::Underutilized } else { reason };
     budget.reasons.is_empty() || budget.reasons.contains(&reason)
 }
 

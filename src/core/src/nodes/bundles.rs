@@ -40,7 +40,7 @@ pub fn has_room(chosen: &[Candidate], candidate: &Candidate, memory: Option<&Poo
 /// name; underutilized ones alone while the journal has room, else up to [`DRAINS_MAX`] of a group; others alone.
 #[must_use]
 pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec<Candidate>> {
-    let mut shared: BTreeMap<(usize, Arc<str>, bool), Vec<Candidate>> = BTreeMap::new();
+    let mut shared: BTreeMap<(usize, Arc<str>, Reason), Vec<Candidate>> = BTreeMap::new();
     let mut alone = Vec::new();
     let mut order = Vec::new();
     for candidate in chosen {
@@ -48,7 +48,7 @@ pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec
             alone.push(vec![candidate]);
             continue;
         }
-        let key = (candidate.pool, candidate.group.clone(), candidate.reason != Reason::Empty);
+        let key = (candidate.pool, candidate.group.clone(), candidate.reason);
         let members = shared.entry(key.clone()).or_default();
         if members.is_empty() {
             order.push(key);
@@ -56,10 +56,10 @@ pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec
         members.push(candidate);
     }
     let mut drains: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
-    for ((pool, _, drained), members) in &shared {
+    for ((pool, _, reason), members) in &shared {
         let (groups, nodes) = drains.entry(*pool).or_default();
         *groups += 1;
-        *nodes += if *drained { members.len() } else { 0 };
+        *nodes += if *reason == Reason::Empty { 0 } else { members.len() };
     }
     let size = |pool: usize| {
         let (groups, nodes) = drains.get(&pool).copied().unwrap_or_default();
@@ -71,10 +71,10 @@ pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec
     };
     let mut bundles = Vec::new();
     // Bulks of empty nodes first: they disturb nobody.
-    order.sort_by_key(|(_, _, drained)| *drained);
+    order.sort_by_key(|(_, _, reason)| *reason != Reason::Empty);
     for key in order {
         let members = shared.remove(&key).unwrap_or_default();
-        let size = if key.2 { size(key.0) } else { VICTIMS_MAX };
+        let size = if key.2 == Reason::Empty { VICTIMS_MAX } else { size(key.0) };
         bundles.extend(members.chunks(size).map(<[Candidate]>::to_vec));
     }
     bundles.extend(alone);
@@ -84,7 +84,7 @@ pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec
 /// Whether a node that goes for this reason has an intent of its own: who asked for it, or the state it is in, is told
 /// of this node alone.
 fn goes_alone(reason: Reason) -> bool {
-    !matches!(reason, Reason::Empty | Reason::Underutilized)
+    !matches!(reason, Reason::Empty | Reason::Underutilized | Reason::Consolidated)
 }
 
 #[cfg(test)]
@@ -106,7 +106,10 @@ mod tests {
                 reason,
                 movable: Vec::new(),
                 waits_for: None,
+                guarded_by: None,
                 since: None,
+                fresh_until: None,
+                replaced: false,
             }
         };
         (0..count).map(one).collect()

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::config::{Config, Mode, Pool, Profile};
+use crate::config::{Config, Mode, Policy, Pool, Profile};
 use crate::history::Victim;
 use crate::nodes::drainability::{Disruptions, Drainability, Rules};
 use crate::nodes::foreign::{Membership, Standing, marked_by};
 use crate::nodes::health::not_started;
 use crate::nodes::removal::Scene;
-use crate::nodes::utilization::{Measure, Utilization, utilization, utilization_of_sum};
+use crate::nodes::utilization::{Measure, Share, Utilization, deciding, utilization, utilization_of_sum};
 use crate::nodes::verdicts::Verdict;
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 use crate::time::{Seconds, UnixTime};
+use crate::world::digest::NodeDigest;
 use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION, ZONE_LABEL};
 use crate::world::pod::Pod;
 use crate::world::{NodeEntry, NodeId, PodId};
@@ -39,22 +40,39 @@ pub struct Candidate {
     pub movable: Vec<PodId>,
     /// The first pod that must run to its end before.
     pub waits_for: Option<PodId>,
+    /// The PodDisruptionBudget that allows no eviction of one of them now.
+    pub guarded_by: Option<usize>,
     /// Since when it has been unneeded, or unready.
     pub since: Option<UnixTime>,
+    /// Until when it is too young to be consolidated, or one of its pods is; only for `Consolidated`.
+    pub fresh_until: Option<UnixTime>,
+    /// Whether nodes that cost less were bought in its place and are ready: it has no clock to wait for.
+    pub replaced: bool,
+}
+
+/// What a candidate's pods mean for its removal.
+#[derive(Default)]
+struct Load {
+    movable: Vec<PodId>,
+    waits_for: Option<PodId>,
+    guarded_by: Option<usize>,
 }
 
 impl Candidate {
     /// The order in which candidates are looked at: those asked for, empty ones, dead ones, then others. Among equals
     /// those that were unneeded before keep their turn, so that clocks do not start anew, then those with fewer pods.
+    /// What a budget guards comes last: it may stay for long, and must not take places from what can go.
     #[must_use]
-    pub fn rank(&self) -> (u8, UnixTime, usize) {
+    pub fn rank(&self) -> (bool, u8, UnixTime, usize) {
         let class = match self.reason {
             Reason::RemovalRequested => 0,
             Reason::Empty => 1,
             Reason::Unready => 2,
+            Reason::Consolidated if self.replaced => 2,
+            Reason::Consolidated => 4,
             _ => 3,
         };
-        (class, self.since.unwrap_or(UnixTime(i64::MAX)), self.movable.len())
+        (self.guarded_by.is_some(), class, self.since.unwrap_or(UnixTime(i64::MAX)), self.movable.len())
     }
 }
 
@@ -65,6 +83,34 @@ pub enum Judgement {
     Stays(Verdict),
     /// It may go.
     Candidate(Candidate),
+}
+
+/// Whether nothing keeps the nodes of a pool from being judged one by one.
+#[must_use]
+pub fn open_to_judge(pool: &Pool, scene: &Scene<'_>) -> bool {
+    let open = scene.work_on(&pool.name) && pool_in_the_way(pool, false, scene).is_none();
+    scene.work_done();
+    open
+}
+
+/// Whether a node's digest tells that [`judge`] would call it not underutilized: most nodes need no second look. Only
+/// for members of pools that are [`open_to_judge`].
+#[must_use]
+pub fn is_busy(digest: &NodeDigest, pool: &Pool, config: &Config) -> bool {
+    let NodeDigest { requested, allocatable, .. } = *digest;
+    let summed = digest.unusual_count == 0 && config.cluster.expendable_pods_priority_cutoff <= 0;
+    let measured = allocatable.cpu_milli != 0 && allocatable.memory_bytes != 0 && !digest.extended;
+    let share = |requested, allocatable| Share { requested, allocatable };
+    config.profile == Profile::Headroom
+        && pool.scale_down.policy == Policy::WhenUnderutilized
+        && digest.is_ordinary()
+        && summed
+        && measured
+        && deciding(
+            share(requested.cpu_milli, allocatable.cpu_milli),
+            share(requested.memory_bytes, allocatable.memory_bytes),
+        )
+        .exceeds_percent(pool.scale_down.utilization_threshold_percent)
 }
 
 /// Judges one node that no open removal names.
@@ -102,46 +148,66 @@ pub fn judge(
     }
     let unready = node.ready != Readiness::Ready;
     let by_state = unready && scene.config.profile == Profile::Headroom;
-    if !requested && !by_state && above_threshold(entry, ix, scene, snapshot, pool) {
+    let above = !requested && !by_state && above_threshold(entry, ix, scene, snapshot, pool);
+    if above && pool.scale_down.policy == Policy::WhenUnderutilized {
         return stays(Reason::NotUnderutilized);
     }
     if scene.config.profile == Profile::Headroom && planned_for(ix, &entry.name, scene, snapshot) {
         return stays(Reason::PlannedFor);
     }
     match load(id, scene, pool, disruptions) {
+        // A node that is well used stays for that, whatever else would keep it.
+        Err(_) if above => stays(Reason::NotUnderutilized),
         Err(verdict) => Judgement::Stays(verdict),
-        Ok((movable, waits_for)) => {
+        Ok(load) => {
             let reason = match (requested, unready) {
                 (true, _) => Reason::RemovalRequested,
                 (false, true) => Reason::Unready,
-                (false, false) if movable.is_empty() && waits_for.is_none() => Reason::Empty,
+                (false, false) if load.movable.is_empty() && load.waits_for.is_none() => Reason::Empty,
+                (false, false) if above => Reason::Consolidated,
                 (false, false) => Reason::Underutilized,
             };
             let since = if by_state { Some(node.ready_changed_at) } else { since };
-            Judgement::Candidate(candidate(ix, node, member, reason, movable, waits_for, since))
+            let mut candidate = candidate(ix, node, member, reason, load, since);
+            if reason == Reason::Consolidated {
+                candidate.fresh_until = fresh_until(node, &candidate.movable, pool, scene);
+            }
+            Judgement::Candidate(candidate)
         }
     }
+}
+
+/// Until when the node or one of these pods is too young to be disturbed by consolidation; `None` when none is.
+#[must_use]
+pub fn fresh_until(node: &Node, movable: &[PodId], pool: &Pool, scene: &Scene<'_>) -> Option<UnixTime> {
+    let Policy::WhenCheaper(consolidation) = pool.scale_down.policy else { return None };
+    let pods = movable.iter().map(|id| scene.world.pod(*id).pod.created_at);
+    let until = pods.chain([node.created_at]).max()?.plus(consolidation.consolidate_after);
+    Some(until).filter(|until| scene.now < *until)
 }
 
 fn candidate(
     ix: NodeIx,
     node: &Node,
-    member: &Membership,
+    member: &Membership<'_>,
     reason: Reason,
-    movable: Vec<PodId>,
-    waits_for: Option<PodId>,
+    load: Load,
     since: Option<UnixTime>,
 ) -> Candidate {
+    let Load { movable, waits_for, guarded_by } = load;
     Candidate {
         ix,
         pool: member.pool,
-        group: member.group.clone(),
+        group: Arc::clone(member.group),
         zone: node.labels.get(ZONE_LABEL).unwrap_or("").into(),
-        victim: Victim { node: node.name.clone(), id: member.instance.clone() },
+        victim: Victim { node: node.name.clone(), id: Arc::clone(member.instance) },
         reason,
         movable,
         waits_for,
+        guarded_by,
         since,
+        fresh_until: None,
+        replaced: false,
     }
 }
 
@@ -219,18 +285,20 @@ fn planned_for(ix: NodeIx, name: &Arc<str>, scene: &Scene<'_>, snapshot: &Snapsh
         })
 }
 
-/// The pods that must move, and the first one that must end; or what blocks.
+/// The pods that must move, the first one that must end, and what guards them for now; or what blocks.
+///
+/// Differs from upstream under Headroom: a budget without room says nothing about whether the node is needed. It holds
+/// the removal back and not the clock, which would else start anew after each eviction of a neighbour's pod.
 fn load(
     id: NodeId,
     scene: &Scene<'_>,
     pool: &Pool,
     disruptions: &mut Disruptions<'_>,
-) -> Result<(Vec<PodId>, Option<PodId>), Verdict> {
+) -> Result<Load, Verdict> {
     let rules = Rules::of(&pool.scale_down.drain);
     let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
     let headroom = scene.config.profile == Profile::Headroom;
-    let mut movable = Vec::new();
-    let mut waits_for = None;
+    let mut load = Load::default();
     for pod in &scene.world.node(id).pods {
         let entry = scene.world.pod(*pod);
         let expendable = entry.pod.class.priority < cutoff;
@@ -239,19 +307,21 @@ fn load(
         }
         match rules.judge(entry, scene.world, disruptions, scene.now) {
             Drainability::Skip | Drainability::DaemonSet => {}
-            Drainability::Move => movable.push(*pod),
-            _ if expendable => movable.push(*pod),
-            Drainability::OnCompletion => waits_for = waits_for.or(Some(*pod)),
-            Drainability::Block(block) => {
-                return Err(match block.budget {
-                    Some(budget) => Verdict::pdb(disruptions.key(budget)),
-                    None => Verdict::pod(block.reason, &entry.pod.key),
-                });
-            }
+            Drainability::Move => load.movable.push(*pod),
+            _ if expendable => load.movable.push(*pod),
+            Drainability::OnCompletion => load.waits_for = load.waits_for.or(Some(*pod)),
+            Drainability::Block(block) => match block.budget {
+                Some(budget) if headroom => {
+                    load.guarded_by = load.guarded_by.or(Some(budget));
+                    load.movable.push(*pod);
+                }
+                Some(budget) => return Err(Verdict::pdb(disruptions.key(budget))),
+                None => return Err(Verdict::pod(block.reason, &entry.pod.key)),
+            },
         }
     }
-    movable.sort_by(|a, b| scene.world.pod(*a).pod.key.cmp(&scene.world.pod(*b).pod.key));
-    Ok((movable, waits_for))
+    load.movable.sort_by(|a, b| scene.world.pod(*a).pod.key.cmp(&scene.world.pod(*b).pod.key));
+    Ok(load)
 }
 
 /// Whether the node may take pods of others: it is there, real, and nothing is known against it.

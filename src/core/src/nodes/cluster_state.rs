@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::config::{Config, Pool};
 use crate::history::{Action, BackoffKey, History, PoolHistory, RemovalPhase};
@@ -14,7 +14,9 @@ use crate::nodes::wake::Wake;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::time::UnixTime;
-use crate::world::node::{DELETION_TAINT, GROUP_LABEL, Node, POOL_LABEL, Readiness};
+use crate::world::digest::{Badge, NodeDigest};
+use crate::world::listing::Listing;
+use crate::world::node::{Node, Readiness};
 use crate::world::provider::{GroupState, InstanceState, ProviderState};
 use crate::world::{NodeId, World};
 
@@ -28,19 +30,24 @@ pub struct ClusterState<'w> {
     pub pools: BTreeMap<Arc<str>, PoolState<'w>>,
     /// Nodes of the world that no pool owns.
     pub foreign_count: u32,
-    /// Capacity of all nodes of the world, foreign ones included, that are not leaving.
+    /// Capacity of all nodes of the world, foreign ones included, that are not leaving; summed only where the cluster's
+    /// cpu or memory is limited.
     pub capacity: Resources,
-    /// By node id: the pool, the group and the state of each node that a pool owns.
-    members: Vec<Option<Member>>,
+    /// By node id: the index in `kins` and the state of each node that a pool owns.
+    members: Vec<Option<(usize, Stage)>>,
+    /// Pool and group of nodes.
+    kins: Vec<(Arc<str>, Arc<str>)>,
+    /// Whether a limit on the cluster's cpu or memory asks for its capacity.
+    limited: bool,
 }
 
 /// A node's place in a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member<'c> {
     /// The pool.
-    pub pool: Arc<str>,
+    pub pool: &'c Arc<str>,
     /// The group; empty when the node does not say and the provider does not know.
-    pub group: Arc<str>,
+    pub group: &'c Arc<str>,
     /// What it does.
     pub stage: Stage,
 }
@@ -143,6 +150,8 @@ impl<'w> ClusterState<'w> {
             foreign_count: 0,
             capacity: Resources::default(),
             members: vec![None; world.node_capacity()],
+            kins: Vec::new(),
+            limited: config.cluster.max_cpu_milli.is_some() || config.cluster.max_memory_bytes.is_some(),
         };
         state.count_nodes(world, history, now, wake);
         for pool_state in state.pools.values_mut() {
@@ -155,8 +164,10 @@ impl<'w> ClusterState<'w> {
 
     /// The pool, group and stage of a node; `None` for foreign ones.
     #[must_use]
-    pub fn member(&self, node: NodeId) -> Option<&Member> {
-        self.members.get(node.0 as usize).and_then(Option::as_ref)
+    pub fn member(&self, node: NodeId) -> Option<Member<'_>> {
+        let (kin, stage) = self.members.get(node.0 as usize).copied().flatten()?;
+        let (pool, group) = &self.kins[kin];
+        Some(Member { pool, group, stage })
     }
 
     /// Nodes there are and nodes on their way, foreign ones included, leaving ones too.
@@ -168,6 +179,15 @@ impl<'w> ClusterState<'w> {
             .fold(self.foreign_count, u32::saturating_add)
     }
 
+    /// Ids of the instances that a provider says are going away.
+    fn going(&self) -> FxHashSet<&'w str> {
+        let groups =
+            self.pools.values().flat_map(|pool| pool.groups.values()).filter_map(|group| group.state);
+        let instances = groups.flat_map(|state| &state.instances);
+        let going = instances.filter(|(_, instance)| instance.state == InstanceState::Deleting);
+        going.map(|(id, _)| &**id).collect()
+    }
+
     /// Whether the provider says that the node's machine is going away: it is no capacity, whatever the node says yet.
     fn terminating(&self, pool: &str, group: &str, node: &Node) -> bool {
         let state =
@@ -177,32 +197,169 @@ impl<'w> ClusterState<'w> {
     }
 
     fn count_nodes(&mut self, world: &'w World, history: &History, now: UnixTime, wake: &mut Wake) {
-        let mut instances = None;
         let victims = victims(history);
-        for (id, node, _) in world.nodes() {
-            let owner = owner_of(node, &self.pools, &mut instances);
-            let leaving = leaving(node)
-                || victims.contains(&node.name)
-                || owner.as_ref().is_some_and(|(pool, group)| self.terminating(pool, group, node));
-            if !leaving {
+        // Mostly empty, and without it every node would be looked up in its group's instances, on each plan.
+        let going = self.going();
+        let mut owners = Owners::new(world, &self.pools);
+        for (id, name, digest) in world.digests() {
+            let owner = owners.of(id, digest);
+            let whole = || world.node(id).node.as_ref();
+            let leaving = digest.deleting
+                || digest.deletion_taint
+                || !victims.is_empty() && victims.contains(name)
+                || !going.is_empty()
+                    && owner.zip(whole()).is_some_and(|(owner, node)| {
+                        let Kin { pool, group, .. } = &owners.kins[owner];
+                        going.contains(&*node.provider_id) && self.terminating(pool, group, node)
+                    });
+            if let (true, false, Some(node)) = (self.limited, leaving, whole()) {
                 self.capacity.add(&node.capacity);
             }
-            let Some((pool_name, group_id)) = owner else {
+            let Some(owner) = owner else {
                 self.foreign_count += 1;
                 continue;
             };
-            let Some(pool) = self.pools.get_mut(&pool_name) else { continue };
-            let stage = if leaving { Stage::Leaving } else { stage(node, pool.pool, now, wake) };
-            let group = pool.groups.entry(group_id.clone()).or_default();
-            group.nodes.push(id);
-            match stage {
-                Stage::Ready => group.ready += 1,
-                Stage::NotStarted => group.not_started += 1,
-                Stage::Unready => group.unready += 1,
-                Stage::Leaving => group.leaving += 1,
-            }
-            self.members[id.0 as usize] = Some(Member { pool: pool_name, group: group_id, stage });
+            let kin = &mut owners.kins[owner];
+            let ordinary = digest.ready == Readiness::Ready && !digest.tainted;
+            let stage = match (leaving, ordinary, whole()) {
+                (true, _, _) => Stage::Leaving,
+                (false, false, Some(node)) => stage(node, kin.spec, now, wake),
+                (false, _, _) => Stage::Ready,
+            };
+            kin.nodes.push((id, stage));
         }
+        for Kin { pool, group, nodes, .. } in owners.kins {
+            let Some(state) = self.pools.get_mut(&pool) else { continue };
+            if nodes.is_empty() {
+                continue;
+            }
+            let counts = state.groups.entry(group.clone()).or_default();
+            let kin = self.kins.len();
+            for (id, stage) in nodes {
+                counts.nodes.push(id);
+                match stage {
+                    Stage::Ready => counts.ready += 1,
+                    Stage::NotStarted => counts.not_started += 1,
+                    Stage::Unready => counts.unready += 1,
+                    Stage::Leaving => counts.leaving += 1,
+                }
+                self.members[id.0 as usize] = Some((kin, stage));
+            }
+            self.kins.push((pool, group));
+        }
+    }
+}
+
+/// The nodes of one group while they are counted.
+struct Kin<'w> {
+    pool: Arc<str>,
+    group: Arc<str>,
+    spec: &'w Pool,
+    nodes: Vec<(NodeId, Stage)>,
+}
+
+/// Which group each node belongs to: by its labels, or else by its instance.
+struct Owners<'w> {
+    kins: Vec<Kin<'w>>,
+    /// By badge: what it tells; made when a node first shows it.
+    claims: Vec<Option<Claim>>,
+    /// By node: the group that lists its instance; made when labels do not tell.
+    listed: Option<Vec<Option<usize>>>,
+    world: &'w World,
+    specs: BTreeMap<Arc<str>, (&'w Pool, Vec<Arc<str>>)>,
+}
+
+/// What a badge tells of a node's group.
+#[derive(Clone)]
+enum Claim {
+    /// It names the group.
+    Named(usize),
+    /// It names the pool: the group is that of the instance, if the pool lists it, or else the group without a name.
+    Pool(usize),
+    /// It tells nothing: the instance does.
+    Silent,
+}
+
+impl<'w> Owners<'w> {
+    fn new(world: &'w World, pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> Self {
+        let spec = |(name, state): (&Arc<str>, &PoolState<'w>)| {
+            (name.clone(), (state.pool, state.groups.keys().cloned().collect()))
+        };
+        let specs = pools.iter().map(spec).collect();
+        Self { kins: Vec::new(), claims: vec![None; world.badges().capacity()], listed: None, world, specs }
+    }
+
+    /// The index of the node's group; `None` for a node of no pool.
+    fn of(&mut self, id: NodeId, digest: &NodeDigest) -> Option<usize> {
+        let badge = digest.badge.0 as usize;
+        let claim = match &self.claims[badge] {
+            Some(claim) => claim.clone(),
+            None => {
+                let claim = self.claim(&self.world.badges().get(digest.badge).clone());
+                self.claims[badge] = Some(claim.clone());
+                claim
+            }
+        };
+        match claim {
+            Claim::Named(kin) => Some(kin),
+            Claim::Pool(unnamed) => {
+                let listed = self.listed(id);
+                listed.filter(|kin| self.kins[*kin].pool == self.kins[unnamed].pool).or(Some(unnamed))
+            }
+            Claim::Silent => self.listed(id),
+        }
+    }
+
+    fn claim(&mut self, badge: &Badge) -> Claim {
+        let known = badge.pool.as_ref().and_then(|pool| self.specs.get_key_value(pool));
+        let Some((pool, (_, groups))) = known else { return Claim::Silent };
+        let pool = pool.clone();
+        match &badge.group {
+            Some(group) => {
+                let group = groups.iter().find(|known| *known == group).unwrap_or(group).clone();
+                Claim::Named(self.kin(&pool, &group))
+            }
+            None => Claim::Pool(self.kin(&pool, &Arc::from(""))),
+        }
+    }
+
+    fn listed(&mut self, id: NodeId) -> Option<usize> {
+        let listed = match self.listed.take() {
+            Some(listed) => listed,
+            None => self.list(),
+        };
+        let found = listed[id.0 as usize];
+        self.listed = Some(listed);
+        found
+    }
+
+    /// The group of each listed node; of two pools that list one, the first by name.
+    fn list(&mut self) -> Vec<Option<usize>> {
+        let mut listed = vec![None; self.world.node_capacity()];
+        let pools: Vec<Arc<str>> = self.specs.keys().rev().cloned().collect();
+        for pool in pools {
+            let Some(listing) = self.world.listing(&pool) else { continue };
+            let mut last: Option<(&Arc<str>, usize)> = None;
+            for (node, group, _) in listing.by_id() {
+                let kin = match last {
+                    Some((known, kin)) if Arc::ptr_eq(known, group) => kin,
+                    _ => self.kin(&pool, group),
+                };
+                last = Some((group, kin));
+                listed[node.0 as usize] = Some(kin);
+            }
+        }
+        listed
+    }
+
+    /// The index of a group of a known pool.
+    fn kin(&mut self, pool: &Arc<str>, group: &Arc<str>) -> usize {
+        if let Some(known) = self.kins.iter().position(|kin| kin.pool == *pool && kin.group == *group) {
+            return known;
+        }
+        let spec = self.specs[pool].0;
+        self.kins.push(Kin { pool: pool.clone(), group: group.clone(), spec, nodes: Vec::new() });
+        self.kins.len() - 1
     }
 }
 
@@ -233,46 +390,6 @@ fn empty_pool<'w>(
     PoolState { pool, provider, provider_unknown, bounds, groups, unhealthy: false }
 }
 
-/// Pool and group by provider id.
-type InstanceIndex<'w> = FxHashMap<&'w str, (Arc<str>, Arc<str>)>;
-
-/// Provider ids of all instances, for nodes that carry no labels of ours.
-fn instance_index<'w>(pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> InstanceIndex<'w> {
-    let mut index = FxHashMap::default();
-    for (name, pool) in pools {
-        for (group, state) in pool.provider.iter().flat_map(|provider| &provider.groups) {
-            for id in state.instances.keys() {
-                index.entry(&**id).or_insert_with(|| (name.clone(), group.clone()));
-            }
-        }
-    }
-    index
-}
-
-/// The pool and group a node belongs to: by its labels, or else by its instance. The index of instances is made when
-/// labels do not tell.
-fn owner_of<'w>(
-    node: &Node,
-    pools: &BTreeMap<Arc<str>, PoolState<'w>>,
-    instances: &mut Option<InstanceIndex<'w>>,
-) -> Option<(Arc<str>, Arc<str>)> {
-    let mut by_instance = || {
-        let index = instances.get_or_insert_with(|| instance_index(pools));
-        index.get(&*node.provider_id).cloned()
-    };
-    if let Some(pool) = node.labels.get(POOL_LABEL)
-        && let Some((name, state)) = pools.get_key_value(pool)
-    {
-        if let Some(group) = node.labels.get(GROUP_LABEL) {
-            let known = state.groups.get_key_value(group).map(|(id, _)| id.clone());
-            return Some((name.clone(), known.unwrap_or_else(|| Arc::from(group))));
-        }
-        let by_instance = by_instance().filter(|(pool, _)| pool == name);
-        return Some(by_instance.unwrap_or_else(|| (name.clone(), Arc::from(""))));
-    }
-    if node.provider_id.is_empty() { None } else { by_instance() }
-}
-
 /// Names of the nodes that open removals name, those being undone apart.
 fn victims(history: &History) -> BTreeSet<Arc<str>> {
     history
@@ -282,12 +399,6 @@ fn victims(history: &History) -> BTreeSet<Arc<str>> {
         .filter(|(_, removal)| removal.phase != RemovalPhase::Undoing)
         .flat_map(|(_, removal)| removal.victims.iter().map(|victim| victim.node.clone()))
         .collect()
-}
-
-/// Whether a node is on its way out by its own marks.
-#[must_use]
-pub fn leaving(node: &Node) -> bool {
-    node.deleting || node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT)
 }
 
 /// Ready, starting or unready; a starting node's deadline is noted in `wake`.
@@ -394,17 +505,19 @@ fn instances_seen(
     let mut seen = Seen::default();
     let no_instances = BTreeMap::new();
     let instances = group.state.map_or(&no_instances, |state| &state.instances);
-    let mut ids: Vec<&str> = Vec::with_capacity(group.nodes.len());
-    for node in &group.nodes {
-        let Some(node) = &world.node(*node).node else { continue };
-        ids.push(&node.provider_id);
-        let late = read_at.is_none_or(|read_at| read_at <= node.created_at);
-        let listed = || instances.contains_key(&node.provider_id) || instances.contains_key(&node.name);
-        if late && !leaving(node) && !listed() {
+    for id in &group.nodes {
+        let digest = world.digest(*id);
+        let late = read_at.is_none_or(|read_at| read_at <= digest.created_at);
+        if !late || digest.deleting || digest.deletion_taint {
+            continue;
+        }
+        let Some(node) = &world.node(*id).node else { continue };
+        if !instances.contains_key(&node.provider_id) && !instances.contains_key(&node.name) {
             seen.accounted += 1;
         }
     }
-    let mut carried = Carried::new(ids);
+    let nobody = BTreeSet::new();
+    let unseen = world.listing(&pool.name).map_or(&nobody, Listing::unseen);
     for (id, instance) in instances {
         let named = |name: &Arc<str>| removed.contains(name);
         let gone = !removed.is_empty() && (named(id) || instance.node.as_ref().is_some_and(named));
@@ -413,7 +526,7 @@ fn instances_seen(
         }
         seen.accounted += 1;
         let is_node = |name: &Arc<str>| world.node_named(name).is_some();
-        if carried.contains(id) || instance.node.as_ref().is_some_and(is_node) {
+        if unseen.is_empty() || !unseen.contains(id) || instance.node.as_ref().is_some_and(is_node) {
             continue;
         }
         let due = instance.created_at.map(|created| created.plus(pool.scale_up.provision_timeout));
@@ -428,32 +541,6 @@ fn instances_seen(
         }
     }
     seen
-}
-
-/// Provider ids that nodes carry, asked for in ascending order.
-///
-/// Instances come in order of their ids; where the ids of the nodes, which come by name, are in order too, walking beside
-/// them is cheaper than a table.
-struct Carried<'w> {
-    sorted: std::iter::Peekable<std::vec::IntoIter<&'w str>>,
-    table: Option<FxHashSet<&'w str>>,
-}
-
-impl<'w> Carried<'w> {
-    fn new(ids: Vec<&'w str>) -> Self {
-        let table = (!ids.is_sorted()).then(|| ids.iter().copied().collect());
-        let sorted = if table.is_some() { Vec::new() } else { ids };
-        Self { sorted: sorted.into_iter().peekable(), table }
-    }
-
-    /// Whether a node carries `id`, which is no less than any id asked for before.
-    fn contains(&mut self, id: &str) -> bool {
-        if let Some(table) = &self.table {
-            return table.contains(id);
-        }
-        while self.sorted.next_if(|carried| *carried < id).is_some() {}
-        self.sorted.peek().is_some_and(|carried| *carried == id)
-    }
 }
 
 /// Whether a pool has more unready nodes than it may: both limits must be passed.

@@ -102,6 +102,8 @@ pub struct Context<'w> {
     pub upstream: Option<LoopStatus>,
     templates: Templates,
     base: Mark,
+    /// Nodes of the world that have not started, in order.
+    starting: Vec<NodeIx>,
 }
 
 /// A node of the snapshot that will come.
@@ -156,6 +158,7 @@ impl<'w> Context<'w> {
             planned: Vec::new(),
             upstream: None,
             templates: BTreeMap::new(),
+            starting: Vec::new(),
         };
         ctx.prepare_nodes();
         ctx.expect_drivers();
@@ -221,6 +224,12 @@ impl<'w> Context<'w> {
         Some(node)
     }
 
+    /// Whether a node is on its way: asked for, bought by this plan, or registered and not started yet.
+    #[must_use]
+    pub fn is_coming(&self, node: NodeIx) -> bool {
+        self.snapshot.real_count() <= node.0 as usize || self.starting.binary_search(&node).is_ok()
+    }
+
     /// Takes all placements and added nodes back, and adds the nodes that are on their way or bought so far, in the
     /// order in which the next plan will see them.
     pub fn start_over(&mut self) {
@@ -260,7 +269,7 @@ impl<'w> Context<'w> {
             return;
         }
         let mut starting = Vec::new();
-        for (id, _, _) in self.world.nodes() {
+        for (id, _, _) in self.world.digests() {
             let Some(member) = self.cluster.member(id) else { continue };
             let Some(ix) = self.snapshot.index_of(id) else { continue };
             match member.stage {
@@ -270,6 +279,7 @@ impl<'w> Context<'w> {
                 Stage::Ready | Stage::Unready => {}
             }
         }
+        self.starting = starting.iter().map(|(ix, _, _)| *ix).collect();
         for (ix, pool_name, group) in starting {
             let Some(pool) = self.config.pool(&pool_name) else { continue };
             let view = self.snapshot.node(ix);
@@ -289,8 +299,8 @@ impl<'w> Context<'w> {
         if self.world.storage().volumes.is_empty() && self.world.storage().classes.is_empty() {
             return;
         }
-        for (id, node, _) in self.world.nodes() {
-            if self.now < node.created_at.plus(DRIVERS_START)
+        for (id, _, digest) in self.world.digests() {
+            if self.now < digest.created_at.plus(DRIVERS_START)
                 && let Some(ix) = self.snapshot.index_of(id)
             {
                 self.snapshot.expect_drivers(ix);

@@ -1,23 +1,17 @@
 //! Whose a node is, and whether it carries our mark: what belongs to others is told apart here, and left alone.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use crate::config::Config;
-use crate::known::Known;
-use crate::world::node::{DELETION_TAINT, INTENT_ANNOTATION, Node, POOL_LABEL};
+use crate::world::digest::NodeDigest;
+use crate::world::node::{DELETION_TAINT, INTENT_ANNOTATION, KARPENTER_PREFIX, Node};
 use crate::world::{NodeId, World};
 
-/// Labels and annotations that Karpenter puts on its nodes begin so.
-const KARPENTER_PREFIX: &str = "karpenter.sh/";
-
 /// Whose a node is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing<'w> {
     /// Of a pool, and the provider lists its instance.
-    Member(Membership),
+    Member(Membership<'w>),
     /// Labelled as a pool's, but the pool's provider does not list it, or has not answered.
     Unlisted {
         /// Index into [`Config::pools`].
@@ -30,57 +24,86 @@ pub enum Standing {
 }
 
 /// The place of a node in a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Membership {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership<'w> {
     /// Index into [`Config::pools`].
     pub pool: usize,
     /// The group.
-    pub group: Arc<str>,
+    pub group: &'w Arc<str>,
     /// The instance's provider id.
-    pub instance: Arc<str>,
+    pub instance: &'w Arc<str>,
 }
 
 /// The standing of every delivered node.
 #[derive(Clone, Debug)]
-pub struct Members {
-    by_id: Vec<Option<Standing>>,
-    /// Provider ids of listed instances that no node carries.
-    unseen: BTreeSet<Arc<str>>,
+pub struct Members<'w> {
+    by_id: Vec<Standing<'w>>,
 }
 
-impl Members {
+impl<'w> Members<'w> {
     /// Asks each pool's provider view for each node: by provider id, or by node name where the provider knows it.
     /// An instance that two pools list belongs to the older pool (tie: by name).
     #[must_use]
-    pub fn of(world: &World, config: &Config) -> Self {
-        let mut listed = Listed::of(world, config);
-        let mut by_id = vec![None; world.node_capacity()];
-        for (id, node, _) in world.nodes() {
-            by_id[id.0 as usize] = Some(listed.standing(node, config));
+    pub fn of(world: &'w World, config: &Config) -> Self {
+        let mut youngest_first: Vec<usize> = (0..config.pools.len()).collect();
+        youngest_first.sort_by_key(|index| config.pools[*index].created_at);
+        youngest_first.reverse();
+        let listings = youngest_first.iter().filter_map(|pool| {
+            let listing = world.listing(&config.pools[*pool].name)?;
+            Some((*pool, listing))
+        });
+        let listings: Vec<_> = listings.collect();
+        let mut by_id = vec![Standing::NotManaged; world.node_capacity()];
+        // What is said later counts: the older pool, and the id before the name.
+        for (pool, listing) in &listings {
+            for (node, group, instance) in listing.by_name() {
+                by_id[node.0 as usize] = Standing::Member(Membership { pool: *pool, group, instance });
+            }
         }
-        Self { by_id, unseen: listed.unseen() }
+        for (pool, listing) in &listings {
+            for (node, group, instance) in listing.by_id() {
+                by_id[node.0 as usize] = Standing::Member(Membership { pool: *pool, group, instance });
+            }
+        }
+        // By badge: the index of the pool that its label names.
+        let labelled = |name: &Arc<str>| config.pools.iter().position(|pool| pool.name == *name);
+        let mut pools = vec![None; world.badges().capacity()];
+        for (badge, known) in world.badges().iter() {
+            pools[badge.0 as usize] = known.pool.as_ref().and_then(labelled);
+        }
+        for (id, _, digest) in world.digests() {
+            let standing = &mut by_id[id.0 as usize];
+            if foreign(id, digest, world) {
+                *standing = Standing::Foreign;
+            } else if *standing == Standing::NotManaged
+                && let Some(pool) = pools[digest.badge.0 as usize]
+            {
+                *standing = Standing::Unlisted { pool };
+            }
+        }
+        Self { by_id }
     }
 
     /// The standing of a node; `NotManaged` for one that has not been delivered.
     #[must_use]
-    pub fn standing(&self, id: NodeId) -> &Standing {
-        self.by_id.get(id.0 as usize).and_then(Option::as_ref).unwrap_or(&Standing::NotManaged)
-    }
-
-    /// Whether a pool's provider lists an instance of this id and no node carries it.
-    #[must_use]
-    pub fn unseen(&self, instance: &str) -> bool {
-        self.unseen.contains(instance)
+    pub fn standing(&self, id: NodeId) -> &Standing<'w> {
+        self.by_id.get(id.0 as usize).unwrap_or(&Standing::NotManaged)
     }
 
     /// The membership of a node.
     #[must_use]
-    pub fn member(&self, id: NodeId) -> Option<&Membership> {
+    pub fn member(&self, id: NodeId) -> Option<&Membership<'w>> {
         match self.standing(id) {
             Standing::Member(membership) => Some(membership),
             Standing::Unlisted { .. } | Standing::Foreign | Standing::NotManaged => None,
         }
     }
+}
+
+/// The same as [`is_foreign`] for a node of the world.
+fn foreign(id: NodeId, digest: &NodeDigest, world: &World) -> bool {
+    let unmarked = || world.node(id).node.as_ref().is_some_and(|node| marked_by(node).is_none());
+    world.badges().get(digest.badge).karpenter || digest.deletion_taint && unmarked()
 }
 
 /// The intent whose mark a node carries, whatever became of the taint: the annotation is ours alone.
@@ -107,102 +130,6 @@ pub fn is_foreign(node: &Node) -> bool {
 
 fn has_deletion_taint(node: &Node) -> bool {
     node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT)
-}
-
-/// Instances by provider id and by node name. The maps are looked up, never iterated.
-struct Listed<'w> {
-    /// All instances, those of the oldest pool first.
-    instances: Vec<ListedInstance<'w>>,
-    /// By provider id, the first instance of that id.
-    by_instance: FxHashMap<&'w str, usize>,
-    /// By the name of the node that the provider knows; made when a node is first found by nothing else.
-    by_node: Option<FxHashMap<&'w str, usize>>,
-    /// By instance: whether a node carries its id. Of instances of one id the first stands for all.
-    seen: Vec<bool>,
-}
-
-/// An instance as its pool's provider lists it.
-struct ListedInstance<'w> {
-    pool: usize,
-    group: &'w Arc<str>,
-    id: &'w Arc<str>,
-    node: Option<&'w Arc<str>>,
-}
-
-impl<'w> Listed<'w> {
-    fn of(world: &'w World, config: &Config) -> Self {
-        let mut order: Vec<usize> = (0..config.pools.len()).collect();
-        order.sort_by_key(|index| config.pools[*index].created_at);
-        let mut instances = Vec::new();
-        for pool in order {
-            let Some(state) = world.provider(&config.pools[pool].name).and_then(Known::value) else {
-                continue;
-            };
-            for (group, state) in &state.groups {
-                let all = state.instances.iter();
-                instances.extend(all.map(|(id, instance)| ListedInstance {
-                    pool,
-                    group,
-                    id,
-                    node: instance.node.as_ref(),
-                }));
-            }
-        }
-        let mut by_instance = FxHashMap::default();
-        by_instance.reserve(instances.len());
-        for (index, instance) in instances.iter().enumerate() {
-            by_instance.entry(&**instance.id).or_insert(index);
-        }
-        let seen = vec![false; instances.len()];
-        Self { instances, by_instance, by_node: None, seen }
-    }
-
-    fn standing(&mut self, node: &Node, config: &Config) -> Standing {
-        let by_instance = self.by_instance.get(&*node.provider_id).copied();
-        if let Some(index) = by_instance {
-            self.seen[index] = true;
-        }
-        if is_foreign(node) {
-            return Standing::Foreign;
-        }
-        if let Some(index) = by_instance.or_else(|| self.of_node(&node.name)) {
-            let ListedInstance { pool, group, id, .. } = &self.instances[index];
-            return Standing::Member(Membership {
-                pool: *pool,
-                group: Arc::clone(group),
-                instance: Arc::clone(id),
-            });
-        }
-        let labelled = node.labels.get(POOL_LABEL);
-        let pool = labelled.and_then(|name| config.pools.iter().position(|pool| &*pool.name == name));
-        pool.map_or(Standing::NotManaged, |pool| Standing::Unlisted { pool })
-    }
-
-    /// The first instance that its provider knows as the node of this name.
-    fn of_node(&mut self, name: &str) -> Option<usize> {
-        let instances = &self.instances;
-        let by_node = self.by_node.get_or_insert_with(|| {
-            let mut by_node = FxHashMap::default();
-            for (index, instance) in instances.iter().enumerate() {
-                if let Some(node) = instance.node {
-                    by_node.entry(&**node).or_insert(index);
-                }
-            }
-            by_node
-        });
-        by_node.get(name).copied()
-    }
-
-    /// Ids that no node carries, once all nodes have been asked for.
-    fn unseen(&self) -> BTreeSet<Arc<str>> {
-        let seen = |id: &str| self.by_instance.get(id).is_some_and(|first| self.seen[*first]);
-        self.instances
-            .iter()
-            .zip(&self.seen)
-            .filter(|(instance, own)| !**own && !seen(instance.id))
-            .map(|(instance, _)| Arc::clone(instance.id))
-            .collect()
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::reason::Reason;
 use crate::scheduling::constraints::Taint;
 use crate::time::UnixTime;
 use crate::world::World;
-use crate::world::node::{Node, Readiness, ZONE_LABEL};
+use crate::world::node::{Node, Readiness};
 
 /// Voluntary removals stop when more than this part of a zone or of the cluster is unready. Upstream: none; Karpenter
 /// stops its repairs at the same 20 %.
@@ -36,7 +36,7 @@ struct Count {
 impl Health {
     /// Counts all nodes, managed or not; those that have not started yet are not unready.
     #[must_use]
-    pub fn of(world: &World, config: &Config, members: &Members, now: UnixTime) -> Self {
+    pub fn of(world: &World, config: &Config, members: &Members<'_>, now: UnixTime) -> Self {
         let mut health = Self {
             max_unready_percent: config.cluster.max_unready_percent.into(),
             ok_unready_count: config.cluster.ok_unready_count.into(),
@@ -44,26 +44,31 @@ impl Health {
             ..Self::default()
         };
         let mut ready = vec![0u32; config.pools.len()];
-        for (id, node, _) in world.nodes() {
+        let mut by_badge = vec![Count::default(); world.badges().capacity()];
+        for (id, _, digest) in world.digests() {
             let pool = match members.standing(id) {
                 Standing::Member(membership) => Some(membership.pool),
                 Standing::Unlisted { .. } | Standing::Foreign | Standing::NotManaged => None,
             };
             let ready_of_pool = pool.and_then(|pool| ready.get_mut(pool));
-            if let (Some(count), Readiness::Ready) = (ready_of_pool, node.ready) {
+            if let (Some(count), Readiness::Ready) = (ready_of_pool, digest.ready) {
                 *count += 1;
             }
-            let pool = pool.and_then(|pool| config.pools.get(pool));
-            let starting = pool.is_some_and(|pool| not_started(node, pool, now));
-            let unready = u64::from(node.ready != Readiness::Ready && !starting);
-            let zone = node.labels.get(ZONE_LABEL).unwrap_or("");
-            let in_zone = match health.zones.get_mut(zone) {
-                Some(count) => count,
-                None => health.zones.entry(zone.into()).or_default(),
+            let starting = || {
+                let pool = pool.and_then(|pool| config.pools.get(pool));
+                let node = world.node(id).node.as_ref();
+                pool.zip(node).is_some_and(|(pool, node)| not_started(node, pool, now))
             };
-            for count in [&mut health.cluster, in_zone] {
-                count.all += 1;
-                count.unready += unready;
+            let count = &mut by_badge[digest.badge.0 as usize];
+            count.all += 1;
+            count.unready += u64::from(digest.ready != Readiness::Ready && !starting());
+        }
+        for (id, badge) in world.badges().iter() {
+            let counted = by_badge[id.0 as usize];
+            let zone = badge.zone.clone().unwrap_or_default();
+            for count in [&mut health.cluster, health.zones.entry(zone).or_default()] {
+                count.all += counted.all;
+                count.unready += counted.unready;
             }
         }
         let counted = config.pools.iter().zip(ready).filter(|(_, count)| *count != 0);

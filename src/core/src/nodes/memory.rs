@@ -1,11 +1,16 @@
 //! Rules for memory that was read back: clocks after a takeover, and caps on what a hand may have written.
 
 use crate::config::{Config, Pool};
-use crate::history::{Action, Backoff, History, PoolHistory, UNNEEDED_MAX};
+use crate::history::{Action, Backoff, History, PoolHistory, REPLACED_MAX, UNNEEDED_MAX};
+use crate::nodes::consolidation;
+use crate::nodes::removal::DELETE_TIMEOUT;
 use crate::time::{Seconds, UnixTime};
 
 /// A leader may be missing this long before its clocks are set back (law 9).
 pub const TAKEOVER_GRACE: Seconds = Seconds(120);
+
+/// Farthest deadline of a pool that is not known.
+const DEADLINE_MAX: Seconds = Seconds(86_400);
 
 /// Moves every unneeded clock forward by the time nobody watched, if that is more than [`TAKEOVER_GRACE`]: a node is
 /// unneeded only for as long as somebody looked. Cooldowns and backoffs count time that has passed, and stay.
@@ -20,8 +25,36 @@ pub fn age_clocks(history: &mut History, by: Seconds) {
     }
 }
 
+/// Moves every clock, cooldown, backoff and deadline by `by`, which may be negative: for a wall clock that was set while
+/// the process ran. What has lasted a minute has lasted a minute after it too, and a deadline is as far away as before.
+///
+/// Instants that people read (decisions, refusals) stay as they were.
+pub fn shift_clocks(history: &mut History, by: Seconds) {
+    for memory in history.pools.values_mut() {
+        for intent in &mut memory.intents {
+            intent.started_at = intent.started_at.plus(by);
+            intent.deadline = intent.deadline.plus(by);
+            if let Action::Remove(removal) = &mut intent.action {
+                removal.phase_since = removal.phase_since.plus(by);
+            }
+        }
+        for backoff in memory.backoffs.values_mut() {
+            backoff.since = backoff.since.plus(by);
+            backoff.until = backoff.until.plus(by);
+        }
+        memory.unneeded.values_mut().for_each(|since| *since = since.plus(by));
+        for anticipation in memory.anticipations.values_mut() {
+            anticipation.since = anticipation.since.plus(by);
+            anticipation.until = anticipation.until.map(|until| until.plus(by));
+        }
+        for last in [&mut memory.last_scale_up, &mut memory.last_scale_down, &mut memory.last_failure] {
+            *last = last.map(|at| at.plus(by));
+        }
+    }
+}
+
 /// Caps what no plan of ours could have written: instants in the future become `now`, a backoff ends at most its
-/// pool's longest backoff from now, and the youngest clocks beyond [`UNNEEDED_MAX`] go (law 9).
+/// pool's longest backoff from now, a deadline is no farther away than the longest phase, and the youngest clocks beyond [`UNNEEDED_MAX`] go (law 9).
 pub fn sanitize(history: &mut History, config: &Config, now: UnixTime) {
     for (name, memory) in &mut history.pools {
         sanitize_pool(memory, config.pool(name), now);
@@ -38,6 +71,8 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
         learned: _,
         refusals,
         blocked,
+        replacement,
+        consolidation_backoff,
         last_scale_up,
         last_scale_down,
         last_failure,
@@ -45,9 +80,16 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
     } = memory;
     for intent in intents {
         cap(&mut intent.started_at, now);
-        if let Action::Remove(removal) = &mut intent.action {
-            cap(&mut removal.phase_since, now);
-        }
+        let longest = match (&mut intent.action, pool) {
+            (_, None) => DEADLINE_MAX,
+            (Action::Increase(_), Some(pool)) => pool.scale_up.provision_timeout,
+            (Action::Remove(removal), Some(pool)) => {
+                cap(&mut removal.phase_since, now);
+                let drain = &pool.scale_down.drain;
+                Seconds(drain.eviction_timeout.0 + drain.max_grace_period.0 + DELETE_TIMEOUT.0)
+            }
+        };
+        cap(&mut intent.deadline, now.plus(longest));
     }
     for backoff in backoffs.values_mut() {
         let Backoff { class: _, failures, since, until, message: _ } = backoff;
@@ -57,6 +99,16 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
             let longest = pool.scale_up.backoff_max.max(pool.scale_up.backoff_initial);
             cap(until, now.plus(longest));
         }
+    }
+    if let Some(replacement) = replacement {
+        cap(&mut replacement.since, now);
+        cap(&mut replacement.until, now.plus(consolidation::OPEN_MAX));
+        replacement.bought_count = replacement.bought_count.max(1);
+        replacement.nodes.truncate(REPLACED_MAX);
+    }
+    if let (Some(backoff), Some(pool)) = (consolidation_backoff, pool) {
+        cap(&mut backoff.until, now.plus(pool.scale_up.backoff_max.max(pool.scale_up.backoff_initial)));
+        backoff.failures = backoff.failures.max(1);
     }
     unneeded.values_mut().for_each(|since| cap(since, now));
     trim_unneeded(unneeded);
@@ -111,6 +163,19 @@ mod tests {
         let mut memory = history(|memory| memory.unneeded = [("n".into(), NOW)].into());
         age_clocks(&mut memory, Seconds(121));
         assert_eq!(memory.pools["a"].unneeded["n"], NOW.plus(Seconds(121)));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_leaves_every_length_as_it_was() {
+        let before = history(|memory| {
+            memory.unneeded.insert("n".into(), NOW);
+            memory.last_scale_up = Some(NOW);
+        });
+        let mut after = before.clone();
+        shift_clocks(&mut after, Seconds(-86_400));
+        assert_eq!(after.pools["a"].unneeded["n"], NOW.plus(Seconds(-86_400)));
+        shift_clocks(&mut after, Seconds(86_400));
+        assert_eq!(after, before);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::nodes::balance::{self, Size};
 use crate::nodes::patterns;
 use crate::resources::Resources;
-use crate::scheduling::{ClassIx, NodeIx, PodRef, Snapshot, TemplateNode};
+use crate::scheduling::{ClassIx, Full, NodeIx, PodRef, Snapshot, TemplateNode};
 use crate::world::pod::PodClass;
 
 /// A group of the pool that may grow.
@@ -329,20 +329,18 @@ fn pack_tried(
 /// Whether a node that refused a pod of this class may take one later, because of pods placed elsewhere.
 ///
 /// Room, ports and anti-affinity only ever get tighter.
-fn may_come_round(class: &PodClass) -> bool {
+#[must_use]
+pub fn may_come_round(class: &PodClass) -> bool {
     !class.topology_spread.is_empty() || !class.pod_affinity.is_empty()
 }
 
 /// Nodes that were there and have room for one more pod of the class: new nodes elsewhere may make them legal.
 fn roomy_nodes(snapshot: &mut Snapshot<'_>, class: ClassIx, old_nodes: usize) -> Vec<NodeIx> {
-    let pod = snapshot.class(class).clone();
     let roomy: Vec<NodeIx> = snapshot
         .nodes()
         .take_while(|(ix, _)| (ix.0 as usize) < old_nodes)
-        .filter(|(_, view)| {
-            crate::scheduling::resources::fits(&pod.requests, view.requested(), view.allocatable())
-        })
         .map(|(ix, _)| ix)
+        .filter(|ix| snapshot.roomy(class, *ix))
         .collect();
     roomy.into_iter().filter(|node| snapshot.could_host(class, *node)).collect()
 }
@@ -369,15 +367,16 @@ impl Trial<'_> {
         roomy: &[NodeIx],
     ) -> Option<usize> {
         let before = if round { start } else { 0 };
+        let mut full = Full::default();
         for at in (start..self.nodes.len()).chain(0..before) {
-            if snapshot.fits(class, self.nodes[at]) {
+            if snapshot.fits_where_open(class, self.nodes[at], &mut full) {
                 snapshot.place(pod, self.nodes[at]);
                 count(&mut self.packing.nodes[at], index);
                 return Some(at);
             }
         }
         for node in roomy {
-            if snapshot.fits(class, *node) {
+            if snapshot.fits_where_open(class, *node, &mut full) {
                 snapshot.place(pod, *node);
                 self.packing.elsewhere.push((*node, index));
                 return Some(start);

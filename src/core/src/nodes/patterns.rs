@@ -61,17 +61,33 @@ pub fn fill(
     patterns
 }
 
-/// The mix of pods for one node of `whole` with `free` room left, in proportion to what is `left` of each class.
-#[must_use]
-pub fn fill_room(
-    requests: &[Resources],
-    left: &[usize],
-    whole: &Resources,
-    free: Resources,
-    work: &mut u64,
-) -> Vec<(usize, usize)> {
-    let shapes: Vec<[f64; 4]> = requests.iter().map(|requests| shape(requests, whole)).collect();
-    fill_one(requests, &shapes, left, whole, free, Rule::Proportion, work)
+/// Pods as parts of a node of certain amounts.
+#[derive(Clone, Debug)]
+pub struct Shapes {
+    shapes: Vec<[f64; 4]>,
+    whole: Resources,
+}
+
+impl Shapes {
+    /// The shapes of pods with these `requests` beside a node that is `whole`.
+    #[must_use]
+    pub fn of(requests: &[Resources], whole: &Resources) -> Self {
+        let shapes = requests.iter().map(|requests| shape(requests, whole)).collect();
+        Self { shapes, whole: whole.clone() }
+    }
+
+    /// The mix of pods for one node with `free` room left, in proportion to what is `left` of each class: 0 for those
+    /// that it may not take.
+    #[must_use]
+    pub fn fill_room(
+        &self,
+        requests: &[Resources],
+        left: &[usize],
+        free: Resources,
+        work: &mut u64,
+    ) -> Vec<(usize, usize)> {
+        fill_one(requests, &self.shapes, left, &self.whole, free, Rule::Proportion, work)
+    }
 }
 
 fn fill_one(
@@ -87,11 +103,14 @@ fn fill_one(
     let nodes_needed = weights.into_iter().fold(1.0, f64::max);
     let mut taken = vec![0; requests.len()];
     loop {
-        let room = shape(&free, empty);
+        let room = if rule == Rule::DotProduct { shape(&free, empty) } else { [0.0; 4] };
         let mut best: Option<(usize, f64)> = None;
         for class in 0..requests.len() {
+            if left[class] <= taken[class] {
+                continue;
+            }
             *work += 1;
-            if left[class] <= taken[class] || !requests[class].fits(&free) {
+            if !requests[class].fits(&free) {
                 continue;
             }
             let pod = shapes[class];

@@ -1,38 +1,117 @@
-//! First fit on nodes that are there or on their way; placements stay in the snapshot. It adds no node.
+//! Places on nodes that are there or on their way; placements stay in the snapshot. It adds no node.
 
 use crate::config::Profile;
 use crate::nodes::context::{Context, Part};
 use crate::nodes::demand::{self, PodGroup};
-use crate::nodes::patterns;
+use crate::nodes::packing::may_come_round;
+use crate::nodes::patterns::{self, Shapes};
 use crate::resources::Resources;
-use crate::scheduling::{NodeIx, PodRef, Snapshot};
+use crate::scheduling::{Full, NodeIx, PodRef, Snapshot};
 
 /// Places what fits, group by group in the order given; what does not stays in the groups.
 ///
 /// Pods whose preemption is under way are put on their nominated node first, unchecked: the scheduler is making room.
+///
+/// Nodes that have started come first, and those on their way or bought just now take what is left. So what goes where on
+/// nodes that are there does not depend on what is bought, and one more pool to buy from leaves nobody out.
 pub fn place(ctx: &mut Context<'_>) {
     for (pod, node) in std::mem::take(&mut ctx.demand.nominated) {
         if let Some(node) = ctx.snapshot.named(&node) {
             ctx.snapshot.place(PodRef::Real(pod), node);
         }
     }
-    let mark = ctx.snapshot.checkpoint();
-    let wanted = ctx.demand.groups.clone();
-    first_fit(ctx);
-    let uniform = wanted.windows(2).all(|pair| pair[0].priority == pair[1].priority);
-    let left = weight_left(ctx);
-    if left == 0 || !uniform || ctx.config.profile == Profile::ClusterAutoscaler {
+    if ctx.config.profile == Profile::ClusterAutoscaler {
+        return go_round(ctx);
+    }
+    let all: Vec<NodeIx> = ctx.snapshot.nodes().map(|(node, _)| node).collect();
+    // What spreads over domains is balanced between old nodes and new ones: all are looked at together.
+    let joint = ctx
+        .demand
+        .groups
+        .iter()
+        .any(|group| !group.pods.is_empty() && may_come_round(ctx.snapshot.class(group.class)));
+    if joint {
+        return place_on(ctx, Nodes { new: &all, all: &all });
+    }
+    let (there, coming): (Vec<NodeIx>, Vec<NodeIx>) = all.iter().partition(|node| !ctx.is_coming(**node));
+    place_on(ctx, Nodes { new: &there, all: &there });
+    place_on(ctx, Nodes { new: &coming, all: &all });
+}
+
+/// Nodes that pods are placed on.
+#[derive(Clone, Copy)]
+struct Nodes<'n> {
+    /// Those that no pod of the demand was tried on before.
+    new: &'n [NodeIx],
+    /// Those and all before: pods on new nodes may make others legal there.
+    all: &'n [NodeIx],
+}
+
+/// A way to find places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Each group in order on the first node that takes it.
+    FirstFit,
+    /// Node by node, each with the mix that suits it: first fit fails where memory-heavy pods use up nodes whose cpu others
+    /// need.
+    Mixed,
+    /// First fit, groups first that few of the new nodes can host: others leave them the nodes that were bought for them.
+    FewestChoicesFirst,
+}
+
+/// Places on these nodes by first fit, or in the way that leaves least without a place.
+fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
+    if nodes.new.is_empty() || ctx.demand.groups.iter().all(|group| group.pods.is_empty()) {
         return;
     }
-    // First fit fails where memory-heavy pods use up nodes whose cpu others need: another way may place more.
-    ctx.snapshot.rollback(mark);
-    ctx.demand.groups = wanted.clone();
-    mixed_fit(ctx);
-    if left <= weight_left(ctx) {
+    let mark = ctx.snapshot.checkpoint();
+    let wanted = ctx.demand.groups.clone();
+    first_fit(ctx, nodes, None);
+    let mut best = (weight_left(ctx), Way::FirstFit);
+    let uniform = wanted.windows(2).all(|pair| pair[0].priority == pair[1].priority);
+    let mixed = uniform && wanted.iter().any(|group| ctx.snapshot.is_plain(group.class));
+    let coming = nodes.new.len() != nodes.all.len() || nodes.new.iter().any(|node| ctx.is_coming(*node));
+    let mut last = Way::FirstFit;
+    for (way, fits) in [(Way::Mixed, mixed), (Way::FewestChoicesFirst, coming)] {
+        if best.0 == 0 || !fits {
+            continue;
+        }
+        ctx.snapshot.rollback(mark);
+        ctx.demand.groups = wanted.clone();
+        go(ctx, way, nodes);
+        last = way;
+        let left = weight_left(ctx);
+        if left < best.0 {
+            best = (left, way);
+        }
+    }
+    if last != best.1 {
         ctx.snapshot.rollback(mark);
         ctx.demand.groups = wanted;
-        first_fit(ctx);
+        go(ctx, best.1, nodes);
     }
+}
+
+fn go(ctx: &mut Context<'_>, way: Way, nodes: Nodes<'_>) {
+    match way {
+        Way::FirstFit => first_fit(ctx, nodes, None),
+        Way::Mixed => mixed_fit(ctx, nodes),
+        Way::FewestChoicesFirst => {
+            let order = fewest_choices_first(ctx, nodes);
+            first_fit(ctx, nodes, Some(order));
+        }
+    }
+}
+
+/// Indexes of the groups: by priority, then those that fewer of the new nodes can host, then as they are.
+fn fewest_choices_first(ctx: &mut Context<'_>, nodes: Nodes<'_>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..ctx.demand.groups.len()).collect();
+    order.sort_by_cached_key(|index| {
+        let PodGroup { class, priority, .. } = ctx.demand.groups[*index];
+        let hosts = nodes.new.iter().filter(|node| ctx.snapshot.could_host(class, **node)).count();
+        (std::cmp::Reverse(priority), hosts)
+    });
+    order
 }
 
 /// How much is without a place, by cpu and memory on one scale.
@@ -44,95 +123,163 @@ fn weight_left(ctx: &Context<'_>) -> i64 {
     ctx.demand.groups.iter().map(weight).fold(0, i64::saturating_add)
 }
 
-/// Each group in order on the first node that takes it.
-fn first_fit(ctx: &mut Context<'_>) {
-    let profile = ctx.config.profile;
-    let mut start = 0;
-    for index in 0..ctx.demand.groups.len() {
+/// Each group on the first node that takes it, in the order given or as they are.
+fn first_fit(ctx: &mut Context<'_>, nodes: Nodes<'_>, order: Option<Vec<usize>>) {
+    for index in order.unwrap_or_else(|| (0..ctx.demand.groups.len()).collect()) {
         let class = ctx.snapshot.class(ctx.demand.groups[index].class).clone();
         ctx.working_on(Part::Class(class));
-        let first = if profile == Profile::ClusterAutoscaler { start } else { 0 };
-        start = place_group(&mut ctx.snapshot, &mut ctx.demand.groups[index], first, profile);
+        place_group(&mut ctx.snapshot, &mut ctx.demand.groups[index], nodes);
     }
     ctx.working_on(Part::Whole);
 }
 
 /// Groups that look at other pods first; the others node by node, each with the mix that suits it.
-fn mixed_fit(ctx: &mut Context<'_>) {
-    let profile = ctx.config.profile;
+fn mixed_fit(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
     let mut simple = Vec::new();
     for index in 0..ctx.demand.groups.len() {
         let class = ctx.demand.groups[index].class;
         if !ctx.snapshot.is_plain(class) {
             ctx.working_on(Part::Class(ctx.snapshot.class(class).clone()));
-            place_group(&mut ctx.snapshot, &mut ctx.demand.groups[index], 0, profile);
+            place_group(&mut ctx.snapshot, &mut ctx.demand.groups[index], nodes);
         } else {
             simple.push(index);
         }
     }
     ctx.working_on(Part::Whole);
-    let nodes: Vec<NodeIx> = ctx.snapshot.nodes().map(|(node, _)| node).collect();
-    for node in nodes {
-        simple.retain(|index| !ctx.demand.groups[*index].pods.is_empty());
-        if simple.is_empty() || patterns::CLASSES_MAX < simple.len() {
+    let mut filling = Filling::new(ctx, simple);
+    for node in nodes.new {
+        let waiting = filling.left.iter().filter(|left| **left != 0).count();
+        if waiting == 0 || patterns::CLASSES_MAX < waiting {
+            break;
+        }
+        filling.fill_node(ctx, *node);
+    }
+    filling.note(ctx);
+}
+
+/// Groups of pods while nodes are filled with mixes of them.
+struct Filling {
+    /// Indexes of the groups in the demand.
+    groups: Vec<usize>,
+    requests: Vec<Resources>,
+    /// How many pods of each group have no place yet.
+    left: Vec<usize>,
+    /// The shapes of the pods beside a node of such amounts: neighbours are mostly alike.
+    shapes: Option<(Resources, Shapes)>,
+}
+
+impl Filling {
+    fn new(ctx: &Context<'_>, groups: Vec<usize>) -> Self {
+        let requests = |index: &usize| ctx.snapshot.class(ctx.demand.groups[*index].class).requests.clone();
+        Self {
+            requests: groups.iter().map(requests).collect(),
+            left: groups.iter().map(|index| ctx.demand.groups[*index].pods.len()).collect(),
+            shapes: None,
+            groups,
+        }
+    }
+
+    /// Fills one node.
+    fn fill_node(&mut self, ctx: &mut Context<'_>, node: NodeIx) {
+        let mut left = vec![0; self.left.len()];
+        for (at, index) in self.groups.iter().enumerate() {
+            if self.left[at] != 0 && ctx.snapshot.fits(ctx.demand.groups[*index].class, node) {
+                left[at] = self.left[at];
+            }
+        }
+        if left.iter().all(|left| *left == 0) {
             return;
         }
-        fill_node(ctx, node, &simple);
-    }
-}
-
-/// Fills one node with pods of these groups.
-fn fill_node(ctx: &mut Context<'_>, node: NodeIx, groups: &[usize]) {
-    let fitting: Vec<usize> = groups
-        .iter()
-        .copied()
-        .filter(|index| ctx.snapshot.fits(ctx.demand.groups[*index].class, node))
-        .collect();
-    if fitting.is_empty() {
-        return;
-    }
-    let requests: Vec<Resources> = fitting
-        .iter()
-        .map(|index| ctx.snapshot.class(ctx.demand.groups[*index].class).requests.clone())
-        .collect();
-    let left: Vec<usize> = fitting.iter().map(|index| ctx.demand.groups[*index].pods.len()).collect();
-    let whole = ctx.snapshot.node(node).allocatable().clone();
-    let mut free = whole.clone();
-    free.subtract(ctx.snapshot.node(node).requested());
-    let mix = patterns::fill_room(&requests, &left, &whole, free, &mut ctx.snapshot.work_units);
-    for (index, count) in mix {
-        let group = &mut ctx.demand.groups[fitting[index]];
-        for pod in group.pods.drain(..count) {
-            ctx.snapshot.place(pod, node);
+        let view = ctx.snapshot.node(node);
+        let whole = view.allocatable();
+        let mut free = whole.clone();
+        free.subtract(view.requested());
+        if self.shapes.as_ref().is_none_or(|(known, _)| known != whole) {
+            self.shapes = Some((whole.clone(), Shapes::of(&self.requests, whole)));
         }
-        group.on_existing += u32::try_from(count).unwrap_or(u32::MAX);
+        let Some((_, shapes)) = &self.shapes else { return };
+        let mix = shapes.fill_room(&self.requests, &left, free, &mut ctx.snapshot.work_units);
+        for (at, count) in mix {
+            let pods = &ctx.demand.groups[self.groups[at]].pods;
+            let first = pods.len() - self.left[at];
+            for pod in &pods[first..first + count] {
+                ctx.snapshot.place(*pod, node);
+            }
+            self.left[at] -= count;
+        }
+    }
+
+    /// Takes what has a place out of the groups.
+    fn note(&self, ctx: &mut Context<'_>) {
+        for (index, left) in self.groups.iter().zip(&self.left) {
+            let group = &mut ctx.demand.groups[*index];
+            let placed = group.pods.len() - left;
+            group.pods.drain(..placed);
+            group.on_existing += u32::try_from(placed).unwrap_or(u32::MAX);
+        }
     }
 }
 
-/// Places pods of one group, going round from `start`; returns the node after the last that took one.
-///
-/// Under profile ClusterAutoscaler the search goes on behind the node that took the previous pod, as upstream's
-/// does; under Headroom it stays there, which packs tighter.
-fn place_group(snapshot: &mut Snapshot<'_>, group: &mut PodGroup, start: usize, profile: Profile) -> usize {
-    let nodes = snapshot.nodes_capacity();
-    let mut at = start;
-    let mut after_last = start;
-    let mut misses = 0;
+/// Places pods of one group, each on the first node that takes it; a node is asked again as long as it does.
+fn place_group(snapshot: &mut Snapshot<'_>, group: &mut PodGroup, nodes: Nodes<'_>) {
+    let class = group.class;
+    let comes_round = may_come_round(snapshot.class(class));
+    let nodes = if comes_round { nodes.all } else { nodes.new };
+    let mut roomy: Vec<NodeIx> = nodes.iter().copied().filter(|node| snapshot.roomy(class, *node)).collect();
+    if comes_round {
+        roomy.retain(|node| snapshot.could_host(class, *node));
+    }
     let mut taken = 0;
-    while taken < group.pods.len() && misses < nodes {
-        let node = NodeIx(u32::try_from(at % nodes).expect("indexes of nodes fit 32 bits"));
-        if snapshot.fits(group.class, node) {
+    let (mut at, mut misses) = (0, 0);
+    let mut full = Full::default();
+    while taken < group.pods.len() && misses < roomy.len() {
+        if !comes_round && at == roomy.len() {
+            break;
+        }
+        let node = roomy[at % roomy.len()];
+        if snapshot.fits_where_open(class, node, &mut full) {
             snapshot.place(group.pods[taken], node);
+            full.reopen();
             taken += 1;
             misses = 0;
-            after_last = (at + 1) % nodes;
-            at = if profile == Profile::ClusterAutoscaler { after_last } else { at };
         } else {
             misses += 1;
-            at = (at + 1) % nodes;
+            at += 1;
         }
     }
+    note_taken(group, taken);
+}
+
+fn note_taken(group: &mut PodGroup, taken: usize) {
     group.pods.drain(..taken);
     group.on_existing += u32::try_from(taken).unwrap_or(u32::MAX);
-    after_last
+}
+
+/// As upstream does: the search goes on behind the node that took the previous pod, whichever group that was of.
+fn go_round(ctx: &mut Context<'_>) {
+    let mut at = 0;
+    for index in 0..ctx.demand.groups.len() {
+        let class = ctx.snapshot.class(ctx.demand.groups[index].class).clone();
+        ctx.working_on(Part::Class(class));
+        let group = &mut ctx.demand.groups[index];
+        let nodes = ctx.snapshot.nodes_capacity();
+        let mut after_last = at;
+        let mut misses = 0;
+        let mut taken = 0;
+        while taken < group.pods.len() && misses < nodes {
+            let node = NodeIx(u32::try_from(at % nodes).expect("indexes of nodes fit 32 bits"));
+            at = (at + 1) % nodes;
+            if ctx.snapshot.fits(group.class, node) {
+                ctx.snapshot.place(group.pods[taken], node);
+                taken += 1;
+                misses = 0;
+                after_last = at;
+            } else {
+                misses += 1;
+            }
+        }
+        at = after_last;
+        note_taken(group, taken);
+    }
+    ctx.working_on(Part::Whole);
 }

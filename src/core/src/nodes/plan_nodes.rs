@@ -10,7 +10,9 @@ use crate::nodes::demand::{self, Skipped};
 use crate::nodes::foreign::Members;
 use crate::nodes::health::Health;
 use crate::nodes::removal::{self, Scene};
-use crate::nodes::{explain, increase, learn, preview, scale_down, scale_up, unregistered, upstream};
+use crate::nodes::{
+    consolidation, explain, increase, learn, preview, scale_down, scale_up, unregistered, upstream,
+};
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
 use crate::time::UnixTime;
@@ -113,10 +115,13 @@ fn grow(ctx: &mut Context<'_>) {
 fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) {
     ctx.steps.extend(advanced.steps);
     ctx.steps.extend(unregistered::remove_never_registered(scene, &mut ctx.next));
+    let mark = ctx.snapshot.checkpoint();
     let decided = scale_down::decide(scene, &mut ctx.snapshot, &mut ctx.next);
+    ctx.snapshot.rollback(mark);
     ctx.steps.extend(decided.steps);
     ctx.reasons.nodes = decided.verdicts;
     ctx.reasons.preview.extend(decided.preview);
+    consolidation::consider(ctx, scene, decided.replaceable);
     for at in advanced.wake_at.into_iter().chain(decided.wake_at) {
         ctx.wake.note(at);
     }

@@ -8,7 +8,7 @@ use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Snapshot};
 ///
 /// While candidates are looked at, free space only shrinks, but for what a rollback gives back. So each class
 /// remembers where its last search ended, and 1,000 candidates cost one walk per class, not one per pod.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Destinations {
     order: Vec<NodeIx>,
     start: FxHashMap<ClassIx, usize>,
@@ -49,6 +49,57 @@ impl Destinations {
         Ok(())
     }
 
+    /// Takes back what the last [`Destinations::move_all`] remembered; the snapshot is rolled back by the caller.
+    pub fn forget_last(&mut self) {
+        for (class, start) in self.log.drain(..).rev() {
+            self.start.insert(class, start);
+        }
+    }
+
+    /// Moves all `pods` off `from` as the scheduler may do at worst: the smallest first, each to the emptiest node that
+    /// takes it, so that what is tight is not planned on holes that others fill.
+    ///
+    /// # Errors
+    /// The first pod that has no place; the snapshot is then as it was.
+    pub fn spread_all(
+        &mut self,
+        snapshot: &mut Snapshot<'_>,
+        pods: &[PodRef],
+        from: NodeIx,
+    ) -> Result<(), PodRef> {
+        let mark = snapshot.checkpoint();
+        let mut order: Vec<(i64, i64, PodRef)> = Vec::with_capacity(pods.len());
+        for pod in pods {
+            let requests = &snapshot.class(snapshot.class_of(*pod)).requests;
+            order.push((requests.cpu_milli, requests.memory_bytes, *pod));
+        }
+        order.sort_by_key(|(cpu_milli, memory_bytes, _)| (*cpu_milli, *memory_bytes));
+        for (_, _, pod) in order {
+            let class = snapshot.class_of(pod);
+            snapshot.remove(pod, from);
+            let Some(place) = self.emptiest(snapshot, class) else {
+                snapshot.rollback(mark);
+                return Err(pod);
+            };
+            snapshot.place(pod, place);
+        }
+        Ok(())
+    }
+
+    /// The emptiest node that takes one more pod of `class`; the first of several.
+    fn emptiest(&self, snapshot: &mut Snapshot<'_>, class: ClassIx) -> Option<NodeIx> {
+        // The scan itself is cheap beside a check, but not for nothing.
+        snapshot.work_units += u64::try_from(self.order.len()).unwrap_or(u64::MAX) / 8;
+        let mut best: Option<(i64, NodeIx)> = None;
+        for ix in &self.order {
+            let free = free_permille(snapshot, *ix);
+            if best.is_none_or(|(most, _)| most < free) && snapshot.fits(class, *ix) {
+                best = Some((free, *ix));
+            }
+        }
+        best.map(|(_, ix)| ix)
+    }
+
     /// The first node that takes one more pod of `class`.
     fn find(&mut self, snapshot: &mut Snapshot<'_>, class: ClassIx) -> Option<NodeIx> {
         let start = self.start.get(&class).copied().unwrap_or(0);
@@ -69,4 +120,13 @@ impl Destinations {
             self.start.insert(class, start);
         }
     }
+}
+
+/// Free cpu and memory in thousandths of what the node offers, summed: what the scheduler's LeastAllocated looks at.
+fn free_permille(snapshot: &Snapshot<'_>, ix: NodeIx) -> i64 {
+    let view = snapshot.node(ix);
+    let (all, used) = (view.allocatable(), view.requested());
+    let part =
+        |all: i64, used: i64| if all <= 0 { 0 } else { all.saturating_sub(used).saturating_mul(1000) / all };
+    part(all.cpu_milli, used.cpu_milli).saturating_add(part(all.memory_bytes, used.memory_bytes))
 }

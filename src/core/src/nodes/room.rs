@@ -8,6 +8,8 @@ use crate::nodes::bounds::bounds;
 use crate::nodes::removal::Scene;
 use crate::nodes::wake::Wake;
 use crate::reason::Reason;
+use crate::resources::Resources;
+use crate::world::node::Node;
 use crate::world::provider::InstanceState;
 
 /// Nodes that may still leave, by pool (no group) and by group of a pool.
@@ -15,19 +17,76 @@ pub(super) type Room = BTreeMap<(Arc<str>, Option<Arc<str>>), u32>;
 /// Nodes that open removals name, with the reason.
 pub(super) type Leaving = BTreeMap<Arc<str>, Reason>;
 
+/// Cpu and memory that the cluster has beyond its minimum; what has no minimum is not counted.
+///
+/// Source: Cluster Autoscaler, core/scaledown/unneeded/nodes.go, with the minima of cores-total and memory-total. Differs
+/// from upstream: cpu counts in milli-cores, not in whole cores.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spare {
+    cpu_milli: Option<i64>,
+    memory_bytes: Option<i64>,
+}
+
+impl Spare {
+    /// What all nodes have that are not leaving, foreign ones included, less the minimum.
+    pub(super) fn of(scene: &Scene<'_>, leaving: &Leaving) -> Self {
+        let cluster = &scene.config.cluster;
+        let mut spare = Self {
+            cpu_milli: cluster.min_cpu_milli.map(|least| -least),
+            memory_bytes: cluster.min_memory_bytes.map(|least| -least),
+        };
+        if spare.cpu_milli.is_some() || spare.memory_bytes.is_some() {
+            let stays = |node: &&Node| !node.deleting && !leaving.contains_key(&node.name);
+            let nodes = scene.world.nodes().map(|(_, node, _)| node);
+            nodes.filter(stays).for_each(|node| spare.give(&node.capacity));
+        }
+        spare
+    }
+
+    /// Whether a node with this capacity may go.
+    pub(super) fn has(&self, capacity: &Resources) -> bool {
+        self.cpu_milli.is_none_or(|left| capacity.cpu_milli <= left)
+            && self.memory_bytes.is_none_or(|left| capacity.memory_bytes <= left)
+    }
+
+    /// A node with this capacity goes.
+    pub(super) fn take(&mut self, capacity: &Resources) {
+        self.add(capacity, -1);
+    }
+
+    /// A node with this capacity comes, or is counted.
+    pub(super) fn give(&mut self, capacity: &Resources) {
+        self.add(capacity, 1);
+    }
+
+    fn add(&mut self, capacity: &Resources, times: i64) {
+        let cpu_milli = capacity.cpu_milli.saturating_mul(times);
+        let memory_bytes = capacity.memory_bytes.saturating_mul(times);
+        self.cpu_milli = self.cpu_milli.map(|left| left.saturating_add(cpu_milli));
+        self.memory_bytes = self.memory_bytes.map(|left| left.saturating_add(memory_bytes));
+    }
+}
+
 /// How many nodes may still leave each pool and each group: registered nodes, and what the cloud wants, both stay at
 /// or above the minimum.
 pub(super) fn of(scene: &Scene<'_>, leaving: &Leaving) -> Room {
-    let mut counted: BTreeMap<(usize, &Arc<str>), u32> = BTreeMap::new();
-    for (id, node, _) in scene.world.nodes() {
+    // Few: the groups of all pools. A group's id is one and the same pointer for all its members.
+    let mut counted: Vec<(usize, &Arc<str>, u32)> = Vec::new();
+    for (id, name, digest) in scene.world.digests() {
         let Some(member) = scene.members.member(id) else { continue };
-        if node.deleting || leaving.contains_key(&node.name) {
+        if digest.deleting || !leaving.is_empty() && leaving.contains_key(name) {
             continue;
         }
-        *counted.entry((member.pool, &member.group)).or_insert(0) += 1;
+        let same = |(pool, group, _): &&mut (usize, &Arc<str>, u32)| {
+            *pool == member.pool && Arc::ptr_eq(group, member.group)
+        };
+        match counted.iter_mut().find(same) {
+            Some((_, _, count)) => *count += 1,
+            None => counted.push((member.pool, member.group, 1)),
+        }
     }
     let mut registered = Room::new();
-    for ((pool, group), count) in counted {
+    for (pool, group, count) in counted {
         let pool = &scene.config.pools[pool].name;
         for group in [None, Some(group.clone())] {
             *registered.entry((pool.clone(), group)).or_insert(0) += count;
@@ -62,9 +121,9 @@ fn group_size(scene: &Scene<'_>, pool: &str, group: &str, leaving: &Leaving) -> 
     let counted = leaving.keys().filter(|node| {
         let Some((id, _, _)) = scene.world.node_named(node) else { return false };
         scene.members.member(id).is_some_and(|member| {
-            let instance = state.instances.get(&member.instance);
+            let instance = state.instances.get(member.instance);
             let stays = instance.is_some_and(|one| one.state != InstanceState::Deleting);
-            &*member.group == group && &*scene.config.pools[member.pool].name == pool && stays
+            &**member.group == group && &*scene.config.pools[member.pool].name == pool && stays
         })
     });
     state.target.saturating_sub(u32::try_from(counted.count()).unwrap_or(u32::MAX))

@@ -9,17 +9,18 @@ use crate::history::{History, RemovalPhase};
 use crate::nodes::budgets::{self, Allowance};
 use crate::nodes::bundles;
 use crate::nodes::candidates::{self, Candidate, Judgement};
+use crate::nodes::consolidation::Replacing;
 use crate::nodes::drainability::Disruptions;
 use crate::nodes::foreign::Standing;
 use crate::nodes::memory::trim_unneeded;
 use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
-use crate::nodes::room::{self, Room};
+use crate::nodes::room::{self, Room, Spare};
 use crate::nodes::verdicts::{self, Verdict};
 use crate::plan::{NodeVerdict, PreviewAction, Step};
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
-use crate::time::UnixTime;
+use crate::time::{Seconds, UnixTime};
 use crate::world::NodeId;
 use crate::world::node::POOL_LABEL;
 
@@ -32,6 +33,8 @@ pub struct ScaleDown {
     pub verdicts: Vec<NodeVerdict>,
     /// What Preview pools would have removed.
     pub preview: Vec<PreviewAction>,
+    /// Nodes whose pods find no place on others, and might do on nodes that cost less.
+    pub replaceable: Vec<Candidate>,
     /// When another decision may be due although nothing happens.
     pub wake_at: Option<UnixTime>,
 }
@@ -50,6 +53,7 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
         let candidates = pass.judge_all(snapshot, history);
         scene.work_done();
         pass.try_all(candidates, snapshot, history);
+        pass.drop_refused(history);
         pass.open_all(history);
         pass.note_clocks(history);
         if let Some(at) = budgets::next_change(scene.config, scene.now) {
@@ -62,6 +66,7 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
         steps: pass.steps,
         verdicts: pass.verdicts,
         preview: pass.preview.into_values().collect(),
+        replaceable: pass.replaceable,
         wake_at: pass.wake_at,
     }
 }
@@ -73,11 +78,18 @@ pub(super) struct Pass<'a, 's> {
     pub(super) allowance: Allowance<'s>,
     /// Nodes that may still go before a bound is reached, by pool and by group.
     pub(super) room: Room,
+    /// Cpu and memory that may still leave before the cluster's minimum is reached.
+    pub(super) spare: Spare,
     /// Nodes of open removals, with the reason.
     leaving: BTreeMap<Arc<str>, Reason>,
     /// Clocks as they shall be, by index of the pool.
     clocks: BTreeMap<usize, BTreeMap<Arc<str>, UnixTime>>,
     pub(super) chosen: Vec<Candidate>,
+    /// Candidates that only lack another place, in pools that may replace them.
+    pub(super) replaceable: Vec<Candidate>,
+    /// The snapshot's work counter when candidates began to be tried.
+    pub(super) work_before: u64,
+    replacing: Replacing,
     verdicts: Vec<NodeVerdict>,
     preview: BTreeMap<Arc<str>, PreviewAction>,
     steps: Vec<Step>,
@@ -97,9 +109,13 @@ impl<'a, 's> Pass<'a, 's> {
             disruptions: Disruptions::of(scene.world),
             allowance: Allowance::new(scene.config, history, scene.health.ready.clone(), scene.now),
             room: room::of(scene, &leaving),
+            spare: Spare::of(scene, &leaving),
             leaving,
             clocks: BTreeMap::new(),
             chosen: Vec::new(),
+            replaceable: Vec::new(),
+            work_before: 0,
+            replacing: Replacing::of(scene, history),
             verdicts: Vec::new(),
             preview: BTreeMap::new(),
             steps: Vec::new(),
@@ -185,23 +201,41 @@ impl<'a, 's> Pass<'a, 's> {
         let clocks: Vec<_> = (0..self.scene.config.pools.len())
             .map(|pool| clocks(pool).map(|memory| &memory.unneeded))
             .collect();
-        for (id, node, _) in self.scene.world.nodes() {
+        let config = self.scene.config;
+        let open: Vec<bool> =
+            config.pools.iter().map(|pool| candidates::open_to_judge(pool, self.scene)).collect();
+        self.verdicts.reserve(snapshot.real_count());
+        for (id, name, digest) in self.scene.world.digests() {
             let pool = self.pool_of(id);
-            if let Some(reason) = self.leaving.get(&node.name) {
+            if let Some(reason) = (!self.leaving.is_empty()).then(|| self.leaving.get(name)).flatten() {
                 let verdict = Verdict::from(*reason);
-                self.verdict(&node.name, pool, verdict);
+                self.verdict(name, pool, verdict);
+                continue;
+            }
+            if let Some(member) = self.scene.members.member(id)
+                && open[member.pool]
+                && candidates::is_busy(digest, &config.pools[member.pool], config)
+            {
+                self.verdict(name, pool, Reason::NotUnderutilized.into());
                 continue;
             }
             let Some(ix) = snapshot.index_of(id) else { continue };
-            let since = pool.and_then(|pool| clocks[pool]?.get(&node.name).copied());
+            let since = pool.and_then(|pool| clocks[pool]?.get(name).copied());
             match candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since) {
                 Judgement::Stays(verdict) => {
+                    self.replacing.refuse(name, verdict.reason);
                     if keeps_clock(verdict.reason) {
-                        self.keep_clock(pool, &node.name, since);
+                        self.keep_clock(pool, name, since);
                     }
-                    self.verdict(&node.name, pool, verdict);
+                    self.verdict(name, pool, verdict);
                 }
-                Judgement::Candidate(candidate) => found.push(candidate),
+                Judgement::Candidate(mut candidate) => match self.replacing.judge(&mut candidate) {
+                    None => found.push(candidate),
+                    Some(reason) => {
+                        self.keep_clock(pool, name, since);
+                        self.verdict(name, pool, reason.into());
+                    }
+                },
             }
         }
         found
@@ -224,12 +258,51 @@ impl<'a, 's> Pass<'a, 's> {
             key(a).cmp(&key(b)).then_with(|| a.victim.node.cmp(&b.victim.node))
         });
         let mut destinations = Destinations::new(destination_order(&found, snapshot, self.scene));
+        self.work_before = snapshot.work_units;
+        self.take_places(&mut found, snapshot, &destinations);
         for candidate in found {
             if let Err(verdict) = self.try_one(&candidate, snapshot, &mut destinations, history) {
                 let node = candidate.victim.node.clone();
                 self.verdict(&node, Some(candidate.pool), verdict);
             }
         }
+    }
+
+    /// Nodes that were replaced go together or not at all: where one of them has no place for its pods any more, buying
+    /// for them was in vain.
+    fn take_places(
+        &mut self,
+        found: &mut [Candidate],
+        snapshot: &mut Snapshot<'_>,
+        destinations: &Destinations,
+    ) {
+        if !found.iter().any(|candidate| candidate.replaced) {
+            return;
+        }
+        let (mark, mut trial) = (snapshot.checkpoint(), destinations.clone());
+        let replaced = found.iter().filter(|candidate| candidate.replaced);
+        let nodes: Vec<NodeIx> = replaced.clone().map(|candidate| candidate.ix).collect();
+        nodes.iter().for_each(|ix| snapshot.set_presence(*ix, Presence::Ghost));
+        let refused: Vec<Arc<str>> = replaced
+            .filter(|candidate| self.relocate(candidate, snapshot, &mut trial).is_err())
+            .map(|candidate| candidate.victim.node.clone())
+            .collect();
+        snapshot.rollback(mark);
+        for node in &refused {
+            self.replacing.refuse(node, Reason::NoPlaceToMovePods);
+        }
+        if !refused.is_empty() {
+            // Judged anew as what they are, nodes that are well used, by the next plan.
+            found.iter_mut().filter(|candidate| candidate.replaced).for_each(|candidate| {
+                candidate.replaced = false;
+                candidate.fresh_until = Some(self.scene.now.plus(Seconds(1)));
+            });
+        }
+    }
+
+    /// A replacement whose nodes cannot leave has failed.
+    fn drop_refused(&mut self, history: &mut History) {
+        self.replacing.settle(history, self.scene);
     }
 
     /// Opens the removals of the chosen, those that go together in one intent.
@@ -323,6 +396,10 @@ fn message(candidates: &[Candidate], pods_count: u32, pool: &Pool) -> String {
         Some(Reason::Empty) => format!("{nodes} empty for {}", scale_down.unneeded_for),
         Some(Reason::Unready) => format!("{nodes} unready for {}", scale_down.unready_for),
         Some(Reason::RemovalRequested) => format!("{nodes} asked to go; {moves}"),
+        Some(Reason::Consolidated) if candidates.iter().any(|candidate| candidate.replaced) => {
+            format!("{nodes} replaced by nodes that cost less; {moves}")
+        }
+        Some(Reason::Consolidated) => format!("{nodes} not needed for {}; {moves}", scale_down.unneeded_for),
         _ => format!(
             "{nodes} at or under {}% for {}; {moves}",
             scale_down.utilization_threshold_percent, scale_down.unneeded_for

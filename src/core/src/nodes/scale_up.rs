@@ -15,6 +15,7 @@ use crate::nodes::expander::{self, Offer, Surroundings};
 use crate::nodes::limits::{self, Limit};
 use crate::nodes::packing::{self, Growable, Packing, PackingLimits, Wanted};
 use crate::nodes::placement;
+use crate::nodes::spare;
 use crate::nodes::utilization::GPU_RESOURCES;
 use crate::reason::Reason;
 use crate::resources::Resources;
@@ -64,6 +65,7 @@ pub fn serve_all(ctx: &mut Context<'_>) {
         let before = ctx.purchased_total();
         serve(ctx, Mode::Apply);
         if ctx.purchased_total() == before {
+            spare::give_up_unneeded(ctx, &wanted);
             break;
         }
     }
@@ -169,7 +171,7 @@ fn requested(ctx: &Context<'_>, indexes: &[usize], packing: &Packing) -> Resourc
 }
 
 /// How many nodes the pool may still get by its own and the cluster's limits.
-fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> u32 {
+pub(super) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> u32 {
     rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
 }
 
@@ -200,7 +202,7 @@ fn open_groups(ctx: &Context<'_>, pool: &Arc<str>) -> (Vec<Arc<str>>, Vec<Size>)
     .unzip()
 }
 
-fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec<Growable> {
+pub(super) fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec<Growable> {
     let (ids, sizes) = open_groups(ctx, pool);
     let mut groups = Vec::new();
     for (id, size) in ids.into_iter().zip(sizes) {

@@ -1,6 +1,6 @@
 //! The trial of one candidate: other places for its pods, its clock, and the bounds. What it takes is gone for the next.
 
-use crate::config::{Pool, Profile};
+use crate::config::{Policy, Pool, Profile};
 use crate::history::{History, PoolHistory};
 use crate::nodes::bundles;
 use crate::nodes::candidates::Candidate;
@@ -10,7 +10,11 @@ use crate::nodes::scale_down::Pass;
 use crate::nodes::verdicts::Verdict;
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{PodRef, Presence, Snapshot};
-use crate::time::Seconds;
+use crate::time::{Seconds, UnixTime};
+
+/// Work units that one plan spends on nodes above the threshold, pod-node checks as elsewhere: a tenth of a second or
+/// so. What is not reached keeps its clock, and the next plan may reach it.
+const CONSOLIDATION_WORK_MAX: u64 = 2_000_000;
 
 impl Pass<'_, '_> {
     /// Whether one candidate goes now; the verdict says why not.
@@ -23,61 +27,86 @@ impl Pass<'_, '_> {
     ) -> Result<(), Verdict> {
         let config = self.scene.config;
         let pool = &config.pools[candidate.pool];
+        let well_used = candidate.reason == Reason::Consolidated;
+        let memory = history.pools.get(&pool.name);
         let keys = [(pool.name.clone(), None), (pool.name.clone(), Some(candidate.group.clone()))];
         if keys.iter().any(|key| self.room.get(key).copied().unwrap_or(0) == 0) {
-            return Err(Reason::MinNodesReached.into());
+            return Err(if well_used { Reason::NotUnderutilized } else { Reason::MinNodesReached }.into());
         }
-        self.relocate(candidate, snapshot, destinations)?;
+        let capacity =
+            snapshot.node(candidate.ix).real().map(|(_, node)| node.capacity.clone()).unwrap_or_default();
+        if !self.spare.has(&capacity) {
+            return Err(
+                if well_used { Reason::NotUnderutilized } else { Reason::ClusterMinimumReached }.into()
+            );
+        }
+        if let Some(at) = candidate.fresh_until {
+            self.wake(at);
+            return Err(Reason::RecentlyDisrupted.into());
+        }
+        if well_used && CONSOLIDATION_WORK_MAX < snapshot.work_units.saturating_sub(self.work_before) {
+            let since = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
+            self.keep_clock(Some(candidate.pool), &candidate.victim.node, since);
+            return Err(Reason::NotUnderutilized.into());
+        }
+        let guard = candidate.guarded_by.map(|budget| Verdict::pdb(self.disruptions.key(budget)));
+        if let Err(no_place) = self.relocate(candidate, snapshot, destinations) {
+            if guard.is_none() && pool.scale_down.policy != Policy::WhenUnderutilized {
+                self.replaceable.push(candidate.clone());
+            }
+            return Err(match guard {
+                Some(guard) => guard,
+                None if well_used => Reason::NotUnderutilized.into(),
+                None => no_place,
+            });
+        }
         for key in keys {
             if let Some(left) = self.room.get_mut(&key) {
                 *left -= 1;
             }
         }
-        let memory = history.pools.get(&pool.name);
-        self.ripe(candidate, pool, memory)?;
+        self.spare.take(&capacity);
+        let ripe = self.ripe(candidate, pool, memory);
+        if let Some(guard) = guard {
+            return Err(guard);
+        }
+        ripe?;
         if let Some(held) = self.held(candidate, pool, memory) {
             return Err(held);
+        }
+        for pod in &candidate.movable {
+            let entry = self.scene.world.pod(*pod);
+            self.disruptions.spend(entry.class, &entry.pod.class);
         }
         self.chosen.push(candidate.clone());
         Ok(())
     }
 
-    /// Finds other places for its pods and spends their budgets; the node takes no more pods after that.
-    fn relocate(
+    /// Finds other places for its pods; the node takes no more pods after that.
+    pub(super) fn relocate(
         &mut self,
         candidate: &Candidate,
         snapshot: &mut Snapshot<'_>,
         destinations: &mut Destinations,
     ) -> Result<(), Verdict> {
-        let world = self.scene.world;
-        for pod in &candidate.movable {
-            let entry = world.pod(*pod);
-            if let Some(budget) = self.disruptions.exhausted(entry.class, &entry.pod.class) {
-                return Err(Verdict::pdb(self.disruptions.key(budget)));
-            }
-        }
-        let cutoff = self.scene.config.cluster.expendable_pods_priority_cutoff;
-        let needs_place = |pod: &PodRef| match pod {
-            PodRef::Real(id) => {
-                let pod = &world.pod(*id).pod;
-                pod.class.priority >= cutoff && pod.deletion_at.is_none()
-            }
-            PodRef::Virtual(_) => true,
-        };
-        let mut pods: Vec<PodRef> = candidate.movable.iter().map(|id| PodRef::Real(*id)).collect();
-        pods.extend(snapshot.pods(candidate.ix).filter(|pod| moved_in(pod, candidate, self.scene)));
-        pods.retain(needs_place);
+        let pods = pods_to_move(candidate, snapshot, self.scene);
+        let mark = snapshot.checkpoint();
         let before = snapshot.node(candidate.ix).presence();
         snapshot.set_presence(candidate.ix, Presence::Ghost);
-        if let Err(pod) = destinations.move_all(snapshot, &pods, candidate.ix)
+        let mut moved = destinations.move_all(snapshot, &pods, candidate.ix);
+        let tight = self.scene.config.pools[candidate.pool].scale_down.policy != Policy::WhenUnderutilized;
+        if moved.is_ok() && tight && !pods.is_empty() {
+            // Where nodes get full, one is taken away only if the pods find room however they are spread.
+            snapshot.rollback(mark);
+            destinations.forget_last();
+            snapshot.set_presence(candidate.ix, Presence::Ghost);
+            moved = destinations.spread_all(snapshot, &pods, candidate.ix);
+        }
+        if let Err(pod) = moved
             && candidate.reason != Reason::Unready
         {
             snapshot.set_presence(candidate.ix, before);
             return Err(no_place(pod, self.scene));
-        }
-        for pod in &candidate.movable {
-            let entry = world.pod(*pod);
-            self.disruptions.spend(entry.class, &entry.pod.class);
         }
         Ok(())
     }
@@ -107,6 +136,11 @@ impl Pass<'_, '_> {
         if candidate.reason == Reason::RemovalRequested {
             return Ok(());
         }
+        if candidate.replaced {
+            let failed_at = memory.and_then(|memory| memory.last_failure);
+            let until = failed_at.map(|at| at.plus(scale_down.delay_after_failure));
+            return self.cooled_down(until);
+        }
         let (limit, reason) = if unready {
             (scale_down.unready_for, Reason::NotUnreadyLongEnough)
         } else {
@@ -125,8 +159,12 @@ impl Pass<'_, '_> {
             (memory.last_failure, scale_down.delay_after_failure),
         ];
         let until = cooldowns.iter().filter_map(|(last, delay)| last.map(|last| last.plus(*delay))).max();
+        self.cooled_down(until)
+    }
+
+    fn cooled_down(&mut self, until: Option<UnixTime>) -> Result<(), Verdict> {
         match until {
-            Some(until) if now < until => {
+            Some(until) if self.scene.now < until => {
                 self.wake(until);
                 Err(Reason::InCooldown.into())
             }
@@ -145,9 +183,32 @@ impl Pass<'_, '_> {
         if !bundles::has_room(&self.chosen, candidate, memory) {
             return Some(Reason::JournalFull.into());
         }
+        let world = self.scene.world;
+        for pod in &candidate.movable {
+            let entry = world.pod(*pod);
+            if let Some(budget) = self.disruptions.exhausted(entry.class, &entry.pod.class) {
+                return Some(Verdict::pdb(self.disruptions.key(budget)));
+            }
+        }
         let held = self.allowance.take(pool, candidate.reason).err()?;
         Some(Verdict { reason: held.reason, object: held.object })
     }
+}
+
+/// The pods that must find another place: its own, and those that were moved here in the same pass.
+pub(super) fn pods_to_move(candidate: &Candidate, snapshot: &Snapshot<'_>, scene: &Scene<'_>) -> Vec<PodRef> {
+    let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
+    let needs_place = |pod: &PodRef| match pod {
+        PodRef::Real(id) => {
+            let pod = &scene.world.pod(*id).pod;
+            pod.class.priority >= cutoff && pod.deletion_at.is_none()
+        }
+        PodRef::Virtual(_) => true,
+    };
+    let mut pods: Vec<PodRef> = candidate.movable.iter().map(|id| PodRef::Real(*id)).collect();
+    pods.extend(snapshot.pods(candidate.ix).filter(|pod| moved_in(pod, candidate, scene)));
+    pods.retain(needs_place);
+    pods
 }
 
 /// Whether this pod of the snapshot was moved here from another node in the same pass.

@@ -10,6 +10,7 @@ use crate::nodes::candidates::PROVIDER_AGE_MAX;
 use crate::nodes::removal::{Opening, Scene, open_intent};
 use crate::plan::Step;
 use crate::reason::Reason;
+use crate::world::listing::Listing;
 use crate::world::provider::{GroupState, InstanceState};
 
 /// Deletes instances that never became nodes within the pool's provision timeout: by their own id, without drain and
@@ -72,13 +73,14 @@ fn late_instances(
     state: &GroupState,
     named: &BTreeSet<Arc<str>>,
 ) -> Vec<Victim> {
-    let late = state.instances.iter().filter(|(id, instance)| {
-        let is_node = !scene.members.unseen(id)
-            || instance.node.as_ref().is_some_and(|name| scene.world.node_named(name).is_some());
+    let unseen = scene.world.listing(&pool.name).map(Listing::unseen);
+    let told = |id| Some((id, state.instances.get(id)?));
+    let late = unseen.into_iter().flatten().filter_map(told).filter(|(id, instance)| {
+        let is_node = instance.node.as_ref().is_some_and(|name| scene.world.node_named(name).is_some());
         let due = instance.created_at.map(|at| at.plus(pool.scale_up.provision_timeout));
         let deleting = instance.state == InstanceState::Deleting;
-        !is_node && !deleting && !named.contains(*id) && due.is_some_and(|due| due < scene.now)
+        !is_node && !deleting && !named.contains(&**id) && due.is_some_and(|due| due < scene.now)
     });
-    late.map(|(id, instance)| Victim { node: instance.node.clone().unwrap_or_default(), id: id.clone() })
+    late.map(|(id, instance)| Victim { node: instance.node.clone().unwrap_or_default(), id: Arc::clone(id) })
         .collect()
 }

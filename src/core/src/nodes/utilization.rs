@@ -194,6 +194,12 @@ fn share_of(
     Ok(Utilization { cpu, memory, gpu: Share::default(), resource, on_gpu: false })
 }
 
+/// The share that decides where no GPU does: the larger one, memory on a tie.
+#[must_use]
+pub fn deciding(cpu: Share, memory: Share) -> Share {
+    if cpu.exceeds(memory) { cpu } else { memory }
+}
+
 /// The GPU resource that `node` is measured by; `None` when it is no GPU node.
 fn gpu_resource(node: &Node, measure: &Measure) -> Option<&'static str> {
     let offered = GPU_RESOURCES.into_iter().find(|name| node.allocatable.extended(name) > 0);

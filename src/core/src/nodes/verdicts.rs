@@ -57,6 +57,7 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::BlockedByOnCompletionPod
             | Reason::ScaleDownDisabledAnnotation
             | Reason::MinNodesReached
+            | Reason::ClusterMinimumReached
             | Reason::BudgetExhausted
             | Reason::DisruptionStopped
             | Reason::ClusterUnhealthy
@@ -71,6 +72,7 @@ fn leaves(reason: Reason) -> bool {
         reason,
         Reason::Empty
             | Reason::Underutilized
+            | Reason::Consolidated
             | Reason::Unready
             | Reason::RemovalRequested
             | Reason::NeverRegistered

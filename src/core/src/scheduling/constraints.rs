@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::labels::Labels;
 
 /// An operator of a selector requirement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operator {
     /// Value is one of those listed.
     In,
@@ -22,7 +24,8 @@ pub enum Operator {
 }
 
 /// One requirement of a selector: key, operator, values.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Requirement {
     /// The label (or field) key.
     pub key: Arc<str>,
@@ -33,7 +36,8 @@ pub struct Requirement {
 }
 
 /// A metav1.LabelSelector: both parts must hold. Empty selects everything; absent (`None` outside) nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Exact pairs.
     pub match_labels: Labels,
@@ -42,7 +46,8 @@ pub struct LabelSelector {
 }
 
 /// One term of node affinity: all of its requirements must hold; a term without any matches no node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {
     /// Requirements on labels.
     pub match_expressions: Vec<Requirement>,
@@ -51,14 +56,16 @@ pub struct NodeSelectorTerm {
 }
 
 /// Required node affinity: one of the terms must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct RequiredNodeAffinity {
     /// The terms.
     pub terms: Vec<NodeSelectorTerm>,
 }
 
 /// One required term of pod affinity or anti-affinity.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodAffinityTerm {
     /// Which pods count; `None` matches none. matchLabelKeys are merged in at the edge, as the API server does.
     pub selector: Option<LabelSelector>,
@@ -71,7 +78,8 @@ pub struct PodAffinityTerm {
 }
 
 /// A DoNotSchedule topology spread constraint.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TopologySpread {
     /// Highest allowed difference between domains; at least 1.
     pub max_skew: i32,
@@ -88,7 +96,7 @@ pub struct TopologySpread {
 }
 
 /// The effect of a taint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TaintEffect {
     /// New pods stay out.
     NoSchedule,
@@ -111,7 +119,8 @@ impl TaintEffect {
 }
 
 /// A taint of a node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Taint {
     /// The key.
     pub key: Arc<str>,
@@ -121,15 +130,30 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
+/// How a toleration looks at a taint's value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum TolerationOperator {
+    /// It must be equal.
+    #[default]
+    Equal,
+    /// It may be anything.
+    Exists,
+    /// It must be a smaller integer (feature gate TaintTolerationComparisonOperators, since 1.35).
+    Less,
+    /// It must be a greater integer, as before.
+    Greater,
+}
+
 /// A toleration of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Toleration {
-    /// The key; empty with `exists` tolerates every key.
+    /// The key; empty with operator Exists tolerates every key.
     pub key: Arc<str>,
-    /// The value that must be equal, unless `exists`.
+    /// The value that the taint's value is compared with; unused with operator Exists.
     pub value: Arc<str>,
-    /// Operator Exists: any value.
-    pub exists: bool,
+    /// How they are compared.
+    pub operator: TolerationOperator,
     /// The effect tolerated; `None` for all.
     pub effect: Option<TaintEffect>,
 }

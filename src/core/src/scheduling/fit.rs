@@ -5,7 +5,22 @@ use std::sync::Arc;
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, Presence, Snapshot};
 use crate::scheduling::{host_ports, node_affinity, node_name, resources, taints};
+use crate::world::digest::Amounts;
 use crate::world::pod::PodClass;
+
+/// Domains that take no more pod of a class by its first spread constraint, as long as no pod is placed.
+#[derive(Clone, Debug, Default)]
+pub struct Full(Vec<usize>);
+
+impl Full {
+    /// A pod was placed: every domain may be open again.
+    pub fn reopen(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Most domains that a search remembers: zones are few, and of hosts each is looked at once.
+const DOMAINS_NOTED_MAX: usize = 8;
 
 impl Snapshot<'_> {
     /// Whether one more pod of `class` fits `node` as it is now.
@@ -33,9 +48,11 @@ impl Snapshot<'_> {
         }
         self.check_volume_rivals(class, node)?;
         self.check_volume_places(class, node)?;
-        if self.has_topology_rules(class) {
-            self.check_topology_spread(class, node)?;
-            self.check_pod_affinity(class, node)?;
+        if self.has_topology_rules(class)
+            && let Some(rules) = self.known_rules(class)
+        {
+            self.check_topology_spread(rules, &pod, node)?;
+            self.check_pod_affinity(rules, &pod, node)?;
         }
         Ok(())
     }
@@ -43,25 +60,69 @@ impl Snapshot<'_> {
     /// The same as [`Snapshot::check`] without words: cheap rules that refuse most come first.
     pub fn fits(&mut self, class: ClassIx, node: NodeIx) -> bool {
         self.work_units += 1;
-        let pod = self.class(class);
+        self.roomy(class, node) && {
+            let (pod, view) = (self.class(class), self.node(node));
+            static_rules_hold(pod, view) && self.others_let(class, node)
+        }
+    }
+
+    /// The same as [`Snapshot::fits`] in a search over many nodes: those of domains that are [`Full`] are passed over.
+    pub fn fits_where_open(&mut self, class: ClassIx, node: NodeIx, full: &mut Full) -> bool {
+        if !full.0.is_empty() && self.first_domain(class, node).is_some_and(|domain| full.0.contains(&domain))
+        {
+            return false;
+        }
+        if self.fits(class, node) {
+            return true;
+        }
+        if full.0.len() < DOMAINS_NOTED_MAX
+            && let Some(domain) = self.first_domain(class, node)
+            && let Some(rules) = self.known_rules(class)
+            && self.broken_spread(rules, self.class(class), node).is_some_and(|(index, _)| index == 0)
+        {
+            full.0.push(domain);
+        }
+        false
+    }
+
+    /// The domain of a node by the first spread constraint of a class.
+    fn first_domain(&self, class: ClassIx, node: NodeIx) -> Option<usize> {
+        let (counter, _) = self.known_rules(class)?.spread.first()?;
+        self.domain(*counter, node)
+    }
+
+    /// Whether a node takes part and has what one more pod of `class` asks for.
+    #[must_use]
+    pub fn roomy(&self, class: ClassIx, node: NodeIx) -> bool {
+        let asked = &self.class(class).requests;
+        if !Amounts::of(asked).fit(self.room(node)) {
+            return false;
+        }
         let view = self.node(node);
-        let roomy = view.presence() == Presence::Present
-            && resources::fits(&pod.requests, view.requested(), view.allocatable());
-        if !roomy || !static_rules_hold(pod, view) {
+        let rare = asked.ephemeral_bytes != 0 || asked.extended_iter().next().is_some();
+        view.presence() == Presence::Present
+            && (!rare || resources::fits(asked, view.requested(), view.allocatable()))
+    }
+
+    /// Whether ports, volumes and pods elsewhere let a pod of `class` onto `node`.
+    fn others_let(&mut self, class: ClassIx, node: NodeIx) -> bool {
+        let pod = self.class(class);
+        let (ports, claims) = (!pod.host_ports.is_empty(), !pod.claims.is_empty());
+        if ports && self.check_ports(&self.class(class).clone(), node).is_err() {
             return false;
         }
-        if !pod.host_ports.is_empty() && self.check_ports(&pod.clone(), node).is_err() {
-            return false;
-        }
-        if !self.class(class).claims.is_empty()
+        if claims
             && (self.check_volume_places(class, node).is_err()
                 || self.check_volume_rivals(class, node).is_err())
         {
             return false;
         }
-        !self.has_topology_rules(class)
-            || (self.check_topology_spread(class, node).is_ok()
-                && self.check_pod_affinity(class, node).is_ok())
+        if !self.has_topology_rules(class) {
+            return true;
+        }
+        let Some(rules) = self.known_rules(class) else { return true };
+        let pod = self.class(class);
+        self.broken_spread(rules, pod, node).is_none() && self.broken_affinity(rules, pod, node).is_none()
     }
 
     /// Whether the rules that do not depend on what runs where accept `node` for `class`; amounts are not looked at.
@@ -92,10 +153,14 @@ impl Snapshot<'_> {
 
 /// The rules that depend on nothing but the class and the node itself: neither volumes nor what runs where.
 fn static_rules_hold(pod: &PodClass, view: &NodeView<'_>) -> bool {
-    supported(pod).is_ok()
-        && node_name::check_unschedulable(view.unschedulable(), &pod.tolerations).is_ok()
-        && taints::first_untolerated(view.taints(), &pod.tolerations).is_none()
-        && node_affinity::matches(&pod.node_selector, pod.node_affinity.as_ref(), view)
+    let tolerated = || {
+        node_name::check_unschedulable(view.unschedulable(), &pod.tolerations).is_ok()
+            && taints::first_untolerated(view.taints(), &pod.tolerations).is_none()
+    };
+    let anywhere = pod.node_selector.is_empty() && pod.node_affinity.is_none();
+    pod.device_claims.is_empty()
+        && (view.is_open() || tolerated())
+        && (anywhere || node_affinity::matches(&pod.node_selector, pod.node_affinity.as_ref(), view))
 }
 
 /// Refuses what cannot be simulated, so that no node is bought on a guess.

@@ -14,5 +14,6 @@ pub mod topology;
 pub mod topology_spread;
 pub mod volumes;
 
+pub use fit::Full;
 pub use refusal::Refusal;
 pub use snapshot::{ClassIx, Mark, NodeIx, NodeView, PodRef, Presence, Snapshot, TemplateNode};

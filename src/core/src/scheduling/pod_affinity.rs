@@ -1,43 +1,66 @@
 //! InterPodAffinity: required affinity and anti-affinity, and the anti-affinity of pods that are there already.
 
+use std::sync::Arc;
+
 use crate::scheduling::refusal::Refusal;
-use crate::scheduling::snapshot::{ClassIx, NodeIx, Snapshot};
-use crate::scheduling::topology::term_matches;
+use crate::scheduling::snapshot::{NodeIx, Snapshot};
+use crate::scheduling::topology::ClassRules;
+use crate::world::pod::PodClass;
+
+/// A term that keeps a pod off a node, by its topology key.
+pub(super) enum Term<'p> {
+    /// It wants pods that are not there.
+    Wants(&'p Arc<str>),
+    /// It avoids pods that are there, or they avoid the pod.
+    Avoids(&'p Arc<str>),
+}
 
 impl Snapshot<'_> {
-    /// Whether affinity lets a pod of `class` onto `node`.
+    /// Whether affinity lets a pod of the class with these `rules` onto `node`.
+    pub(super) fn check_pod_affinity(
+        &self,
+        rules: &ClassRules,
+        pod: &PodClass,
+        node: NodeIx,
+    ) -> Result<(), Refusal> {
+        match self.broken_affinity(rules, pod, node) {
+            None => Ok(()),
+            Some(Term::Wants(key)) => Err(Refusal::PodAffinity { topology_key: key.clone() }),
+            Some(Term::Avoids(key)) => Err(Refusal::PodAntiAffinity { topology_key: key.clone() }),
+        }
+    }
+
+    /// The first term that keeps the pod away.
     ///
     /// Source: kube-scheduler, interpodaffinity/filtering.go: satisfyPodAffinity, satisfyPodAntiAffinity,
     /// satisfyExistingPodsAntiAffinity. The first pod of a series that asks for its own kind is let in where no pod
     /// matches anywhere.
-    pub(super) fn check_pod_affinity(&mut self, class: ClassIx, node: NodeIx) -> Result<(), Refusal> {
-        let rules = self.rules_of(class);
-        let pod = self.class(class).clone();
+    pub(super) fn broken_affinity<'p>(
+        &self,
+        rules: &'p ClassRules,
+        pod: &'p PodClass,
+        node: NodeIx,
+    ) -> Option<Term<'p>> {
         let mut met = true;
         for (counter, term) in rules.affinity.iter().zip(&pod.pod_affinity) {
-            let refusal = Refusal::PodAffinity { topology_key: term.topology_key.clone() };
-            let Some(domain) = self.domain(*counter, node) else { return Err(refusal) };
+            let Some(domain) = self.domain(*counter, node) else {
+                return Some(Term::Wants(&term.topology_key));
+            };
             met &= 0 < self.counted(*counter).count(domain);
         }
         if !met {
             let none_anywhere = rules.affinity.iter().all(|counter| self.counted(*counter).total == 0);
-            let own_kind =
-                pod.pod_affinity.iter().all(|term| term_matches(term, &pod.namespace, &pod, self.world()));
-            if let (false, Some(term)) = (none_anywhere && own_kind, pod.pod_affinity.first()) {
-                return Err(Refusal::PodAffinity { topology_key: term.topology_key.clone() });
+            if let (false, Some(term)) = (none_anywhere && rules.own_kind, pod.pod_affinity.first()) {
+                return Some(Term::Wants(&term.topology_key));
             }
         }
         for (counter, term) in rules.anti_affinity.iter().zip(&pod.pod_anti_affinity) {
             if self.occupied(*counter, node) {
-                return Err(Refusal::PodAntiAffinity { topology_key: term.topology_key.clone() });
+                return Some(Term::Avoids(&term.topology_key));
             }
         }
-        for (counter, topology_key) in &rules.guarded_by {
-            if self.occupied(*counter, node) {
-                return Err(Refusal::PodAntiAffinity { topology_key: topology_key.clone() });
-            }
-        }
-        Ok(())
+        let guard = rules.guarded_by.iter().find(|(counter, _)| self.occupied(*counter, node));
+        guard.map(|(_, topology_key)| Term::Avoids(topology_key))
     }
 
     /// Whether the node's domain holds a pod that the counter counts; a node without the key is in no domain.

@@ -11,6 +11,7 @@ use crate::scheduling::constraints::Taint;
 use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::topology::Topology;
 use crate::scheduling::volumes::ClassVolumes;
+use crate::world::digest::Amounts;
 use crate::world::interner::InternedId;
 use crate::world::node::{HOSTNAME_LABEL, Node};
 use crate::world::pod::PodClass;
@@ -68,6 +69,8 @@ pub struct NodeView<'w> {
     requested: Cow<'w, Resources>,
     pods: Pods<'w>,
     presence: Presence,
+    /// Whether it has neither taints nor a cordon.
+    open: bool,
     /// Whether drivers of volumes may still have to put their labels on it.
     awaits_drivers: bool,
 }
@@ -78,10 +81,11 @@ enum Source<'w> {
     Template(Arc<TemplateNode>),
 }
 
-/// The pods of a node: borrowed until the first change.
+/// The pods of a node: those of the world are borrowed until one is taken off.
 #[derive(Clone, Debug)]
 enum Pods<'w> {
-    World(&'w [PodId]),
+    /// Those bound to it, and those put on it here.
+    World(&'w [PodId], Vec<PodRef>),
     Own(Vec<PodRef>),
 }
 
@@ -107,6 +111,8 @@ enum Undo {
 pub struct Snapshot<'w> {
     world: &'w World,
     nodes: Vec<NodeView<'w>>,
+    /// By node: what is left of the amounts that decide most. In a table of its own, since searches look at all nodes.
+    rooms: Vec<Amounts>,
     real_count: usize,
     by_id: Vec<Option<NodeIx>>,
     extra_classes: Vec<Arc<PodClass>>,
@@ -124,17 +130,21 @@ impl<'w> Snapshot<'w> {
     #[must_use]
     pub fn new(world: &'w World) -> Self {
         let mut nodes = Vec::with_capacity(world.node_capacity());
+        let mut rooms = Vec::with_capacity(world.node_capacity());
         let mut by_id = vec![None; world.node_capacity()];
         for (index, (id, node, entry)) in (0u32..).zip(world.nodes()) {
             by_id[id.0 as usize] = Some(NodeIx(index));
+            let digest = world.digest(id);
+            rooms.push(digest.allocatable.less(digest.requested));
             nodes.push(NodeView {
                 name: Cow::Borrowed(&node.name),
                 source: Source::Real(id, node),
                 taints: None,
                 allocatable: None,
                 requested: Cow::Borrowed(&entry.requested),
-                pods: Pods::World(&entry.pods),
+                pods: Pods::World(&entry.pods, Vec::new()),
                 presence: Presence::Present,
+                open: !digest.tainted && !digest.unschedulable,
                 awaits_drivers: false,
             });
         }
@@ -142,6 +152,7 @@ impl<'w> Snapshot<'w> {
             world,
             real_count: nodes.len(),
             nodes,
+            rooms,
             by_id,
             extra_classes: Vec::new(),
             extra_ids: FxHashMap::default(),
@@ -235,10 +246,7 @@ impl<'w> Snapshot<'w> {
 
     /// The unfinished pods on a node, planned ones included, in no particular order but always the same.
     pub fn pods(&self, node: NodeIx) -> impl Iterator<Item = PodRef> + '_ {
-        let (borrowed, own): (&[PodId], &[PodRef]) = match &self.node(node).pods {
-            Pods::World(pods) => (pods, &[]),
-            Pods::Own(pods) => (&[], pods),
-        };
+        let (borrowed, own) = self.pods_by_origin(node);
         let unfinished = |id: &&PodId| !self.world.pod(**id).pod.phase.finished();
         borrowed.iter().filter(unfinished).map(|id| PodRef::Real(*id)).chain(own.iter().copied())
     }
@@ -246,12 +254,35 @@ impl<'w> Snapshot<'w> {
     /// Whether nothing was ever put on the node or taken off it here: its pods are those that are bound to it.
     #[must_use]
     pub fn untouched(&self, node: NodeIx) -> bool {
-        matches!(self.node(node).pods, Pods::World(_))
+        matches!(&self.node(node).pods, Pods::World(_, put) if put.is_empty())
+    }
+
+    /// The pods of a node as they are kept: those bound to it in the world, finished ones included, and all others. When
+    /// one was taken off, all are among the others.
+    pub(super) fn pods_by_origin(&self, node: NodeIx) -> (&'w [PodId], &[PodRef]) {
+        match &self.node(node).pods {
+            Pods::World(bound, put) => (bound, put),
+            Pods::Own(pods) => (&[], pods),
+        }
+    }
+
+    /// Whether the pods that are bound to the node are all still on it.
+    pub(super) fn is_as_bound(&self, node: NodeIx) -> bool {
+        matches!(self.node(node).pods, Pods::World(..))
+    }
+
+    /// What is left of a node's cpu, memory and pods.
+    #[must_use]
+    pub fn room(&self, node: NodeIx) -> Amounts {
+        self.rooms[node.0 as usize]
     }
 
     /// Puts a pod on a node. Nothing is checked: ask [`Snapshot::check`] before.
     pub fn place(&mut self, pod: PodRef, node: NodeIx) {
-        self.own_pods(node).push(pod);
+        match &mut self.nodes[node.0 as usize].pods {
+            Pods::World(_, put) => put.push(pod),
+            Pods::Own(pods) => pods.push(pod),
+        }
         self.count_in(pod, node);
         self.log.push(Undo::Placed(node));
     }
@@ -286,8 +317,11 @@ impl<'w> Snapshot<'w> {
             requested: Cow::Owned(template.daemon_requested.clone()),
             pods: Pods::Own(template.daemon_pods.iter().map(|class| PodRef::Virtual(*class)).collect()),
             presence: Presence::Present,
+            open: template.node.taints.is_empty() && !template.node.unschedulable,
             awaits_drivers: true,
         });
+        self.rooms.push(Amounts::default());
+        self.measure(ix);
         self.node_added();
         self.log.push(Undo::Added);
         ix
@@ -298,8 +332,10 @@ impl<'w> Snapshot<'w> {
     /// For building the snapshot only: it is not taken back by a rollback.
     pub fn expect_started(&mut self, node: NodeIx, taints: Vec<Taint>, allocatable: Option<Resources>) {
         let view = &mut self.nodes[node.0 as usize];
+        view.open = taints.is_empty() && !view.unschedulable();
         view.taints = Some(taints.into());
         view.allocatable = allocatable.map(Arc::new);
+        self.measure(node);
     }
 
     /// Looks at a new node as having the labels that drivers of volumes will put on it.
@@ -319,7 +355,11 @@ impl<'w> Snapshot<'w> {
         while mark.0 < self.log.len() {
             match self.log.pop() {
                 Some(Undo::Placed(node)) => {
-                    if let Some(pod) = self.own_pods(node).pop() {
+                    let put = match &mut self.nodes[node.0 as usize].pods {
+                        Pods::World(_, put) => put.pop(),
+                        Pods::Own(pods) => pods.pop(),
+                    };
+                    if let Some(pod) = put {
                         self.count_out(pod, node);
                     }
                 }
@@ -337,6 +377,7 @@ impl<'w> Snapshot<'w> {
     fn pop_node(&mut self) {
         self.node_dropped();
         self.nodes.pop();
+        self.rooms.pop();
     }
 
     fn apply_presence(&mut self, node: NodeIx, presence: Presence) {
@@ -359,20 +400,39 @@ impl<'w> Snapshot<'w> {
     }
 
     fn count_in(&mut self, pod: PodRef, node: NodeIx) {
-        let class = self.class(self.class_of(pod)).clone();
-        self.nodes[node.0 as usize].requested.to_mut().add(&class.requests);
+        let requests = self.requests_of(pod);
+        self.nodes[node.0 as usize].requested.to_mut().add(&requests);
+        self.measure(node);
         self.pod_moved(pod, node, 1);
     }
 
     fn count_out(&mut self, pod: PodRef, node: NodeIx) {
-        let class = self.class(self.class_of(pod)).clone();
-        self.nodes[node.0 as usize].requested.to_mut().subtract(&class.requests);
+        let requests = self.requests_of(pod);
+        self.nodes[node.0 as usize].requested.to_mut().subtract(&requests);
+        self.measure(node);
         self.pod_moved(pod, node, -1);
     }
 
-    /// The node's own list of pods, copied from the world at the first change.
+    /// What a pod asks for; classes of the world are borrowed from there.
+    fn requests_of(&self, pod: PodRef) -> Cow<'w, Resources> {
+        let class = self.class_of(pod);
+        if (class.0 as usize) < self.world.classes().capacity() {
+            Cow::Borrowed(&self.world.classes().get(InternedId(class.0)).requests)
+        } else {
+            Cow::Owned(self.class(class).requests.clone())
+        }
+    }
+
+    /// Works out what is left of a node.
+    fn measure(&mut self, node: NodeIx) {
+        let view = self.node(node);
+        let room = Amounts::of(view.allocatable()).less(Amounts::of(view.requested()));
+        self.rooms[node.0 as usize] = room;
+    }
+
+    /// The node's own list of pods, copied from the world when the first one is taken off.
     fn own_pods(&mut self, node: NodeIx) -> &mut Vec<PodRef> {
-        if let Pods::World(_) = self.node(node).pods {
+        if let Pods::World(..) = self.node(node).pods {
             let pods = self.pods(node).collect();
             self.nodes[node.0 as usize].pods = Pods::Own(pods);
         }
@@ -403,6 +463,15 @@ impl<'w> NodeView<'w> {
         self.awaits_drivers
     }
 
+    /// The template that it was made after; `None` for a node of the world.
+    #[must_use]
+    pub fn template(&self) -> Option<&Arc<TemplateNode>> {
+        match &self.source {
+            Source::Real(..) => None,
+            Source::Template(template) => Some(template),
+        }
+    }
+
     /// Whether it was added after a template.
     #[must_use]
     pub fn is_added(&self) -> bool {
@@ -425,6 +494,12 @@ impl<'w> NodeView<'w> {
     #[must_use]
     pub fn unschedulable(&self) -> bool {
         self.source().unschedulable
+    }
+
+    /// Whether it has neither taints nor a cordon: no pod needs a toleration for it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open
     }
 
     /// What its pods can have in all.

@@ -8,9 +8,10 @@ use rustc_hash::FxHashMap;
 use crate::labels::Labels;
 use crate::scheduling::constraints::{LabelSelector, PodAffinityTerm};
 use crate::scheduling::node_affinity::{self, LabelledNode, selects};
-use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, PodRef, Presence, Snapshot};
+use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, PodRef, Presence, Snapshot, TemplateNode};
 use crate::scheduling::taints;
 use crate::world::World;
+use crate::world::node::HOSTNAME_LABEL;
 use crate::world::pod::PodClass;
 
 /// Counters, and which of them each class asks.
@@ -19,7 +20,9 @@ pub(super) struct Topology {
     keys: Vec<KeyIndex>,
     key_ids: FxHashMap<Arc<str>, usize>,
     counters: Vec<Counter>,
-    rules: Vec<Option<Arc<ClassRules>>>,
+    rules: Vec<Option<ClassRules>>,
+    /// By class: the counters that count its pods, of the first so many counters.
+    counted_by: Vec<(usize, Vec<usize>)>,
     /// Anti-affinity terms of every class that may be on a node.
     guards: Option<Vec<Guard>>,
 }
@@ -46,6 +49,8 @@ pub(super) struct Counter {
     /// Spread only: nodes that count in each domain, and how many domains have each count.
     nodes: Vec<u32>,
     histogram: BTreeMap<i64, u32>,
+    /// Spread only: the template looked at last, and whether nodes made after it count; many are added after one.
+    template: Option<(Arc<TemplateNode>, bool)>,
 }
 
 /// Which pods a counter counts.
@@ -66,10 +71,12 @@ enum What {
 /// What one class asks of the counters.
 #[derive(Debug, Default)]
 pub(super) struct ClassRules {
-    /// One a spread constraint, in order.
-    pub(super) spread: Vec<usize>,
+    /// One a spread constraint, in order, and whether the constraint selects the class itself.
+    pub(super) spread: Vec<(usize, bool)>,
     /// One an affinity term, in order.
     pub(super) affinity: Vec<usize>,
+    /// Whether all affinity terms match the class itself.
+    pub(super) own_kind: bool,
     /// One an anti-affinity term, in order.
     pub(super) anti_affinity: Vec<usize>,
     /// Terms of other classes that keep this one away, with their topology key.
@@ -88,25 +95,25 @@ struct Guard {
 impl Snapshot<'_> {
     /// Whether pods elsewhere have a say in where a pod of `class` goes.
     pub fn has_topology_rules(&mut self, class: ClassIx) -> bool {
-        let rules = self.rules_of(class);
-        !(rules.spread.is_empty()
-            && rules.affinity.is_empty()
-            && rules.anti_affinity.is_empty()
-            && rules.guarded_by.is_empty())
+        let index = class.0 as usize;
+        if !matches!(self.topology.rules.get(index), Some(Some(_))) {
+            let rules = self.make_rules(class);
+            if self.topology.rules.len() <= index {
+                self.topology.rules.resize_with(index + 1, || None);
+            }
+            self.topology.rules[index] = Some(rules);
+        }
+        self.known_rules(class).is_some_and(|rules| {
+            !(rules.spread.is_empty()
+                && rules.affinity.is_empty()
+                && rules.anti_affinity.is_empty()
+                && rules.guarded_by.is_empty())
+        })
     }
 
-    /// The counters that a class asks, made if need be.
-    pub(super) fn rules_of(&mut self, class: ClassIx) -> Arc<ClassRules> {
-        let index = class.0 as usize;
-        if let Some(Some(rules)) = self.topology.rules.get(index) {
-            return rules.clone();
-        }
-        let rules = Arc::new(self.make_rules(class));
-        if self.topology.rules.len() <= index {
-            self.topology.rules.resize(index + 1, None);
-        }
-        self.topology.rules[index] = Some(rules.clone());
-        rules
+    /// The counters that a class asks; `None` before [`Snapshot::has_topology_rules`] was asked.
+    pub(super) fn known_rules(&self, class: ClassIx) -> Option<&ClassRules> {
+        self.topology.rules.get(class.0 as usize).and_then(Option::as_ref)
     }
 
     fn make_rules(&mut self, class: ClassIx) -> ClassRules {
@@ -126,8 +133,12 @@ impl Snapshot<'_> {
             rules.anti_affinity.push(self.counter(what, &key));
         }
         for (index, spread) in pod.topology_spread.iter().enumerate() {
-            rules.spread.push(self.counter(What::Spread(pod.clone(), index), &spread.topology_key.clone()));
+            let itself = selected(spread.selector.as_ref(), &pod.labels);
+            let counter = self.counter(What::Spread(pod.clone(), index), &spread.topology_key.clone());
+            rules.spread.push((counter, itself));
         }
+        let own = |term: &PodAffinityTerm| term_matches(term, &pod.namespace, &pod, self.world());
+        rules.own_kind = pod.pod_affinity.iter().all(own);
         rules.guarded_by = self.guards_against(&pod);
         rules
     }
@@ -191,16 +202,11 @@ impl Snapshot<'_> {
             total: 0,
             nodes: Vec::new(),
             histogram: BTreeMap::new(),
+            template: None,
         });
         let index = self.topology.counters.len() - 1;
         let mut counter = self.topology.counters.swap_remove(index);
-        for at in 0..self.nodes_capacity() {
-            let node = node_ix(at);
-            if self.node(node).presence() != Presence::Gone {
-                let domain = self.topology.keys[key].domains[at];
-                counter.count_node(self, node, domain, 1);
-            }
-        }
+        counter.count_all(self, key);
         self.topology.counters.push(counter);
         index
     }
@@ -234,7 +240,20 @@ impl Snapshot<'_> {
             return;
         }
         let mut topology = std::mem::take(&mut self.topology);
-        for counter in &mut topology.counters {
+        let class = self.class_of(pod);
+        let index = class.0 as usize;
+        if topology.counted_by.len() <= index {
+            topology.counted_by.resize(index + 1, (0, Vec::new()));
+        }
+        let (asked, counted_by) = &mut topology.counted_by[index];
+        for (counter, known) in topology.counters.iter_mut().enumerate().skip(*asked) {
+            if known.class_matches(self, class) {
+                counted_by.push(counter);
+            }
+        }
+        *asked = topology.counters.len();
+        for counter in counted_by {
+            let counter = &mut topology.counters[*counter];
             let domain = topology.keys[counter.key].domains[node.0 as usize];
             counter.count_pod(self, pod, node, domain, change);
         }
@@ -301,9 +320,55 @@ impl Counter {
         self.histogram.values().sum()
     }
 
+    /// Counts all pods of the snapshot as it is now; its domains are those of `key`.
+    ///
+    /// Pods of the world are found by their classes: mostly few of them match, and there are many more.
+    fn count_all(&mut self, snapshot: &Snapshot<'_>, key: usize) {
+        let domains = &snapshot.topology.keys[key].domains;
+        let world = snapshot.world();
+        for (at, domain) in domains.iter().enumerate() {
+            let (Some(domain), node) = (*domain, node_ix(at)) else { continue };
+            let view = snapshot.node(node);
+            if view.presence() == Presence::Gone {
+                continue;
+            }
+            let spread = matches!(self.what, What::Spread(..));
+            let (_, others) = snapshot.pods_by_origin(node);
+            if (others.is_empty() && !spread) || !self.node_counts(view) {
+                continue;
+            }
+            if spread {
+                self.note_spread_node(domain, 1);
+            }
+            for pod in others {
+                self.count_matching(snapshot, *pod, domain, 1);
+            }
+        }
+        for (class, _) in world.classes().iter() {
+            let bound = world.bound_pods(class);
+            if bound.is_empty() || !self.class_matches(snapshot, ClassIx(class.0)) {
+                continue;
+            }
+            for id in bound {
+                let entry = world.pod(*id);
+                let Some(node) = entry.node.and_then(|node| snapshot.index_of(node)) else { continue };
+                let Some(domain) = domains[node.0 as usize] else { continue };
+                let view = snapshot.node(node);
+                let here = snapshot.is_as_bound(node)
+                    && view.presence() != Presence::Gone
+                    && !entry.pod.phase.finished();
+                if here && self.node_counts(view) {
+                    self.count_matching(snapshot, PodRef::Real(*id), domain, 1);
+                }
+            }
+        }
+    }
+
     fn count_node(&mut self, snapshot: &Snapshot<'_>, node: NodeIx, domain: Option<usize>, change: i64) {
         let Some(domain) = domain else { return };
-        if !self.node_counts(snapshot.node(node)) {
+        let (bound, others) = snapshot.pods_by_origin(node);
+        let empty = bound.is_empty() && others.is_empty();
+        if (empty && !matches!(self.what, What::Spread(..))) || !self.made_counts(snapshot.node(node)) {
             return;
         }
         if matches!(self.what, What::Spread(..)) && 0 < change {
@@ -344,8 +409,24 @@ impl Counter {
         change: i64,
     ) {
         let Some(domain) = domain else { return };
-        if self.class_matches(snapshot, snapshot.class_of(pod)) && self.node_counts(snapshot.node(node)) {
+        if self.class_matches(snapshot, snapshot.class_of(pod)) && self.made_counts(snapshot.node(node)) {
             self.count_matching(snapshot, pod, domain, change);
+        }
+    }
+
+    /// The same as [`Counter::node_counts`], which is remembered for the template that the node was made after, unless the
+    /// node's own name has a say.
+    fn made_counts(&mut self, node: &NodeView<'_>) -> bool {
+        let by_name = matches!(&self.what, What::Spread(class, _) if class.node_affinity.is_some()
+            || class.node_selector.get(HOSTNAME_LABEL).is_some());
+        let Some(template) = node.template().filter(|_| !by_name) else { return self.node_counts(node) };
+        match &self.template {
+            Some((known, counts)) if Arc::ptr_eq(known, template) => *counts,
+            _ => {
+                let counts = self.node_counts(node);
+                self.template = Some((template.clone(), counts));
+                counts
+            }
         }
     }
 

@@ -1,35 +1,50 @@
 //! PodTopologySpread: DoNotSchedule constraints with minDomains and node inclusion policies.
 
 use crate::scheduling::refusal::Refusal;
-use crate::scheduling::snapshot::{ClassIx, NodeIx, Snapshot};
-use crate::scheduling::topology::selected;
+use crate::scheduling::snapshot::{NodeIx, Snapshot};
+use crate::scheduling::topology::ClassRules;
+use crate::world::pod::PodClass;
 
 impl Snapshot<'_> {
-    /// Whether one more pod of `class` on `node` keeps every spread constraint.
+    /// Whether one more pod of the class with these `rules` on `node` keeps every spread constraint.
+    pub(super) fn check_topology_spread(
+        &self,
+        rules: &ClassRules,
+        pod: &PodClass,
+        node: NodeIx,
+    ) -> Result<(), Refusal> {
+        let Some((index, skew)) = self.broken_spread(rules, pod, node) else { return Ok(()) };
+        let spread = &pod.topology_spread[index];
+        Err(Refusal::TopologySpread {
+            topology_key: spread.topology_key.clone(),
+            skew,
+            max_skew: spread.max_skew,
+        })
+    }
+
+    /// The first constraint that one more pod would break, and by which skew; `None` of those where the node lacks the
+    /// key.
     ///
     /// With fewer domains than minDomains the global minimum counts as 0.
     /// Source: kube-scheduler, podtopologyspread/filtering.go, Filter.
-    pub(super) fn check_topology_spread(&mut self, class: ClassIx, node: NodeIx) -> Result<(), Refusal> {
-        let rules = self.rules_of(class);
-        let pod = self.class(class).clone();
-        for (counter, spread) in rules.spread.iter().zip(&pod.topology_spread) {
-            let refuse = |skew| {
-                Err(Refusal::TopologySpread {
-                    topology_key: spread.topology_key.clone(),
-                    skew,
-                    max_skew: spread.max_skew,
-                })
-            };
-            let Some(domain) = self.domain(*counter, node) else { return refuse(None) };
+    pub(super) fn broken_spread(
+        &self,
+        rules: &ClassRules,
+        pod: &PodClass,
+        node: NodeIx,
+    ) -> Option<(usize, Option<i64>)> {
+        let constraints = rules.spread.iter().zip(&pod.topology_spread).enumerate();
+        for (index, ((counter, itself), spread)) in constraints {
+            let Some(domain) = self.domain(*counter, node) else { return Some((index, None)) };
             let counted = self.counted(*counter);
-            let too_few = i64::from(counted.domains_count()) < i64::from(spread.min_domains);
+            let too_few =
+                1 < spread.min_domains && i64::from(counted.domains_count()) < i64::from(spread.min_domains);
             let lowest = if too_few { 0 } else { counted.lowest() };
-            let itself = i64::from(selected(spread.selector.as_ref(), &pod.labels));
-            let skew = counted.count(domain) + itself - lowest;
+            let skew = counted.count(domain) + i64::from(*itself) - lowest;
             if i64::from(spread.max_skew) < skew {
-                return refuse(Some(skew));
+                return Some((index, Some(skew)));
             }
         }
-        Ok(())
+        None
     }
 }

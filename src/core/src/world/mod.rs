@@ -1,9 +1,13 @@
 //! What is: the cluster as the watches delivered it, with sums kept incrementally. It decides nothing.
 
+mod canonical;
+pub mod digest;
 pub mod interner;
+pub mod listing;
 pub mod node;
 pub mod pod;
 pub mod provider;
+pub mod record;
 pub mod volume;
 pub mod workload;
 
@@ -16,7 +20,10 @@ use rustc_hash::FxHashMap;
 use crate::known::Known;
 use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
+pub use canonical::Canonical;
+use digest::{Amounts, Badge, NodeDigest};
 use interner::{InternedId, Interner};
+use listing::{Listing, ProviderIds};
 use node::Node;
 use pod::{Owner, Pod, PodClass};
 use provider::ProviderState;
@@ -122,6 +129,10 @@ pub struct PodEntry {
     pub pod: Pod,
     /// The id of its class in [`World::classes`].
     pub class: InternedId,
+    /// The node that it is bound to.
+    pub node: Option<NodeId>,
+    /// Its place among the bound pods of its class.
+    position: u32,
 }
 
 /// A node in the world, with what runs on it.
@@ -147,6 +158,9 @@ pub struct World {
     free_pods: Vec<PodId>,
     pod_ids: FxHashMap<ObjectKey, PodId>,
     nodes: Vec<Option<NodeEntry>>,
+    /// By node id, as `nodes`.
+    digests: Vec<NodeDigest>,
+    badges: Interner<Badge>,
     free_nodes: Vec<NodeId>,
     node_ids: BTreeMap<Arc<str>, NodeId>,
     annotated: BTreeMap<Arc<str>, NodeId>,
@@ -154,6 +168,8 @@ pub struct World {
     owned_count: FxHashMap<Arc<str>, u32>,
     owners: Interner<Owner>,
     classes: Interner<PodClass>,
+    /// By class: the pods that are bound to a node, in no order.
+    bound: Vec<Vec<PodId>>,
     controllers: BTreeMap<(ControllerKind, ObjectKey), Controller>,
     daemon_sets: BTreeMap<ObjectKey, DaemonSet>,
     budgets: BTreeMap<ObjectKey, DisruptionBudget>,
@@ -161,6 +177,9 @@ pub struct World {
     storage: Storage,
     priority_classes: BTreeMap<Arc<str>, PriorityClass>,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
+    /// By pool, where the provider's state is known.
+    listings: BTreeMap<Arc<str>, Listing>,
+    provider_ids: ProviderIds,
     sweeps: BTreeMap<Kind, Sweep>,
     revision: u64,
     stale: bool,
@@ -241,10 +260,11 @@ impl World {
                 self.priority_classes.remove(&name);
             }
             Delta::ProviderObserved(pool, state) => {
-                self.providers.insert(pool, state);
+                self.observe_provider(pool, state);
             }
             Delta::ProviderForgotten(pool) => {
                 self.providers.remove(&pool);
+                self.listings.remove(&pool);
             }
             Delta::ListStarted(kind) => {
                 self.sweeps.insert(kind, Sweep::default());
@@ -308,6 +328,36 @@ impl World {
             let entry = self.node(*id);
             entry.node.as_ref().map(|node| (*id, node, entry))
         })
+    }
+
+    /// All delivered nodes in order of their names, in short.
+    pub fn digests(&self) -> impl Iterator<Item = (NodeId, &Arc<str>, &NodeDigest)> {
+        let digests = self.node_ids.iter().map(|(name, id)| (*id, name, self.digest(*id)));
+        digests.filter(|(_, _, digest)| digest.delivered)
+    }
+
+    /// A node in short.
+    #[must_use]
+    pub fn digest(&self, id: NodeId) -> &NodeDigest {
+        &self.digests[id.0 as usize]
+    }
+
+    /// The badges of the nodes that exist.
+    #[must_use]
+    pub fn badges(&self) -> &Interner<Badge> {
+        &self.badges
+    }
+
+    /// What the provider of `pool` lists, by node; `None` while nothing is known of it.
+    #[must_use]
+    pub fn listing(&self, pool: &str) -> Option<&Listing> {
+        self.listings.get(pool)
+    }
+
+    /// The pods of a class that are bound to a node, finished ones included, in no particular order.
+    #[must_use]
+    pub fn bound_pods(&self, class: InternedId) -> &[PodId] {
+        self.bound.get(class.0 as usize).map_or(&[], Vec::as_slice)
     }
 
     /// Delivered nodes with an annotation that decisions read, in order of their names: few of many.
@@ -413,36 +463,6 @@ impl World {
         &self.classes
     }
 
-    /// The world as sorted plain values: equal for any two histories that end in the same objects.
-    #[must_use]
-    pub fn canonical(&self) -> Canonical {
-        let mut pods: Vec<Pod> = self.pods.iter().flatten().map(|entry| entry.pod.clone()).collect();
-        pods.sort_by(|a, b| a.key.cmp(&b.key));
-        let nodes = self.node_ids.values().map(|id| {
-            let entry = self.node(*id);
-            let mut names: Vec<ObjectKey> =
-                entry.pods.iter().map(|id| self.pod(*id).pod.key.clone()).collect();
-            names.sort();
-            (entry.name.clone(), entry.node.clone(), names, entry.requested.clone(), entry.unusual_count)
-        });
-        let owned = self.owned_count.iter().map(|(uid, count)| (uid.clone(), *count)).collect();
-        Canonical {
-            pods,
-            nodes: nodes.collect(),
-            unbound: self.unbound.keys().cloned().collect(),
-            owned,
-            controllers: self.controllers.values().cloned().collect(),
-            daemon_sets: self.daemon_sets.values().cloned().collect(),
-            budgets: self.budgets.values().cloned().collect(),
-            annotated: self.annotated.keys().cloned().collect(),
-            namespaces: self.namespaces.clone(),
-            storage: self.storage.clone(),
-            priority_classes: self.priority_classes.clone(),
-            providers: self.providers.clone(),
-            classes_count: self.classes.len(),
-        }
-    }
-
     fn apply_pod(&mut self, mut pod: Pod) {
         self.delete_pod(&pod.key);
         let class = self.classes.acquire(&pod.class);
@@ -459,26 +479,31 @@ impl World {
         if let (Some(owner), true) = (&pod.owner, counts_for_owner(&pod)) {
             *self.owned_count.entry(owner.uid.clone()).or_insert(0) += 1;
         }
-        match &pod.node {
-            Some(name) => {
-                let node_id = self.node_slot(name);
-                let entry = self.node_mut(node_id);
-                entry.pods.push(id);
-                if !pod.phase.finished() {
-                    entry.requested.add(&pod.class.requests);
-                    entry.unusual_count += u32::from(unusual(&pod));
-                }
+        let node = pod.node.as_ref().map(|name| self.node_slot(name));
+        let mut position = 0;
+        if let Some(node) = node {
+            let entry = self.node_mut(node);
+            entry.pods.push(id);
+            if !pod.phase.finished() {
+                entry.requested.add(&pod.class.requests);
+                entry.unusual_count += u32::from(unusual(&pod));
+                self.load_changed(node);
             }
-            None => {
-                self.unbound.insert(pod.key.clone(), id);
+            if self.bound.len() <= class.0 as usize {
+                self.bound.resize(class.0 as usize + 1, Vec::new());
             }
+            let bound = &mut self.bound[class.0 as usize];
+            position = u32::try_from(bound.len()).expect("fewer than 2^32 pods fit in memory");
+            bound.push(id);
+        } else {
+            self.unbound.insert(pod.key.clone(), id);
         }
-        self.pods[id.0 as usize] = Some(PodEntry { pod, class });
+        self.pods[id.0 as usize] = Some(PodEntry { pod, class, node, position });
     }
 
     fn delete_pod(&mut self, key: &ObjectKey) {
         let Some(id) = self.pod_ids.remove(key) else { return };
-        let Some(PodEntry { pod, class }) = self.pods[id.0 as usize].take() else { return };
+        let Some(PodEntry { pod, class, node, position }) = self.pods[id.0 as usize].take() else { return };
         self.free_pods.push(id);
         self.unbound.remove(key);
         if let Some(owner) = &pod.owner {
@@ -494,17 +519,42 @@ impl World {
             self.owners.release(owner_id);
             self.owners.release(owner_id);
         }
-        if let Some(name) = &pod.node {
-            let node_id = self.node_slot(name);
-            let entry = self.node_mut(node_id);
+        if let Some(node) = node {
+            let entry = self.node_mut(node);
             entry.pods.retain(|other| *other != id);
             if !pod.phase.finished() {
                 entry.requested.subtract(&pod.class.requests);
                 entry.unusual_count -= u32::from(unusual(&pod));
+                self.load_changed(node);
             }
-            self.drop_node_if_unused(node_id);
+            self.unbind(class, position);
+            self.drop_node_if_unused(node);
         }
         self.classes.release(class);
+    }
+
+    /// Takes the pod at this place off the bound pods of its class; the last one takes the place.
+    fn unbind(&mut self, class: InternedId, position: u32) {
+        let bound = &mut self.bound[class.0 as usize];
+        bound.swap_remove(position as usize);
+        let moved = bound.get(position as usize).copied();
+        if bound.is_empty() {
+            *bound = Vec::new();
+        }
+        if let Some(entry) = moved.and_then(|id| self.pods[id.0 as usize].as_mut()) {
+            entry.position = position;
+        }
+    }
+
+    /// Writes down in short what the pods of a node ask for.
+    fn load_changed(&mut self, id: NodeId) {
+        let (requested, unusual_count) = {
+            let entry = self.node(id);
+            (Amounts::of(&entry.requested), entry.unusual_count)
+        };
+        let digest = &mut self.digests[id.0 as usize];
+        digest.requested = requested;
+        digest.unusual_count = unusual_count;
     }
 
     fn apply_node(&mut self, node: Node) {
@@ -514,7 +564,64 @@ impl World {
         } else {
             self.annotated.insert(node.name.clone(), id);
         }
-        self.node_mut(id).node = Some(node);
+        let badge = self.badges.acquire(&Arc::new(Badge::of(&node)));
+        let before = self.digests[id.0 as usize];
+        self.digests[id.0 as usize].take(&node, badge);
+        let name = node.name.clone();
+        let provider_id = node.provider_id.clone();
+        let known = self.node_mut(id).node.replace(node);
+        if before.delivered {
+            self.badges.release(before.badge);
+        }
+        if known.as_ref().is_none_or(|known| known.provider_id != provider_id) {
+            self.unlist(id, known.as_ref());
+            self.list(id, &name, provider_id);
+        }
+    }
+
+    /// A delivered node shows up in the listings of providers.
+    fn list(&mut self, id: NodeId, name: &str, provider_id: Arc<str>) {
+        for (pool, listing) in &mut self.listings {
+            if let Some(state) = self.providers.get(pool).and_then(Known::value) {
+                listing.node_came(id, name, &provider_id, state);
+            }
+        }
+        if !provider_id.is_empty() {
+            self.provider_ids.insert((provider_id, id));
+        }
+    }
+
+    /// Takes a node out of the listings of providers.
+    fn unlist(&mut self, id: NodeId, known: Option<&Node>) {
+        let Some(known) = known else { return };
+        self.provider_ids.remove(&(known.provider_id.clone(), id));
+        self.listings.values_mut().for_each(|listing| listing.node_went(id, &self.provider_ids));
+    }
+
+    fn observe_provider(&mut self, pool: Arc<str>, state: Known<ProviderState>) {
+        let same = |before: &ProviderState, now: &ProviderState| {
+            let instances = |state: &ProviderState| state.groups.len();
+            instances(before) == instances(now)
+                && before
+                    .groups
+                    .iter()
+                    .zip(&now.groups)
+                    .all(|((id, before), (other, now))| id == other && before.instances == now.instances)
+        };
+        match &state {
+            Known::Unknown { .. } => {
+                self.listings.remove(&pool);
+            }
+            Known::Known { value, .. } => {
+                let before = self.providers.get(&pool).and_then(Known::value);
+                if !before.is_some_and(|before| same(before, value)) || !self.listings.contains_key(&pool) {
+                    let named = |name: &str| self.node_named(name).map(|(id, _, _)| id);
+                    let listing = Listing::new(value, &self.provider_ids, named);
+                    self.listings.insert(pool.clone(), listing);
+                }
+            }
+        }
+        self.providers.insert(pool, state);
     }
 
     /// Nodes of one shape have equal limits: each set of limits is stored once for neighbours in order of names.
@@ -532,7 +639,14 @@ impl World {
     fn delete_node(&mut self, name: &str) {
         let Some(&id) = self.node_ids.get(name) else { return };
         self.annotated.remove(name);
-        self.node_mut(id).node = None;
+        let known = self.node_mut(id).node.take();
+        if known.is_some() {
+            let digest = &mut self.digests[id.0 as usize];
+            let NodeDigest { badge, requested, unusual_count, .. } = *digest;
+            *digest = NodeDigest { requested, unusual_count, ..NodeDigest::default() };
+            self.badges.release(badge);
+        }
+        self.unlist(id, known.as_ref());
         self.drop_node_if_unused(id);
     }
 
@@ -543,8 +657,10 @@ impl World {
         }
         let id = self.free_nodes.pop().unwrap_or_else(|| {
             self.nodes.push(None);
+            self.digests.push(NodeDigest::default());
             NodeId(u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 nodes fit in memory"))
         });
+        self.digests[id.0 as usize] = NodeDigest::default();
         self.nodes[id.0 as usize] = Some(NodeEntry {
             name: name.clone(),
             node: None,
@@ -623,27 +739,6 @@ impl World {
         }
     }
 }
-
-/// A world without ids: see [`World::canonical`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Canonical {
-    pods: Vec<Pod>,
-    nodes: Vec<CanonicalNode>,
-    unbound: Vec<ObjectKey>,
-    owned: BTreeMap<Arc<str>, u32>,
-    controllers: Vec<Controller>,
-    daemon_sets: Vec<DaemonSet>,
-    budgets: Vec<DisruptionBudget>,
-    annotated: Vec<Arc<str>>,
-    namespaces: BTreeMap<Arc<str>, Labels>,
-    storage: Storage,
-    priority_classes: BTreeMap<Arc<str>, PriorityClass>,
-    providers: BTreeMap<Arc<str>, Known<ProviderState>>,
-    classes_count: usize,
-}
-
-/// A node's name, the node, the pods bound to it in order, the sum of their requests, and how many are unusual.
-type CanonicalNode = (Arc<str>, Option<Node>, Vec<ObjectKey>, Resources, u32);
 
 /// Whether a measurement may leave this pod out although its node's sum counts it.
 fn unusual(pod: &Pod) -> bool {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
@@ -23,13 +25,16 @@ pub const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 pub const SCALE_DOWN_DISABLED_ANNOTATION: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 /// Annotations by which others ask to wait with the deletion of an empty node begin so.
 pub const DELAY_DELETION_PREFIX: &str = "delay-deletion.cluster-autoscaler.kubernetes.io/";
+/// Labels and annotations that Karpenter puts on its nodes begin so.
+pub const KARPENTER_PREFIX: &str = "karpenter.sh/";
 /// The label that carries a node's own name.
 pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 /// The label that carries a node's zone.
 pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// A node as the watch delivers it: the payload of [`super::Delta::NodeApplied`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Node {
     /// Name.
     pub name: Arc<str>,
@@ -60,7 +65,7 @@ pub struct Node {
 }
 
 /// The status of a node's Ready condition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Readiness {
     /// Condition is True.
     Ready,
@@ -76,6 +81,6 @@ pub enum Readiness {
 pub fn keeps_annotation(key: &str) -> bool {
     key.starts_with("headroom.dev/")
         || key.starts_with("cluster-autoscaler.kubernetes.io/")
-        || key.starts_with("karpenter.sh/")
+        || key.starts_with(KARPENTER_PREFIX)
         || key.starts_with(DELAY_DELETION_PREFIX)
 }

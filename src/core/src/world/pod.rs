@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
 use crate::scheduling::constraints::{PodAffinityTerm, RequiredNodeAffinity, Toleration, TopologySpread};
@@ -12,7 +14,8 @@ use crate::world::volume::PodClaim;
 ///
 /// All replicas of one template are equal here (and so are those of two controllers with equal templates),
 /// so predicates run once a class. World interns classes with reference counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PodClass {
     /// The namespace: pod affinity and PDBs depend on it.
     pub namespace: Arc<str>,
@@ -64,7 +67,7 @@ pub struct PodClass {
 }
 
 /// What the annotation `safe-to-evict` says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SafeToEvict {
     /// No annotation, or another value.
     #[default]
@@ -78,7 +81,7 @@ pub enum SafeToEvict {
 }
 
 /// `status.phase`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PodPhase {
     /// Not yet running; also any phase that the API server does not name.
     #[default]
@@ -100,7 +103,8 @@ impl PodPhase {
 }
 
 /// The controller that owns an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Owner {
     /// Kind, for example `ReplicaSet`.
     pub kind: Arc<str>,

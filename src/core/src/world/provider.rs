@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::NodeTemplate;
 use crate::history::BackoffKey;
 use crate::time::UnixTime;
 
 /// The state of one pool at its provider, as one read gave it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ProviderState {
     /// The node groups by id. A pool without groups cannot grow.
     pub groups: BTreeMap<Arc<str>, GroupState>,
@@ -19,7 +22,8 @@ pub struct ProviderState {
 }
 
 /// One node group at the provider.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct GroupState {
     /// The zone of all its nodes, if it has one.
     pub zone: Option<Arc<str>>,
@@ -47,7 +51,8 @@ impl GroupState {
 }
 
 /// What a provider knows of a new node of a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct GroupTemplate {
     /// The node, the pool's own labels and taints among its own.
     pub node: NodeTemplate,
@@ -58,7 +63,7 @@ pub struct GroupTemplate {
 }
 
 /// How much a provider's template says beside what live nodes show.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TemplateTrust {
     /// Worked out from the type of machine: a live node, or what was learned from one, knows better.
     #[default]
@@ -70,7 +75,8 @@ pub enum TemplateTrust {
 }
 
 /// Something about a group, or about the provider as a whole, that a person should know.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Notice {
     /// What kind of thing.
     pub kind: NoticeKind,
@@ -81,7 +87,7 @@ pub struct Notice {
 }
 
 /// The kinds of notices; a closed set, whose words are reasons of conditions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NoticeKind {
     /// A permission is missing.
     PermissionMissing,
@@ -139,7 +145,8 @@ impl NoticeKind {
 }
 
 /// One instance of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Instance {
     /// What it does.
     pub state: InstanceState,
@@ -150,7 +157,7 @@ pub struct Instance {
 }
 
 /// The life of an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InstanceState {
     /// Asked for, not running yet.
     Creating,
@@ -161,7 +168,8 @@ pub enum InstanceState {
 }
 
 /// A launch that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct LaunchFailure {
     /// What is to be backed off.
     pub key: BackoffKey,
@@ -174,7 +182,7 @@ pub struct LaunchFailure {
 }
 
 /// Why a launch failed; a closed set, so that it can label a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FailureClass {
     /// The zone or type has no machines left.
     OutOfCapacity,

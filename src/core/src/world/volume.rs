@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::labels::{Labels, ObjectKey};
 use crate::scheduling::constraints::{LabelSelector, RequiredNodeAffinity};
 
 /// How a volume may be mounted: a set of the four access modes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AccessModes(u8);
 
 impl AccessModes {
@@ -32,7 +34,8 @@ impl AccessModes {
 }
 
 /// What a claim asks of a volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ClaimSpec {
     /// `spec.storageClassName`; `None` when absent: the default class stands in for it in templates, whose claims the
     /// API server has not completed yet. Empty means no class.
@@ -48,7 +51,8 @@ pub struct ClaimSpec {
 }
 
 /// A claim that a pod mounts, by name in the pod's namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PodClaim {
     /// The claim's name.
     pub name: Arc<str>,
@@ -58,7 +62,8 @@ pub struct PodClaim {
 }
 
 /// A PersistentVolumeClaim.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct VolumeClaim {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -75,7 +80,8 @@ pub struct VolumeClaim {
 }
 
 /// A PersistentVolume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Volume {
     /// Its name.
     pub name: Arc<str>,
@@ -90,7 +96,8 @@ pub struct Volume {
 }
 
 /// What a claim looks at in a volume that nobody has claimed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct FreeVolume {
     /// Its class; empty for none.
     pub storage_class: Arc<str>,
@@ -105,7 +112,8 @@ pub struct FreeVolume {
 }
 
 /// A StorageClass.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct StorageClass {
     /// Its name.
     pub name: Arc<str>,
@@ -120,7 +128,7 @@ pub struct StorageClass {
 }
 
 /// How many volumes of each CSI driver a node can attach; drivers without a limit are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AttachLimits(Vec<(Arc<str>, u32)>);
 
 impl AttachLimits {
@@ -144,7 +152,8 @@ impl FromIterator<(Arc<str>, u32)> for AttachLimits {
 }
 
 /// A PriorityClass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PriorityClass {
     /// Its value.
     pub value: i32,

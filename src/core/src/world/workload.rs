@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::labels::ObjectKey;
 use crate::scheduling::constraints::LabelSelector;
 use crate::world::pod::PodClass;
@@ -27,7 +29,7 @@ pub struct Controller {
 }
 
 /// Where a template's pods get their priority from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PrioritySource {
     /// The template's class has it.
     #[default]
@@ -39,7 +41,7 @@ pub enum PrioritySource {
 }
 
 /// The kinds whose missing replicas count as demand, plus those that only matter for drain rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ControllerKind {
     /// apps/v1 ReplicaSet.
     ReplicaSet,
@@ -63,7 +65,8 @@ pub struct DaemonSet {
 }
 
 /// A PodDisruptionBudget.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DisruptionBudget {
     /// Namespace and name.
     pub key: ObjectKey,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use headroom_core::history::Victim;
 use headroom_core::world::provider::{FailureClass, InstanceState, NoticeKind};
 
+use super::super::group::{Launches, TemplateRef};
 use super::fake::{Bench, group, is_unknown};
 use crate::provider::{Asked, CloudProvider, Increased};
 
@@ -232,6 +233,127 @@ async fn one_odd_group_degrades_itself_only() {
     for kind in [NoticeKind::GroupNotFound, NoticeKind::GroupUnsupported, NoticeKind::GroupSuspended] {
         assert!(kinds.contains(&kind), "{kinds:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_configuration_holds_its_group_until_another_version_is_launched() {
+    let bench = Bench::new(vec![group("a", 0, 1, 10), group("b", 0, 1, 10)]);
+    bench.fake.account().launches_at_once = true;
+    bench.observe().await.expect("read");
+    bench.pass(1).await;
+    bench.fake.account().broken.insert("a".into(), "InvalidAMIID.NotFound - The image id is gone".to_owned());
+    let error = bench.increase("a", 1, 2).await.expect_err("no image");
+    assert_eq!(error.class, FailureClass::InvalidConfiguration);
+    // Core's backoff is over long before; the group is not tried again all the same.
+    bench.pass(3_600).await;
+    let state = bench.observe().await.expect("read").state;
+    assert_eq!((state.groups["a"].max, state.groups["b"].max), (1, 10));
+    let told = state.notices.iter().find(|one| one.group.as_deref() == Some("a")).expect("told");
+    assert!(told.message.contains("InvalidAMIID.NotFound"), "{told:?}");
+    assert_eq!(bench.aws.increase(&bench.request("a", 1, 2, "1-2")).await, Ok(Increased::Superseded));
+    {
+        let mut account = bench.fake.account();
+        account.broken.clear();
+        let template = TemplateRef { id: Some("lt-1".into()), name: None, version: "2".into() };
+        account.groups.get_mut("a").expect("there").launches = Launches::Template(template);
+    }
+    bench.pass(61).await;
+    assert_eq!(bench.observe().await.expect("read").state.groups["a"].max, 10);
+    assert_eq!(bench.aws.increase(&bench.request("a", 1, 2, "1-3")).await, Ok(Increased::Accepted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_that_the_only_zone_lacks_holds_its_group_for_hours_and_no_longer() {
+    let mut wide = group("w", 0, 1, 10);
+    wide.zones = vec!["eu-west-1a".into(), "eu-west-1b".into()];
+    let bench = Bench::new(vec![group("a", 0, 1, 10), wide]);
+    bench.observe().await.expect("read");
+    for name in ["a", "w"] {
+        let words = "Your requested instance type is not supported in your requested Availability Zone";
+        bench.fake.account().broken.insert(name.into(), words.to_owned());
+        bench.increase(name, 1, 2).await.expect("accepted");
+    }
+    bench.pass(6).await;
+    let max = |state: &headroom_core::world::provider::ProviderState| {
+        (state.groups["a"].max, state.groups["w"].max)
+    };
+    // The wish stands, and nothing is added to it.
+    assert_eq!(max(&bench.observe().await.expect("read").state), (2, 10));
+    {
+        let mut account = bench.fake.account();
+        account.broken.clear();
+        account.activities.clear();
+    }
+    bench.pass(7 * 3_600).await;
+    bench.pass(6).await;
+    assert_eq!(max(&bench.observe().await.expect("read").state), (10, 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_whose_instances_died_three_times_is_held() {
+    let bench = Bench::new(vec![group("a", 0, 1, 10)]);
+    bench.observe().await.expect("read");
+    let words = "Instance became unhealthy while waiting for instance to be in InService state.";
+    bench.fake.account().broken.insert("a".into(), words.to_owned());
+    bench.increase("a", 1, 2).await.expect("accepted");
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        // Each time AWS tries once more.
+        bench.pass(11).await;
+        held.push(bench.observe().await.expect("read").state.groups["a"].max == 2);
+    }
+    assert_eq!(held, [false, false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_ends_at_the_minimum_and_each_instance_has_its_own_answer() {
+    let bench = Bench::new(vec![group("a", 3, 5, 10)]);
+    bench.observe().await.expect("read");
+    let mut answers = Vec::new();
+    for id in bench.ids("a") {
+        answers.push(bench.delete(&id).await.is_ok());
+    }
+    assert_eq!(answers, [true, true, false, false, false]);
+    assert_eq!(
+        (bench.desired("a"), bench.calls(TERMINATE)),
+        (3, 2),
+        "what is below the minimum is not even asked"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_broken_group_of_a_hundred_leaves_the_others_alone() {
+    let mut groups: Vec<_> = (0..100).map(|n| group(&format!("g{n:02}"), 0, 1, 10)).collect();
+    groups[42].launches = Launches::Configuration("gone".into());
+    let bench = Bench::new(groups);
+    let state = bench.observe().await.expect("read").state;
+    let whole = state.groups.values().filter(|one| one.template.is_some()).count();
+    assert_eq!((state.groups.len(), whole), (64, 63), "a pool manages 64 groups");
+    let told: Vec<_> =
+        state.notices.iter().filter(|one| one.kind == NoticeKind::TemplateUnreadable).collect();
+    assert!(told.len() == 1 && told[0].group.as_deref() == Some("g42"), "{told:?}");
+    assert_eq!(bench.increase("g41", 1, 2).await, Ok(Increased::Accepted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_back_in_the_warm_pool_is_gone_and_never_terminated() {
+    let bench = Bench::new(vec![group("a", 0, 2, 10)]);
+    bench.observe().await.expect("read");
+    let id = bench.ids("a")[0].clone();
+    assert_eq!(bench.delete(&id).await, Ok(()));
+    {
+        // The group's warm pool has ReuseOnScaleIn: what was terminated comes back stopped.
+        let mut account = bench.fake.account();
+        let group = account.groups.get_mut("a").expect("there");
+        group.instances.iter_mut().find(|one| one.id == id).expect("there").lifecycle =
+            "Warmed:Stopped".to_owned();
+    }
+    bench.pass(6).await;
+    let state = bench.observe().await.expect("read").state;
+    let told = state.groups["a"].instances.get(&id).map(|one| one.state);
+    assert!(told.is_none_or(|state| state == InstanceState::Deleting), "{told:?}");
+    assert_eq!(bench.delete(&id).await, Ok(()));
+    assert_eq!((bench.desired("a"), bench.calls(TERMINATE)), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

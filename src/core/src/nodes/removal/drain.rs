@@ -7,7 +7,7 @@ use crate::config::{Pool, Profile};
 use crate::history::{DecisionOutcome, RemovalPhase, Victim};
 use crate::nodes::drainability::{Disruptions, Drainability, Rules};
 use crate::nodes::removal::phases::One;
-use crate::nodes::removal::{EVICTIONS_MAX, GONE_EXTRA, RETRY, Scene};
+use crate::nodes::removal::{EVICTIONS_MAX, GONE_EXTRA, RETRY, RETRY_SOON, Scene};
 use crate::nodes::utilization::long_terminating;
 use crate::plan::{Eviction, Step};
 use crate::reason::Reason;
@@ -117,17 +117,37 @@ impl One<'_, '_> {
         if due.is_empty() {
             return;
         }
-        let now = self.scene.now;
-        let again = self.removal().phase_since.plus(RETRY);
+        let (now, since) = (self.scene.now, self.removal().phase_since);
         self.advance.wake(self.intent.deadline);
-        if !first && now < again {
-            return self.advance.wake(again);
+        if !first && now < since.plus(RETRY_SOON) {
+            return self.advance.wake(since.plus(RETRY_SOON));
         }
-        self.removal_mut().phase_since = now;
-        self.advance.wake(now.plus(RETRY));
+        // What budgets allow is evicted as soon as they do, and no more is asked for than that. Now and then all are,
+        // whatever the budgets' status says: it may be old, and the API server knows.
+        let all = since.plus(RETRY) <= now;
+        let mut sent = false;
         for (node, pods) in due {
-            self.evict(node, pods);
+            let (allowed, refused): (Vec<&PodEntry>, Vec<&PodEntry>) =
+                pods.iter().copied().partition(|entry| self.allowed(entry));
+            let pods = if all { [allowed, refused].concat() } else { allowed };
+            sent |= !pods.is_empty();
+            self.evict(node, &pods);
         }
+        if sent || first {
+            self.removal_mut().phase_since = now;
+            self.advance.wake(now.plus(RETRY));
+        } else {
+            self.advance.wake(since.plus(RETRY));
+        }
+    }
+
+    /// Whether its budgets allow one more eviction; it is taken from them if so.
+    fn allowed(&mut self, entry: &PodEntry) -> bool {
+        let allowed = self.disruptions.exhausted(entry.class, &entry.pod.class).is_none();
+        if allowed {
+            self.disruptions.spend(entry.class, &entry.pod.class);
+        }
+        allowed
     }
 
     /// How far the drain of one victim has come.

@@ -18,6 +18,7 @@ pub use open::{Opening, open_intent};
 use crate::config::{Config, Pool};
 use crate::history::{Action, History, Intent, PoolHistory, Removal};
 use crate::nodes::context::{Part, Quarantine};
+use crate::nodes::drainability::Disruptions;
 use crate::nodes::foreign::Members;
 use crate::nodes::health::Health;
 use crate::plan::Step;
@@ -29,6 +30,9 @@ use sweep::{keep_within_min, take_orphans_off};
 /// From seeing our own mark to the first eviction or deletion: pods bound just before the mark show up in this time.
 /// Upstream: node-delete-delay-after-taint, 5 s.
 pub const SETTLE: Seconds = Seconds(5);
+/// The same before the first eviction. Differs from upstream, where it is 5 s too: a pod that shows up later is evicted
+/// with the others, and the node is looked at once more before its deletion.
+pub const SETTLE_DRAIN: Seconds = Seconds(2);
 /// A mark that does not show within this is given up.
 pub const MARK_TIMEOUT: Seconds = Seconds(120);
 /// Between two rounds of evictions, and between two calls to delete. Upstream: 10 s.
@@ -39,6 +43,8 @@ pub const DELETE_TIMEOUT: Seconds = Seconds(300);
 pub const DELAY_DELETION_MAX: Seconds = Seconds(120);
 /// A pod may outlive its grace by this before its drain has failed. Upstream: the same 30 s.
 pub const GONE_EXTRA: Seconds = Seconds(30);
+/// Between two rounds of evictions when budgets have room again.
+pub const RETRY_SOON: Seconds = Seconds(1);
 /// Most pods in one eviction step, so that a step stays within its deadline.
 pub const EVICTIONS_MAX: usize = 20;
 /// Most nodes in one step that marks or deletes, for the same reason.
@@ -52,7 +58,7 @@ pub struct Scene<'a> {
     /// What users asked for.
     pub config: &'a Config,
     /// Whose each node is.
-    pub members: &'a Members,
+    pub members: &'a Members<'a>,
     /// Whether removals may go on at all.
     pub health: &'a Health,
     /// The present.
@@ -100,6 +106,7 @@ pub fn advance(history: &mut History, scene: &Scene<'_>) -> Advance {
     if scene.world.is_stale() {
         return advance;
     }
+    let mut disruptions = Disruptions::of(scene.world);
     for (name, memory) in &mut history.pools {
         let Some(pool) = scene.config.pool(name) else {
             // A pool that is gone manages nothing: its marks are orphans now.
@@ -107,7 +114,7 @@ pub fn advance(history: &mut History, scene: &Scene<'_>) -> Advance {
             continue;
         };
         if scene.work_on(name) {
-            advance_pool(scene, pool, memory, &mut advance);
+            advance_pool(scene, pool, memory, &mut disruptions, &mut advance);
         }
     }
     scene.work_done();
@@ -126,13 +133,19 @@ fn order(step: &Step) -> u8 {
     }
 }
 
-fn advance_pool(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolHistory, advance: &mut Advance) {
+fn advance_pool<'s>(
+    scene: &Scene<'s>,
+    pool: &Pool,
+    memory: &mut PoolHistory,
+    disruptions: &mut Disruptions<'s>,
+    advance: &mut Advance,
+) {
     keep_within_min(scene, pool, memory);
     for mut intent in std::mem::take(&mut memory.intents) {
         let keep = match &intent.action {
             Action::Increase(_) => true,
             Action::Remove(_) => {
-                let mut one = One { scene, pool, memory, intent: &mut intent, advance };
+                let mut one = One { scene, pool, memory, intent: &mut intent, disruptions, advance };
                 one.advance()
             }
         };

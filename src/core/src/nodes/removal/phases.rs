@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::config::{Mode, Pool};
+use crate::config::{Mode, Policy, Pool};
 use crate::history::{DecisionOutcome, Intent, PoolHistory, Removal, RemovalPhase, Victim};
 use crate::known::Known;
+use crate::nodes::drainability::Disruptions;
 use crate::nodes::foreign::{carries_mark, is_foreign, marked_by};
 use crate::nodes::removal::ending::{self, undo};
 use crate::nodes::removal::{
-    Advance, DELAY_DELETION_MAX, DELETE_TIMEOUT, NODES_MAX, RETRY, SETTLE, Scene, holds_node, removal_of,
-    removal_of_mut,
+    Advance, DELAY_DELETION_MAX, DELETE_TIMEOUT, NODES_MAX, RETRY, SETTLE, SETTLE_DRAIN, Scene, holds_node,
+    removal_of, removal_of_mut,
 };
 use crate::plan::Step;
 use crate::reason::Reason;
@@ -26,6 +27,8 @@ pub(super) struct One<'a, 's> {
     pub(super) pool: &'a Pool,
     pub(super) memory: &'a mut PoolHistory,
     pub(super) intent: &'a mut Intent,
+    /// Evictions that budgets still allow, over all removals of this plan.
+    pub(super) disruptions: &'a mut Disruptions<'s>,
     pub(super) advance: &'a mut Advance,
 }
 
@@ -99,7 +102,7 @@ impl One<'_, '_> {
     /// Whether the provider knows the node by its name as this instance.
     fn listed_as(&self, node: &Node, victim: &Victim) -> bool {
         let Some((id, _, _)) = self.scene.world.node_named(&node.name) else { return false };
-        self.scene.members.member(id).is_some_and(|member| member.instance == victim.id)
+        self.scene.members.member(id).is_some_and(|member| *member.instance == victim.id)
     }
 
     /// Whether the provider lists the instance as not going away; `None` when the provider has not answered.
@@ -126,6 +129,9 @@ impl One<'_, '_> {
         }
         if !self.pool.scale_down.enabled && !requested {
             return Some((Reason::ScaleDownDisabled, "scaleDown.enabled is false".into()));
+        }
+        if reason == Reason::Consolidated && self.pool.scale_down.policy == Policy::WhenUnderutilized {
+            return Some((Reason::SpecChanged, "scaleDown.policy is not WhenCheaper any more".into()));
         }
         let unwell =
             self.removal().victims.iter().filter_map(|victim| self.node(victim)).find(|(_, node, _)| {
@@ -162,7 +168,8 @@ impl One<'_, '_> {
         let unmarked = self.unmarked();
         if unmarked.is_empty() {
             self.enter(RemovalPhase::Marked);
-            self.advance.wake(self.scene.now.plus(SETTLE));
+            let empty = self.intent.reason == Reason::Empty;
+            self.advance.wake(self.scene.now.plus(if empty { SETTLE } else { SETTLE_DRAIN }));
             return;
         }
         if self.intent.deadline <= self.scene.now {
@@ -200,11 +207,13 @@ impl One<'_, '_> {
         if !unmarked.is_empty() {
             return self.put_mark(unmarked);
         }
-        let due = self.removal().phase_since.plus(SETTLE);
+        // What is drained is looked at again before it is deleted, so that a late pod is only one more to move.
+        let empty = self.intent.reason == Reason::Empty;
+        let due = self.removal().phase_since.plus(if empty { SETTLE } else { SETTLE_DRAIN });
         if self.scene.now < due {
             return self.advance.wake(due);
         }
-        if self.intent.reason == Reason::Empty {
+        if empty {
             self.release_occupied();
             self.begin_delete();
         } else {

@@ -1,0 +1,68 @@
+"""The live page of a running operator in a real browser; the story live_page_in_a_browser starts both.
+
+HEADROOM_PAGE is the page's address. Once the first decision is seen the file HEADROOM_PAGE_WAS_READ is written, upon which
+the story lets more pods appear: the page must show the decision that follows without being loaded anew.
+"""
+
+import os
+import pathlib
+import unittest
+import urllib.error
+import urllib.request
+
+from browser import Browser
+
+PAGE = os.environ.get("HEADROOM_PAGE", "")
+
+
+@unittest.skipUnless(PAGE, "HEADROOM_PAGE names no page")
+@unittest.skipUnless(os.environ.get("CHROMIUM"), "there is no Chromium and none could be installed")
+class Live(unittest.TestCase):
+    def test_decisions_with_reasons_appear_as_they_are_made(self):
+        with Browser(os.environ["CHROMIUM"]) as browser:
+            browser.size(1280)
+            browser.open(PAGE)
+            browser.wait_for("document.querySelectorAll('.mark.up').length", "a scale-up")
+            browser.click(".mark.up")
+            why = browser.wait_for("[...document.querySelectorAll('.item.chosen')].map((i) => i.innerText).join(' ')", "the reasons")
+            self.assertIn("PodsUnschedulable", why)
+            self.assertIn("default/web-", why)
+            self.assertIn("this replica leads", browser.run("document.querySelector('#meta').textContent"))
+            tables = browser.run("document.querySelector('#tables').innerText")
+            for words in ["Pods that wait", "general", "Nodes that stay", "Under way"]:
+                self.assertIn(words, tables)
+            before = browser.run("document.querySelectorAll('.item').length")
+            browser.run("window.sameDocument = true")
+            pathlib.Path(os.environ["HEADROOM_PAGE_WAS_READ"]).touch()
+            browser.wait_for(f"document.querySelectorAll('.item').length > {before}", "another decision")
+            browser.wait_for("Number(document.querySelector('.figure .value').textContent) > 1", "more nodes")
+            self.assertTrue(browser.run("window.sameDocument"), "the page was loaded anew")
+            self.assertTrue(browser.run("document.querySelector('.item.chosen').open"), "what was open was closed")
+            for dark in [False, True]:
+                browser.size(390, dark=dark)
+                browser.wait_for("document.querySelector('#charts svg').viewBox.baseVal.width <= 390", "the charts' new size")
+                self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), 390)
+            if folder := os.environ.get("HEADROOM_PICTURES"):
+                browser.size(1280, 1500)
+                browser.picture(pathlib.Path(folder) / "live.png")
+            self.assertEqual(browser.errors, [])
+            hosts = {url.split("/")[2] for url in browser.requests if url.startswith("http")}
+            self.assertEqual(hosts, {PAGE.split("/")[2]})
+
+    def test_page_is_read_only_and_answers_to_names_of_loopback_alone(self):
+        def status(method="GET", **headers):
+            request = urllib.request.Request(PAGE + "data.json", method=method, headers=headers)
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return answer.status
+            except urllib.error.HTTPError as error:
+                return error.code
+
+        self.assertEqual(status(), 200)
+        self.assertEqual(status(Host="evil.example"), 403)
+        for method in ["POST", "PUT", "PATCH", "DELETE"]:
+            self.assertEqual(status(method), 405)
+
+
+if __name__ == "__main__":
+    unittest.main()

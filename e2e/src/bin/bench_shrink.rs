@@ -1,0 +1,263 @@
+//! `make bench-shrink`: after a burst every Deployment is cut to a fifth; how soon the nodes follow, and at what cost.
+//!
+//! Everything shares one machine, as in `bench-burst`. The PodDisruptionBudgets hold all along: evictions beyond them are
+//! refused by the API server, and its audit log says that no pod was deleted past it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Parser, ValueEnum};
+use e2e::burst::{MIX, create_deployments, lower_bound, wait_until_running};
+use e2e::control_plane::{ControlPlane, Options, User};
+use e2e::fixtures::pool;
+use e2e::operator::Operator;
+use e2e::{binaries, wait};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{ListParams, PartialObjectMeta};
+use serde_json::{Value, json};
+
+/// What is left of each Deployment, as a divisor.
+const CUT: u32 = 5;
+
+/// Measures how nodes follow a load that went.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Numbers of pods before the cut, one run each.
+    #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000])]
+    pods: Vec<u32>,
+    /// How long a node must be unneeded.
+    #[arg(long, default_value = "20s")]
+    unneeded: String,
+    /// `scaleDown.policy` of both pools.
+    #[arg(long, value_enum, default_value = "when-cheaper")]
+    policy: Policy,
+    /// `maxUnavailable` of each Deployment's PodDisruptionBudget.
+    #[arg(long, default_value = "20%")]
+    max_unavailable: String,
+    /// Most nodes that drain at once.
+    #[arg(long, default_value_t = 100)]
+    drains: u32,
+    /// Seconds after the cut for which nodes are counted.
+    #[arg(long, default_value_t = 240)]
+    seconds: u64,
+    /// Measure the operator as the stories run it, without an optimized build.
+    #[arg(long)]
+    debug: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Policy {
+    WhenUnderutilized,
+    WhenCheaper,
+}
+
+/// Known figures on the same control plane with 2 cores for everything: after 5,000 pods, nodes before, nodes after,
+/// seconds, CPU seconds.
+const PEERS: [(&str, u32, u32, u32, &str); 2] =
+    [("Cluster Autoscaler 1.35", 315, 77, 140, "4.4"), ("Karpenter, Aug 2026", 305, 62, 292, "32.9")];
+
+/// What one run has shown.
+struct Measured {
+    n_pods: u32,
+    n_before: usize,
+    /// Nodes by seconds after the cut.
+    nodes: Vec<(f64, usize)>,
+    n_evicted: usize,
+    n_refused: usize,
+    n_deleted: usize,
+    /// The most pods without a node that were seen at once.
+    n_pending_max: usize,
+    n_bought: usize,
+    cpu_seconds: f64,
+    peak_bytes: u64,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    let mut runs = Vec::new();
+    for &n_pods in &args.pods {
+        eprintln!("{n_pods} pods: starting");
+        runs.push(measure(&args, n_pods).await.with_context(|| format!("{n_pods} pods"))?);
+    }
+    print_table(&runs);
+    Ok(())
+}
+
+async fn measure(args: &Args, n_pods: u32) -> Result<Measured> {
+    let cluster = ControlPlane::start(Options::new().with_audit_log()).await?;
+    let mut operator = cluster.operator();
+    if !args.debug {
+        operator = operator.binary(binaries::release_operator()?);
+    }
+    let operator = operator.start()?;
+    operator.ready().await?;
+    set_up(args, &cluster).await?;
+    let (all_run, created) =
+        tokio::join!(wait_until_running(&cluster, n_pods), create_deployments(&cluster, n_pods));
+    created?;
+    all_run?;
+    protect(args, &cluster, n_pods).await?;
+    // The burst itself has an end: what it bought too much has gone.
+    let n_before = settled(&cluster).await?;
+    let cpu_before = operator.process().cpu_seconds()?;
+
+    let (cut_at, cut) = (jiff::Timestamp::now(), Instant::now());
+    for share in &MIX {
+        cluster.scale_deployment(share.name, n_pods * share.percent / 100 / CUT).await?;
+    }
+    let (nodes, n_pending_max) = follow(args, &cluster, &operator, cut).await?;
+    let writes = cluster.writes()?.by(User::Headroom).since(cut_at);
+    let evictions = writes.clone().to("pods/eviction");
+    Ok(Measured {
+        n_pods,
+        n_before,
+        nodes,
+        n_evicted: evictions.clone().accepted().len(),
+        n_refused: evictions.len() - evictions.accepted().len(),
+        n_deleted: writes.clone().to("pods").len(),
+        n_pending_max,
+        n_bought: writes.to("nodes").with_verb("create").accepted().len(),
+        cpu_seconds: operator.process().cpu_seconds()? - cpu_before,
+        peak_bytes: operator.process().peak_memory_bytes()?,
+    })
+}
+
+async fn set_up(args: &Args, cluster: &ControlPlane) -> Result<()> {
+    let removals = json!({"maxParallel": 1000, "maxParallelDrains": args.drains});
+    cluster
+        .apply(json!({
+            "apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
+            "metadata": {"name": "default"}, "spec": {"nodes": {"removals": removals}},
+        }))
+        .await?;
+    for (name, cpu, memory) in [("small", "4", "16Gi"), ("large", "16", "64Gi")] {
+        let mut pool = pool(name).capacity(cpu, memory).nodes(0, 2000).quick_scale_down(&args.unneeded);
+        if args.policy == Policy::WhenCheaper {
+            pool = pool
+                .set("/spec/scaleDown/policy", "WhenCheaper")
+                .set("/spec/scaleDown/consolidateAfter", "0s");
+        }
+        cluster.apply(pool).await?;
+    }
+    Ok(())
+}
+
+/// A budget for each Deployment, and the wait until its status allows what it should.
+async fn protect(args: &Args, cluster: &ControlPlane, n_pods: u32) -> Result<()> {
+    for share in &MIX {
+        cluster
+            .apply(json!({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "metadata": {"name": share.name, "namespace": "default"},
+                "spec": {"maxUnavailable": args.max_unavailable, "selector": {"matchLabels": {"app": share.name}}},
+            }))
+            .await?;
+    }
+    wait::until("the budgets count all pods", Duration::from_secs(120), async || {
+        let text = cluster.kubectl(&["get", "pdb", "-o", "json"])?;
+        let list: Value = serde_json::from_str(&text)?;
+        let healthy: u64 = list["items"]
+            .as_array()
+            .context("a list")?
+            .iter()
+            .filter_map(|budget| budget["status"]["currentHealthy"].as_u64())
+            .sum();
+        ensure!(healthy == u64::from(n_pods), "{healthy} of {n_pods} are counted");
+        Ok(())
+    })
+    .await
+}
+
+async fn count_nodes(cluster: &ControlPlane) -> Result<usize> {
+    let nodes: Api<Node> = Api::all(cluster.client());
+    Ok(nodes.list_metadata(&ListParams::default()).await?.items.len())
+}
+
+/// The number of nodes once it has not changed for half a minute, or after three.
+async fn settled(cluster: &ControlPlane) -> Result<usize> {
+    let (start, mut calm_since, mut before) = (Instant::now(), Instant::now(), 0);
+    while start.elapsed() < Duration::from_secs(180) && calm_since.elapsed() < Duration::from_secs(30) {
+        let now = count_nodes(cluster).await?;
+        if now != before {
+            (before, calm_since) = (now, Instant::now());
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    Ok(before)
+}
+
+/// Counts nodes and pending pods every two seconds.
+async fn follow(
+    args: &Args,
+    cluster: &ControlPlane,
+    operator: &Operator,
+    cut: Instant,
+) -> Result<(Vec<(f64, usize)>, usize)> {
+    let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(cluster.client(), "default");
+    let pending = ListParams::default().fields("spec.nodeName=");
+    let (mut seen, mut n_pending_max, mut told) = (Vec::new(), 0, 0);
+    while cut.elapsed() < Duration::from_secs(args.seconds) {
+        operator.process().check_running()?;
+        let n_nodes = count_nodes(cluster).await?;
+        let at = cut.elapsed().as_secs_f64();
+        seen.push((at, n_nodes));
+        n_pending_max = n_pending_max.max(pods.list_metadata(&pending).await?.items.len());
+        if told < cut.elapsed().as_secs() / 10 {
+            told = cut.elapsed().as_secs() / 10;
+            eprintln!("{at:.0} s: {n_nodes} nodes, {:.1} CPU s", operator.process().cpu_seconds()?);
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    Ok((seen, n_pending_max))
+}
+
+/// The nodes at the last look not later than `seconds` after the cut.
+fn at(nodes: &[(f64, usize)], seconds: f64) -> usize {
+    nodes.iter().take_while(|(at, _)| *at <= seconds).last().map_or(0, |(_, count)| *count)
+}
+
+fn print_table(runs: &[Measured]) {
+    println!(
+        "| pods before | nodes before | at 40 s | at 80 s | at 140 s | in the end | last change (s) | lower bound | evicted | refused by PDB | deleted past it | bought | pending at most | CPU (s) | peak memory (MB) |"
+    );
+    println!("|{}", " ---: |".repeat(15));
+    for run in runs {
+        let end = run.nodes.last().map_or(0, |(_, count)| *count);
+        let changed = run.nodes.iter().rev().take_while(|(_, count)| *count == end).last();
+        println!(
+            "| {} | {} | {} | {} | {} | {end} | {:.0} | {} | {} | {} | {} | {} | {} | {:.1} | {} |",
+            run.n_pods,
+            run.n_before,
+            at(&run.nodes, 40.0),
+            at(&run.nodes, 80.0),
+            at(&run.nodes, 140.0),
+            changed.map_or(0.0, |(at, _)| *at),
+            lower_bound(run.n_pods / CUT),
+            run.n_evicted,
+            run.n_refused,
+            run.n_deleted,
+            run.n_bought,
+            run.n_pending_max,
+            run.cpu_seconds,
+            run.peak_bytes / 1_000_000,
+        );
+    }
+    for (who, before, after, seconds, cpu_seconds) in PEERS {
+        println!(
+            "\n{who}, known, 5,000 pods: {before} to {after} nodes in {seconds} s with {cpu_seconds} CPU s."
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_at_an_instant_are_those_last_seen_before() {
+        let nodes = [(0.0, 9), (2.0, 7), (4.0, 5)];
+        assert_eq!((at(&nodes, 3.9), at(&nodes, 4.0), at(&[], 1.0)), (7, 5, 0));
+    }
+}

@@ -1,0 +1,33 @@
+//! Says which permissions of the operator no story has used, and fails if there are any.
+//!
+//! `unused_permissions FILE`: FILE is what the stories recorded with HEADROOM_USED_PERMISSIONS=FILE.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use e2e::permissions::{granted, read_record};
+
+#[derive(Debug, Parser)]
+struct Args {
+    /// What the stories recorded.
+    record: PathBuf,
+}
+
+fn main() -> Result<()> {
+    let Args { record } = Args::parse();
+    let used = read_record(&record)?;
+    let granted = granted()?;
+    let idle: Vec<String> = granted
+        .iter()
+        .filter(|grant| !grant.is_for_conflicts() && !used.iter().any(|call| grant.covers(call)))
+        .map(|grant| format!("{} {}/{}", grant.verb, grant.group, grant.resource))
+        .collect();
+    println!("{} of {} granted permissions were used", granted.len() - idle.len(), granted.len());
+    ensure!(
+        idle.is_empty(),
+        "granted and used by no story; take it out of charts/headroom/templates/rbac.yaml, or tell a story that needs it:\n  {}",
+        idle.join("\n  ")
+    );
+    Ok(())
+}

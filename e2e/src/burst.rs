@@ -1,0 +1,101 @@
+//! The mix of pods that the peers were measured with: arriving, running, and the fewest nodes for it; it measures nothing.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::PartialObjectMeta;
+use kube::runtime::watcher::{self, Event, watcher};
+
+use crate::control_plane::ControlPlane;
+use crate::fixtures::deployment;
+
+/// Longest time that a burst may take before the run counts as failed.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// One Deployment of the mix.
+pub struct Share {
+    pub name: &'static str,
+    pub percent: u32,
+    pub cpu_milli: u32,
+    pub memory_mib: u32,
+}
+
+/// The mix that the peers were measured with.
+pub const MIX: [Share; 4] = [
+    Share { name: "tiny", percent: 50, cpu_milli: 250, memory_mib: 512 },
+    Share { name: "medium", percent: 30, cpu_milli: 1000, memory_mib: 2 * 1024 },
+    Share { name: "memory", percent: 15, cpu_milli: 2000, memory_mib: 12 * 1024 },
+    Share { name: "compute", percent: 5, cpu_milli: 3500, memory_mib: 4 * 1024 },
+];
+
+/// The larger of the two shapes, which the lower bound counts in.
+pub const LARGE_CPU: u32 = 16;
+pub const LARGE_MEMORY_GIB: u32 = 64;
+
+/// One Deployment for each share of `n_pods`.
+pub async fn create_deployments(cluster: &ControlPlane, n_pods: u32) -> Result<()> {
+    for share in &MIX {
+        let workload = deployment(share.name)
+            .replicas(n_pods * share.percent / 100)
+            .requests(&format!("{}m", share.cpu_milli), &format!("{}Mi", share.memory_mib));
+        cluster.create(workload).await?;
+    }
+    Ok(())
+}
+
+/// The moment at which the last of `n_pods` was seen running. A watch of names alone, so that counting costs
+/// the shared machine little.
+pub async fn wait_until_running(cluster: &ControlPlane, n_pods: u32) -> Result<Instant> {
+    let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(cluster.client(), "default");
+    let mut events = pin!(watcher(pods, watcher::Config::default().fields("status.phase=Running")));
+    let mut running: BTreeSet<String> = BTreeSet::new();
+    let counting = async {
+        while let Some(event) = events.next().await {
+            match event? {
+                Event::Apply(pod) | Event::InitApply(pod) => running.extend(pod.metadata.name),
+                Event::Delete(pod) => {
+                    running.remove(&pod.metadata.name.unwrap_or_default());
+                }
+                Event::Init | Event::InitDone => {}
+            }
+            if u32::try_from(running.len())? == n_pods {
+                break;
+            }
+        }
+        Ok(Instant::now())
+    };
+    let counted: Result<Result<Instant>, _> = tokio::time::timeout(DEADLINE, counting).await;
+    counted.unwrap_or_else(|_| {
+        Err(anyhow::anyhow!("only {} of {n_pods} pods run after {DEADLINE:?}", running.len()))
+    })
+}
+
+/// The fewest large nodes whose CPU and memory sums hold the mix.
+pub fn lower_bound(n_pods: u32) -> u32 {
+    let sum = |request: fn(&Share) -> u32| {
+        MIX.iter().map(|share| n_pods * share.percent / 100 * request(share)).sum::<u32>()
+    };
+    let by_cpu = sum(|share| share.cpu_milli).div_ceil(LARGE_CPU * 1000);
+    let by_memory = sum(|share| share.memory_mib).div_ceil(LARGE_MEMORY_GIB * 1024);
+    by_cpu.max(by_memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lower_bound_is_what_the_sums_of_the_mix_need() {
+        assert_eq!((lower_bound(1000), lower_bound(5000)), (57, 282));
+    }
+
+    #[test]
+    fn the_mix_is_whole() {
+        assert_eq!(MIX.iter().map(|share| share.percent).sum::<u32>(), 100);
+    }
+}

@@ -1,0 +1,47 @@
+//! A pod is evicted and never stops: the drain is given up in time, and the node takes pods again.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use e2e::control_plane::Options;
+use e2e::fixtures::{deployment, pool};
+use e2e::story::story;
+use e2e::wait;
+use serde_json::json;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn drain_of_a_pod_that_never_stops_is_undone_in_time() {
+    let for_ever = Duration::from_secs(3600);
+    story(Options::new().pods_stop_after(for_ever), async |cluster| {
+        let operator = cluster.operator().start()?;
+        operator.ready().await?;
+        cluster.apply(pool("general").nodes(2, 3)).await?;
+        wait::until("two nodes are ready", MINUTE, async || cluster.ready_nodes_are("general", 2).await)
+            .await?;
+        let stubborn = deployment("web").set_in_pod("/spec/terminationGracePeriodSeconds", 1);
+        cluster.apply(stubborn).await?;
+        wait::until("the pod runs", MINUTE, async || cluster.running_pods_are("default", "app=web", 1).await)
+            .await?;
+        let home = cluster.pods_by_node("app=web").await?.into_keys().next().unwrap_or_default();
+        cluster.edit_pool("general", json!({"spec": {"minNodes": 0}})).await?;
+        let ask = json!({"metadata": {"annotations": {"headroom.dev/remove": "requested"}}});
+        cluster.patch("Node", "v1", &home, ask).await?;
+        wait::until("the drain has failed for the pod that outlived its grace", 2 * MINUTE, async || {
+            cluster.removal_ended("general", "Failed", "DrainTimeout").await
+        })
+        .await?;
+        cluster
+            .patch("Node", "v1", &home, json!({"metadata": {"annotations": {"headroom.dev/remove": null}}}))
+            .await?;
+        wait::until("the marks are off and the node is there", MINUTE, async || {
+            cluster.no_node_is_marked().await?;
+            let nodes = cluster.nodes_of_pool("general").await?;
+            ensure!(nodes.iter().any(|node| e2e::removal::name(node) == home), "node {home} has gone");
+            Ok(())
+        })
+        .await
+    })
+    .await;
+}

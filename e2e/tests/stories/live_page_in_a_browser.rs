@@ -1,0 +1,69 @@
+//! The live page in a real browser: it shows what the operator decided and why, and goes on without being loaded anew.
+
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::control_plane::Options;
+use e2e::fixtures::{deployment, pool};
+use e2e::story::story;
+use e2e::wait;
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// The first run on a machine may install the browser.
+const BROWSER: Duration = Duration::from_secs(300);
+
+/// The browser's test; dropping it ends it.
+struct Reader(Child);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed, and nothing is left to do then.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn live_page_shows_decisions_with_their_reasons_and_follows_the_cluster() {
+    story(Options::new(), async |cluster| {
+        let operator = cluster.operator().start()?;
+        operator.ready().await?;
+        cluster.apply(pool("general").nodes(0, 5)).await?;
+        cluster.apply(deployment("web").replicas(3)).await?;
+        wait::until("the pods run", MINUTE, async || cluster.running_pods_are("default", "app=web", 3).await)
+            .await?;
+
+        let read = cluster.folder().join("page-was-read");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("pages/test.sh");
+        let reader = Command::new(script)
+            .arg("test_live")
+            .env("HEADROOM_PAGE", operator.page())
+            .env("HEADROOM_PAGE_WAS_READ", &read)
+            .spawn()
+            .context("failed to start pages/test.sh")?;
+        let mut reader = Reader(reader);
+        // The reader says when it has seen the first decision; what comes then it must see without loading the page anew.
+        wait::until("the page is read", BROWSER, async || {
+            if let Some(status) = reader.0.try_wait()? {
+                return Ok(status.success());
+            }
+            ensure!(read.exists(), "the page has not been read yet");
+            Ok(true)
+        })
+        .await?;
+        cluster.apply(deployment("web").replicas(40)).await?;
+        wait::until("the reader is content", BROWSER, async || {
+            let status = reader.0.try_wait()?.context("the reader still reads")?;
+            Ok(ensured(status.success()))
+        })
+        .await?
+    })
+    .await;
+}
+
+fn ensured(content: bool) -> Result<()> {
+    ensure!(content, "the test in the browser failed; its words are above");
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! `headroom explain`, `status`, `history` and `top`: what is, why, and what it costs; from a cluster or a snapshot.
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use headroom_core::labels::ObjectKey;
+
+use crate::cli::source::{Output, Source};
+use crate::explain::case::Opened;
+use crate::explain::{Explanation, journal, node, overview, pod, pool, top, workload};
+
+/// Examples of `headroom explain`.
+pub const EXPLAIN_EXAMPLES: &str = "Examples:
+  headroom explain pod web-5d4c7-x2x9p -n shop     why it waits, or how it got its node
+  headroom explain node general-3f-12-0            why it stays, since when, and when that can change
+  headroom explain deployment web -n shop          each step from metric to replicas
+  headroom explain nodepool general                what it does and what holds it back
+  headroom explain pod web-0 --snapshot cluster.json.gz";
+
+/// Examples of `headroom status`.
+pub const STATUS_EXAMPLES: &str = "Examples:
+  headroom status
+  headroom status --snapshot cluster.json.gz -o yaml";
+
+/// Examples of `headroom history`.
+pub const HISTORY_EXAMPLES: &str = "Examples:
+  headroom history
+  headroom history --for nodepool/general
+  headroom history -o json | jq '.[] | select(.outcome == \"Failed\")'";
+
+/// Examples of `headroom top`.
+pub const TOP_EXAMPLES: &str = "Examples:
+  headroom top
+  headroom top -o json";
+
+/// What can be explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Subject {
+    /// Why a pod waits, or how it got its node.
+    #[value(aliases = ["pods", "po"])]
+    Pod,
+    /// Why a node stays, or how it goes.
+    #[value(aliases = ["nodes", "no"])]
+    Node,
+    /// Why a workload has so many replicas.
+    #[value(aliases = ["deployments", "deploy"])]
+    Deployment,
+    /// As deployment.
+    #[value(aliases = ["statefulsets", "sts"])]
+    Statefulset,
+    /// As deployment.
+    #[value(aliases = ["replicasets", "rs"])]
+    Replicaset,
+    /// What a pool does and what holds it back.
+    #[value(aliases = ["nodepools", "hnp", "pool"])]
+    Nodepool,
+    /// What a HorizontalPodAutoscaler wants and why.
+    #[value(aliases = ["hpas", "horizontalpodautoscaler", "horizontalpodautoscalers"])]
+    Hpa,
+    /// The same for a ScalingPolicy.
+    #[value(aliases = ["scalingpolicies", "hsp"])]
+    Scalingpolicy,
+}
+
+/// Options of `headroom explain`.
+#[derive(Args, Clone, Debug)]
+pub struct ExplainOptions {
+    /// Kind of the object
+    #[arg(value_enum, value_name = "KIND")]
+    pub subject: Subject,
+
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// Its namespace; the context's if not given
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+
+    #[command(flatten)]
+    pub source: Source,
+
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Options of `headroom status` and `headroom top`.
+#[derive(Args, Clone, Debug)]
+pub struct ViewOptions {
+    #[command(flatten)]
+    pub source: Source,
+
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Options of `headroom history`.
+#[derive(Args, Clone, Debug)]
+pub struct HistoryOptions {
+    /// Only this object, such as nodepool/general or scalingpolicy/shop/web
+    #[arg(long = "for", value_name = "KIND/NAME")]
+    pub object: Option<String>,
+
+    #[command(flatten)]
+    pub view: ViewOptions,
+}
+
+/// Explains one object.
+///
+/// # Errors
+/// When there is no such object, with names that are near; when the cluster or file cannot be read.
+pub async fn explain(options: ExplainOptions) -> anyhow::Result<()> {
+    let namespace = options.source.namespace(options.namespace.as_deref()).await?;
+    let case = options.source.case().await?;
+    let opened = case.open().context("failed to plan")?;
+    let key = ObjectKey::new(namespace.as_str(), options.name.as_str());
+    let Some(told) = tell(&opened, options.subject, &key) else {
+        bail!("{}", missing(&opened, options.subject, &key));
+    };
+    options.output.print(&told, || told.text())
+}
+
+fn tell(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> Option<Explanation> {
+    match subject {
+        Subject::Pod => pod::explain(opened, key),
+        Subject::Node => node::explain(opened, &key.name),
+        Subject::Nodepool => pool::explain(opened, &key.name),
+        Subject::Hpa => workload::explain_hpa(opened, key),
+        Subject::Scalingpolicy => workload::explain_policy(opened, key),
+        Subject::Deployment | Subject::Statefulset | Subject::Replicaset => {
+            workload::explain(opened, kind(subject), key)
+        }
+    }
+}
+
+fn kind(subject: Subject) -> &'static str {
+    match subject {
+        Subject::Pod => "Pod",
+        Subject::Node => "Node",
+        Subject::Deployment => "Deployment",
+        Subject::Statefulset => "StatefulSet",
+        Subject::Replicaset => "ReplicaSet",
+        Subject::Nodepool => "NodePool",
+        Subject::Hpa => "HorizontalPodAutoscaler",
+        Subject::Scalingpolicy => "ScalingPolicy",
+    }
+}
+
+/// That there is no such object, with what was perhaps meant: the same name elsewhere, or a name that is near.
+fn missing(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> String {
+    let evidence = &opened.case.evidence;
+    let all: Vec<String> = match subject {
+        Subject::Pod => opened.case.input.world.pods.iter().map(|pod| pod.key.to_string()).collect(),
+        Subject::Node => opened.world.nodes().map(|(_, node, _)| node.name.to_string()).collect(),
+        Subject::Nodepool => evidence.pools.keys().map(ToString::to_string).collect(),
+        Subject::Hpa => evidence.hpas.iter().map(|hpa| hpa.key.to_string()).collect(),
+        Subject::Scalingpolicy => evidence.policies.iter().map(|policy| policy.key.to_string()).collect(),
+        Subject::Deployment | Subject::Statefulset | Subject::Replicaset => {
+            let of_kind = evidence.workloads.iter().filter(|workload| workload.kind == kind(subject));
+            of_kind.map(|workload| workload.key.to_string()).collect()
+        }
+    };
+    let cluster_scoped = matches!(subject, Subject::Node | Subject::Nodepool);
+    let wanted = if cluster_scoped { key.name.to_string() } else { key.to_string() };
+    let near = near(&wanted, &all);
+    let word = kind(subject);
+    match near.as_slice() {
+        [] if all.is_empty() => format!("no {word} {wanted}: there is no {word} at all"),
+        [] => format!("no {word} {wanted}: there are {} others, none of a name like it", all.len()),
+        near => format!("no {word} {wanted}; did you mean {}?", near.join(", ")),
+    }
+}
+
+/// Up to three names that differ least from `wanted`: the same name in another namespace comes first.
+fn near(wanted: &str, all: &[String]) -> Vec<String> {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let mut scored: Vec<(usize, &String)> = all
+        .iter()
+        .filter_map(|candidate| {
+            let (a, b) = (name(wanted), name(candidate));
+            let distance = if b.starts_with(&a) || a.starts_with(&b) { 1 } else { distance(&a, &b) };
+            let close = distance <= a.len().div_ceil(3);
+            close.then_some((if a == b { 0 } else { distance }, candidate))
+        })
+        .collect();
+    scored.sort();
+    scored.into_iter().take(3).map(|(_, candidate)| candidate.clone()).collect()
+}
+
+/// How many letters must be put in, taken out or changed (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut before = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = before + usize::from(from != *to);
+            before = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(before + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The cluster on one screen.
+///
+/// # Errors
+/// When the cluster or file cannot be read.
+pub async fn status(options: ViewOptions) -> anyhow::Result<()> {
+    let case = options.source.case().await?;
+    let opened = case.open().context("failed to plan")?;
+    let overview = overview::overview(&opened);
+    options.output.print(&overview, || overview.text())
+}
+
+/// Decisions over time.
+///
+/// # Errors
+/// When the cluster or file cannot be read.
+pub async fn history(options: HistoryOptions) -> anyhow::Result<()> {
+    let case = options.view.source.case().await?;
+    let opened = case.open().context("failed to plan")?;
+    let mut entries = journal::history(&opened);
+    if let Some(object) = &options.object {
+        entries.retain(|entry| entry.object == *object);
+    }
+    options.view.output.print(&entries, || journal::text(&entries, opened.now()))
+}
+
+/// What is requested, used and wasted in each pool.
+///
+/// # Errors
+/// When the cluster or file cannot be read.
+pub async fn top(options: ViewOptions) -> anyhow::Result<()> {
+    let case = options.source.case().await?;
+    let opened = case.open().context("failed to plan")?;
+    let rows = top::rows(&opened);
+    options.output.print(&rows, || top::text(&rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_near_are_told() {
+        let all = ["shop/web".to_owned(), "shop/api".to_owned(), "blog/wbe".to_owned()];
+        assert_eq!(near("default/web", &all), ["shop/web"]);
+        assert_eq!(near("shop/ap", &all), ["shop/api"]);
+        assert!(near("shop/database", &all).is_empty());
+    }
+
+    #[test]
+    fn distances_count_letters() {
+        assert_eq!(distance("web", "web"), 0);
+        assert_eq!(distance("web", "wbe"), 2);
+        assert_eq!(distance("", "abc"), 3);
+    }
+}

@@ -1,0 +1,349 @@
+//! Reads a live cluster into a case, by lists alone: get and list is all it needs. It decides nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use headroom_core::history::History;
+use headroom_core::known::Known;
+use headroom_core::nodes::memory as clocks;
+use headroom_core::snapshot::Snapshot;
+use headroom_core::world::provider::{GroupState, Instance, InstanceState, ProviderState};
+use headroom_core::world::{Delta, World};
+use kube::api::{Api, ListParams};
+use kube::config::KubeConfigOptions;
+use kube::core::DeserializeGuard;
+use kube::{Client, Config, Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::api::{NodePoolStatus, StoredClusterScalingPolicy, StoredNodePool};
+use crate::cli::evidence;
+use crate::cli::source::Live;
+use crate::controllers::config::Settings;
+use crate::controllers::facts;
+use crate::explain::evidence::PoolSeen;
+use crate::explain::{Case, Evidence, ProviderView};
+use crate::host::Host;
+use crate::observe::slim::{
+    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod,
+    SlimPriorityClass, SlimReplicaSet, SlimReplicationController, SlimStatefulSet, SlimStorageClass,
+    SlimVolume,
+};
+use crate::observe::{Feed, KubeFeed, Policies, Watched};
+use crate::provider::kube_nodes::KubeNodes;
+use crate::provider::kwok::Kwok;
+use crate::provider::{Asked, CloudProvider, OwnNode, PoolAtProvider, ProviderSettings};
+use crate::report;
+
+/// Objects a page of a list, as everywhere.
+const PAGE_SIZE: u32 = 500;
+/// Nothing is said of what takes no longer than this.
+const QUIET: Duration = Duration::from_secs(1);
+/// Longest wait for the operator's answer.
+const OPERATOR_DEADLINE: Duration = Duration::from_secs(60);
+
+/// The cluster that KUBECONFIG, `~/.kube/config` or a pod's service account names.
+///
+/// # Errors
+/// When none of them can be read, or has no such context.
+pub async fn config(context: Option<&str>) -> anyhow::Result<Config> {
+    match context {
+        None => Config::infer()
+            .await
+            .context("failed to find a cluster: set KUBECONFIG, or read a file with --snapshot"),
+        Some(context) => {
+            let options =
+                KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+            let found = Config::from_kubeconfig(&options).await;
+            found.with_context(|| format!("no context {context}: see `kubectl config get-contexts`"))
+        }
+    }
+}
+
+/// What a live cluster is, with the operator's own view where it is asked.
+///
+/// # Errors
+/// When pods, nodes or NodePools cannot be read; of the rest it is noted that it could not be.
+pub async fn case(live: &Live) -> anyhow::Result<Case> {
+    let host = Host::machine();
+    let config = config(live.context.as_deref()).await?;
+    let client = Client::try_from(config).context("failed to set up the cluster's client")?;
+    let mut reader = Reader::new(client, host.clone());
+    let feed = KubeFeed::unfed(&host);
+    let (mut input, seen) = match &live.operator {
+        Some(url) => {
+            let seen = reader.policies(&feed).await?;
+            (operator_view(url).await?, seen)
+        }
+        None => reader.world(&feed).await?,
+    };
+    let mut evidence = Evidence::default();
+    evidence.pools = seen.pools(&mut evidence.invalid_policy);
+    evidence::gather(&mut reader, &mut evidence).await;
+    reader.progress.done();
+    evidence.gaps.append(&mut reader.gaps);
+    evidence.sort();
+    let view = if live.operator.is_some() { ProviderView::Operator } else { ProviderView::Status };
+    if live.operator.is_none() {
+        input.now = host.now();
+    }
+    Ok(Case::new(input, evidence, view))
+}
+
+/// The decision input as the operator holds it.
+async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
+    let base = url.trim_end_matches('/').parse::<http::Uri>().with_context(|| format!("{url} is no URL"))?;
+    let client = Client::try_from(Config::new(base)).context("failed to set up a client for the operator")?;
+    let request = http::Request::get("/debug/snapshot").body(Vec::new())?;
+    let answer = tokio::time::timeout(OPERATOR_DEADLINE, client.request_text(request));
+    let answer = answer.await.map_err(|_| anyhow!("the operator at {url} did not answer in time"))?;
+    let text = match answer {
+        Ok(text) => text,
+        Err(kube::Error::Api(status)) if status.code == 503 => bail!(
+            "the operator at {url} does not lead: forward the port of the pod that `kubectl get lease headroom -n headroom-system` names"
+        ),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            bail!("the operator at {url} shows its view on loopback only: use kubectl port-forward")
+        }
+        Err(error) => {
+            return Err(anyhow!(error)).with_context(|| format!("failed to ask the operator at {url}"));
+        }
+    };
+    serde_json::from_str(&text)
+        .with_context(|| format!("what answers at {url} is no operator of this version"))
+}
+
+/// Reads lists and notes what could not be read.
+pub struct Reader {
+    client: Client,
+    host: Arc<Host>,
+    /// What could not be read, in words.
+    pub gaps: Vec<String>,
+    /// Says what takes long.
+    pub progress: Progress,
+}
+
+/// What a list that failed means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing can be said without it.
+    Must,
+    /// It is noted, and the rest goes on.
+    May,
+}
+
+/// NodePools and policies as stored.
+struct Seen {
+    policies: Policies,
+    settings: Settings,
+}
+
+impl Reader {
+    fn new(client: Client, host: Arc<Host>) -> Self {
+        let progress = Progress { since: host.monotonic(), shown: false };
+        Self { client, host, gaps: Vec::new(), progress }
+    }
+
+    /// Every object of a kind.
+    ///
+    /// # Errors
+    /// When a kind that must be read cannot be; with what to do about it.
+    pub async fn list<K>(&mut self, need: Need, fields: &str) -> anyhow::Result<Vec<K>>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static,
+    {
+        let plural = K::plural(&()).into_owned();
+        let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
+        let mut params = ListParams::default().limit(PAGE_SIZE).fields(fields);
+        let mut objects = Vec::new();
+        loop {
+            let page = match api.list(&params).await {
+                Ok(page) => page,
+                Err(error) if need == Need::Must => return Err(explained(error, &plural)),
+                Err(error) => {
+                    self.gaps.push(format!("{plural}: {:#}", explained(error, &plural)));
+                    return Ok(objects);
+                }
+            };
+            for object in page.items {
+                match object.0 {
+                    Ok(object) => objects.push(object),
+                    Err(invalid) => self.gaps.push(format!(
+                        "{plural} {}: {}",
+                        invalid.metadata.name.as_deref().unwrap_or("?"),
+                        invalid.error
+                    )),
+                }
+            }
+            self.progress.say(self.host.monotonic(), &plural, objects.len());
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(objects),
+            }
+        }
+    }
+
+    /// Feeds every object of a kind as a watch would.
+    async fn feed<K: Watched>(&mut self, feed: &KubeFeed, need: Need) -> anyhow::Result<()> {
+        let objects = self.list::<K>(need, K::FIELD_SELECTOR).await?;
+        let port = feed.port::<K>();
+        objects.into_iter().for_each(|object| port.applied(object));
+        Ok(())
+    }
+
+    async fn policies(&mut self, feed: &KubeFeed) -> anyhow::Result<Seen> {
+        self.feed::<StoredNodePool>(feed, Need::Must).await?;
+        self.feed::<StoredClusterScalingPolicy>(feed, Need::May).await?;
+        let mut policies = Policies::default();
+        feed.take_policies().into_iter().for_each(|change| policies.apply(change));
+        let mut settings = Settings::default();
+        settings.update(&policies);
+        Ok(Seen { policies, settings })
+    }
+
+    async fn world(&mut self, feed: &KubeFeed) -> anyhow::Result<(Snapshot, Seen)> {
+        let seen = self.policies(feed).await?;
+        self.feed::<SlimNode>(feed, Need::Must).await?;
+        self.feed::<SlimPod>(feed, Need::Must).await?;
+        self.feed::<SlimNamespace>(feed, Need::May).await?;
+        self.feed::<SlimDaemonSet>(feed, Need::May).await?;
+        self.feed::<SlimReplicaSet>(feed, Need::May).await?;
+        self.feed::<SlimStatefulSet>(feed, Need::May).await?;
+        self.feed::<SlimJob>(feed, Need::May).await?;
+        self.feed::<SlimReplicationController>(feed, Need::May).await?;
+        self.feed::<SlimDisruptionBudget>(feed, Need::May).await?;
+        self.feed::<SlimPriorityClass>(feed, Need::May).await?;
+        self.feed::<SlimStorageClass>(feed, Need::May).await?;
+        self.feed::<SlimCsiNode>(feed, Need::May).await?;
+        self.feed::<SlimVolume>(feed, Need::May).await?;
+        self.feed::<SlimClaim>(feed, Need::May).await?;
+        let mut world = World::new();
+        feed.take().into_iter().for_each(|delta| world.apply(delta));
+        self.providers(&mut world, &seen).await;
+        let now = self.host.now();
+        let mut history = History::default();
+        for (name, object) in &seen.policies.pools {
+            let (status, _) = report::status_of(&object.status);
+            history.pools.insert(name.clone(), report::parse(&status).0);
+        }
+        clocks::sanitize(&mut history, &seen.settings.config, now);
+        Ok((Snapshot::of(&world, &history, &seen.settings.config, now), seen))
+    }
+
+    /// What the clouds have, as far as nodes and status tell it.
+    async fn providers(&self, world: &mut World, seen: &Seen) {
+        let (nodes, registered) = (facts::own_nodes(world), facts::registered(world));
+        let kwok = Kwok::new(KubeNodes::new(self.client.clone()));
+        let none = Vec::new();
+        for (name, pool) in &seen.settings.providers {
+            let nodes = nodes.get(name).unwrap_or(&none);
+            let state = match &pool.settings {
+                ProviderSettings::Kwok(_) => {
+                    let answer = kwok.observe(&[Asked { pool, nodes, registered: &registered }]).await;
+                    answer.into_iter().next().and_then(Result::ok).map(|observed| observed.state)
+                }
+                ProviderSettings::Aws(_) => {
+                    let stored = seen.policies.pools.get(name);
+                    stored.and_then(|stored| from_status(&report::status_of(&stored.status).0, pool, nodes))
+                }
+            };
+            let known = match state {
+                Some(value) => Known::Known { value, at: self.host.now() },
+                None => Known::Unknown { why: "status does not tell the pool's groups yet".to_owned() },
+            };
+            world.apply(Delta::ProviderObserved(name.clone(), known));
+        }
+    }
+}
+
+/// The groups as status tells them, with the nodes that there are; `None` while it tells none.
+fn from_status(status: &NodePoolStatus, pool: &PoolAtProvider, nodes: &[OwnNode]) -> Option<ProviderState> {
+    let mut state = ProviderState::default();
+    for told in &status.groups {
+        let mut group = GroupState {
+            zone: told.zone.as_deref().map(Arc::from),
+            target: u32::try_from(told.target).unwrap_or(0),
+            max: pool.max_nodes,
+            ..GroupState::default()
+        };
+        let own = nodes.iter().filter(|node| *node.group == *told.id || node.group.is_empty());
+        let instances: BTreeMap<Arc<str>, Instance> = own
+            .map(|node| {
+                let what = if node.deleting { InstanceState::Deleting } else { InstanceState::Running };
+                let instance = Instance {
+                    state: what,
+                    node: Some(node.name.clone()),
+                    created_at: Some(node.created_at),
+                };
+                (node.provider_id.clone(), instance)
+            })
+            .collect();
+        group.instances = instances;
+        state.groups.insert(told.id.as_str().into(), group);
+    }
+    (!state.groups.is_empty()).then_some(state)
+}
+
+impl Seen {
+    fn pools(&self, invalid_policy: &mut Option<String>) -> BTreeMap<Arc<str>, PoolSeen> {
+        invalid_policy.clone_from(&self.settings.invalid_policy);
+        let pools = self.policies.pools.iter().map(|(name, object)| {
+            let provider = self.settings.providers.get(name).map(|pool| match pool.settings {
+                ProviderSettings::Kwok(_) => "KWOK",
+                ProviderSettings::Aws(_) => "AWS",
+            });
+            let seen = PoolSeen {
+                invalid: self.settings.invalid_pools.get(name).cloned(),
+                provider: provider.unwrap_or_default().to_owned(),
+                generation: object.generation,
+                status: report::status_of(&object.status).0,
+            };
+            (name.clone(), seen)
+        });
+        pools.collect()
+    }
+}
+
+/// An error of a list, with what to do about it.
+fn explained(error: kube::Error, plural: &str) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => anyhow!(
+            "no permission to list {plural}: ask for the ClusterRole headroom-viewer (kubectl create clusterrolebinding \
+             NAME --clusterrole=headroom-viewer --user=YOU)"
+        ),
+        kube::Error::Api(status) if status.code == 401 => {
+            anyhow!("the cluster does not know you: log in again ({})", status.message)
+        }
+        kube::Error::Api(status) if status.code == 404 => anyhow!(
+            "the cluster does not know {plural}: run `headroom crds | kubectl apply --server-side -f -` first"
+        ),
+        other => anyhow!(other).context(format!("failed to list {plural}")),
+    }
+}
+
+/// Says what is being read once that takes long, on a terminal only.
+pub struct Progress {
+    since: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    fn say(&mut self, now: Instant, what: &str, count: usize) {
+        if now.duration_since(self.since) < QUIET || !std::io::stderr().is_terminal() {
+            return;
+        }
+        self.shown = true;
+        eprint!("\r\u{1b}[Kreading {what}: {count}");
+        let _ = std::io::stderr().flush();
+    }
+
+    fn done(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            eprint!("\r\u{1b}[K");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! From Cluster Autoscaler: its Deployment's flags, its priority ConfigMap and its groups' tags, as NodePools and a
+//! ClusterScalingPolicy. Nothing is dropped: what has no effect here stands in a comment.
+
+mod arguments;
+mod flags;
+mod groups;
+mod pools;
+mod priorities;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use super::input::{Kind, Source};
+use super::output::Draft;
+use groups::Found;
+use pools::Wanted;
+use priorities::{CONFIG_MAP, Priorities};
+
+/// Kinds that are read from a live cluster.
+pub const KINDS: &[Kind] = &[
+    Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" },
+    Kind { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps" },
+];
+
+/// What the behaviour of both differs in without any flag.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("enforce-node-group-min-size", "minimums are always kept: a pool below its own grows to it"),
+    (
+        "enable-proactive-scaleup",
+        "replicas that are not created yet count as demand: nodes.anticipation.enabled: false turns that off",
+    ),
+    (
+        "scale-down-delay-type-local",
+        "the delays after adding, removing and failing hold for each pool by itself",
+    ),
+];
+
+/// The objects.
+///
+/// # Errors
+/// When there is no or more than one Deployment of Cluster Autoscaler, a flag cannot be read, or AWS does not answer.
+pub async fn convert(
+    sources: &[Source],
+    live_groups: bool,
+    region: Option<&str>,
+) -> anyhow::Result<Vec<Draft>> {
+    let mut running = sources.iter().filter_map(|source| Some((source, arguments::container_of(source)?)));
+    let (deployment, container) = running.next().ok_or_else(|| {
+        anyhow::anyhow!(
+            "there is no Deployment of Cluster Autoscaler: name the file that holds it, or use --live"
+        )
+    })?;
+    if let Some((other, _)) = running.next() {
+        anyhow::bail!(
+            "both {} and {} run Cluster Autoscaler: give one of them",
+            deployment.title(),
+            other.title()
+        );
+    }
+    let line = arguments::read(container);
+    let wanted = Wanted::read(&line)?;
+    let mut settings = settings::read(&line)?;
+    for (flag, words) in DEFAULTS.iter().filter(|(flag, _)| line.last(flag).is_none()) {
+        settings
+            .policy
+            .say(format!("--{flag} is not given, and its default is not what happens here: {words}."));
+    }
+    let environment = |name: &str| line.environment.get(name).map(String::as_str);
+    let told = environment("AWS_REGION").or_else(|| environment("AWS_DEFAULT_REGION"));
+    let region = region.or(told);
+    let mut found: Option<Vec<Found>> = None;
+    for groups in sources.iter().filter_map(|source| groups::of_json(&source.object)) {
+        found.get_or_insert_default().extend(groups);
+    }
+    if live_groups {
+        let names: Vec<String> = wanted.named.iter().map(|(name, _, _)| name.clone()).collect();
+        found.get_or_insert_default().extend(groups::read_live(region, &names, &wanted.tags).await?);
+    }
+    let is_ranks =
+        |source: &&Source| source.kind() == "ConfigMap" && source.object["metadata"]["name"] == CONFIG_MAP;
+    let by_rank =
+        line.last("expander").is_some_and(|names| names.split(',').any(|name| name.trim() == "priority"));
+    let ranks = sources.iter().find(is_ranks);
+    match (by_rank, ranks) {
+        (true, None) => settings.policy.say(format!(
+            "--expander has priority, and the ConfigMap {CONFIG_MAP} is not among what was given: all pools have rank 0."
+        )),
+        (false, Some(_)) => settings.policy.say(format!(
+            "ConfigMap {CONFIG_MAP}: the pools have its ranks, and nothing uses them: --expander does not have priority."
+        )),
+        _ => {}
+    }
+    let priorities = ranks.map(Priorities::read).transpose()?;
+    let pools = pools::make(&mut settings, &wanted, found.as_deref(), priorities.as_ref(), region);
+    if pools.is_empty() {
+        settings.policy.say("No flag names a group that is known: there are no pools.");
+    }
+    let is_used = |source: &Source| {
+        source == deployment
+            || source.object["AutoScalingGroups"].is_array()
+            || source.object["metadata"]["name"] == CONFIG_MAP
+    };
+    super::say_passed_over(&mut settings.policy, sources, is_used);
+    let mut drafts = vec![settings.policy];
+    drafts.extend(pools);
+    Ok(drafts)
+}

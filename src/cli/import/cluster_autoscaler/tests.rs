@@ -1,0 +1,145 @@
+//! Every flag is known and told; nothing is dropped.
+
+use serde_json::{Value, json};
+
+use super::flags::{FLAGS, Kind, Use};
+use super::*;
+use crate::cli::import::output::render_all;
+
+/// The flags that Cluster Autoscaler 1.35 lists, one a line, those of its libraries too.
+const RELEASED: &str = include_str!("flags-1.35.txt");
+
+fn source(object: Value) -> Source {
+    Source { from: "f".to_owned(), object }
+}
+
+fn deployment(args: &[&str]) -> Source {
+    source(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "cluster-autoscaler", "namespace": "kube-system"},
+        "spec": {"template": {"spec": {"containers": [{
+            "name": "ca", "image": "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0",
+            "command": ["./cluster-autoscaler"], "args": args,
+        }]}}},
+    }))
+}
+
+fn convert_now(sources: &[Source]) -> anyhow::Result<String> {
+    let drafts = futures::executor::block_on(convert(sources, false, None))?;
+    render_all(&drafts)
+}
+
+#[test]
+fn every_released_flag_is_known_and_none_is_listed_twice() {
+    let missing: Vec<&str> = RELEASED.lines().filter(|name| flags::find(name).is_none()).collect();
+    assert!(missing.is_empty(), "unknown: {missing:?}");
+    for (index, flag) in FLAGS.iter().enumerate() {
+        assert!(
+            FLAGS[index + 1..].iter().all(|other| other.name != flag.name),
+            "{} is listed twice",
+            flag.name
+        );
+    }
+    assert!(100 < RELEASED.lines().count());
+}
+
+/// A value that a flag may have and that is not its default.
+fn sample(flag: &flags::Flag) -> &'static str {
+    match (flag.name, flag.kind) {
+        ("nodes", _) => "0:5:web",
+        ("node-group-auto-discovery", _) => "asg:tag=k8s.io/cluster-autoscaler/enabled",
+        ("cloud-provider", _) => "aws",
+        ("expander", _) => "most-pods",
+        ("cores-total" | "memory-total", _) => "0:100",
+        ("scale-down-unready-enabled", _) => "false",
+        (_, Kind::Switch) => "true",
+        (_, Kind::Number | Kind::Percent) => "7",
+        (_, Kind::Ratio) => "0.25",
+        (_, Kind::Seconds) => "120",
+        (_, Kind::Time) => "7m0s",
+        (_, Kind::Text) => "something",
+    }
+}
+
+#[test]
+fn every_flag_alone_is_told_and_gives_objects_that_are_accepted() {
+    for flag in FLAGS {
+        let written = format!("--{}={}", flag.name, sample(flag));
+        let text = convert_now(&[deployment(&[&written, "--nodes=1:3:base"])])
+            .unwrap_or_else(|e| panic!("{written}: {e}"));
+        assert!(text.contains(&written), "{written} is told nowhere:\n{text}");
+        if let Use::Pool(field) | Use::Policy(field) = flag.becomes {
+            let last = field.rsplit('.').next().unwrap();
+            let line = text.lines().find(|line| line.contains(&written)).unwrap();
+            assert!(line.trim_start().starts_with(&format!("{last}: ")), "{written} stands at {line}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_flag_and_a_stray_word_are_named() {
+    let text = convert_now(&[deployment(&["--warp-speed=9", "--nodes=1:3:base", "engage"])]).unwrap();
+    assert!(text.contains("--warp-speed=9: UNKNOWN flag"), "{text}");
+    assert!(text.contains("# engage: a word"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_read_names_its_flag() {
+    let cases = [
+        "--nodes=5:1:web",
+        "--nodes=web",
+        "--node-group-auto-discovery=mig:namePrefix=x",
+        "--scale-down-unneeded-time=soon",
+        "--cloud-provider=gce",
+        "--expander=magic",
+        "--max-drain-parallelism=many",
+        "--cores-total=5",
+        "--scale-down-utilization-threshold=1.5",
+    ];
+    for flag in cases {
+        let refusal = convert_now(&[deployment(&[flag, "--nodes=1:3:base"])]).unwrap_err().to_string();
+        assert!(refusal.contains(flag), "{flag}: {refusal}");
+    }
+    assert!(convert_now(&[]).unwrap_err().to_string().contains("no Deployment of Cluster Autoscaler"));
+}
+
+#[test]
+fn the_last_of_a_repeated_flag_counts_and_the_others_are_told() {
+    let text = convert_now(&[deployment(&[
+        "--scale-down-unneeded-time=5m",
+        "--scale-down-unneeded-time=7m",
+        "--nodes=1:3:a",
+    ])])
+    .unwrap();
+    assert!(text.contains("unneededFor: 7m # --scale-down-unneeded-time=7m\n"), "{text}");
+    assert!(text.contains("# --scale-down-unneeded-time=5m: given again later"), "{text}");
+}
+
+#[test]
+fn groups_that_look_alike_stand_together_only_where_they_were_balanced() {
+    let group = |name: &str, zone: &str, threshold: &str| {
+        json!({
+            "AutoScalingGroupName": name, "MinSize": 0, "MaxSize": 4, "AvailabilityZones": [zone],
+            "MixedInstancesPolicy": {"LaunchTemplate": {"Overrides": [{"InstanceType": "m5.large"}, {"InstanceType": "m5a.large"}]}},
+            "Tags": [
+                {"Key": "k8s.io/cluster-autoscaler/enabled", "Value": "true"},
+                {"Key": "k8s.io/cluster-autoscaler/node-template/autoscaling-options/scaledownutilizationthreshold", "Value": threshold},
+            ],
+        })
+    };
+    let groups = source(
+        json!({"AutoScalingGroups": [group("web-a", "a", "0.7"), group("web-b", "b", "0.7"), group("db", "a", "0.3")]}),
+    );
+    let flags = [
+        "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled",
+        "--balance-similar-node-groups",
+    ];
+    let text = convert_now(&[deployment(&flags), groups.clone()]).unwrap();
+    assert_eq!(text.matches("kind: NodePool").count(), 2, "{text}");
+    assert!(text.contains("name: web\n") && text.contains("maxNodes: 8 #"), "{text}");
+    assert!(
+        text.contains("utilizationThreshold: 70 #") && text.contains("utilizationThreshold: 30 #"),
+        "{text}"
+    );
+    let text = convert_now(&[deployment(&flags[..1]), groups]).unwrap();
+    assert_eq!(text.matches("kind: NodePool").count(), 3, "{text}");
+}

@@ -1,0 +1,317 @@
+//! From Karpenter: NodePools of Karpenter as NodePools over Auto Scaling groups, which a person has to make.
+//!
+//! Karpenter buys machines of any type that fits; a pool here grows groups that exist. What a group must launch is told
+//! in comments, from the requirements and the EC2NodeClass.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::durations::{go_seconds, written};
+use super::input::{Kind, Source};
+use super::names;
+use super::output::Draft;
+
+/// Kinds that are read from a live cluster.
+pub const KINDS: &[Kind] = &[
+    Kind { group: "karpenter.sh", version: "v1", kind: "NodePool", plural: "nodepools" },
+    Kind { group: "karpenter.k8s.aws", version: "v1", kind: "EC2NodeClass", plural: "ec2nodeclasses" },
+];
+
+/// Most nodes of a pool of which nothing else is known: the field is required.
+const MAX_NODES_UNKNOWN: i64 = 1_000;
+/// Labels that Karpenter alone sets.
+const OWN_LABELS: &str = "karpenter.";
+
+/// One NodePool for each of Karpenter's and each market, and a ClusterScalingPolicy where ranks matter.
+///
+/// # Errors
+/// When there is no NodePool of Karpenter.
+pub fn convert(sources: &[Source]) -> anyhow::Result<Vec<Draft>> {
+    let is_pool = |source: &Source| source.kind() == "NodePool" && source.group() == "karpenter.sh";
+    let is_class = |source: &Source| source.kind() == "EC2NodeClass";
+    let pools: Vec<&Source> = sources.iter().filter(|source| is_pool(source)).collect();
+    anyhow::ensure!(
+        !pools.is_empty(),
+        "there is no NodePool of karpenter.sh: name the file that holds one, or use --live"
+    );
+    let mut taken = BTreeSet::new();
+    let mut drafts = Vec::new();
+    for pool in pools {
+        let wanted = pool.object.pointer("/spec/template/spec/nodeClassRef/name").and_then(Value::as_str);
+        let class = sources
+            .iter()
+            .find(|source| is_class(source) && source.object["metadata"]["name"].as_str() == wanted);
+        let markets = markets(pool);
+        for (index, market) in markets.iter().enumerate() {
+            let several = (1 < markets.len()).then_some(index);
+            drafts.push(convert_one(pool, class, market, several, wanted, &mut taken));
+        }
+    }
+    let mut policy = Draft::new("ClusterScalingPolicy", None, "default");
+    policy.push("nodes.expanders", "Priority", "Karpenter's weights, and spot before on-demand");
+    policy.push("nodes.expanders", "LeastWaste", "");
+    policy.say(
+        "Karpenter replaces nodes by cheaper ones, expires and drifts them. None of that is done here: nodes leave when \
+         their pods fit elsewhere.",
+    );
+    super::say_passed_over(&mut policy, sources, |source| is_pool(source) || is_class(source));
+    drafts.insert(0, policy);
+    Ok(drafts)
+}
+
+/// The markets that a pool allows; on demand where it does not say, as Karpenter takes it.
+fn markets(pool: &Source) -> Vec<&'static str> {
+    let asked = values_of(pool, "karpenter.sh/capacity-type");
+    let known: Vec<&'static str> =
+        ["spot", "on-demand"].into_iter().filter(|m| asked.iter().any(|a| a == m)).collect();
+    if known.is_empty() { vec!["on-demand"] } else { known }
+}
+
+fn requirements(pool: &Source) -> Vec<Value> {
+    pool.object
+        .pointer("/spec/template/spec/requirements")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default()
+}
+
+/// The values of an `In` requirement; none when there is no such.
+fn values_of(pool: &Source, key: &str) -> Vec<String> {
+    let all = requirements(pool);
+    let own = all.iter().filter(|one| one["key"] == key && one["operator"] == "In");
+    own.flat_map(|one| texts(&one["values"])).collect()
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|one| one.as_str().map(str::to_owned)).collect()
+}
+
+fn convert_one(
+    pool: &Source,
+    class: Option<&Source>,
+    market: &str,
+    several: Option<usize>,
+    class_name: Option<&str>,
+    taken: &mut BTreeSet<String>,
+) -> Draft {
+    let spec = &pool.object["spec"];
+    let own_name = pool.object["metadata"]["name"].as_str().unwrap_or("pool");
+    let wish = if several.is_some() { format!("{own_name}-{market}") } else { own_name.to_owned() };
+    let name = names::pool(&wish, taken);
+    let mut draft = Draft::new("NodePool", None, &name);
+    draft.say(format!("From {} of Karpenter.", pool.title()));
+    groups(&mut draft, pool, &name, market);
+    for requirement in requirements(pool) {
+        let (key, operator) = (text(&requirement["key"]), text(&requirement["operator"]));
+        let values = texts(&requirement["values"]).join(", ");
+        let words = match key.as_str() {
+            "topology.kubernetes.io/zone" | "karpenter.sh/capacity-type" => continue,
+            "node.kubernetes.io/instance-type" => {
+                "the types of the group: list them as overrides of its mixed instances policy"
+            }
+            "kubernetes.io/arch" | "kubernetes.io/os" => "the image and the types of the group",
+            _ if key.starts_with("karpenter.k8s.aws/") => {
+                "choose types for the group that meet it, or describe them in its InstanceRequirements"
+            }
+            _ => "set it as a label in template.labels where it has one value; a pod cannot choose the value",
+        };
+        draft.say(format!("requirement {key} {operator} {values}: no counterpart: {words}."));
+    }
+    template(&mut draft, &spec["template"]);
+    limits(&mut draft, spec);
+    disruption(&mut draft, &spec["disruption"]);
+    match (spec["weight"].as_i64(), several) {
+        (weight, Some(index)) => {
+            // Spot comes first at each weight.
+            let rank = weight.unwrap_or(0) * 2 + i64::from(index == 0);
+            draft.set("priority", rank, &format!("weight {}, and {market}", weight.unwrap_or(0)));
+        }
+        (Some(weight), None) => draft.set("priority", weight * 2, &format!("weight {weight}")),
+        (None, None) => {}
+    }
+    match class {
+        Some(class) => node_class(&mut draft, class),
+        None => draft.say(format!(
+            "EC2NodeClass {}: not given. Its image, subnets, security groups and user data belong into the group's launch template.",
+            class_name.unwrap_or("without a name")
+        )),
+    }
+    draft
+}
+
+/// The groups that a person has to make: one a zone.
+fn groups(draft: &mut Draft, pool: &Source, name: &str, market: &str) {
+    draft.set("provider.type", "AWS", "");
+    let zones = values_of(pool, "topology.kubernetes.io/zone");
+    let market_words = if market == "spot" { "spot instances only" } else { "on-demand instances only" };
+    if zones.is_empty() {
+        draft.push(
+            "provider.aws.nodeGroups",
+            json!({ "name": name }),
+            "make this Auto Scaling group; better one a zone",
+        );
+    }
+    for zone in &zones {
+        let note = format!("make this Auto Scaling group in {zone}");
+        draft.push("provider.aws.nodeGroups", json!({"name": format!("{name}-{zone}")}), &note);
+    }
+    draft.say(format!(
+        "Karpenter launches machines itself; here they come from Auto Scaling groups, which you make: MinSize 0, {market_words}, \
+         with a launch template whose user data joins the cluster."
+    ));
+}
+
+fn template(draft: &mut Draft, template: &Value) {
+    let labels: serde_json::Map<String, Value> =
+        template["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    let (own, kept): (Vec<_>, Vec<_>) = labels.into_iter().partition(|(key, _)| key.contains(OWN_LABELS));
+    if !kept.is_empty() {
+        draft.set("template.labels", Value::Object(kept.into_iter().collect()), "");
+        draft.say("template.labels and taints tell what new nodes carry; the group's user data has to put them on the node.");
+    }
+    for (key, value) in own {
+        draft.say(format!("label {key}={}: no counterpart: Karpenter's own.", text(&value)));
+    }
+    if template["metadata"]["annotations"].is_object() {
+        draft.say(
+            "template.metadata.annotations: no counterpart: put them on nodes by the group's user data.",
+        );
+    }
+    let spec = &template["spec"];
+    for (field, ours) in [("taints", "template.taints"), ("startupTaints", "template.startupTaints")] {
+        for taint in spec[field].as_array().into_iter().flatten() {
+            draft.push(ours, taint.clone(), "");
+        }
+    }
+    if let Some(time) = spec["expireAfter"].as_str() {
+        draft.say(format!("expireAfter {time}: no counterpart: nodes are not replaced for their age."));
+    }
+    if let Some(time) = spec["terminationGracePeriod"].as_str() {
+        match go_seconds(time) {
+            Some(seconds) => draft.set(
+                "scaleDown.drain.maxGracePeriod",
+                written(seconds),
+                &format!("terminationGracePeriod {time}; PodDisruptionBudgets are respected for ever, there they are not"),
+            ),
+            None => draft.say(format!("terminationGracePeriod {time}: cannot be read. Nothing was made of it.")),
+        }
+    }
+}
+
+fn limits(draft: &mut Draft, spec: &Value) {
+    let mut max = (MAX_NODES_UNKNOWN, "required here; Karpenter has none".to_owned());
+    for (resource, amount) in spec["limits"].as_object().into_iter().flatten() {
+        let amount = text(amount);
+        match resource.as_str() {
+            "cpu" | "memory" => draft.set(&format!("limits.{resource}"), amount, ""),
+            "nodes" => max = (amount.parse().unwrap_or(MAX_NODES_UNKNOWN), "limits.nodes".to_owned()),
+            other => draft.say(format!(
+                "limits.{other} {amount}: no counterpart: limits are of cpu, memory and nodes."
+            )),
+        }
+    }
+    if let Some(replicas) = spec["replicas"].as_i64() {
+        draft.set("minNodes", replicas, "replicas of a static pool");
+        max = (replicas, "replicas of a static pool".to_owned());
+    }
+    draft.set("maxNodes", max.0, &max.1);
+}
+
+fn disruption(draft: &mut Draft, disruption: &Value) {
+    match disruption["consolidationPolicy"].as_str() {
+        Some("WhenEmpty") => draft.set("scaleDown.utilizationThreshold", 0, "consolidationPolicy WhenEmpty"),
+        Some(policy) => draft.say(format!(
+            "consolidationPolicy {policy}: a node leaves once its requests are under scaleDown.utilizationThreshold (50 %) \
+             and its pods fit elsewhere; it is not replaced by a cheaper one."
+        )),
+        None => {}
+    }
+    match disruption["consolidateAfter"].as_str() {
+        Some("Never") => draft.set("scaleDown.enabled", false, "consolidateAfter Never"),
+        Some(time) => match go_seconds(time) {
+            Some(seconds) => {
+                draft.set("scaleDown.unneededFor", written(seconds), &format!("consolidateAfter {time}"))
+            }
+            None => draft.say(format!("consolidateAfter {time}: cannot be read. Nothing was made of it.")),
+        },
+        None => {}
+    }
+    let mut taken = BTreeSet::new();
+    for budget in disruption["budgets"].as_array().into_iter().flatten() {
+        one_budget(draft, budget, &mut taken);
+    }
+}
+
+/// A budget; what it says of drift alone has no counterpart.
+fn one_budget(draft: &mut Draft, budget: &Value, taken: &mut BTreeSet<String>) {
+    let nodes = text(&budget["nodes"]);
+    let max = if nodes.ends_with('%') { json!(nodes) } else { json!(nodes.parse::<i64>().unwrap_or(0)) };
+    let asked = texts(&budget["reasons"]);
+    let reasons: Vec<&str> = asked
+        .iter()
+        .map(String::as_str)
+        .filter(|reason| ["Empty", "Underutilized"].contains(reason))
+        .collect();
+    if !asked.is_empty() && reasons.is_empty() {
+        return draft.say(format!("budget of {nodes} for {}: no counterpart.", asked.join(", ")));
+    }
+    let dropped: Vec<&str> =
+        asked.iter().map(String::as_str).filter(|reason| !reasons.contains(reason)).collect();
+    if !dropped.is_empty() {
+        draft.say(format!("budget of {nodes}: its reason {} has no counterpart.", dropped.join(", ")));
+    }
+    let mut made = json!({"maxNodes": max, "name": names::unique("karpenter", 63, "karpenter", taken)});
+    if !reasons.is_empty() {
+        made["reasons"] = json!(reasons);
+    }
+    if let Some(start) = budget["schedule"].as_str() {
+        let seconds = budget["duration"].as_str().and_then(go_seconds);
+        let cron = match start {
+            "@hourly" => "0 * * * *",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@weekly" => "0 0 * * 0",
+            "@monthly" => "0 0 1 * *",
+            "@annually" | "@yearly" => "0 0 1 1 *",
+            other => other,
+        };
+        let Some(seconds) = seconds else {
+            return draft.say(format!(
+                "budget of {nodes} at {start}: its duration cannot be read. Nothing was made of it."
+            ));
+        };
+        made["window"] = json!({"start": cron, "duration": written(seconds)});
+    }
+    draft.push("scaleDown.budgets", made, "");
+}
+
+fn node_class(draft: &mut Draft, class: &Source) {
+    let spec = class.object["spec"].as_object().cloned().unwrap_or_default();
+    for (field, value) in spec {
+        let words = match field.as_str() {
+            "amiSelectorTerms" | "amiFamily" => "the image of the group's launch template",
+            "subnetSelectorTerms" => "the subnets of the group, one zone each",
+            "securityGroupSelectorTerms" | "associatePublicIPAddress" => {
+                "the network interface of the launch template"
+            }
+            "role" | "instanceProfile" => "the instance profile of the launch template",
+            "userData" => "the user data of the launch template",
+            "blockDeviceMappings" | "instanceStorePolicy" => "the disks of the launch template",
+            "metadataOptions" | "detailedMonitoring" | "placementGroupSelector" => {
+                "the same field of the launch template"
+            }
+            "tags" => "tags of the group, propagated at launch",
+            "kubelet" => {
+                "the kubelet's settings in the user data; maxPods and reserved amounts also in template.capacity and template.reserved"
+            }
+            "capacityReservationSelectorTerms" => "the capacity reservation of the launch template",
+            _ => "a setting of the launch template, if it has one",
+        };
+        let shown: String = value.to_string().chars().take(80).collect();
+        draft.say(format!("{} {field} {shown}: no counterpart: {words}.", class.title()));
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,150 @@
+//! Tests of lint: against the objects that the API server refuses, and on manifests that do not go together.
+
+use std::path::Path;
+
+use super::*;
+
+fn manifests(text: &str) -> Vec<Manifest> {
+    parse("test.yaml", text).unwrap()
+}
+
+fn said(text: &str) -> Vec<String> {
+    check(&manifests(text))
+        .into_iter()
+        .map(|finding| format!("{}: {}", finding.object, finding.message))
+        .collect()
+}
+
+fn objects(folder: &str) -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/tests").join(folder);
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    files.iter().map(|path| (name(path), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn what_the_api_server_refuses_is_an_error() {
+    let mut missed = Vec::new();
+    for (file, text) in objects("bad-objects") {
+        let findings = check(&parse(&file, &text).unwrap());
+        if !findings.iter().any(|finding| finding.severity == Severity::Error) {
+            missed.push(file);
+        }
+    }
+    assert!(missed.is_empty(), "not refused: {missed:?}");
+}
+
+#[test]
+fn what_the_api_server_takes_is_no_error() {
+    for (file, text) in objects("good-objects") {
+        let findings = check(&parse(&file, &text).unwrap());
+        let errors: Vec<&Finding> = findings.iter().filter(|one| one.severity == Severity::Error).collect();
+        assert!(errors.is_empty(), "{file}: {errors:?}");
+    }
+}
+
+const POOLS: &str = "
+apiVersion: headroom.dev/v1alpha1
+kind: NodePool
+metadata: {name: general}
+spec:
+  maxNodes: 10
+  provider: {type: KWOK, kwok: {zones: [a]}}
+  template: {capacity: {cpu: '4', memory: 16Gi, pods: '110'}}
+---
+apiVersion: headroom.dev/v1alpha1
+kind: NodePool
+metadata: {name: gpu}
+spec:
+  maxNodes: 10
+  provider: {type: KWOK, kwok: {zones: [a]}}
+  template:
+    capacity: {cpu: '4', memory: 16Gi, pods: '110'}
+    taints: [{key: dedicated, value: training, effect: NoSchedule}]
+---
+";
+
+fn web(cpu: &str, replicas: &str) -> String {
+    format!(
+        "apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web}}
+spec:
+  {replicas}
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec: {{containers: [{{name: web, resources: {{requests: {{cpu: '{cpu}', memory: 1Gi}}}}}}]}}
+---
+"
+    )
+}
+
+#[test]
+fn a_pool_that_no_pod_can_use_is_told_with_the_first_rule() {
+    let found = said(&format!("{POOLS}{}", web("1", "")));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("NodePool/gpu: no pod of these manifests can use this pool"), "{found:?}");
+    assert!(found[0].contains("dedicated=training"), "{found:?}");
+}
+
+#[test]
+fn a_workload_that_fits_no_pool_is_told() {
+    let found = said(&format!("{POOLS}{}", web("32", "")));
+    assert!(found.iter().any(|one| one.starts_with("Deployment/web: its pods fit no pool")), "{found:?}");
+}
+
+#[test]
+fn a_budget_that_keeps_nodes_for_ever_is_told() {
+    let budget = |spec: &str| {
+        format!(
+            "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {{name: web}}\nspec: {{selector: {{matchLabels: {{app: web}}}}, {spec}}}\n"
+        )
+    };
+    let with = |spec: &str| said(&format!("{}{}", web("1", "replicas: 3"), budget(spec)));
+    for spec in [
+        "maxUnavailable: 0",
+        "maxUnavailable: 0%",
+        "minAvailable: 3",
+        "minAvailable: 100%",
+        "minAvailable: 80%",
+    ] {
+        assert_eq!(with(spec).len(), 1, "{spec}");
+    }
+    for spec in ["maxUnavailable: 1", "minAvailable: 2", "minAvailable: 50%"] {
+        assert!(with(spec).is_empty(), "{spec}: {:?}", with(spec));
+    }
+}
+
+#[test]
+fn sizes_that_flap_are_told() {
+    let flaps = POOLS.replacen(
+        "  maxNodes: 10",
+        "  maxNodes: 10\n  scaleDown: {unneededFor: 10s, delayAfterAdd: 0s, utilizationThreshold: 95}",
+        1,
+    );
+    let found = said(&flaps);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|one| one.starts_with("NodePool/general: spec.scaleDown")), "{found:?}");
+}
+
+#[test]
+fn two_scalers_of_a_workload_and_a_size_of_its_own_are_told() {
+    let hpa = |name: &str| {
+        format!(
+            "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {{name: {name}}}\nspec: {{minReplicas: 1, maxReplicas: 5, scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: web}}}}\n---\n"
+        )
+    };
+    let found = said(&format!("{}{}{}", web("1", "replicas: 3"), hpa("a"), hpa("b")));
+    assert!(
+        found.iter().any(|one| one.starts_with("HorizontalPodAutoscaler/b: Deployment web is scaled by")),
+        "{found:?}"
+    );
+    assert!(
+        found.iter().any(|one| one.starts_with("Deployment/web: spec.replicas: each apply sets back")),
+        "{found:?}"
+    );
+    assert!(said(&format!("{}{}", web("1", ""), hpa("a"))).is_empty());
+}

@@ -1,0 +1,136 @@
+//! `headroom snapshot` and `headroom replay`: the decision input of a cluster as a file, and the same plan again.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use serde::Serialize;
+
+use crate::cli::source::{self, Live, Output};
+use crate::controllers::facts;
+use crate::explain::Case;
+use crate::explain::overview;
+use crate::explain::story::counted;
+use crate::host::Host;
+
+/// Examples of `headroom snapshot`.
+pub const SNAPSHOT_EXAMPLES: &str = "Examples:
+  headroom snapshot -o cluster.json.gz
+  headroom snapshot -o cluster.json.gz --hash-names
+  kubectl port-forward -n headroom-system deploy/headroom 8080 &
+  headroom snapshot -o cluster.json.gz --operator http://127.0.0.1:8080
+
+Reads only, with the permissions of the ClusterRole headroom-viewer. Secrets, environment variables, images,
+commands, and annotations that decisions do not read are never in the file.";
+
+/// Examples of `headroom replay`.
+pub const REPLAY_EXAMPLES: &str = "Examples:
+  headroom replay cluster.json.gz
+  headroom replay cluster.json.gz -o json | jq .steps";
+
+/// Options of `headroom snapshot`.
+#[derive(Args, Clone, Debug)]
+pub struct SnapshotOptions {
+    /// Where to write it: packed if the name ends in .gz, `-` for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+
+    /// Replace names of objects and values of labels by codes, the same code for the same name; sentences go
+    #[arg(long)]
+    pub hash_names: bool,
+
+    /// Make the codes from this text, so that two files have the same ones; drawn anew each time if not given
+    #[arg(long, value_name = "TEXT", requires = "hash_names")]
+    pub salt: Option<String>,
+
+    #[command(flatten)]
+    pub live: Live,
+}
+
+/// Options of `headroom replay`.
+#[derive(Args, Clone, Debug)]
+pub struct ReplayOptions {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Writes the snapshot of a live cluster.
+///
+/// # Errors
+/// When the cluster cannot be read, or the file not written.
+pub async fn snapshot(options: SnapshotOptions) -> anyhow::Result<()> {
+    let live = source::Source { snapshot: None, live: options.live };
+    let mut case = live.case().await?;
+    for gap in &case.evidence.gaps {
+        eprintln!("headroom: not in the file: {gap}");
+    }
+    if options.hash_names {
+        let host = Host::machine();
+        let salt = options.salt.unwrap_or_else(|| format!("{:x}{:x}", host.random(), host.random()));
+        case.hide_names(&|name| code(&salt, name));
+    }
+    let bytes = source::write(&options.output, &case)?;
+    if options.output.as_os_str() != "-" {
+        eprintln!(
+            "{}: {}, {}, {}, {} KB",
+            options.output.display(),
+            counted(case.input.world.nodes.len(), "node"),
+            counted(case.input.world.pods.len(), "pod"),
+            counted(case.input.config.pools.len(), "pool"),
+            bytes / 1000
+        );
+    }
+    Ok(())
+}
+
+/// A code of 13 letters and digits, which is a valid name of any object and value of any label.
+fn code(salt: &str, name: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    (salt, name).hash(&mut hasher);
+    let mut rest = hasher.finish();
+    let mut code = String::from("x");
+    for _ in 0..12 {
+        let digit = char::from_digit(u32::try_from(rest % 36).unwrap_or(0), 36);
+        code.push(digit.unwrap_or('0'));
+        rest /= 36;
+    }
+    code
+}
+
+/// Prints the plan of a snapshot.
+///
+/// # Errors
+/// When the file is no snapshot.
+pub fn replay(options: &ReplayOptions) -> anyhow::Result<()> {
+    let case = source::read(&options.file)?;
+    let name = options.file.display();
+    let opened = case.open().with_context(|| format!("failed to replay {name}"))?;
+    options
+        .output
+        .print(&Replayed { at: case.input.now.to_rfc3339(), plan: &opened.plan }, || text(&case, &opened))
+}
+
+#[derive(Serialize)]
+struct Replayed<'a> {
+    at: String,
+    #[serde(flatten)]
+    plan: &'a headroom_core::plan::Plan,
+}
+
+/// Steps, then what is stuck, as a person reads it.
+fn text(case: &Case, opened: &crate::explain::case::Opened<'_>) -> String {
+    let mut text = format!("Plan of {} ({})\n\nSTEPS\n", case.input.now, case.written_by);
+    if opened.plan.steps.is_empty() {
+        text += "  none\n";
+    }
+    for step in &opened.plan.steps {
+        text += &format!("  {}\n", facts::in_words(step));
+    }
+    let overview = overview::overview(opened);
+    text + "\n" + &overview.text()
+}

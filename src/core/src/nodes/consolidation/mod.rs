@@ -1,0 +1,9 @@
+//! Consolidation: nodes that cost less take over, and only when they are ready do the others leave. It buys and plans;
+//! pods are moved and nodes removed by the ordinary life of a removal.
+
+mod price;
+mod replacing;
+mod search;
+
+pub use replacing::{OPEN_MAX, Replacing};
+pub use search::consider;

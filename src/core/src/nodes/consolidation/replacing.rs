@@ -1,0 +1,215 @@
+//! Replacements under way: who waits, who may go, and how each ends. All it knows is in History and World.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::config::{Mode, Policy};
+use crate::history::{
+    Action, ConsolidationBackoff, DecisionOutcome, History, IncreasePhase, PoolHistory, Replaced, Replacement,
+};
+use crate::nodes::candidates::Candidate;
+use crate::nodes::removal::Scene;
+use crate::reason::Reason;
+use crate::time::{Seconds, UnixTime};
+use crate::world::node::{Node, Readiness};
+
+/// The longest that a replacement may be open, whatever a hand has written.
+pub const OPEN_MAX: Seconds = Seconds::hours(24);
+/// Clocks of API server and operator may differ by so much when a node's creation is compared with a decision.
+const CLOCKS_DIFFER: Seconds = Seconds(5);
+
+/// How far a replacement has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The nodes bought are not all ready.
+    Waiting,
+    /// They are: those that wait may go.
+    Ready,
+    /// All that waited have gone.
+    Done,
+    /// The spec does not want it any more.
+    Dropped,
+    /// It did not come, or not in time.
+    Failed,
+}
+
+/// What open replacements mean for each node.
+#[derive(Debug, Default)]
+pub struct Replacing {
+    stages: BTreeMap<Arc<str>, Stage>,
+    /// Nodes that wait, with the pool that remembers why.
+    waiting: BTreeMap<Arc<str>, Arc<str>>,
+    /// Nodes that were bought for it.
+    bought: BTreeSet<Arc<str>>,
+    /// Pools whose replacement turned out to be of no use.
+    refused: BTreeSet<Arc<str>>,
+}
+
+impl Replacing {
+    /// Looks at each pool's open replacement.
+    #[must_use]
+    pub fn of(scene: &Scene<'_>, history: &History) -> Self {
+        let mut replacing = Self::default();
+        for (pool, memory) in &history.pools {
+            let Some(replacement) = &memory.replacement else { continue };
+            let names: BTreeSet<&Arc<str>> = replacement.nodes.iter().map(|node| &node.node).collect();
+            let bought: Vec<&Node> =
+                bought(pool, replacement, scene).filter(|node| !names.contains(&node.name)).collect();
+            let stage = stage(pool, memory, replacement, &bought, scene);
+            if matches!(stage, Stage::Waiting | Stage::Ready) {
+                let left = left(replacement, scene).map(|node| (node.node.clone(), pool.clone()));
+                replacing.waiting.extend(left);
+                replacing.bought.extend(bought.iter().map(|node| node.name.clone()));
+            }
+            replacing.stages.insert(pool.clone(), stage);
+        }
+        replacing
+    }
+
+    /// Lets a candidate go that was replaced; else the reason why it stays because of a replacement, if so.
+    ///
+    /// What is empty, unready or asked for goes as ever, but for nodes that were just bought to take pods.
+    pub fn judge(&self, candidate: &mut Candidate) -> Option<Reason> {
+        let node = &candidate.victim.node;
+        let to_save =
+            matches!(candidate.reason, Reason::Empty | Reason::Underutilized | Reason::Consolidated);
+        if self.bought.contains(node) && to_save {
+            return Some(Reason::PlannedFor);
+        }
+        let Some(owner) = self.waiting.get(node) else {
+            // What others would take now is what the bought nodes were counted with.
+            let well_used = candidate.reason == Reason::Consolidated;
+            return (well_used && !self.waiting.is_empty()).then_some(Reason::AwaitingReplacement);
+        };
+        if !matches!(candidate.reason, Reason::Underutilized | Reason::Consolidated) {
+            return None;
+        }
+        if self.stages.get(owner) != Some(&Stage::Ready) {
+            return Some(Reason::AwaitingReplacement);
+        }
+        candidate.reason = Reason::Consolidated;
+        candidate.replaced = true;
+        candidate.fresh_until = None;
+        None
+    }
+
+    /// Notes that a node cannot leave although its replacement is ready: it has failed.
+    pub fn refuse(&mut self, node: &str, reason: Reason) {
+        let passing = matches!(reason, Reason::PlannedFor | Reason::ProviderUnknown | Reason::InCooldown);
+        if let Some(owner) = self.waiting.get(node)
+            && self.stages.get(owner) == Some(&Stage::Ready)
+            && !passing
+        {
+            self.refused.insert(owner.clone());
+        }
+    }
+
+    /// Notes in memory how each replacement ended; a failed one holds its pool back, twice as long each time.
+    pub fn settle(&self, history: &mut History, scene: &Scene<'_>) {
+        for (pool, stage) in &self.stages {
+            let Some(memory) = history.pools.get_mut(pool) else { continue };
+            match stage {
+                Stage::Waiting | Stage::Ready if !self.refused.contains(pool) => {
+                    if let Some(replacement) = &mut memory.replacement {
+                        replacement.nodes.retain(|node| self.waiting.contains_key(&node.node));
+                    }
+                }
+                Stage::Done => {
+                    memory.replacement = None;
+                    memory.consolidation_backoff = None;
+                }
+                Stage::Dropped => memory.replacement = None,
+                Stage::Waiting | Stage::Ready | Stage::Failed => {
+                    memory.replacement = None;
+                    hold_back(memory, pool, scene);
+                }
+            }
+        }
+    }
+}
+
+fn hold_back(memory: &mut PoolHistory, pool: &str, scene: &Scene<'_>) {
+    let settings = scene.config.pool(pool).map(|pool| pool.scale_up).unwrap_or_default();
+    let failures = memory.consolidation_backoff.map_or(0, |backoff| backoff.failures).saturating_add(1);
+    let doubled = settings.backoff_initial.0.saturating_mul(1 << (failures - 1).min(20));
+    let length = Seconds(doubled.min(settings.backoff_max.0.max(settings.backoff_initial.0)));
+    memory.consolidation_backoff = Some(ConsolidationBackoff { failures, until: scene.now.plus(length) });
+}
+
+/// The nodes that still wait.
+fn left<'r>(replacement: &'r Replacement, scene: &Scene<'_>) -> impl Iterator<Item = &'r Replaced> {
+    let world = scene.world;
+    replacement.nodes.iter().filter(move |node| world.node_named(&node.node).is_some())
+}
+
+/// Nodes of the group that are not older than the decision, or bear the names that its intent gives.
+fn bought<'s>(pool: &str, replacement: &Replacement, scene: &Scene<'s>) -> impl Iterator<Item = &'s Node> {
+    let prefix = format!("{pool}-{}-", replacement.intent);
+    let (group, since) = (replacement.group.clone(), replacement.since);
+    let index = scene.config.pools.iter().position(|known| &*known.name == pool);
+    let members = scene.members;
+    scene.world.nodes().filter_map(move |(id, node, _)| {
+        let member = members.member(id)?;
+        let ours = Some(member.pool) == index && *member.group == group;
+        let new = since <= node.created_at.plus(CLOCKS_DIFFER) || node.name.starts_with(&prefix);
+        (ours && new).then_some(node)
+    })
+}
+
+fn stage(
+    pool: &str,
+    memory: &PoolHistory,
+    replacement: &Replacement,
+    bought: &[&Node],
+    scene: &Scene<'_>,
+) -> Stage {
+    if left(replacement, scene).next().is_none() {
+        return Stage::Done;
+    }
+    let wanted = |node: &Replaced| {
+        scene.config.pool(&node.pool).is_some_and(|pool| {
+            pool.mode == Mode::Apply
+                && !pool.deleting
+                && pool.scale_down.enabled
+                && pool.scale_down.policy != Policy::WhenUnderutilized
+        })
+    };
+    if scene.config.pool(pool).is_none() || !replacement.nodes.iter().all(wanted) {
+        return Stage::Dropped;
+    }
+    if replacement.until < scene.now {
+        return Stage::Failed;
+    }
+    let ready = bought.iter().filter(|node| node.ready == Readiness::Ready && !started_late(node)).count();
+    if u32::try_from(ready).is_ok_and(|ready| replacement.bought_count <= ready) {
+        return Stage::Ready;
+    }
+    match memory.intent(&replacement.intent).map(|intent| &intent.action) {
+        Some(Action::Increase(increase)) if increase.phase == IncreasePhase::Cancelling => Stage::Failed,
+        Some(_) => Stage::Waiting,
+        None => {
+            let decision = memory.decisions.iter().find(|decision| decision.id == replacement.intent);
+            let came = matches!(
+                decision.map(|decision| decision.outcome),
+                None | Some(DecisionOutcome::Done | DecisionOutcome::InProgress)
+            );
+            if came { Stage::Waiting } else { Stage::Failed }
+        }
+    }
+}
+
+/// Whether pods are still kept off a node that says it is ready.
+fn started_late(node: &Node) -> bool {
+    node.unschedulable || node.taints.iter().any(|taint| taint.key.starts_with("node.kubernetes.io/"))
+}
+
+/// When replacements must be looked at again although nothing happens.
+#[must_use]
+pub fn wake_at(history: &History) -> Option<UnixTime> {
+    let open = history.pools.values().filter_map(|memory| memory.replacement.as_ref());
+    let held = history.pools.values().filter_map(|memory| memory.consolidation_backoff);
+    open.map(|replacement| replacement.until)
+        .chain(held.map(|backoff| backoff.until))
+        .min()
+        .map(|at| at.plus(Seconds(1)))
+}

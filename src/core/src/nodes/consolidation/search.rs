@@ -1,0 +1,391 @@
+//! Which nodes could be replaced by nodes that cost less: one by one, and several by fewer. The best is bought at once,
+//! and what it replaces is remembered before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::config::{Mode, Policy, Pool};
+use crate::history::{
+    Action, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, IncreasePhase, Intent,
+    REPLACED_MAX, Replaced, Replacement,
+};
+use crate::nodes::budgets::Allowance;
+use crate::nodes::candidates::{self, Candidate};
+use crate::nodes::consolidation::price;
+use crate::nodes::consolidation::replacing::wake_at;
+use crate::nodes::context::Context;
+use crate::nodes::drainability::Disruptions;
+use crate::nodes::limits;
+use crate::nodes::packing::{self, Growable, PackingLimits, Wanted};
+use crate::nodes::relocation::Destinations;
+use crate::nodes::removal::Scene;
+use crate::nodes::room::{self, Room, Spare};
+use crate::nodes::scale_up;
+use crate::nodes::trial::pods_to_move;
+use crate::plan::Step;
+use crate::reason::Reason;
+use crate::resources::Resources;
+use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Presence};
+use crate::time::Seconds;
+
+/// Nodes that are looked at one by one, those with most to save first.
+const SINGLES_MAX: usize = 20;
+/// Groups of a pool that are looked at; zones differ little in what a node costs.
+const GROUPS_MAX: usize = 4;
+/// Work units (pod-node checks) that one plan spends in this search.
+const WORK_MAX: u64 = 2_000_000;
+/// From the new nodes being ready to the last old one having left.
+const REMOVAL_TIME: Seconds = Seconds::hours(1);
+
+/// Nodes of one group in place of others.
+#[derive(Clone, Debug)]
+struct Offer {
+    pool: Arc<str>,
+    group: Arc<str>,
+    count: u32,
+    saving_micro: i64,
+    before_micro: i64,
+    pods_count: usize,
+    replaced: Vec<Candidate>,
+}
+
+/// Buys nodes in place of some of `nodes` if that saves enough, and remembers which ones they replace.
+///
+/// Nothing is considered while anything is under way: what a plan has bought or removes changes what is worth it. The
+/// snapshot must be as it was before removals were tried, and is left so.
+pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>) {
+    if let Some(at) = wake_at(&ctx.next) {
+        ctx.wake.note(at);
+    }
+    if nodes.is_empty() || !quiet(ctx, scene) {
+        return;
+    }
+    let mut nodes = suitable(ctx, scene, nodes);
+    nodes.sort_by_cached_key(|one| {
+        let view = ctx.snapshot.node(one.ix);
+        let idle = price::of_amounts(view.allocatable()).saturating_sub(price::of_amounts(view.requested()));
+        (std::cmp::Reverse(idle), one.victim.node.clone())
+    });
+    let begun = ctx.snapshot.work_units;
+    let room = room::of(scene, &BTreeMap::new());
+    let singles = nodes.iter().take(SINGLES_MAX).map(|one| vec![one.clone()]);
+    let several = (2..=REPLACED_MAX.min(nodes.len())).map(|count| {
+        let mut set = nodes[..count].to_vec();
+        // In the order in which they will be tried when the new nodes are there: what holds now is to hold then.
+        set.sort_by(|a, b| (a.movable.len(), &a.victim.node).cmp(&(b.movable.len(), &b.victim.node)));
+        set
+    });
+    let mut best: Option<Offer> = None;
+    for set in singles.chain(several).collect::<Vec<_>>() {
+        if WORK_MAX < ctx.snapshot.work_units.saturating_sub(begun) {
+            break;
+        }
+        let Some(offer) = offer(ctx, scene, &set, &room) else { continue };
+        let better = |other: &Offer| {
+            (other.saving_micro, std::cmp::Reverse(other.pods_count))
+                < (offer.saving_micro, std::cmp::Reverse(offer.pods_count))
+        };
+        if best.as_ref().is_none_or(better) {
+            best = Some(offer);
+        }
+    }
+    if let Some(offer) = best {
+        buy(ctx, offer);
+    }
+}
+
+/// Whether nothing is under way that may change what is worth it.
+fn quiet(ctx: &Context<'_>, scene: &Scene<'_>) -> bool {
+    let idle =
+        |memory: &crate::history::PoolHistory| memory.intents.is_empty() && memory.replacement.is_none();
+    !scene.config.cluster.voluntary_disruption_stopped
+        && !scene.health.cluster_unhealthy()
+        && ctx.purchases.values().all(|bought| bought.nodes == 0)
+        && ctx.demand.groups.iter().all(|group| group.unplaced() == 0)
+        && ctx.next.pools.values().all(idle)
+}
+
+/// Candidates that could leave now if their pods had a place.
+fn suitable(ctx: &Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>) -> Vec<Candidate> {
+    let mut disruptions = Disruptions::of(scene.world);
+    let allowance = Allowance::new(scene.config, &ctx.next, scene.health.ready.clone(), scene.now);
+    let leaves = |one: &Candidate| {
+        let pool = &scene.config.pools[one.pool];
+        let memory = ctx.next.pools.get(&pool.name);
+        let failed_at = memory.and_then(|memory| memory.last_failure);
+        let cooling = failed_at.is_some_and(|at| scene.now < at.plus(pool.scale_down.delay_after_failure));
+        let Some(node) = scene.world.node_named(&one.victim.node).map(|(_, node, _)| node) else {
+            return false;
+        };
+        pool.mode == Mode::Apply
+            && matches!(one.reason, Reason::Underutilized | Reason::Consolidated)
+            && one.waits_for.is_none()
+            && !cooling
+            && candidates::fresh_until(node, &one.movable, pool, scene).is_none()
+            && !scene.health.forbids(Reason::Consolidated, &one.zone)
+            && allowance.clone().take(pool, Reason::Consolidated).is_ok()
+    };
+    let free = |disruptions: &mut Disruptions<'_>, one: &Candidate| {
+        one.movable.iter().all(|pod| {
+            let entry = scene.world.pod(*pod);
+            disruptions.exhausted(entry.class, &entry.pod.class).is_none()
+        })
+    };
+    nodes.into_iter().filter(|one| leaves(one) && free(&mut disruptions, one)).collect()
+}
+
+/// The cheapest nodes of one group that take over from `set`, if that is worth it.
+fn offer(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &Room) -> Option<Offer> {
+    let mark = ctx.snapshot.checkpoint();
+    let found = offer_on(ctx, scene, set, room);
+    ctx.snapshot.rollback(mark);
+    found
+}
+
+fn offer_on(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &Room) -> Option<Offer> {
+    let mark = ctx.snapshot.checkpoint();
+    let order = staying(ctx, scene, set);
+    let mut destinations = Destinations::new(order.clone());
+    let mut rest: BTreeMap<ClassIx, Vec<PodRef>> = BTreeMap::new();
+    let mut pods_count = 0;
+    for one in set {
+        ctx.snapshot.set_presence(one.ix, Presence::Ghost);
+    }
+    for one in set {
+        for pod in pods_to_move(one, &ctx.snapshot, scene) {
+            pods_count += 1;
+            if destinations.move_all(&mut ctx.snapshot, &[pod], one.ix).is_err() {
+                rest.entry(ctx.snapshot.class_of(pod)).or_default().push(pod);
+            }
+        }
+    }
+    // Everything fits elsewhere one way or another: a removal for nothing, which is decided as such.
+    if rest.is_empty() {
+        return None;
+    }
+    let percent = set.iter().filter_map(|one| percent(&scene.config.pools[one.pool])).max()?;
+    let mut offers = Vec::new();
+    for pool in &scene.config.pools {
+        for growable in may_grow(ctx, pool) {
+            let Some(count) = packed(ctx, pool, &growable, &rest) else { continue };
+            let declared = set.iter().all(|one| scene.config.pools[one.pool].price_per_hour_micro.is_some())
+                && pool.price_per_hour_micro.is_some();
+            let before_micro = price_of(set, scene, declared);
+            let each = price::of_node(pool, &growable.template.node.capacity, declared);
+            let after_micro = each.saturating_mul(i64::from(count));
+            if price::worth_it(before_micro, after_micro, percent)
+                && may_leave(set, scene, room, &pool.name, &growable.id, count)
+                && spares(set, scene, &growable.template.node.capacity, count)
+            {
+                let offer = Offer {
+                    pool: pool.name.clone(),
+                    group: growable.id.clone(),
+                    count,
+                    saving_micro: before_micro.saturating_sub(after_micro),
+                    before_micro,
+                    pods_count,
+                    replaced: set.to_vec(),
+                };
+                offers.push((offer, growable));
+            }
+        }
+    }
+    offers.sort_by_key(|(offer, _)| (std::cmp::Reverse(offer.saving_micro), offer.count));
+    ctx.snapshot.rollback(mark);
+    offers
+        .into_iter()
+        .find(|(offer, growable)| holds_all(ctx, scene, offer, growable, &order))
+        .map(|(offer, _)| offer)
+}
+
+fn percent(pool: &Pool) -> Option<u32> {
+    match pool.scale_down.policy {
+        Policy::WhenUnderutilized => None,
+        Policy::WhenCheaper(consolidation) => Some(consolidation.min_saving_percent),
+    }
+}
+
+fn price_of(set: &[Candidate], scene: &Scene<'_>, declared: bool) -> i64 {
+    let each = set.iter().filter_map(|one| {
+        let (_, node, _) = scene.world.node_named(&one.victim.node)?;
+        Some(price::of_node(&scene.config.pools[one.pool], &node.capacity, declared))
+    });
+    each.fold(0, i64::saturating_add)
+}
+
+/// Nodes that stay and are not about to leave: what has a clock may be gone when pods come.
+fn staying(ctx: &Context<'_>, scene: &Scene<'_>, set: &[Candidate]) -> Vec<NodeIx> {
+    let leaving: BTreeSet<NodeIx> = set.iter().map(|one| one.ix).collect();
+    let unneeded: BTreeSet<&Arc<str>> =
+        ctx.next.pools.values().flat_map(|memory| memory.unneeded.keys()).collect();
+    let nodes =
+        ctx.snapshot.nodes().filter(|(ix, view)| !leaving.contains(ix) && !unneeded.contains(view.name()));
+    let nodes = nodes.map(|(ix, _)| ix);
+    nodes.filter(|ix| candidates::takes_pods(*ix, &ctx.snapshot, scene.config)).collect()
+}
+
+/// The groups of a pool from which nodes may be bought now.
+fn may_grow(ctx: &mut Context<'_>, pool: &Pool) -> Vec<Growable> {
+    let Some(state) = ctx.cluster.pools.get(&pool.name) else { return Vec::new() };
+    let memory = ctx.next.pools.get(&pool.name);
+    let held =
+        memory.and_then(|memory| memory.consolidation_backoff).is_some_and(|held| ctx.now <= held.until);
+    let barred = limits::pool_barrier(state, memory).is_some();
+    if pool.mode != Mode::Apply || held || barred || ctx.quarantine.pools.contains(&pool.name) {
+        return Vec::new();
+    }
+    let mut groups = scale_up::growables(ctx, &pool.name);
+    groups.truncate(GROUPS_MAX);
+    groups
+}
+
+/// How many nodes of the group take all of `rest`; `None` when they do not.
+fn packed(
+    ctx: &mut Context<'_>,
+    pool: &Pool,
+    growable: &Growable,
+    rest: &BTreeMap<ClassIx, Vec<PodRef>>,
+) -> Option<u32> {
+    let most = scale_up::room(ctx, &pool.name, &growable.template.node.capacity);
+    let wanted: Vec<Wanted<'_>> = rest
+        .iter()
+        .map(|(class, pods)| Wanted { class: *class, priority: ctx.snapshot.class(*class).priority, pods })
+        .collect();
+    let limits = PackingLimits { nodes: most, work_units: ctx.config.cluster.max_work_units };
+    let packing = packing::pack(&mut ctx.snapshot, std::slice::from_ref(growable), &wanted, limits);
+    let all = rest.values().map(Vec::len).sum::<usize>();
+    let whole = packing.pods() == all && packing.elsewhere.is_empty();
+    u32::try_from(packing.nodes.len()).ok().filter(|count| whole && 0 < *count)
+}
+
+/// Whether minimums let the whole set leave once the new nodes are there.
+fn may_leave(
+    set: &[Candidate],
+    scene: &Scene<'_>,
+    room: &Room,
+    pool: &Arc<str>,
+    group: &Arc<str>,
+    bought: u32,
+) -> bool {
+    let mut leaving: Room = Room::new();
+    for one in set {
+        let of = scene.config.pools[one.pool].name.clone();
+        for key in [(of.clone(), None), (of, Some(one.group.clone()))] {
+            *leaving.entry(key).or_insert(0) += 1;
+        }
+    }
+    leaving.iter().all(|(key, count)| {
+        let grown = key.0 == *pool && key.1.as_ref().is_none_or(|other| other == group);
+        let left = room.get(key).copied().unwrap_or(0);
+        *count <= left.saturating_add(if grown { bought } else { 0 })
+    })
+}
+
+/// Whether the cluster keeps its least cpu and memory.
+fn spares(set: &[Candidate], scene: &Scene<'_>, capacity: &Resources, bought: u32) -> bool {
+    let mut spare = Spare::of(scene, &BTreeMap::new());
+    spare.give(&capacity.times(i64::from(bought)));
+    let mut leaving = Resources::default();
+    let nodes = set.iter().filter_map(|one| scene.world.node_named(&one.victim.node));
+    nodes.for_each(|(_, node, _)| leaving.add(&node.capacity));
+    spare.has(&leaving)
+}
+
+/// Whether all pods find room with the new nodes there, however the scheduler spreads them.
+fn holds_all(
+    ctx: &mut Context<'_>,
+    scene: &Scene<'_>,
+    offer: &Offer,
+    growable: &Growable,
+    order: &[NodeIx],
+) -> bool {
+    let mark = ctx.snapshot.checkpoint();
+    let mut order = order.to_vec();
+    for number in 0..offer.count {
+        order.push(ctx.snapshot.add_node(&growable.template, format!("replacement-{number}").into()));
+    }
+    let mut destinations = Destinations::new(order);
+    offer.replaced.iter().for_each(|one| ctx.snapshot.set_presence(one.ix, Presence::Ghost));
+    let holds = offer.replaced.iter().all(|one| {
+        let pods = pods_to_move(one, &ctx.snapshot, scene);
+        destinations.spread_all(&mut ctx.snapshot, &pods, one.ix).is_ok()
+    });
+    ctx.snapshot.rollback(mark);
+    holds
+}
+
+/// Journals the increase together with what it replaces, and gives its first step.
+fn buy(ctx: &mut Context<'_>, offer: Offer) {
+    let Some(state) = ctx.cluster.pools.get(&offer.pool) else { return };
+    let Some(group) = state.groups.get(&offer.group) else { return };
+    let (pool, from, to) = (state.pool, group.target, group.target.saturating_add(offer.count));
+    let pool_from = state.target();
+    let timeouts = pool.scale_up.provision_timeout.0.saturating_add(pool.scale_up.startup_timeout.0);
+    let mut nodes: Vec<Replaced> = offer
+        .replaced
+        .iter()
+        .map(|one| Replaced { pool: ctx.config.pools[one.pool].name.clone(), node: one.victim.node.clone() })
+        .collect();
+    nodes.sort();
+    let memory = ctx.next.pools.entry(offer.pool.clone()).or_default();
+    memory.sequence += 1;
+    let id: Arc<str> = format!("{}-{}", ctx.config.epoch, memory.sequence).into();
+    memory.intents.push(Intent {
+        id: id.clone(),
+        epoch: ctx.config.epoch,
+        action: Action::Increase(Increase {
+            group: offer.group.clone(),
+            from,
+            to,
+            phase: IncreasePhase::Journalled,
+        }),
+        reason: Reason::CheaperNodes,
+        started_at: ctx.now,
+        deadline: ctx.now.plus(pool.scale_up.provision_timeout),
+    });
+    memory.record(Decision {
+        id: id.clone(),
+        time: ctx.now,
+        action: DecisionAction::ScaleUp,
+        group: offer.group.clone(),
+        from: pool_from,
+        to: pool_from.saturating_add(offer.count),
+        reason: Reason::CheaperNodes,
+        message: message(&offer, &nodes),
+        outcome: DecisionOutcome::InProgress,
+        pods_count: u32::try_from(offer.pods_count).unwrap_or(u32::MAX),
+        examples: nodes.iter().take(EXAMPLES_MAX).map(|node| node.node.clone()).collect(),
+        considered: Vec::new(),
+    });
+    memory.replacement = Some(Replacement {
+        intent: id.clone(),
+        group: offer.group.clone(),
+        bought_count: offer.count,
+        nodes,
+        since: ctx.now,
+        until: ctx.now.plus(Seconds(timeouts)).plus(REMOVAL_TIME),
+    });
+    ctx.steps.push(Step::Increase {
+        pool: offer.pool,
+        intent: id,
+        group: offer.group,
+        from,
+        to,
+        started_at: ctx.now,
+    });
+}
+
+fn message(offer: &Offer, nodes: &[Replaced]) -> Arc<str> {
+    let percent = i128::from(offer.saving_micro) * 100 / i128::from(offer.before_micro.max(1));
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let names: Vec<&str> = nodes.iter().take(EXAMPLES_MAX).map(|node| &*node.node).collect();
+    let more = if names.len() < nodes.len() { " and others" } else { "" };
+    let (bought, replaced) = (usize::try_from(offer.count).unwrap_or(usize::MAX), nodes.len());
+    format!(
+        "+{bought} node{} in place of {replaced} node{} ({}{more}), which saves {percent}% of their price",
+        plural(bought),
+        plural(replaced),
+        names.join(", "),
+    )
+    .into()
+}

@@ -1,0 +1,332 @@
+//! The world as a file holds it: sorted plain values, with what pods share stored once. It decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::node::Node;
+use super::pod::{Owner, Pod, PodClass, PodPhase};
+use super::provider::ProviderState;
+use super::volume::{AttachLimits, PriorityClass, StorageClass, Volume, VolumeClaim};
+use super::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
+use super::{Delta, World};
+use crate::known::Known;
+use crate::labels::{Labels, ObjectKey};
+use crate::time::UnixTime;
+
+/// Everything a [`World`] is built from. Equal worlds give equal records, whatever their past.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct WorldRecord {
+    /// Whether the view was too old to remove anything by.
+    pub stale: bool,
+    /// What pods and templates share, each once; the others name it by its place here.
+    pub classes: Vec<Arc<PodClass>>,
+    /// The controllers that own pods, each once; pods name them by their place here.
+    pub owners: Vec<Arc<Owner>>,
+    /// Nodes by name.
+    pub nodes: Vec<Node>,
+    /// Pods by namespace and name.
+    pub pods: Vec<PodRecord>,
+    /// ReplicaSets, StatefulSets, Jobs and ReplicationControllers.
+    pub controllers: Vec<ControllerRecord>,
+    /// DaemonSets.
+    pub daemon_sets: Vec<DaemonSetRecord>,
+    /// PodDisruptionBudgets.
+    pub budgets: Vec<DisruptionBudget>,
+    /// Labels of namespaces.
+    pub namespaces: BTreeMap<Arc<str>, Labels>,
+    /// PersistentVolumeClaims.
+    pub claims: Vec<VolumeClaim>,
+    /// PersistentVolumes.
+    pub volumes: Vec<Volume>,
+    /// StorageClasses.
+    pub storage_classes: Vec<StorageClass>,
+    /// How many volumes of each CSI driver a node can attach.
+    pub attach_limits: BTreeMap<Arc<str>, AttachLimits>,
+    /// PriorityClasses.
+    pub priority_classes: BTreeMap<Arc<str>, PriorityClass>,
+    /// What each pool's provider said last.
+    pub providers: BTreeMap<Arc<str>, Known<ProviderState>>,
+}
+
+/// A pod, see [`Pod`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodRecord {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique id.
+    pub uid: Arc<str>,
+    /// Its place in [`WorldRecord::classes`].
+    pub class: usize,
+    /// The place of its controller in [`WorldRecord::owners`]; absent for a naked pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<usize>,
+    /// The node it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Arc<str>>,
+    /// The node where preemption makes room for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nominated_node: Option<Arc<str>>,
+    /// Phase.
+    pub phase: PodPhase,
+    /// Whether the scheduler found no place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unschedulable: bool,
+    /// Whether a scheduling gate holds it back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gated: bool,
+    /// When it was made.
+    pub created_at: UnixTime,
+    /// When its grace period is over, if it is being deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_at: Option<UnixTime>,
+}
+
+/// A controller, see [`Controller`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ControllerRecord {
+    /// Kind.
+    pub kind: ControllerKind,
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique id.
+    pub uid: Arc<str>,
+    /// Pods that should exist now.
+    pub desired: u32,
+    /// The place of its pods' class in [`WorldRecord::classes`].
+    pub class: usize,
+    /// Where its pods get their priority from.
+    pub priority_class: PrioritySource,
+    /// Why no pods are to be expected although some are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<Arc<str>>,
+}
+
+/// A DaemonSet, see [`DaemonSet`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DaemonSetRecord {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique id.
+    pub uid: Arc<str>,
+    /// The place of its pods' class in [`WorldRecord::classes`].
+    pub class: usize,
+}
+
+/// Why a record is no world.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// An object names a class that is not in the list.
+    #[error("{object} names class {place}, and there are only {count}")]
+    NoSuchClass {
+        /// The object.
+        object: ObjectKey,
+        /// The place it names.
+        place: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A pod names an owner that is not in the list.
+    #[error("pod {object} names owner {place}, and there are only {count}")]
+    NoSuchOwner {
+        /// The pod.
+        object: ObjectKey,
+        /// The place it names.
+        place: usize,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+impl WorldRecord {
+    /// The record of `world`.
+    #[must_use]
+    pub fn of(world: &World) -> Self {
+        let mut pods: Vec<&Pod> = world.pods.iter().flatten().map(|entry| &entry.pod).collect();
+        pods.sort_by(|a, b| a.key.cmp(&b.key));
+        let (mut classes, mut owners) = (Places::default(), Places::default());
+        let pods = pods
+            .into_iter()
+            .map(|pod| PodRecord {
+                key: pod.key.clone(),
+                uid: pod.uid.clone(),
+                class: classes.place(&pod.class),
+                owner: pod.owner.as_ref().map(|owner| owners.place(owner)),
+                node: pod.node.clone(),
+                nominated_node: pod.nominated_node.clone(),
+                phase: pod.phase,
+                unschedulable: pod.unschedulable,
+                gated: pod.gated,
+                created_at: pod.created_at,
+                deletion_at: pod.deletion_at,
+            })
+            .collect();
+        let controllers = world
+            .controllers
+            .values()
+            .map(|controller| ControllerRecord {
+                kind: controller.kind,
+                key: controller.key.clone(),
+                uid: controller.uid.clone(),
+                desired: controller.desired,
+                class: classes.place(&controller.class),
+                priority_class: controller.priority_class.clone(),
+                stalled: controller.stalled.clone(),
+            })
+            .collect();
+        let daemon_sets = world
+            .daemon_sets
+            .values()
+            .map(|set| DaemonSetRecord {
+                key: set.key.clone(),
+                uid: set.uid.clone(),
+                class: classes.place(&set.class),
+            })
+            .collect();
+        let storage = &world.storage;
+        Self {
+            stale: world.stale,
+            nodes: world.nodes().map(|(_, node, _)| node.clone()).collect(),
+            pods,
+            controllers,
+            daemon_sets,
+            budgets: world.budgets.values().cloned().collect(),
+            namespaces: world.namespaces.clone(),
+            claims: storage.claims.values().cloned().collect(),
+            volumes: storage.volumes.values().cloned().collect(),
+            storage_classes: storage.classes.values().cloned().collect(),
+            attach_limits: (storage.attach_limits.iter())
+                .map(|(node, limits)| (node.clone(), (**limits).clone()))
+                .collect(),
+            priority_classes: world.priority_classes.clone(),
+            providers: world.providers.clone(),
+            classes: classes.values,
+            owners: owners.values,
+        }
+    }
+
+    /// The world of this record.
+    ///
+    /// # Errors
+    /// If an object names a class or an owner that is not there.
+    pub fn world(&self) -> Result<World, Error> {
+        let mut world = World::new();
+        for delta in self.deltas()? {
+            world.apply(delta);
+        }
+        world.set_stale(self.stale);
+        Ok(world)
+    }
+
+    /// Every change that makes this world out of an empty one.
+    ///
+    /// # Errors
+    /// If an object names a class or an owner that is not there.
+    pub fn deltas(&self) -> Result<Vec<Delta>, Error> {
+        let mut deltas = Vec::with_capacity(self.pods.len() + self.nodes.len() + self.controllers.len());
+        let class = |object: &ObjectKey, place: usize| {
+            self.classes.get(place).cloned().ok_or_else(|| Error::NoSuchClass {
+                object: object.clone(),
+                place,
+                count: self.classes.len(),
+            })
+        };
+        deltas.extend(self.nodes.iter().map(|node| Delta::NodeApplied(Box::new(node.clone()))));
+        for pod in &self.pods {
+            let owner =
+                match pod.owner {
+                    None => None,
+                    Some(place) => Some(self.owners.get(place).cloned().ok_or_else(|| {
+                        Error::NoSuchOwner { object: pod.key.clone(), place, count: self.owners.len() }
+                    })?),
+                };
+            deltas.push(Delta::PodApplied(Box::new(Pod {
+                key: pod.key.clone(),
+                uid: pod.uid.clone(),
+                class: class(&pod.key, pod.class)?,
+                owner,
+                node: pod.node.clone(),
+                nominated_node: pod.nominated_node.clone(),
+                phase: pod.phase,
+                unschedulable: pod.unschedulable,
+                gated: pod.gated,
+                created_at: pod.created_at,
+                deletion_at: pod.deletion_at,
+            })));
+        }
+        for controller in &self.controllers {
+            deltas.push(Delta::ControllerApplied(Box::new(Controller {
+                kind: controller.kind,
+                key: controller.key.clone(),
+                uid: controller.uid.clone(),
+                desired: controller.desired,
+                class: class(&controller.key, controller.class)?,
+                priority_class: controller.priority_class.clone(),
+                stalled: controller.stalled.clone(),
+            })));
+        }
+        for set in &self.daemon_sets {
+            deltas.push(Delta::DaemonSetApplied(Box::new(DaemonSet {
+                key: set.key.clone(),
+                uid: set.uid.clone(),
+                class: class(&set.key, set.class)?,
+            })));
+        }
+        self.rest(&mut deltas);
+        Ok(deltas)
+    }
+
+    /// The changes that share nothing.
+    fn rest(&self, deltas: &mut Vec<Delta>) {
+        deltas.extend(self.budgets.iter().map(|budget| Delta::BudgetApplied(Box::new(budget.clone()))));
+        deltas.extend(
+            (self.namespaces.iter())
+                .map(|(name, labels)| Delta::NamespaceApplied(name.clone(), labels.clone())),
+        );
+        deltas.extend(self.claims.iter().map(|claim| Delta::ClaimApplied(Box::new(claim.clone()))));
+        deltas.extend(self.volumes.iter().map(|volume| Delta::VolumeApplied(Box::new(volume.clone()))));
+        deltas.extend(
+            self.storage_classes.iter().map(|class| Delta::StorageClassApplied(Box::new(class.clone()))),
+        );
+        deltas.extend(
+            (self.attach_limits.iter())
+                .map(|(node, limits)| Delta::CsiNodeApplied(node.clone(), limits.clone())),
+        );
+        deltas.extend(
+            (self.priority_classes.iter())
+                .map(|(name, class)| Delta::PriorityClassApplied(name.clone(), *class)),
+        );
+        deltas.extend(
+            (self.providers.iter()).map(|(pool, state)| Delta::ProviderObserved(pool.clone(), state.clone())),
+        );
+    }
+}
+
+/// Values with a place each, in the order in which they were first asked for.
+struct Places<T> {
+    values: Vec<Arc<T>>,
+    places: rustc_hash::FxHashMap<Arc<T>, usize>,
+}
+
+impl<T> Default for Places<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), places: rustc_hash::FxHashMap::default() }
+    }
+}
+
+impl<T: Eq + std::hash::Hash> Places<T> {
+    fn place(&mut self, value: &Arc<T>) -> usize {
+        if let Some(place) = self.places.get(value) {
+            return *place;
+        }
+        let place = self.values.len();
+        self.values.push(value.clone());
+        self.places.insert(value.clone(), place);
+        place
+    }
+}

@@ -1,0 +1,32 @@
+//! The tests of the core that see it from outside, as one program: linked once, it is built in a fraction of the time.
+//!
+//! The golden vectors are a program of their own, beside the example that runs them.
+
+mod consolidation;
+mod mixes;
+mod placements;
+mod properties;
+mod removal;
+mod removal_loop;
+mod replay;
+mod replicas;
+mod scale_down;
+mod scale_up;
+mod snapshot;
+mod speed;
+mod topology;
+mod upstream;
+mod volumes;
+mod world;
+
+#[test]
+fn every_file_of_this_folder_is_in_this_program_or_one_of_its_own() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let listed = include_str!("main.rs");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(module) = name.strip_suffix(".rs") else { continue };
+        let known = ["main", "conformance"].contains(&module) || listed.contains(&format!("mod {module};"));
+        assert!(known, "tests/{name} is run by nobody: add `mod {module};` to tests/main.rs");
+    }
+}

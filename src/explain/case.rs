@@ -1,0 +1,149 @@
+//! A case: the input of a decision with the evidence around it, as a versioned file. It reads and writes bytes, no files.
+
+use headroom_core::plan::Plan;
+use headroom_core::snapshot::Snapshot;
+use headroom_core::snapshot::hide::{Hider, hide};
+use headroom_core::time::UnixTime;
+use headroom_core::world::World;
+use serde::{Deserialize, Serialize};
+
+use super::evidence::Evidence;
+
+/// What the file says it is.
+pub const FORMAT: &str = "headroom.dev/snapshot";
+/// The version that this program writes, and the only one that it reads.
+pub const VERSION: u32 = 1;
+
+/// Why a file is no case.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no JSON, or not of this shape.
+    #[error("not a snapshot")]
+    Shape(#[from] serde_json::Error),
+    /// It says that it is something else.
+    #[error("not a snapshot: `format` is {0:?} and should be {FORMAT:?}")]
+    Format(String),
+    /// It is of another version.
+    #[error("a snapshot of version {0}; this program reads version {VERSION}: use the release that wrote it")]
+    Version(u32),
+    /// Its world makes no sense.
+    #[error("a damaged snapshot")]
+    World(#[from] headroom_core::world::record::Error),
+}
+
+/// Who said what the clouds have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProviderView {
+    /// The operator, who asks them.
+    Operator,
+    /// Worked out from nodes and the pools' status: failed launches and instances without a node are not in it.
+    Status,
+}
+
+/// A snapshot as a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Case {
+    /// Always [`FORMAT`].
+    pub format: String,
+    /// Always [`VERSION`].
+    pub version: u32,
+    /// The program that wrote it.
+    pub written_by: String,
+    /// When it was taken.
+    pub taken_at: UnixTime,
+    /// Whether names were replaced by codes.
+    pub names_hidden: bool,
+    /// Who said what the clouds have.
+    pub provider_view: ProviderView,
+    /// What a plan is made from.
+    pub input: Snapshot,
+    /// What decisions do not read, and explanations do.
+    pub evidence: Evidence,
+}
+
+/// Enough of a file to tell what it is.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    format: String,
+    #[serde(default)]
+    version: u32,
+}
+
+impl Case {
+    /// A case of this version.
+    #[must_use]
+    pub fn new(input: Snapshot, evidence: Evidence, provider_view: ProviderView) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            written_by: format!("headroom {}", env!("CARGO_PKG_VERSION")),
+            taken_at: input.now,
+            names_hidden: false,
+            provider_view,
+            input,
+            evidence,
+        }
+    }
+
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// If it is no snapshot, or of another version.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let head: Head = serde_json::from_str(text)?;
+        if head.format != FORMAT {
+            return Err(Error::Format(head.format));
+        }
+        if head.version != VERSION {
+            return Err(Error::Version(head.version));
+        }
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// The file's text; the same case always gives the same text.
+    ///
+    /// # Errors
+    /// If a value cannot be written as JSON, which no value of a case is.
+    pub fn render(&self) -> Result<String, Error> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
+
+    /// Plans again.
+    ///
+    /// # Errors
+    /// If the record of the world is damaged.
+    pub fn open(&self) -> Result<Opened<'_>, Error> {
+        let world = self.input.world.world()?;
+        let plan = headroom_core::plan(&world, &self.input.history, &self.input.config, self.input.now);
+        Ok(Opened { case: self, world, plan })
+    }
+
+    /// Replaces names by codes, the same code wherever a name stands. Free text goes.
+    pub fn hide_names(&mut self, code: &dyn Fn(&str) -> String) {
+        let pools: Vec<_> = self.input.config.pools.iter().map(|pool| pool.name.clone()).collect();
+        let hider = Hider::new(code, pools);
+        hide(&mut self.input, &hider);
+        self.evidence.hide(&hider);
+        self.names_hidden = true;
+    }
+}
+
+/// A case with its world and its plan.
+pub struct Opened<'a> {
+    /// The case.
+    pub case: &'a Case,
+    /// What is.
+    pub world: World,
+    /// What is decided on it.
+    pub plan: Plan,
+}
+
+impl Opened<'_> {
+    /// The instant of the case.
+    #[must_use]
+    pub fn now(&self) -> UnixTime {
+        self.case.input.now
+    }
+}

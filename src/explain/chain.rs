@@ -1,0 +1,200 @@
+//! The links between objects: from a metric to replicas, to pods, to a pool's decision, to a node. Each adds its moments.
+
+use headroom_core::history::{
+    Action, Decision, DecisionAction, DecisionOutcome, IncreasePhase, Intent, RemovalPhase,
+};
+use headroom_core::labels::ObjectKey;
+use headroom_core::time::UnixTime;
+use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL, Readiness};
+
+use super::case::Opened;
+use super::evidence::{EventSeen, HpaSeen, PolicySeen};
+use super::story::{Explanation, Stage};
+
+/// Most events of one object that are told; the newest stay.
+const EVENTS_MAX: usize = 12;
+/// Most decisions of one object that are told.
+const DECISIONS_MAX: usize = 6;
+
+/// Who makes the pods of a workload, from the workload up: `ReplicaSet/web-5d4`, `Deployment/web`.
+#[must_use]
+pub fn owners(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Vec<(String, ObjectKey)> {
+    let mut chain = vec![(kind.to_owned(), key.clone())];
+    while let Some((kind, key)) = chain.last() {
+        let owner = opened.case.evidence.workload(kind, key).and_then(|workload| workload.owner.clone());
+        match owner {
+            // A cycle cannot be; a bound costs nothing.
+            Some((kind, name)) if chain.len() < 5 => {
+                let key = ObjectKey::new(key.namespace.clone(), name);
+                chain.push((kind, key));
+            }
+            Some(_) | None => break,
+        }
+    }
+    chain
+}
+
+/// What scaled a workload: decisions of its ScalingPolicy, events of its HPA and of its controllers.
+pub fn scaling(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) {
+    let evidence = &opened.case.evidence;
+    for (kind, key) in owners(opened, kind, key) {
+        if let Some(policy) = evidence.policy_of(&kind, &key) {
+            decisions_of_policy(told, policy);
+        }
+        if let Some(hpa) = evidence.hpa_of(&kind, &key) {
+            events(told, evidence.events_of("HorizontalPodAutoscaler", &hpa.key), Stage::Replicas, "hpa");
+        }
+        let word = kind.to_lowercase();
+        let rescaled = evidence.events_of(&kind, &key).filter(|event| {
+            matches!(&*event.reason, "ScalingReplicaSet" | "SuccessfulCreate" | "FailedCreate")
+        });
+        events(told, rescaled, Stage::Replicas, &word);
+    }
+}
+
+/// The decisions of a ScalingPolicy.
+pub fn decisions_of_policy(told: &mut Explanation, policy: &PolicySeen) {
+    for decision in policy.status.decisions.iter().take(DECISIONS_MAX) {
+        let why = decision.message.as_deref().unwrap_or(&decision.reason);
+        let preview = if decision.outcome == "Preview" { " (preview, nothing written)" } else { "" };
+        told.moment(
+            UnixTime::from_jiff(decision.time.0),
+            Stage::Metric,
+            "status",
+            format!(
+                "scalingpolicy {}: {} → {} replicas: {why}{preview}",
+                policy.key, decision.from, decision.to
+            ),
+        );
+    }
+}
+
+/// What the HPA's own status says of its last change, where no policy tells.
+pub fn last_scale_of_hpa(told: &mut Explanation, hpa: &HpaSeen) {
+    if let (Some(at), Some(desired)) = (hpa.last_scale_at, hpa.desired) {
+        told.moment(at, Stage::Metric, "status", format!("hpa {}: {desired} replicas wanted", hpa.key));
+    }
+}
+
+/// Events about one object, the newest of them.
+pub fn events<'a>(
+    told: &mut Explanation,
+    events: impl Iterator<Item = &'a EventSeen>,
+    stage: Stage,
+    who: &str,
+) {
+    let all: Vec<&EventSeen> = events.collect();
+    for event in all.iter().skip(all.len().saturating_sub(EVENTS_MAX)) {
+        let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
+        let note = if event.note.is_empty() { String::new() } else { format!(": {}", event.note) };
+        told.moment(event.at, stage, "event", format!("{who} {}: {}{times}{note}", event.key, event.reason));
+    }
+}
+
+/// A decision of a pool.
+pub fn decision(told: &mut Explanation, pool: &str, decision: &Decision) {
+    let what = match decision.action {
+        DecisionAction::ScaleUp => "grows",
+        DecisionAction::ScaleDown => "shrinks",
+    };
+    let group =
+        if decision.group.is_empty() { String::new() } else { format!(" (group {})", decision.group) };
+    told.moment(
+        decision.time,
+        Stage::Decision,
+        "status",
+        format!(
+            "pool {pool}{group} {what} from {} to {} nodes: {} [{}, {}]",
+            decision.from,
+            decision.to,
+            sentence(&decision.message, decision.reason.as_str()),
+            decision.id,
+            outcome(decision.outcome),
+        ),
+    );
+    for considered in &decision.considered {
+        told.moment(
+            decision.time,
+            Stage::Intent,
+            "status",
+            format!(
+                "pool {} was not taken: {}: {}",
+                considered.pool,
+                considered.reason.as_str(),
+                sentence(&considered.message, considered.reason.doc())
+            ),
+        );
+    }
+}
+
+fn sentence<'a>(message: &'a str, otherwise: &'a str) -> &'a str {
+    if message.is_empty() { otherwise } else { message }
+}
+
+fn outcome(outcome: DecisionOutcome) -> &'static str {
+    match outcome {
+        DecisionOutcome::InProgress => "under way",
+        DecisionOutcome::Done => "done",
+        DecisionOutcome::Failed => "failed",
+        DecisionOutcome::Superseded => "superseded",
+        DecisionOutcome::Cancelled => "taken back",
+    }
+}
+
+/// An intent in a few words, with its deadline.
+#[must_use]
+pub fn intent_in_words(intent: &Intent) -> String {
+    let what = match &intent.action {
+        Action::Increase(increase) => {
+            let phase = match increase.phase {
+                IncreasePhase::Journalled => "written down, the provider is being asked",
+                IncreasePhase::Requested => "accepted by the provider, its nodes have not all registered",
+                IncreasePhase::Cancelling => "failed, what did not come is being taken back",
+            };
+            format!("group {} from {} to {}: {phase}", increase.group, increase.from, increase.to)
+        }
+        Action::Remove(removal) => {
+            let phase = match removal.phase {
+                RemovalPhase::Journalled => "written down, nodes are being marked",
+                RemovalPhase::Marked => "nodes are marked and cordoned",
+                RemovalPhase::Draining => "pods are being evicted",
+                RemovalPhase::Deleting => "empty, the provider is being told",
+                RemovalPhase::Undoing => "given up, marks are being taken off",
+            };
+            let nodes: Vec<&str> = removal.victims.iter().take(3).map(|victim| &*victim.node).collect();
+            let more = removal.victims.len().saturating_sub(3);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("removal of {}{more}: {phase}", nodes.join(", "))
+        }
+    };
+    format!("intent {} ({}) {what}; fails after {}", intent.id, intent.reason.as_str(), intent.deadline)
+}
+
+/// How a node came and became ready.
+pub fn node(told: &mut Explanation, node: &Node) {
+    let pool = node.labels.get(POOL_LABEL).unwrap_or_default();
+    let of = match node.labels.get(GROUP_LABEL) {
+        Some(group) if !pool.is_empty() => format!(" of pool {pool}, group {group}"),
+        _ => String::new(),
+    };
+    told.moment(node.created_at, Stage::Instance, "object", format!("node {} registered{of}", node.name));
+    let state = match node.ready {
+        Readiness::Ready => "became ready",
+        Readiness::NotReady => "became not ready",
+        Readiness::Unknown => "has not been heard of since",
+    };
+    told.moment(node.ready_changed_at, Stage::Node, "object", format!("node {} {state}", node.name));
+}
+
+/// The decision that a node of a pool came from: by the intent in its name where the provider names nodes, else the last
+/// increase of its group before it registered.
+#[must_use]
+pub fn decision_of_node<'a>(opened: &'a Opened<'_>, node: &Node) -> Option<(&'a str, &'a Decision)> {
+    let pool = node.labels.get(POOL_LABEL)?;
+    let (name, memory) = opened.case.input.history.pools.get_key_value(pool)?;
+    let increases = || memory.decisions.iter().filter(|one| one.action == DecisionAction::ScaleUp);
+    let named = increases().find(|one| node.name.starts_with(&format!("{pool}-{}-", one.id)));
+    let group = node.labels.get(GROUP_LABEL).unwrap_or_default();
+    let before = || increases().find(|one| *one.group == *group && one.time <= node.created_at);
+    named.or_else(before).map(|decision| (&**name, decision))
+}

@@ -1,0 +1,92 @@
+//! Decisions over time, of pools and of workloads, with the events that tell what became of them.
+
+use headroom_core::time::UnixTime;
+use serde::Serialize;
+
+use super::case::Opened;
+use super::story::{Time, clock};
+use super::table::{Column, Table};
+
+/// Something that was decided or done.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Entry {
+    /// When.
+    pub time: Time,
+    /// The object.
+    pub object: String,
+    /// What, such as `ScaleUp 3→5`.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// How it ended; empty for events.
+    pub outcome: String,
+}
+
+/// Everything that was decided, oldest first.
+#[must_use]
+pub fn history(opened: &Opened<'_>) -> Vec<Entry> {
+    let case = opened.case;
+    let mut entries = Vec::new();
+    for (pool, memory) in &case.input.history.pools {
+        for decision in &memory.decisions {
+            entries.push(Entry {
+                time: Time(decision.time),
+                object: format!("nodepool/{pool}"),
+                what: format!("{:?} {}→{}", decision.action, decision.from, decision.to),
+                why: if decision.message.is_empty() {
+                    decision.reason.as_str().to_owned()
+                } else {
+                    decision.message.to_string()
+                },
+                outcome: format!("{:?}", decision.outcome),
+            });
+        }
+    }
+    for policy in &case.evidence.policies {
+        for decision in &policy.status.decisions {
+            entries.push(Entry {
+                time: Time(UnixTime::from_jiff(decision.time.0)),
+                object: format!("scalingpolicy/{}", policy.key),
+                what: format!("Scale {}→{}", decision.from, decision.to),
+                why: decision.message.clone().unwrap_or_else(|| decision.reason.clone()),
+                outcome: decision.outcome.clone(),
+            });
+        }
+    }
+    let told = ["FailedToScaleUpGroup", "ScaleDownFailed", "SuccessfulRescale"];
+    for event in case.evidence.events.iter().filter(|event| told.contains(&&*event.reason)) {
+        // A rescale that a policy tells of is told once.
+        let policy = case.evidence.policies.iter().any(|policy| policy.key.namespace == event.key.namespace);
+        if event.reason == "SuccessfulRescale" && policy {
+            continue;
+        }
+        entries.push(Entry {
+            time: Time(event.at),
+            object: format!("{}/{}", event.kind.to_lowercase(), event.key),
+            what: event.reason.clone(),
+            why: event.note.clone(),
+            outcome: String::new(),
+        });
+    }
+    entries.sort();
+    entries
+}
+
+/// As a table of at most 100 columns.
+#[must_use]
+pub fn text(entries: &[Entry], now: UnixTime) -> String {
+    if entries.is_empty() {
+        return "Nothing was decided yet.\n".to_owned();
+    }
+    let mut table = Table::new([
+        Column::left("TIME"),
+        Column::left("OBJECT"),
+        Column::left("WHAT"),
+        Column::left("OUTCOME"),
+        Column::wide("WHY"),
+    ]);
+    for entry in entries.iter().cloned() {
+        table.row([clock(entry.time.0, now), entry.object, entry.what, entry.outcome, entry.why]);
+    }
+    table.text()
+}

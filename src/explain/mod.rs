@@ -1,0 +1,21 @@
+//! WHY: a snapshot and what surrounds it become explanations, pages of status and tables. Pure: it reads no clock and asks
+//! nobody.
+
+pub mod case;
+pub mod chain;
+pub mod evidence;
+pub mod journal;
+pub mod node;
+pub mod overview;
+pub mod pod;
+pub mod pool;
+pub mod story;
+pub mod table;
+#[cfg(test)]
+mod tests;
+pub mod top;
+pub mod workload;
+
+pub use case::{Case, Error, ProviderView};
+pub use evidence::Evidence;
+pub use story::{Explanation, Moment};

@@ -1,0 +1,279 @@
+//! Why a node stays, or how it goes.
+
+use std::collections::BTreeMap;
+
+use headroom_core::config::Pool;
+use headroom_core::history::{Action, PoolHistory};
+use headroom_core::nodes::drainability::{Disruptions, Drainability, Rules};
+use headroom_core::nodes::utilization::{Measure, Share, utilization};
+use headroom_core::plan::NodeVerdict;
+use headroom_core::reason::Reason;
+use headroom_core::time::UnixTime;
+use headroom_core::world::NodeEntry;
+use headroom_core::world::node::{Node, POOL_LABEL, Readiness};
+
+use super::case::Opened;
+use super::chain;
+use super::story::{Explanation, Stage, about};
+
+/// Most pods that are told one by one.
+const PODS_MAX: usize = 8;
+
+/// What keeps a node, or takes it away; `None` when there is no such node.
+#[must_use]
+pub fn explain(opened: &Opened<'_>, name: &str) -> Option<Explanation> {
+    let (_, node, entry) = opened.world.node_named(name)?;
+    let mut told = Explanation::new(format!("node {name}"), opened.now());
+    let pool = node.labels.get(POOL_LABEL).and_then(|pool| opened.case.input.config.pool(pool));
+    let memory = pool.and_then(|pool| opened.case.input.history.pools.get(&pool.name));
+    facts(&mut told, opened, node, entry, pool);
+    if let Some((pool, decision)) = chain::decision_of_node(opened, node) {
+        chain::decision(&mut told, pool, decision);
+    }
+    chain::node(&mut told, node);
+    let evidence = &opened.case.evidence;
+    let key = headroom_core::labels::ObjectKey::new("", name);
+    chain::events(
+        &mut told,
+        evidence.events_of("Node", &key).filter(|event| ours(event)),
+        Stage::Removal,
+        "node",
+    );
+
+    let going = memory.and_then(|memory| {
+        memory.removals().find(|(_, removal)| removal.victims.iter().any(|victim| *victim.node == *name))
+    });
+    if let Some((intent, removal)) = going {
+        told.summary = format!("is on its way out: {}", lower(intent.reason.doc()));
+        told.moment(
+            intent.started_at,
+            Stage::Intent,
+            "status",
+            format!("its removal was decided [{}]", intent.id),
+        );
+        told.moment(removal.phase_since, Stage::Removal, "status", chain::intent_in_words(intent));
+        told.next.push(format!("if it is not gone by {}, it is let go of again", intent.deadline));
+    } else {
+        let verdict = opened.plan.reasons.nodes.iter().find(|verdict| *verdict.node == *name);
+        stays(&mut told, opened, node, verdict, pool, memory);
+    }
+    if let Some(memory) = memory {
+        if let Some(since) = memory.unneeded.get(name) {
+            told.moment(*since, Stage::Removal, "status", format!("node {name} has not been needed since"));
+        }
+        for decision in memory.decisions.iter().filter(|one| one.examples.iter().any(|node| **node == *name))
+        {
+            chain::decision(&mut told, pool.map_or("", |pool| &pool.name), decision);
+        }
+    }
+    told.gaps.clone_from(&evidence.gaps);
+    Some(told.finished())
+}
+
+/// Whether an event tells of scaling, and not of the kubelet's own life.
+fn ours(event: &super::evidence::EventSeen) -> bool {
+    event.reason.starts_with("ScaleDown") || event.reporter.contains("headroom")
+}
+
+fn facts(told: &mut Explanation, opened: &Opened<'_>, node: &Node, entry: &NodeEntry, pool: Option<&Pool>) {
+    match (pool, node.labels.get(POOL_LABEL)) {
+        (Some(pool), _) => told.fact("pool", &*pool.name),
+        (None, Some(pool)) => told.fact("pool", format!("{pool}, which is not there or not valid")),
+        (None, None) => told.fact("pool", "none: Headroom does not manage this node"),
+    }
+    let pods: Vec<_> = entry.pods.iter().map(|id| opened.world.pod(*id)).collect();
+    let measure = Measure::default();
+    let bodies = pods.iter().map(|pod| &pod.pod).filter(|pod| !pod.phase.finished());
+    match utilization(node, bodies, &measure, opened.now()) {
+        Ok(used) => {
+            let threshold = pool.map(|pool| match used.on_gpu {
+                true => pool.scale_down.gpu_utilization_threshold_percent,
+                false => pool.scale_down.utilization_threshold_percent,
+            });
+            let against = threshold.map_or(String::new(), |percent| {
+                let over = if used.share().exceeds_percent(percent) { "above" } else { "not above" };
+                format!(", {over} the threshold of {percent} %")
+            });
+            let words = if used.on_gpu {
+                format!("{} of {}", percent(used.gpu), used.resource)
+            } else {
+                format!(
+                    "cpu {} ({}m of {}m), memory {} ({}Mi of {}Mi)",
+                    percent(used.cpu),
+                    used.cpu.requested,
+                    used.cpu.allocatable,
+                    percent(used.memory),
+                    used.memory.requested >> 20,
+                    used.memory.allocatable >> 20
+                )
+            };
+            told.fact("requested", format!("{words}; {} decides{against}", used.resource));
+        }
+        Err(error) => told.fact("requested", error.to_string()),
+    }
+    told.fact("pods", pods_in_words(opened, &pods, pool));
+    if node.unschedulable {
+        told.fact("cordoned", "yes");
+    }
+}
+
+/// How many pods there are by what they mean for a removal, with the names of those in the way.
+fn pods_in_words(
+    opened: &Opened<'_>,
+    pods: &[&headroom_core::world::PodEntry],
+    pool: Option<&Pool>,
+) -> String {
+    let mut disruptions = Disruptions::of(&opened.world);
+    let rules = Rules::of(&pool.map(|pool| pool.scale_down.drain).unwrap_or_default());
+    let (mut movable, mut daemons, mut rest) = (0u32, 0u32, 0u32);
+    let mut blocking: BTreeMap<Reason, Vec<String>> = BTreeMap::new();
+    for pod in pods {
+        match rules.judge(pod, &opened.world, &mut disruptions, opened.now()) {
+            Drainability::Move => movable += 1,
+            Drainability::DaemonSet => daemons += 1,
+            Drainability::Skip => rest += 1,
+            Drainability::OnCompletion => {
+                blocking.entry(Reason::BlockedByOnCompletionPod).or_default().push(pod.pod.key.to_string());
+            }
+            Drainability::Block(block) => {
+                blocking.entry(block.reason).or_default().push(pod.pod.key.to_string());
+            }
+        }
+    }
+    let mut parts = vec![format!("{movable} movable")];
+    if daemons > 0 {
+        parts.push(format!("{daemons} of DaemonSets"));
+    }
+    if rest > 0 {
+        parts.push(format!("{rest} that do not count"));
+    }
+    for (reason, mut names) in blocking {
+        names.sort();
+        let more = names.len().saturating_sub(PODS_MAX);
+        names.truncate(PODS_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        parts.push(format!("{}: {}{more}", reason.as_str(), names.join(" ")));
+    }
+    parts.join(", ")
+}
+
+fn stays(
+    told: &mut Explanation,
+    opened: &Opened<'_>,
+    node: &Node,
+    verdict: Option<&NodeVerdict>,
+    pool: Option<&Pool>,
+    memory: Option<&PoolHistory>,
+) {
+    let Some(verdict) = verdict else {
+        "stays: no pool of Headroom manages it".clone_into(&mut told.summary);
+        return;
+    };
+    let object = verdict.object.as_deref().map_or(String::new(), |object| format!(" ({object})"));
+    told.summary = match verdict.reason {
+        Reason::Empty | Reason::Underutilized | Reason::Unready | Reason::RemovalRequested => {
+            format!("goes with the next step: {}{object}", lower(verdict.reason.doc()))
+        }
+        reason => format!("stays, {}: {}{object}", reason.as_str(), lower(reason.doc())),
+    };
+    if let Some(blocked) = memory.and_then(|memory| {
+        (memory.blocked.iter())
+            .find(|blocked| blocked.reason == verdict.reason && blocked.object == verdict.object)
+    }) {
+        told.fact("blocked since", format!("{} ({})", blocked.since, about(blocked.since, opened.now())));
+    }
+    if let (Some(pool), Some(memory)) = (pool, memory) {
+        when(told, opened, node, verdict, pool, memory);
+    }
+    if let Some(at) = opened.plan.wake_at {
+        told.next.push(format!("the operator looks again by itself {} ({at})", about(at, opened.now())));
+    }
+}
+
+/// When, or by what, the verdict can change.
+fn when(
+    told: &mut Explanation,
+    opened: &Opened<'_>,
+    node: &Node,
+    verdict: &NodeVerdict,
+    pool: &Pool,
+    memory: &PoolHistory,
+) {
+    let now = opened.now();
+    let down = &pool.scale_down;
+    let mut at = |what: &str, at: UnixTime| told.next.push(format!("{what} {} ({at})", about(at, now)));
+    match verdict.reason {
+        Reason::NotUnneededLongEnough | Reason::NotUnreadyLongEnough => {
+            if let Some(since) = memory.unneeded.get(&node.name) {
+                let unready = node.ready != Readiness::Ready;
+                let (length, field) = if unready {
+                    (down.unready_for, "unreadyFor")
+                } else {
+                    (down.unneeded_for, "unneededFor")
+                };
+                at(&format!("{field} of {length} is over"), since.plus(length));
+            }
+        }
+        Reason::InCooldown => {
+            for (last, delay, field) in [
+                (memory.last_scale_up, down.delay_after_add, "delayAfterAdd"),
+                (memory.last_scale_down, down.delay_after_delete, "delayAfterDelete"),
+                (memory.last_failure, down.delay_after_failure, "delayAfterFailure"),
+            ] {
+                if let Some(last) = last.filter(|last| now < last.plus(delay)) {
+                    at(&format!("{field} of {delay} is over"), last.plus(delay));
+                }
+            }
+        }
+        Reason::NotUnderutilized => told.next.push(format!(
+            "its requests must fall to {} % of the node, or scaleDown.utilizationThreshold be raised",
+            down.utilization_threshold_percent
+        )),
+        Reason::NotEnoughPdb => told.next.push(format!(
+            "{} must allow an eviction: more ready replicas, or a higher maxUnavailable",
+            verdict.object.as_deref().unwrap_or("the PodDisruptionBudget")
+        )),
+        Reason::MinNodesReached => {
+            told.next.push(format!("pool {}: lower minNodes below {}", pool.name, pool.min_nodes));
+        }
+        Reason::BudgetExhausted => {
+            told.next.push(format!(
+                "{} gives room when a removal under way has ended",
+                verdict.object.as_deref().unwrap_or("a budget")
+            ));
+        }
+        Reason::NoPlaceToMovePods => {
+            told.next.push("room must come free on other nodes for every pod of this one".to_owned());
+        }
+        Reason::NotSafeToEvictAnnotation | Reason::LocalStorageRequested | Reason::NotReplicated => {
+            told.next.push("the pods in the way must go, or be annotated safe-to-evict=true".to_owned());
+        }
+        Reason::ScaleDownDisabledAnnotation => {
+            told.next.push("take the annotation scale-down-disabled off the node".to_owned());
+        }
+        Reason::DisruptionStopped => {
+            told.next.push("the ClusterScalingPolicy's kill switch must be released".to_owned());
+        }
+        _ => {}
+    }
+    for intent in &memory.intents {
+        if matches!(intent.action, Action::Remove(_)) && verdict.reason == Reason::BudgetExhausted {
+            told.next.push(chain::intent_in_words(intent));
+        }
+    }
+}
+
+/// Requested over offered, in whole percent rounded down.
+#[must_use]
+pub fn percent(share: Share) -> String {
+    if share.allocatable <= 0 {
+        return "nothing offered".to_owned();
+    }
+    let percent = i128::from(share.requested) * 100 / i128::from(share.allocatable);
+    format!("{percent} %")
+}
+
+fn lower(sentence: &str) -> String {
+    let mut chars = sentence.trim_end_matches('.').chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().collect::<String>() + chars.as_str())
+}

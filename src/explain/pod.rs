@@ -1,0 +1,207 @@
+//! Why a pod waits, or how it got its node.
+
+use headroom_core::history::DecisionAction;
+use headroom_core::labels::ObjectKey;
+use headroom_core::nodes::utilization::long_terminating;
+use headroom_core::plan::PodVerdict;
+use headroom_core::reason::Reason;
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::pod::{Pod, PodPhase};
+
+use super::case::Opened;
+use super::chain;
+use super::story::{Explanation, PoolAnswer, Stage, about};
+
+/// A node may come so long before the pods that it was bought for.
+const ANTICIPATED: Seconds = Seconds(60);
+
+/// The chain of causes of a pod; `None` when there is no such pod.
+#[must_use]
+pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
+    let id = opened.world.pod_id(key)?;
+    let pod = &opened.world.pod(id).pod;
+    let evidence = &opened.case.evidence;
+    let mut told = Explanation::new(format!("pod {key}"), opened.now());
+
+    if let Some(owner) = &pod.owner {
+        let controller = ObjectKey::new(key.namespace.clone(), &*owner.name);
+        let chain = chain::owners(opened, &owner.kind, &controller);
+        let words: Vec<String> =
+            chain.iter().map(|(kind, key)| format!("{} {}", kind.to_lowercase(), key.name)).collect();
+        told.fact("owned by", words.join(", of "));
+        chain::scaling(&mut told, opened, &owner.kind, &controller);
+    }
+    told.moment(pod.created_at, Stage::Pod, "object", format!("pod {key} was created"));
+    chain::events(&mut told, evidence.events_of("Pod", key), Stage::Decision, "pod");
+
+    match &pod.node {
+        Some(node) => placed(&mut told, opened, pod, node),
+        None => waiting(&mut told, opened, pod),
+    }
+    told.gaps.clone_from(&evidence.gaps);
+    Some(told.finished())
+}
+
+/// A pod with a node: the decision that brought the node, the node, and the pod's own start.
+fn placed(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &str) {
+    told.fact("node", name);
+    place(told, opened, pod, name);
+    let times = opened.case.evidence.pod(&pod.key);
+    let waited = times.and_then(|times| times.scheduled_at).map(|at| at.since(pod.created_at));
+    let after = waited.map_or(String::new(), |waited| format!(", placed {waited} after it was created"));
+    told.summary = match pod.phase {
+        _ if long_terminating(pod, opened.now()) => format!("is past its deletion on node {name}"),
+        _ if pod.deletion_at.is_some() => format!("is being deleted on node {name}"),
+        PodPhase::Running => format!("runs on node {name}{after}"),
+        PodPhase::Pending => format!("starts on node {name}{after}"),
+        PodPhase::Succeeded | PodPhase::Failed => format!("has finished on node {name}"),
+    };
+}
+
+/// How a pod got its node: the decision that bought it and the node's own start, if it came for the pod; then its place.
+pub(super) fn place(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &str) {
+    let times = opened.case.evidence.pod(&pod.key);
+    if let Some((_, node, _)) = opened.world.node_named(name) {
+        // A node that was there long before the pod is not part of its story; replicas that were decided on have theirs
+        // bought before they exist.
+        if pod.created_at <= node.created_at.plus(ANTICIPATED) {
+            if let Some((pool, decision)) = chain::decision_of_node(opened, node) {
+                chain::decision(told, pool, decision);
+            }
+            chain::node(told, node);
+        }
+    }
+    let mut step = |at: Option<UnixTime>, what: String| {
+        if let Some(at) = at {
+            told.moment(at, Stage::Running, "object", what);
+        }
+    };
+    step(times.and_then(|times| times.scheduled_at), format!("pod {} was placed on node {name}", pod.key));
+    step(times.and_then(|times| times.ready_at), format!("pod {} became ready", pod.key));
+}
+
+/// A pod without a node: what the plan says of it now.
+fn waiting(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod) {
+    let evidence = &opened.case.evidence;
+    if let Some((at, words)) = evidence.pod(&pod.key).and_then(|times| times.unscheduled.clone()) {
+        let words = if words.is_empty() { "no place".to_owned() } else { words };
+        told.moment(at, Stage::Pod, "object", format!("the scheduler found no place: {words}"));
+    }
+    for (pool, memory) in &opened.case.input.history.pools {
+        let named = format!("{}/{}", pod.key.namespace, pod.key.name);
+        let mine = memory.decisions.iter().filter(|decision| {
+            decision.action == DecisionAction::ScaleUp
+                && decision.examples.iter().any(|example| **example == *named || **example == *pod.key.name)
+        });
+        mine.for_each(|decision| chain::decision(told, pool, decision));
+    }
+    if pod.gated {
+        "waits: a scheduling gate holds it back, and no node is bought for it".clone_into(&mut told.summary);
+        told.next.push("whoever set the gate takes it off".to_owned());
+        return;
+    }
+    let Some(verdict) = verdict_of(opened, pod) else {
+        told.summary = if pod.unschedulable {
+            "waits; no pool is asked, since it counts for nothing now".to_owned()
+        } else {
+            "waits for the scheduler, which has not judged it yet".to_owned()
+        };
+        return;
+    };
+    answer(told, opened, verdict);
+}
+
+/// The verdict on the group of equal pods that this one is in.
+#[must_use]
+pub fn verdict_of<'a>(opened: &'a Opened<'_>, pod: &Pod) -> Option<&'a PodVerdict> {
+    let owner = pod.owner.as_ref().map_or(&*pod.key.name, |owner| &*owner.name);
+    let mine = || {
+        (opened.plan.reasons.pods.iter())
+            .filter(|verdict| verdict.namespace == pod.key.namespace && *verdict.owner == *owner)
+    };
+    let named = |verdict: &&PodVerdict| verdict.examples.iter().any(|name| name.ends_with(&*pod.key.name));
+    mine().find(named).or_else(|| mine().next())
+}
+
+fn answer(told: &mut Explanation, opened: &Opened<'_>, verdict: &PodVerdict) {
+    let group = match verdict.pods_count {
+        0 | 1 => String::new(),
+        2 => format!(" (with an equal pod of {}/{})", verdict.namespace, verdict.owner),
+        n => format!(" (with {} equal pods of {}/{})", n - 1, verdict.namespace, verdict.owner),
+    };
+    told.summary = if let Some(reason) = verdict.skipped {
+        format!("waits{group}; no node is bought for it: {}", lower(reason.doc()))
+    } else if verdict.unplaced_count == 0 && verdict.on_new.is_empty() {
+        format!("waits{group} for a node that is there or on its way: it has room for it")
+    } else if verdict.unplaced_count == 0 {
+        let pools: Vec<String> =
+            verdict.on_new.iter().map(|(pool, count)| format!("{pool} ({count} pods)")).collect();
+        format!("waits{group} for new nodes of pool {}", pools.join(", "))
+    } else {
+        let part = match verdict.unplaced_count == verdict.pods_count {
+            true => "them".to_owned(),
+            false => format!("{} of them", verdict.unplaced_count),
+        };
+        format!("waits{group}, and no pool can help {part}")
+    };
+    if verdict.pods_count <= 1 && verdict.unplaced_count > 0 {
+        "waits, and no pool can help it".clone_into(&mut told.summary);
+    }
+    for (pool, count) in &verdict.on_new {
+        told.pools.push(PoolAnswer {
+            pool: pool.to_string(),
+            verdict: "chosen".to_owned(),
+            message: format!("{count} pods go on new nodes"),
+        });
+    }
+    for refused in &verdict.pools {
+        told.pools.push(PoolAnswer {
+            pool: refused.pool.to_string(),
+            verdict: refused.reason.as_str().to_owned(),
+            message: refused.message.to_string(),
+        });
+        told.next.extend(change(opened, &refused.pool, refused.reason));
+    }
+    if told.pools.is_empty() && opened.case.input.config.pools.is_empty() {
+        told.next.push("there is no valid NodePool: create one, or see `headroom status`".to_owned());
+    }
+    for (pool, memory) in &opened.case.input.history.pools {
+        for intent in &memory.intents {
+            if verdict.on_existing_count > 0 || verdict.on_new.contains_key(pool) {
+                told.next.push(format!("pool {pool}: {}", chain::intent_in_words(intent)));
+            }
+        }
+    }
+}
+
+/// When, or by what, a pool's refusal can change.
+fn change(opened: &Opened<'_>, pool: &str, reason: Reason) -> Option<String> {
+    let now = opened.now();
+    let config = opened.case.input.config.pool(pool)?;
+    let memory = opened.case.input.history.pools.get(pool);
+    match reason {
+        Reason::BackingOff => {
+            let until = memory?.backoffs.values().map(|backoff| backoff.until).min()?;
+            Some(format!("pool {pool} is tried again {} ({until})", about(until, now)))
+        }
+        Reason::MaxNodesReached => Some(format!("pool {pool}: raise maxNodes above {}", config.max_nodes)),
+        Reason::PoolLimitReached => Some(format!("pool {pool}: raise spec.limits")),
+        Reason::ClusterLimitReached => {
+            Some("raise the limits of the ClusterScalingPolicy, or free nodes elsewhere".to_owned())
+        }
+        Reason::Suspended => Some(format!("pool {pool}: set spec.mode to Apply")),
+        Reason::PreviewOnly => {
+            Some(format!("pool {pool} is in Preview: set spec.mode to Apply to let it act"))
+        }
+        Reason::ScaleUpDisabled => Some(format!("pool {pool}: set spec.scaleUp.enabled to true")),
+        Reason::TaintNotTolerated => {
+            Some(format!("a toleration in the pod's template would open pool {pool}"))
+        }
+        _ => None,
+    }
+}
+
+fn lower(sentence: &str) -> String {
+    let mut chars = sentence.trim_end_matches('.').chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().collect::<String>() + chars.as_str())
+}

@@ -1,0 +1,128 @@
+//! What a pool does, what holds it back, and what it did.
+
+use std::collections::BTreeMap;
+
+use headroom_core::config::Pool;
+use headroom_core::history::PoolHistory;
+use headroom_core::labels::ObjectKey;
+use headroom_core::reason::Reason;
+use headroom_core::time::UnixTime;
+
+use super::case::Opened;
+use super::chain;
+use super::evidence::PoolSeen;
+use super::story::{Explanation, Stage, about, counted};
+
+/// Most decisions told.
+const DECISIONS_MAX: usize = 10;
+
+/// A NodePool; `None` when there is none of this name.
+#[must_use]
+pub fn explain(opened: &Opened<'_>, name: &str) -> Option<Explanation> {
+    let seen = opened.case.evidence.pools.get(name);
+    let pool = opened.case.input.config.pool(name);
+    if seen.is_none() && pool.is_none() {
+        return None;
+    }
+    let mut told = Explanation::new(format!("nodepool {name}"), opened.now());
+    let nothing = PoolHistory::default();
+    let memory = opened.case.input.history.pools.get(name).unwrap_or(&nothing);
+    if let Some(seen) = seen {
+        facts(&mut told, seen);
+    }
+    nodes(&mut told, opened, name);
+    for decision in memory.decisions.iter().take(DECISIONS_MAX) {
+        chain::decision(&mut told, name, decision);
+    }
+    for intent in &memory.intents {
+        told.moment(intent.started_at, Stage::Intent, "status", chain::intent_in_words(intent));
+        told.next.push(chain::intent_in_words(intent));
+    }
+    let key = ObjectKey::new("", name);
+    chain::events(&mut told, opened.case.evidence.events_of("NodePool", &key), Stage::Decision, "nodepool");
+    let now = opened.now();
+    for (key, backoff) in &memory.backoffs {
+        told.next.push(format!(
+            "group {}: {} ({}, failure {}); tried again {} ({})",
+            key.group,
+            backoff.class.as_str(),
+            backoff.message,
+            backoff.failures,
+            about(backoff.until, now),
+            backoff.until
+        ));
+    }
+    if let Some(at) = opened.plan.wake_at {
+        told.next.push(format!("the operator looks again by itself {} ({at})", about(at, now)));
+    }
+    told.summary = summary(opened, name, seen, pool, memory);
+    told.gaps.clone_from(&opened.case.evidence.gaps);
+    Some(told.finished())
+}
+
+fn facts(told: &mut Explanation, seen: &PoolSeen) {
+    let status = &seen.status;
+    if let Some(why) = &seen.invalid {
+        told.fact("invalid", why.clone());
+    }
+    if let Some(bounds) = &status.bounds {
+        let by = bounds.limited_by.as_deref().map_or(String::new(), |by| format!(", by {by}"));
+        told.fact("bounds", format!("{} to {} nodes{by}", bounds.min_nodes, bounds.max_nodes));
+    }
+    if let Some(nodes) = &status.nodes {
+        told.fact(
+            "nodes",
+            format!(
+                "{} wanted, {} ready, {} unready, {} starting, {} not registered, {} leaving",
+                nodes.desired, nodes.ready, nodes.unready, nodes.starting, nodes.unregistered, nodes.deleting
+            ),
+        );
+    }
+    for condition in &status.conditions {
+        let fine = matches!(&*condition.type_, "Ready" | "ProviderAvailable" | "TemplateVerified");
+        if (condition.status == "True") != fine {
+            let since = UnixTime::from_jiff(condition.last_transition_time.0);
+            told.fact(
+                &condition.type_,
+                format!("{} since {since}, {}: {}", condition.status, condition.reason, condition.message),
+            );
+        }
+    }
+}
+
+/// The pool's nodes by what keeps them.
+fn nodes(told: &mut Explanation, opened: &Opened<'_>, name: &str) {
+    let mut by_reason: BTreeMap<Reason, Vec<&str>> = BTreeMap::new();
+    for verdict in opened.plan.reasons.nodes.iter().filter(|verdict| *verdict.pool == *name) {
+        by_reason.entry(verdict.reason).or_default().push(&verdict.node);
+    }
+    for (reason, nodes) in by_reason {
+        let examples = nodes.iter().take(2).copied().collect::<Vec<_>>().join(", ");
+        told.fact(reason.as_str(), format!("{}, such as {examples}", counted(nodes.len(), "node")));
+    }
+}
+
+fn summary(
+    opened: &Opened<'_>,
+    name: &str,
+    seen: Option<&PoolSeen>,
+    pool: Option<&Pool>,
+    memory: &PoolHistory,
+) -> String {
+    if let Some(why) = seen.and_then(|seen| seen.invalid.as_deref()) {
+        return format!("does nothing, since its spec cannot be used: {why}");
+    }
+    if pool.is_none() {
+        return "does nothing: it has not been looked at yet".to_owned();
+    }
+    if let Some(intent) = memory.intents.last() {
+        return format!("acts: {}", chain::intent_in_words(intent));
+    }
+    let said = opened.plan.reasons.pools.get(name).and_then(|reasons| reasons.first());
+    let helped: u32 = opened.plan.reasons.pods.iter().filter_map(|verdict| verdict.on_new.get(name)).sum();
+    match said {
+        _ if helped > 0 => format!("is about to grow for {helped} pods"),
+        Some(reason) => format!("does nothing now, {}: {}", reason.reason.as_str(), reason.message),
+        None => "has nothing to do: no pod waits for it, and no node of it may go now".to_owned(),
+    }
+}

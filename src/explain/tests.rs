@@ -1,0 +1,336 @@
+//! Tests of explanations on small worlds: each cause in its place, each refusal with its values, nothing too wide.
+
+use headroom_core::history::{
+    Backoff, BackoffKey, Blocked, Decision, DecisionAction, DecisionOutcome, History, IntentId,
+};
+use headroom_core::labels::ObjectKey;
+use headroom_core::reason::Reason;
+use headroom_core::snapshot::Snapshot;
+use headroom_core::testing::{NOW, PoolBuilder, WorldBuilder, budget, config, node, pod, pool, world};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::node::ZONE_LABEL;
+use headroom_core::world::pod::PodPhase;
+use headroom_core::world::provider::FailureClass;
+
+use super::evidence::{EventSeen, PodTimes, PolicySeen, PoolSeen, WorkloadSeen};
+use super::table::{WIDTH, wrap};
+use super::*;
+use crate::api::{
+    MetricProposal, RecommendationStatus, RecommendationStep, ScalingDecision, ScalingPolicyStatus,
+};
+
+fn at(seconds: i64) -> UnixTime {
+    UnixTime(NOW.0 + seconds)
+}
+
+fn case(world: WorldBuilder, pools: Vec<PoolBuilder>, history: History, mut evidence: Evidence) -> Case {
+    let config = config(pools);
+    for pool in &config.pools {
+        evidence
+            .pools
+            .entry(pool.name.clone())
+            .or_insert_with(|| PoolSeen { provider: "KWOK".to_owned(), ..PoolSeen::default() });
+    }
+    evidence.sort();
+    let input = Snapshot::of(&world.build(), &history, &config, NOW);
+    Case::new(input, evidence, ProviderView::Operator)
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+fn fits(text: &str) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= WIDTH, "too wide: {line}");
+    }
+}
+
+/// A pod that asks for zone b, and a pool in zone a and one with a taint.
+fn pending() -> Case {
+    let world = world()
+        .group("general", "g-a", "a", 0)
+        .group("gpu", "g-b", "b", 0)
+        .pods(pod("web").cpu("2").selector(ZONE_LABEL, "b").owner("ReplicaSet", "web-5d4").times(2));
+    let mut evidence = Evidence::default();
+    let owner = |kind: &str, name: &str| Some((kind.to_owned(), name.to_owned()));
+    evidence.workloads = vec![
+        WorkloadSeen {
+            kind: "ReplicaSet".to_owned(),
+            key: key("web-5d4"),
+            owner: owner("Deployment", "web"),
+            ..WorkloadSeen::default()
+        },
+        WorkloadSeen {
+            kind: "Deployment".to_owned(),
+            key: key("web"),
+            replicas: 2,
+            ..WorkloadSeen::default()
+        },
+    ];
+    let decision = ScalingDecision {
+        time: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(-70).to_jiff()),
+        from: 1,
+        to: 2,
+        reason: "Metrics".to_owned(),
+        message: Some("cpu at 90%, target 50%".to_owned()),
+        outcome: "Done".to_owned(),
+    };
+    let status = ScalingPolicyStatus {
+        decisions: vec![decision],
+        recommendation: Some(RecommendationStatus {
+            metrics: vec![MetricProposal {
+                metric: "cpu resource utilization".to_owned(),
+                current: Some("90%".to_owned()),
+                target: Some("50%".to_owned()),
+                replicas: Some(2),
+                failure: None,
+            }],
+            steps: vec![RecommendationStep {
+                step: "Bounds".to_owned(),
+                replicas: 2,
+                reason: "WithinBounds".to_owned(),
+            }],
+        }),
+        ..ScalingPolicyStatus::default()
+    };
+    let target = ("Deployment".to_owned(), "web".to_owned());
+    evidence.policies = vec![PolicySeen { key: key("web"), target, mode: "Apply".to_owned(), status }];
+    evidence.pods = vec![PodTimes {
+        key: key("web-0"),
+        unscheduled: Some((at(-59), "0/1 nodes are available".to_owned())),
+        ..PodTimes::default()
+    }];
+    evidence.events = vec![EventSeen {
+        at: at(-65),
+        kind: "Deployment".to_owned(),
+        key: key("web"),
+        reason: "ScalingReplicaSet".to_owned(),
+        note: "Scaled up replica set web-5d4 to 2".to_owned(),
+        reporter: "deployment-controller".to_owned(),
+        count: 1,
+    }];
+    let pools = vec![pool("general"), pool("gpu").taint("dedicated", "x")];
+    case(world, pools, History::default(), evidence)
+}
+
+#[test]
+fn a_pod_that_waits_has_each_pools_first_failing_rule_and_its_chain_of_causes() {
+    let case = pending();
+    let opened = case.open().unwrap();
+    let name = &case.input.world.pods[0].key;
+    let told = pod::explain(&opened, name).unwrap();
+    assert_eq!(told.summary, "waits (with an equal pod of default/web-5d4), and no pool can help them");
+    let answers: Vec<(&str, &str)> =
+        told.pools.iter().map(|answer| (answer.pool.as_str(), answer.verdict.as_str())).collect();
+    assert_eq!(answers, [("general", "NodeSelectorMismatch"), ("gpu", "TaintNotTolerated")]);
+    assert!(told.pools[0].message.contains("zone=b; pool has a"), "{}", told.pools[0].message);
+    let chain: Vec<&str> = told.timeline.iter().map(|moment| moment.what.as_str()).collect();
+    assert!(chain[0].contains("1 → 2 replicas: cpu at 90%, target 50%"), "{chain:?}");
+    assert!(chain[1].contains("ScalingReplicaSet"), "{chain:?}");
+    assert!(chain[2].contains("was created"), "{chain:?}");
+    fits(&told.text());
+}
+
+#[test]
+fn a_workload_has_each_step_from_metric_to_replicas() {
+    let case = pending();
+    let opened = case.open().unwrap();
+    let told = workload::explain(&opened, "Deployment", &key("web")).unwrap();
+    let steps: Vec<(&str, &str)> =
+        told.steps.iter().map(|step| (step.step.as_str(), step.replicas.as_str())).collect();
+    assert_eq!(steps, [("metric", "2"), ("bounds", "2")]);
+    assert_eq!(told.steps[0].why, "cpu resource utilization, now 90%, target 50%");
+    assert!(told.summary.contains("2 of its pods have no node"), "{}", told.summary);
+    assert!(workload::explain_policy(&opened, &key("web")).unwrap().timeline.len() >= 2);
+    fits(&told.text());
+}
+
+fn running(name: &str, node: &str) -> headroom_core::world::pod::Pod {
+    pod(name)
+        .cpu("500m")
+        .label("app", "web")
+        .owner("ReplicaSet", "web")
+        .on(node)
+        .with(|pod| pod.phase = PodPhase::Running)
+        .build()
+}
+
+#[test]
+fn a_node_that_stays_names_its_blocker_since_when_and_what_helps() {
+    let world = world()
+        .node(node("n1").of("general", "g-a").zone("a"))
+        .node(node("n2").of("general", "g-a").zone("a"))
+        .group("general", "g-a", "a", 2)
+        .budget(budget("web", "app", "web", 0))
+        .delta(headroom_core::world::Delta::ControllerApplied(Box::new(headroom_core::testing::controller(
+            headroom_core::world::workload::ControllerKind::ReplicaSet,
+            "web",
+            1,
+            pod("web"),
+        ))))
+        .pods([running("web", "n1")]);
+    let mut history = History::default();
+    let memory = history.pools.entry("general".into()).or_default();
+    memory.blocked.push(Blocked {
+        reason: Reason::NotEnoughPdb,
+        count: 1,
+        examples: vec!["n1".into()],
+        object: Some("pdb/default/web".into()),
+        since: at(-600),
+    });
+    let case = case(world, vec![pool("general")], history, Evidence::default());
+    let opened = case.open().unwrap();
+    let told = node::explain(&opened, "n1").unwrap();
+    assert!(told.summary.starts_with("stays, NotEnoughPdb"), "{}", told.summary);
+    assert!(told.summary.contains("pdb/default/web"), "{}", told.summary);
+    let fact = |name: &str| told.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone());
+    assert!(fact("blocked since").is_some_and(|since| since.ends_with("(10m ago)")), "{:?}", told.facts);
+    assert!(
+        fact("requested").is_some_and(|used| used.contains("cpu 12 % (500m of 4000m)")),
+        "{:?}",
+        told.facts
+    );
+    assert!(told.next.iter().any(|next| next.contains("must allow an eviction")), "{:?}", told.next);
+    assert!(node::explain(&opened, "n3").is_none());
+    fits(&told.text());
+}
+
+#[test]
+fn a_placed_pod_is_followed_back_to_the_decision_that_bought_its_node() {
+    let world = world()
+        .node(node("general-1-2-0").of("general", "g-a").zone("a").age(30))
+        .group("general", "g-a", "a", 1)
+        .pods([running("web", "general-1-2-0")]);
+    let mut history = History::default();
+    history.pools.entry("general".into()).or_default().record(Decision {
+        id: IntentId::from("1-2"),
+        time: at(-50),
+        action: DecisionAction::ScaleUp,
+        group: "g-a".into(),
+        from: 0,
+        to: 1,
+        reason: Reason::PodsUnschedulable,
+        message: "+1 node for 1 pod that fits no node".into(),
+        outcome: DecisionOutcome::Done,
+        pods_count: 1,
+        examples: vec!["default/web".into()],
+        considered: Vec::new(),
+    });
+    let times = PodTimes {
+        key: key("web"),
+        scheduled_at: Some(at(-20)),
+        ready_at: Some(at(-18)),
+        ..PodTimes::default()
+    };
+    let evidence = Evidence { pods: vec![times], ..Evidence::default() };
+    let case = case(world, vec![pool("general")], history, evidence);
+    let opened = case.open().unwrap();
+    let told = pod::explain(&opened, &key("web")).unwrap();
+    assert_eq!(told.summary, "runs on node general-1-2-0, placed 40s after it was created");
+    let times: Vec<i64> = told.timeline.iter().map(|moment| moment.time.0.0 - NOW.0).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let told_all = told.text();
+    for words in [
+        "was created",
+        "grows from 0 to 1 nodes",
+        "registered of pool general",
+        "was placed on node",
+        "became ready",
+    ] {
+        assert!(told_all.contains(words), "{words}: {told_all}");
+    }
+}
+
+#[test]
+fn a_pool_that_backs_off_says_until_when() {
+    let mut history = History::default();
+    history.pools.entry("general".into()).or_default().backoffs.insert(
+        BackoffKey { group: "g-a".into(), ..BackoffKey::default() },
+        Backoff {
+            class: FailureClass::OutOfCapacity,
+            failures: 2,
+            since: at(-60),
+            until: at(300),
+            message: "no machines".into(),
+        },
+    );
+    let world = world().group("general", "g-a", "a", 0).pod(pod("web").cpu("1"));
+    let case = case(world, vec![pool("general")], history, Evidence::default());
+    let opened = case.open().unwrap();
+    let told = pool::explain(&opened, "general").unwrap();
+    assert!(
+        told.next.iter().any(|next| next.contains("OutOfCapacity") && next.contains("in 5m")),
+        "{:?}",
+        told.next
+    );
+    let waits = pod::explain(&opened, &key("web")).unwrap();
+    assert!(
+        waits.next.iter().any(|next| next.contains("tried again in 5m")),
+        "{:?} {:?}",
+        waits.next,
+        waits.pools
+    );
+    let overview = overview::overview(&opened);
+    assert!(overview.stuck.iter().any(|stuck| stuck.contains("backing off")), "{:?}", overview.stuck);
+    fits(&overview.text());
+}
+
+#[test]
+fn the_waste_of_a_pool_is_the_idle_part_of_its_price() {
+    let world = world()
+        .node(node("n1").of("general", "g-a"))
+        .group("general", "g-a", "a", 1)
+        .pods([running("web", "n1")]);
+    let priced = pool("general").with(|pool| pool.price_per_hour_micro = Some(800_000));
+    let case = case(world, vec![priced], History::default(), Evidence::default());
+    let rows = top::rows(&case.open().unwrap());
+    assert_eq!((rows[0].cpu_requested_milli, rows[0].cpu_offered_milli), (500, 4000));
+    assert_eq!((rows[0].cost_per_hour_micro, rows[0].wasted_per_hour_micro), (Some(800_000), Some(700_000)));
+    fits(&top::text(&rows));
+}
+
+#[test]
+fn a_case_is_the_same_after_it_was_written_and_read() {
+    let case = pending();
+    let text = case.render().unwrap();
+    let read = Case::parse(&text).unwrap();
+    assert_eq!(read, case);
+    assert_eq!(read.render().unwrap(), text);
+}
+
+#[test]
+fn other_files_and_versions_are_told_apart() {
+    let said = |text: &str| Case::parse(text).unwrap_err().to_string();
+    assert!(said("{}").contains("`format` is \"\""));
+    assert!(said("{\"format\":\"headroom.dev/snapshot\",\"version\":2}").contains("of version 2"));
+    assert!(said("kind: List").contains("not a snapshot"));
+}
+
+#[test]
+fn hidden_names_are_in_no_part_of_the_file_and_explanations_still_work() {
+    let mut case = pending();
+    case.hide_names(&|name| {
+        format!("x{:x}", name.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte)))
+    });
+    let text = case.render().unwrap();
+    for name in ["web", "default\"", "cpu at 90%", "0/1 nodes"] {
+        assert!(!text.contains(name), "{name} is still there");
+    }
+    let opened = case.open().unwrap();
+    let name = case.input.world.pods[0].key.clone();
+    let told = pod::explain(&opened, &name).unwrap();
+    assert_eq!(told.pools.len(), 2);
+}
+
+#[test]
+fn paragraphs_keep_their_columns() {
+    let long = format!("  12:00:00Z  {}", "word ".repeat(40));
+    let wrapped = wrap(&long, 13);
+    assert!(wrapped.lines().all(|line| line.chars().count() <= WIDTH), "{wrapped}");
+    assert!(wrapped.lines().skip(1).all(|line| line.starts_with("             word")), "{wrapped}");
+    let deep = wrap(&format!("{}{}", "x".repeat(60) + " ", "word ".repeat(20)), 61);
+    assert!(deep.lines().skip(1).all(|line| line.starts_with(&" ".repeat(61))), "{deep}");
+    assert_eq!(story::short(Seconds(3700)), "1h1m");
+    assert_eq!(story::about(at(-90), NOW), "1m30s ago");
+}

@@ -1,0 +1,262 @@
+//! Why a workload has as many replicas as it has: each step from metric to replicas, and its pods that wait.
+
+use headroom_core::labels::ObjectKey;
+use headroom_core::time::UnixTime;
+
+use super::case::Opened;
+use super::chain;
+use super::evidence::{ConditionSeen, HpaSeen, PolicySeen};
+use super::pod::{place, verdict_of};
+use super::story::{Explanation, PoolAnswer, Stage, StepTold, about};
+
+/// Pods of one workload whose lives are told one by one.
+const PODS_MAX: usize = 3;
+
+/// A Deployment, ReplicaSet or StatefulSet; `None` when there is no such workload.
+#[must_use]
+pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Explanation> {
+    let evidence = &opened.case.evidence;
+    let workload = evidence.workload(kind, key)?;
+    let mut told = Explanation::new(format!("{} {key}", kind.to_lowercase()), opened.now());
+    told.fact("replicas", format!("{} wanted, {} ready", workload.replicas, workload.ready));
+    told.moment(
+        workload.created_at,
+        Stage::Replicas,
+        "object",
+        format!("{} {key} was created", kind.to_lowercase()),
+    );
+    let (policy, hpa) = (evidence.policy_of(kind, key), evidence.hpa_of(kind, key));
+    match (policy, hpa) {
+        (Some(policy), _) => told.fact("scaled by", format!("scalingpolicy {}", policy.key)),
+        (None, Some(hpa)) => told.fact("scaled by", format!("hpa {}", hpa.key)),
+        (None, None) => told.fact("scaled by", "nobody: its replicas are what was written last"),
+    }
+    chain::scaling(&mut told, opened, kind, key);
+    policy.into_iter().for_each(|policy| steps(&mut told, policy));
+    if policy.is_none_or(|policy| policy.status.recommendation.is_none()) {
+        hpa.into_iter().for_each(|hpa| steps_of_hpa(&mut told, hpa));
+    }
+    let waiting = pods(&mut told, opened, kind, key);
+    let why = policy.and_then(why).or_else(|| hpa.and_then(why_of_hpa)).unwrap_or_default();
+    told.summary = format!("{} replicas{why}", workload.replicas);
+    if waiting > 0 {
+        told.summary += &format!("; {waiting} of its pods have no node");
+    } else if workload.ready < workload.replicas {
+        told.summary += &format!("; {} are not ready yet", workload.replicas - workload.ready);
+    }
+    told.gaps.clone_from(&evidence.gaps);
+    Some(told.finished())
+}
+
+/// A HorizontalPodAutoscaler; `None` when there is none of this name.
+#[must_use]
+pub fn explain_hpa(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
+    let evidence = &opened.case.evidence;
+    let hpa = evidence.hpas.iter().find(|hpa| hpa.key == *key)?;
+    let mut told = Explanation::new(format!("hpa {key}"), opened.now());
+    told.fact("scales", format!("{} {}, {} to {} replicas", hpa.target.0, hpa.target.1, hpa.min, hpa.max));
+    let target = ObjectKey::new(key.namespace.clone(), hpa.target.1.as_str());
+    chain::scaling(&mut told, opened, &hpa.target.0, &target);
+    let policy = evidence.policy_of(&hpa.target.0, &target);
+    match policy {
+        Some(policy) => {
+            told.fact("kept by", format!("scalingpolicy {} ({})", policy.key, policy.mode));
+            steps(&mut told, policy);
+        }
+        None => chain::last_scale_of_hpa(&mut told, hpa),
+    }
+    if told.steps.is_empty() {
+        steps_of_hpa(&mut told, hpa);
+    }
+    conditions(&mut told, &hpa.conditions);
+    let (current, desired) = (number(hpa.current), number(hpa.desired));
+    let why = policy.and_then(why).or_else(|| why_of_hpa(hpa)).unwrap_or_default();
+    told.summary = format!("{current} replicas, {desired} wanted{why}");
+    told.gaps.clone_from(&evidence.gaps);
+    Some(told.finished())
+}
+
+/// A ScalingPolicy; `None` when there is none of this name.
+#[must_use]
+pub fn explain_policy(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
+    let evidence = &opened.case.evidence;
+    let policy = evidence.policies.iter().find(|policy| policy.key == *key)?;
+    let status = &policy.status;
+    let mut told = Explanation::new(format!("scalingpolicy {key}"), opened.now());
+    told.fact("scales", format!("{} {} ({})", policy.target.0, policy.target.1, policy.mode));
+    if let Some(bounds) = &status.bounds {
+        let by = bounds.limited_by.as_deref().map_or(String::new(), |by| format!(", by {by}"));
+        told.fact("bounds", format!("{} to {} replicas{by}", bounds.min_replicas, bounds.max_replicas));
+        if !bounds.active_schedules.is_empty() {
+            told.fact("schedules open", bounds.active_schedules.join(", "));
+        }
+        if let Some(at) = &bounds.next_schedule_change {
+            let at = UnixTime::from_jiff(at.0);
+            told.next.push(format!("a schedule opens or closes {} ({at})", about(at, opened.now())));
+        }
+    }
+    if let Some(contest) = &status.contest {
+        let until = UnixTime::from_jiff(contest.hold_until.0);
+        told.next.push(format!(
+            "{} has set the replicas back {} times; nothing is written before {until}",
+            contest.manager, contest.count
+        ));
+    }
+    let (kind, name) = match policy.target.0.as_str() {
+        "HPA" => {
+            let hpa = evidence
+                .hpas
+                .iter()
+                .find(|hpa| hpa.key.namespace == key.namespace && *hpa.key.name == *policy.target.1);
+            hpa.map_or_else(|| policy.target.clone(), |hpa| hpa.target.clone())
+        }
+        _ => policy.target.clone(),
+    };
+    let target = ObjectKey::new(key.namespace.clone(), name);
+    chain::decisions_of_policy(&mut told, policy);
+    chain::scaling(&mut told, opened, &kind, &target);
+    chain::events(&mut told, evidence.events_of("ScalingPolicy", key), Stage::Replicas, "scalingpolicy");
+    steps(&mut told, policy);
+    let seen: Vec<ConditionSeen> = status.conditions.iter().map(ConditionSeen::of).collect();
+    conditions(&mut told, &seen);
+    let why = why(policy).unwrap_or_default();
+    let replicas = |count: Option<i32>| number(count.map(i64::from));
+    told.summary = format!(
+        "{} replicas, {} wanted{why}",
+        replicas(status.current_replicas),
+        replicas(status.desired_replicas)
+    );
+    told.gaps.clone_from(&evidence.gaps);
+    Some(told.finished())
+}
+
+fn number(count: Option<i64>) -> String {
+    count.map_or_else(|| "?".to_owned(), |count| count.to_string())
+}
+
+/// The recommendation step by step: each metric's proposal, then what made of it the result.
+fn steps(told: &mut Explanation, policy: &PolicySeen) {
+    let Some(recommendation) = &policy.status.recommendation else { return };
+    for metric in &recommendation.metrics {
+        let part = |name: &str, value: &Option<String>| {
+            value.as_ref().map_or(String::new(), |value| format!(", {name} {value}"))
+        };
+        let why = match &metric.failure {
+            Some(failure) => format!("{}: {failure}", metric.metric),
+            None => {
+                format!("{}{}{}", metric.metric, part("now", &metric.current), part("target", &metric.target))
+            }
+        };
+        let replicas = number(metric.replicas.map(i64::from));
+        told.steps.push(StepTold { step: "metric".to_owned(), replicas, why });
+    }
+    for step in &recommendation.steps {
+        told.steps.push(StepTold {
+            step: step.step.to_lowercase(),
+            replicas: step.replicas.to_string(),
+            why: step.reason.clone(),
+        });
+    }
+}
+
+/// What an HPA's own status tells, where no policy has more.
+fn steps_of_hpa(told: &mut Explanation, hpa: &HpaSeen) {
+    for metric in &hpa.metrics {
+        told.steps.push(StepTold {
+            step: "metric".to_owned(),
+            replicas: "?".to_owned(),
+            why: metric.clone(),
+        });
+    }
+    if !hpa.metrics.is_empty() || hpa.desired.is_some() {
+        told.steps.push(StepTold {
+            step: "result".to_owned(),
+            replicas: number(hpa.desired),
+            why: format!("between {} and {} replicas", hpa.min, hpa.max),
+        });
+    }
+}
+
+/// Conditions that are not as they should be.
+fn conditions(told: &mut Explanation, conditions: &[ConditionSeen]) {
+    for condition in conditions {
+        let fine = match &*condition.kind {
+            "Ready" | "AbleToScale" | "ScalingActive" | "MetricsAvailable" => "True",
+            _ => "False",
+        };
+        if condition.status != fine {
+            let message =
+                if condition.message.is_empty() { String::new() } else { format!(": {}", condition.message) };
+            told.fact(&condition.kind, format!("{}, {}{message}", condition.status, condition.reason));
+        }
+    }
+}
+
+/// The word that says what holds a policy's workload where it is.
+fn why(policy: &PolicySeen) -> Option<String> {
+    let reason = policy.status.reason.as_deref()?;
+    let last = policy.status.decisions.first().and_then(|decision| decision.message.as_deref());
+    Some(match last.filter(|message| !message.is_empty()) {
+        Some(message) => format!(" ({reason}; last change: {message})"),
+        None => format!(" ({reason})"),
+    })
+}
+
+fn why_of_hpa(hpa: &HpaSeen) -> Option<String> {
+    let limited = hpa.conditions.iter().find(|one| one.kind == "ScalingLimited" && one.status == "True");
+    let failing = hpa.conditions.iter().find(|one| one.kind == "ScalingActive" && one.status == "False");
+    failing.or(limited).map(|condition| format!(" ({}: {})", condition.reason, condition.message))
+}
+
+/// What the workload's pods wait for; returns how many have no node.
+fn pods(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> usize {
+    let mine = |pod: &headroom_core::world::pod::Pod| {
+        pod.owner.as_ref().is_some_and(|owner| {
+            let controller = ObjectKey::new(pod.key.namespace.clone(), &*owner.name);
+            pod.key.namespace == key.namespace
+                && chain::owners(opened, &owner.kind, &controller)
+                    .iter()
+                    .any(|(k, one)| k == kind && one == key)
+        })
+    };
+    let waiting: Vec<_> =
+        opened.world.unbound().map(|(_, entry)| &entry.pod).filter(|pod| mine(pod)).collect();
+    // The newest pods with a place: they are what the last change of size brought.
+    let mut placed: Vec<_> = (opened.case.input.world.pods.iter())
+        .filter(|record| record.node.is_some() && record.key.namespace == key.namespace)
+        .filter_map(|record| opened.world.pod_id(&record.key))
+        .map(|id| &opened.world.pod(id).pod)
+        .filter(|pod| mine(pod))
+        .collect();
+    placed.sort_by_key(|pod| std::cmp::Reverse(pod.created_at));
+    for pod in placed.into_iter().take(PODS_MAX) {
+        told.moment(pod.created_at, Stage::Pod, "object", format!("pod {} was created", pod.key));
+        if let Some(node) = &pod.node {
+            place(told, opened, pod, node);
+        }
+    }
+    for pod in waiting.iter().take(PODS_MAX) {
+        told.moment(
+            pod.created_at,
+            Stage::Pod,
+            "object",
+            format!("pod {} was created and has no node", pod.key),
+        );
+        let events = opened.case.evidence.events_of("Pod", &pod.key);
+        chain::events(told, events, Stage::Decision, "pod");
+    }
+    if let Some(verdict) = waiting.first().and_then(|pod| verdict_of(opened, pod)) {
+        for (pool, count) in &verdict.on_new {
+            let message = format!("{count} pods go on new nodes");
+            told.pools.push(PoolAnswer { pool: pool.to_string(), verdict: "chosen".to_owned(), message });
+        }
+        for refused in &verdict.pools {
+            told.pools.push(PoolAnswer {
+                pool: refused.pool.to_string(),
+                verdict: refused.reason.as_str().to_owned(),
+                message: refused.message.to_string(),
+            });
+        }
+    }
+    waiting.len()
+}

@@ -1,0 +1,80 @@
+//! Bugs that others have had, put back on purpose: tests show that the simulator finds each. Compiled for tests only.
+//!
+//! `docs/incidents.md` tells what happened where. Without the feature `failpoints`, [`on`] is always false and the
+//! branches behind it are compiled out.
+
+use clap::ValueEnum;
+
+/// One bug that can be put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+pub enum Bug {
+    /// An effect is made before its intent is stored.
+    EffectBeforeIntent,
+    /// A repeated increase adds its difference again instead of asking for its target.
+    DeltaNotTarget,
+    /// The size is written from what was read a while ago.
+    CachedSize,
+    /// An instance is removed by lowering the size; the cloud picks which one goes.
+    CloudPicksVictim,
+    /// What did not come is taken back by setting the size to the instances that were seen.
+    CancelTakesRunning,
+    /// Each attempt of an increase names its nodes anew.
+    NamesPerAttempt,
+    /// Backoffs are forgotten at a restart.
+    BackoffForgotten,
+    /// Intents are forgotten at a restart.
+    IntentsForgotten,
+    /// Marks without an intent are taken off by nobody.
+    OrphanMarksStay,
+    /// A node is not looked at again before it is deleted.
+    NoSecondLook,
+    /// The view counts as fresh however old it is.
+    StaleViewTrusted,
+    /// Decisions are made before all lists have come.
+    ActsBeforeSynced,
+    /// The claim of the lease is not checked at each effect.
+    NoFence,
+    /// Whether the lease has run out is judged by wall clocks.
+    WallClockLease,
+    /// Lengths of time are told by the wall clock, whatever is done to it.
+    WallClockTimers,
+    /// Evictions name their options in a field that the API server does not know.
+    EvictionOptionsLost,
+    /// Status is written on every turn.
+    StatusEveryTurn,
+    /// A pool that cannot be read ends every turn.
+    BadPoolStopsLoop,
+}
+
+#[cfg(feature = "failpoints")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Bug;
+
+    thread_local! {
+        static ON: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Whether the bug is there on this thread. A simulation is one thread.
+    #[must_use]
+    pub fn on(bug: Bug) -> bool {
+        ON.get() == Some(bug)
+    }
+
+    /// Puts a bug back on this thread, or takes it out again.
+    pub fn put_back(bug: Option<Bug>) {
+        ON.set(bug);
+    }
+}
+
+#[cfg(feature = "failpoints")]
+pub use switch::{on, put_back};
+
+/// No bug is there in this build.
+#[cfg(not(feature = "failpoints"))]
+#[must_use]
+#[inline]
+pub const fn on(_bug: Bug) -> bool {
+    false
+}

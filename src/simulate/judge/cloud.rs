@@ -1,0 +1,164 @@
+//! Writes to the cloud, at the instant of their effect: each is asked for by a stored intent, and takes what it names.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Judge, truth};
+use crate::simulate::store::{ObjectKey, Store};
+use crate::simulate::wire::Caller;
+
+/// How long a size may be below what runs: clouds act on a size some seconds after it was written.
+const LOWERED_MAX: SignedDuration = SignedDuration::from_secs(2);
+
+/// A write that took effect.
+#[derive(Debug)]
+pub struct CloudWrite<'a> {
+    /// By whom.
+    pub caller: Caller,
+    /// When.
+    pub now: Timestamp,
+    /// The pool that the group was made for.
+    pub pool: &'a str,
+    /// The group.
+    pub group: &'a str,
+    /// What all groups of the pool want together, afterwards.
+    pub total: u32,
+    /// What was written.
+    pub wrote: &'a Wrote,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrote {
+    /// The size.
+    Desired {
+        /// Before.
+        from: u32,
+        /// After.
+        to: u32,
+        /// Instances that count toward it.
+        counted: u32,
+    },
+    /// A synchronous launch.
+    Launch {
+        /// The size before.
+        desired: u32,
+        /// Instances that it brought; none when it repeats an earlier one.
+        count: u32,
+        /// The client token.
+        token: String,
+    },
+    /// The end of one instance.
+    Terminate {
+        /// Its id.
+        instance: String,
+        /// Its Node object.
+        node: Option<ObjectKey>,
+        /// Whether the size goes with it.
+        decrement: bool,
+        /// Whether it was leaving already.
+        again: bool,
+    },
+}
+
+impl Judge {
+    /// Looks at a write of the cloud that has just taken effect.
+    pub fn cloud_wrote(&mut self, store: &Store, write: &CloudWrite<'_>) {
+        let CloudWrite { caller, now, pool, group, total, wrote } = write;
+        let what = format!("{wrote:?} on group {group}");
+        self.check_claim(*caller, &what, *now);
+        self.writes_count += 1;
+        self.last_write_at = Some(*now);
+        let epoch = self.lives.get(caller).and_then(|life| life.epoch).unwrap_or(0);
+        self.late_calls_count += u64::from(epoch < self.status_epoch);
+        if let Wrote::Desired { to, counted, .. } = wrote {
+            if to < counted {
+                let words = format!("{what}: the cloud will choose {} running instances", counted - to);
+                self.lowered.entry((*group).to_owned()).or_insert((*now, words));
+            } else {
+                self.lowered.remove(*group);
+            }
+        }
+        match wrote {
+            Wrote::Desired { from, to, counted } if from < to => {
+                let intents = truth::intents_of(store, pool);
+                let asks = |intent: &&truth::Intent| {
+                    intent.increases()
+                        && intent.group == **group
+                        && (intent.to == *to || (intent.phase == "Cancelling" && *to <= *counted))
+                };
+                match intents.iter().find(asks) {
+                    Some(intent) if intent.phase != "Cancelling" => {
+                        self.raised(*now, pool, &intent.id, to - from, intent.to.saturating_sub(intent.from));
+                    }
+                    Some(_) => {}
+                    None => self.blame(*now, "I3", format!("{what}: no stored intent asks for it")),
+                }
+                self.check_max(*now, pool, i64::from(*total));
+            }
+            Wrote::Desired { from, to, .. } if to < from => {
+                let cancels = |intent: &truth::Intent| {
+                    intent.increases() && intent.group == **group && intent.phase == "Cancelling"
+                };
+                if !truth::intents_of(store, pool).iter().any(cancels) {
+                    self.blame(*now, "I3", format!("{what}: no stored intent takes anything back"));
+                }
+            }
+            Wrote::Desired { .. } => {}
+            Wrote::Launch { count, token, .. } => {
+                let intents = truth::intents_of(store, pool);
+                let asks = |intent: &&truth::Intent| {
+                    intent.increases()
+                        && intent.group == **group
+                        && token.contains(&format!("-{}-", intent.id))
+                };
+                match intents.iter().find(asks) {
+                    Some(intent) => {
+                        self.raised(*now, pool, &intent.id, *count, intent.to.saturating_sub(intent.from));
+                    }
+                    None => self.blame(*now, "I3", format!("{what}: no stored intent asks for it")),
+                }
+                self.check_max(*now, pool, i64::from(*total));
+            }
+            Wrote::Terminate { instance, node, decrement, again } => {
+                if *again {
+                    return self.blame(*now, "I2", format!("{what}: it is terminated twice"));
+                }
+                self.removed_count += 1;
+                let name = node.as_ref().map(|node| node.name.to_string()).unwrap_or_default();
+                self.victim_goes(store, *now, &name, instance);
+                let forced = truth::removal_of(store, &name, instance).is_some_and(|intent| intent.forces());
+                if *decrement && !forced {
+                    self.check_min(*now, pool, i64::from(*total));
+                }
+            }
+        }
+    }
+
+    /// I4: a size below what runs lets the cloud choose. Nothing keeps an instance from coming between a read and the write
+    /// after it, so the size may be wrong for a moment, and must be raised again before the cloud has acted on it.
+    pub(super) fn check_lowered(&mut self, now: Timestamp) {
+        let late = |since: &Timestamp| LOWERED_MAX < now.duration_since(*since);
+        let due: Vec<String> = self
+            .lowered
+            .iter()
+            .filter(|(_, (since, _))| late(since))
+            .map(|(group, _)| group.clone())
+            .collect();
+        for group in due {
+            if let Some((at, words)) = self.lowered.remove(&group) {
+                self.blame(at, "I4", words);
+            }
+        }
+    }
+
+    /// I2: an intent raises its group by what it says and no more, however often it is repeated.
+    fn raised(&mut self, now: Timestamp, pool: &str, intent: &str, by: u32, wanted: u32) {
+        let sum = self.raised.entry((pool.to_owned(), intent.to_owned())).or_default();
+        *sum += by;
+        let sum = *sum;
+        // A size that somebody else lowered meanwhile is raised again by the same intent.
+        if wanted < sum {
+            self.blame(now, "I2", format!("intent {intent} of {pool} raised by {sum}, it says {wanted}"));
+        }
+    }
+}

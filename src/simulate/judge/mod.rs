@@ -1,0 +1,237 @@
+//! Ground-truth ledgers, out of the operator's reach: every write of the operator is held against the invariants of
+//! `docs/invariants.md` with the cluster and the cloud as they truly are at that instant. It changes nothing.
+
+mod calls;
+mod cloud;
+mod end;
+mod status;
+mod truth;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+
+pub use self::cloud::{CloudWrite, Wrote};
+pub use self::end::{End, Goal, examine};
+
+use super::store::{Entry, Kind, Store};
+use super::wire::{Audit, Call, Caller};
+
+/// How long others wait after a leader's last sign of life; the same as every replica's.
+pub const LEASE: SignedDuration = SignedDuration::from_secs(10);
+/// What was true so long ago the operator may still believe: its view may be that old before removals stop
+/// ([`crate::options::VIEW_AGE_MAX`]), and a step may be under way.
+const BELIEF: SignedDuration = SignedDuration::from_secs(200);
+/// Violations kept; one is enough to fail a run.
+const VIOLATIONS_MAX: usize = 30;
+
+/// Something that must never happen, and did.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// When.
+    pub at: Timestamp,
+    /// The invariant, such as `I5`.
+    pub invariant: &'static str,
+    /// What happened.
+    pub words: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.at, self.invariant, self.words)
+    }
+}
+
+/// What is known of one life of a replica.
+#[derive(Debug, Default)]
+struct LifeLog {
+    /// The term in which it leads or led.
+    epoch: Option<i64>,
+    /// When its last lease write was committed.
+    renewed_at: Option<Timestamp>,
+}
+
+/// A pool's bounds, those of late among them.
+#[derive(Debug, Default)]
+struct Bounds {
+    now: (i64, i64),
+    /// Earlier ones, and when they were changed.
+    before: Vec<(Timestamp, (i64, i64))>,
+}
+
+/// The ledgers.
+#[derive(Debug, Default)]
+pub struct Judge {
+    violations: Vec<Violation>,
+    lives: BTreeMap<Caller, LifeLog>,
+    /// The highest term in which a status was written.
+    status_epoch: i64,
+    bounds: BTreeMap<String, Bounds>,
+    /// By how much each increase has raised its group.
+    raised: BTreeMap<(String, String), u32>,
+    /// Ids of intents that were open once and are not any more.
+    closed: BTreeSet<(String, String)>,
+    /// Since when, in true time, a status has named a node as unneeded.
+    unneeded: BTreeMap<String, Timestamp>,
+    /// Groups whose wanted size is below what runs, since when, and what is to be said of it.
+    lowered: BTreeMap<String, (Timestamp, String)>,
+    /// Since when watches have been silent for everybody.
+    silent_since: Option<Timestamp>,
+    /// Since when more than a fifth of all nodes has been unready.
+    unwell_since: Option<Timestamp>,
+    /// The object before a call that changes it.
+    before: Option<Arc<serde_json::Value>>,
+    /// Nodes that were made, by pool.
+    pub made: BTreeMap<String, usize>,
+    /// Nodes of which somebody else took the machine away.
+    pub lost_count: usize,
+    /// Writes of the operator that took effect, the lease and events apart.
+    pub writes_count: u64,
+    /// When the last of them was.
+    pub last_write_at: Option<Timestamp>,
+    /// Calls that took effect after another leader had written: harmless by design, and counted.
+    pub late_calls_count: u64,
+    /// Nodes that the operator deleted, or whose instances it terminated.
+    pub removed_count: u64,
+    cursor: u64,
+    /// Since when the goal has held without a write.
+    good_since: Option<Timestamp>,
+    /// Whether the goal has held for so long that the run may end.
+    pub over: bool,
+    /// Whether clocks of replicas jump in this run: then their stamps are no measure of time.
+    pub clocks_jump: bool,
+    /// Whether somebody tampers with status in this run.
+    pub status_tampered: bool,
+}
+
+/// The judge behind a lock that is never held over an await.
+#[derive(Clone, Debug, Default)]
+pub struct SharedJudge(Arc<Mutex<Judge>>);
+
+impl SharedJudge {
+    /// The judge.
+    pub fn lock(&self) -> MutexGuard<'_, Judge> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Audit for SharedJudge {
+    fn before(&mut self, store: &Store, call: &Call) {
+        self.lock().call_begins(store, call);
+    }
+
+    fn after(&mut self, store: &Store, call: &Call, code: u16) {
+        self.lock().call_ends(store, call, code);
+    }
+}
+
+impl Judge {
+    /// What has been violated so far.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Notes a violation.
+    pub fn blame(&mut self, at: Timestamp, invariant: &'static str, words: impl Into<String>) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(Violation { at, invariant, words: words.into() });
+        }
+    }
+
+    /// Notes whether the goal holds; the run is over when it has held for `stay` without a write.
+    pub fn rate(&mut self, good: bool, stay: SignedDuration, now: Timestamp) {
+        let wrote = |since: Timestamp| self.last_write_at.is_some_and(|at| since < at);
+        self.good_since = match self.good_since {
+            Some(since) if good && !wrote(since) => Some(since),
+            _ => good.then_some(now),
+        };
+        self.over = self.good_since.is_some_and(|since| stay <= now.duration_since(since));
+    }
+
+    /// Watches fall silent for everybody, or speak again.
+    pub fn watches_silent(&mut self, silent: bool, now: Timestamp) {
+        self.silent_since = silent.then_some(now);
+    }
+
+    /// Reads what has changed since the last step; called after each.
+    pub fn step(&mut self, store: &Store, now: Timestamp) {
+        self.check_lowered(now);
+        let entries: Vec<Entry> = match store.entries_after(self.cursor) {
+            Ok(entries) => {
+                entries.filter(|entry| matches!(entry.kind, Kind::Node | Kind::NodePool)).cloned().collect()
+            }
+            Err(_) => Vec::new(),
+        };
+        self.cursor = store.revision();
+        let nodes_changed = entries.iter().any(|entry| entry.kind == Kind::Node);
+        for entry in &entries {
+            match entry.kind {
+                Kind::NodePool => self.note_bounds(entry),
+                _ if entry.before.is_none() => {
+                    let pool = truth::pool_of(&entry.object).unwrap_or_default();
+                    *self.made.entry(pool).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        if nodes_changed {
+            let (all, unready) = truth::readiness(store);
+            self.unwell_since = if all < unready * 5 { Some(self.unwell_since.unwrap_or(now)) } else { None };
+        }
+    }
+
+    fn note_bounds(&mut self, entry: &Entry) {
+        if entry.deleted {
+            self.bounds.remove(&*entry.key.name);
+            return;
+        }
+        let found = truth::bounds(&entry.object);
+        let bounds = self
+            .bounds
+            .entry(entry.key.name.to_string())
+            .or_insert_with(|| Bounds { now: found, before: Vec::new() });
+        if bounds.now != found {
+            bounds.before.push((entry.at, bounds.now));
+            bounds.now = found;
+        }
+    }
+
+    /// The smallest minimum and the largest maximum that the operator may believe in.
+    fn believed_bounds(&self, pool: &str, now: Timestamp) -> Option<(i64, i64)> {
+        let bounds = self.bounds.get(pool)?;
+        let recent = bounds.before.iter().filter(|(at, _)| now.duration_since(*at) < BELIEF);
+        Some(recent.fold(bounds.now, |(min, max), (_, (other_min, other_max))| {
+            (min.min(*other_min), max.max(*other_max))
+        }))
+    }
+
+    /// I10, I11: the caller leads, by the true clock, when its write comes in.
+    fn check_claim(&mut self, caller: Caller, what: &str, arrived_at: Timestamp) {
+        let renewed_at = self.lives.get(&caller).and_then(|life| life.renewed_at);
+        let since = renewed_at.map(|at| arrived_at.duration_since(at));
+        if since.is_none_or(|since| LEASE < since) {
+            let words = match since {
+                None => {
+                    format!("{what} by life {} of replica {}, which never led", caller.life, caller.replica)
+                }
+                Some(since) => format!(
+                    "{what} by life {} of replica {}, {since:#} after its last renewal",
+                    caller.life, caller.replica
+                ),
+            };
+            self.blame(arrived_at, "I11", words);
+        }
+    }
+
+    /// I8: nothing is removed by a view that everybody's silent watches have left behind.
+    fn check_freshness(&mut self, what: &str, now: Timestamp) {
+        let silence = self.silent_since.map(|since| now.duration_since(since));
+        if let Some(silence) = silence
+            && BELIEF < silence
+        {
+            self.blame(now, "I8", format!("{what} although all watches have been silent for {silence:#}"));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Status writes: what they may forget, how large they may grow, and that each of them says something.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::truth::{self, Intent};
+use super::{BELIEF, Judge};
+use crate::simulate::store::{Store, at, number, text};
+use crate::simulate::wire::Call;
+
+/// Largest status without the unneeded clocks (law 9).
+const STATUS_BYTES_MAX: usize = 32 * 1024;
+const DECISIONS_MAX: usize = 20;
+/// Removals at once in all pools, and drains among them: the operator's defaults, which simulations leave alone.
+const REMOVALS_MAX: usize = 10;
+const DRAINS_MAX: usize = 1;
+
+impl Judge {
+    pub(super) fn status_begins(&mut self, call: &Call) {
+        if text(&call.body, &["metadata", "resourceVersion"]).unwrap_or_default().is_empty() {
+            self.blame(call.now, "I21", format!("status of {} names no resourceVersion", call.key));
+        }
+    }
+
+    pub(super) fn status_ends(
+        &mut self,
+        store: &Store,
+        now: Timestamp,
+        pool: &str,
+        before: &Value,
+        after: &Value,
+    ) {
+        self.check_size(now, pool, before, after);
+        self.check_backoffs(now, pool, before, after);
+        self.note_unneeded(now, before, after);
+        let (was, is) = (truth::intents(before), truth::intents(after));
+        let opened: Vec<&Intent> =
+            is.iter().filter(|one| was.iter().all(|other| other.id != one.id)).collect();
+        for one in &was {
+            if is.iter().all(|other| other.id != one.id) {
+                self.closed.insert((pool.to_owned(), one.id.clone()));
+                self.check_closed(now, pool, one, after);
+            }
+        }
+        for intent in &opened {
+            self.check_opened(now, pool, intent, before, after);
+        }
+        if let Some(removal) = opened.iter().find(|intent| intent.removes()) {
+            self.check_freshness(&format!("removal {} is begun", removal.id), now);
+            self.check_removals(store, now, &opened);
+        }
+    }
+
+    /// I23.
+    fn check_size(&mut self, now: Timestamp, pool: &str, before: &Value, after: &Value) {
+        let mut status = at(after, &["status"]).cloned().unwrap_or_default();
+        if let Some(fields) = status.as_object_mut() {
+            fields.remove("unneeded");
+        }
+        let bytes = status.to_string().len();
+        if STATUS_BYTES_MAX < bytes {
+            self.blame(now, "I23", format!("status of {pool} has {bytes} bytes"));
+        }
+        let decisions = at(&status, &["decisions"]).and_then(Value::as_array).map_or(0, Vec::len);
+        if DECISIONS_MAX < decisions {
+            self.blame(now, "I23", format!("status of {pool} has {decisions} decisions"));
+        }
+        let generation = |object: &Value| number(object, &["status", "observedGeneration"]);
+        if generation(after) < generation(before) && !self.status_tampered {
+            self.blame(now, "I23", format!("observedGeneration of {pool} goes backwards"));
+        }
+    }
+
+    fn note_unneeded(&mut self, now: Timestamp, before: &Value, after: &Value) {
+        let (was, is) = (unneeded(before), unneeded(after));
+        for node in &is {
+            self.unneeded.entry(node.clone()).or_insert(now);
+        }
+        // What leaves the list because its removal begins is asked for below.
+        let leaving: BTreeSet<String> = truth::intents(after)
+            .into_iter()
+            .filter(Intent::removes)
+            .flat_map(|intent| intent.instances)
+            .map(|(node, _)| node)
+            .collect();
+        for node in was.difference(&is).filter(|node| !leaving.contains(*node)) {
+            self.unneeded.remove(node);
+        }
+    }
+
+    /// I25: a node that goes because it was not needed has truly not been needed for its time. Half of it is taken for
+    /// enough: the first status that names it comes a little later than the clock it tells of.
+    fn check_unneeded(&mut self, now: Timestamp, intent: &Intent, pool: &Value) {
+        // A leader whose clock jumps writes its clocks anew, moved by the jump, and drops and names nodes in between.
+        if !matches!(intent.reason.as_str(), "Empty" | "Underutilized")
+            || self.status_tampered
+            || self.clocks_jump
+        {
+            return;
+        }
+        let wanted = at(pool, &["spec", "scaleDown", "unneededFor"]).and_then(Value::as_str);
+        let wanted: Option<jiff::SignedDuration> = wanted.and_then(|words| words.parse().ok());
+        let Some(wanted) = wanted else { return };
+        for (node, _) in &intent.instances {
+            let since = self.unneeded.remove(node).map(|at| now.duration_since(at));
+            if since.is_none_or(|since| since < wanted / 2) {
+                let words = format!(
+                    "node {node} goes as {} after {since:?}, {wanted:#} are asked for",
+                    intent.reason
+                );
+                self.blame(now, "I25", words);
+            }
+        }
+    }
+
+    /// I14: a backoff that has not run out is neither forgotten nor shortened.
+    fn check_backoffs(&mut self, now: Timestamp, pool: &str, before: &Value, after: &Value) {
+        if self.clocks_jump {
+            return;
+        }
+        let (was, is) = (backoffs(before), backoffs(after));
+        for (key, until) in &was {
+            if *until <= now {
+                continue;
+            }
+            match is.get(key) {
+                Some(later) if until <= later => {}
+                Some(earlier) => {
+                    self.blame(
+                        now,
+                        "I14",
+                        format!("backoff {key} of {pool} shortened from {until} to {earlier}"),
+                    );
+                }
+                None => self.blame(now, "I14", format!("backoff {key} of {pool} until {until} is forgotten")),
+            }
+        }
+    }
+
+    /// I3: an intent that leaves the journal has ended in some way, and its decision says in which.
+    fn check_closed(&mut self, now: Timestamp, pool: &str, intent: &Intent, after: &Value) {
+        let decisions = at(after, &["status", "decisions"]).and_then(Value::as_array);
+        let decision =
+            decisions.and_then(|all| all.iter().find(|one| text(one, &["id"]) == Some(&intent.id)));
+        if decision.and_then(|one| text(one, &["outcome"])) == Some("InProgress") {
+            self.blame(
+                now,
+                "I3",
+                format!("intent {} of {pool} is dropped while it is in progress", intent.id),
+            );
+        }
+    }
+
+    /// I2, I14, I22 of a new intent.
+    fn check_opened(&mut self, now: Timestamp, pool: &str, intent: &Intent, before: &Value, after: &Value) {
+        let id = &intent.id;
+        if self.closed.contains(&(pool.to_owned(), id.clone())) && !self.status_tampered {
+            self.blame(now, "I2", format!("intent {id} of {pool} is opened a second time"));
+        }
+        let decisions = at(after, &["status", "decisions"]).and_then(Value::as_array);
+        let told = decisions.is_some_and(|all| all.iter().any(|one| text(one, &["id"]) == Some(id)));
+        if !told {
+            self.blame(now, "I22", format!("intent {id} of {pool} has no decision record"));
+        }
+        self.check_unneeded(now, intent, after);
+        if intent.increases() && !self.clocks_jump {
+            let held = backoffs(before)
+                .into_iter()
+                .find(|(key, until)| now < *until && *key == format!("{}///", intent.group));
+            if let Some((key, until)) = held {
+                self.blame(
+                    now,
+                    "I14",
+                    format!("intent {id} grows {key} of {pool}, which is backed off until {until}"),
+                );
+            }
+        }
+    }
+
+    /// I7: no more removals at once than the limits say, and none while a fifth is unready.
+    fn check_removals(&mut self, store: &Store, now: Timestamp, opened: &[&Intent]) {
+        let voluntary = |intent: &Intent| intent.removes() && !intent.forces();
+        if !opened.iter().any(|intent| voluntary(intent)) {
+            return;
+        }
+        let pools = store.all(crate::simulate::store::Kind::NodePool);
+        let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(voluntary).collect();
+        let victims = |filter: &dyn Fn(&&Intent) -> bool| -> usize {
+            let names: BTreeSet<&(String, String)> =
+                open.iter().filter(filter).flat_map(|intent| &intent.instances).collect();
+            names.len()
+        };
+        let all = victims(&|_| true);
+        let drains = victims(&|intent| intent.reason != "Empty" && intent.phase != "Deleting");
+        if (REMOVALS_MAX < all || DRAINS_MAX < drains) && !self.status_tampered {
+            self.blame(now, "I7", format!("{all} nodes are leaving, {drains} of them drained"));
+        }
+        if let Some(since) = self.unwell_since
+            && BELIEF < now.duration_since(since)
+        {
+            self.blame(now, "I7", format!("a removal begins although a fifth is unready since {since}"));
+        }
+    }
+}
+
+/// The nodes that a status names as unneeded.
+fn unneeded(pool: &Value) -> BTreeSet<String> {
+    let list = at(pool, &["status", "unneeded"]).and_then(Value::as_array);
+    let nodes = list.into_iter().flatten().filter_map(|one| at(one, &["nodes"])?.as_array());
+    nodes.flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Ends of backoffs by what they hold back.
+fn backoffs(pool: &Value) -> BTreeMap<String, Timestamp> {
+    let list = at(pool, &["status", "backoffs"]).and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(|one| {
+            let word = |field: &str| text(one, &[field]).unwrap_or_default();
+            let key =
+                format!("{}/{}/{}/{}", word("group"), word("zone"), word("instanceType"), word("market"));
+            Some((key, text(one, &["until"])?.parse().ok()?))
+        })
+        .collect()
+}

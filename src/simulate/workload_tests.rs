@@ -1,0 +1,82 @@
+//! What the loop of workloads makes of its own bugs, on the simulated cluster.
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::cluster::Timings;
+use super::run::{Options, run};
+use super::scenario::{Action, Event, Scenario, Target};
+use super::store::{Kind, ObjectKey, condition, number};
+
+fn deployment(name: &str) -> (Kind, Value) {
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": name}}, "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "1"}}}]}}},
+    });
+    (Kind::Deployment, object)
+}
+
+fn policy(name: &str, metric: Value) -> (Kind, Value) {
+    let object = json!({
+        "apiVersion": "headroom.dev/v1alpha1", "kind": "ScalingPolicy",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"target": {"type": "Scale", "scale": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+            "minReplicas": 1, "maxReplicas": 9, "metrics": [metric]},
+    });
+    (Kind::ScalingPolicy, object)
+}
+
+#[test]
+fn a_look_that_panics_is_told_and_costs_no_other_workload() {
+    let poison = json!({"type": "External", "external": {"metric": {"name": "panic"},
+        "target": {"type": "AverageValue", "averageValue": "1"}}});
+    let cpu = json!({"type": "Resource", "resource": {"name": "cpu",
+        "target": {"type": "Utilization", "averageUtilization": 50}}});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"},
+        "status": {"capacity": {"cpu": "64", "memory": "256Gi", "pods": "110"},
+            "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"}}});
+    let well = Target { kind: Kind::Deployment, key: ObjectKey::new("default", "well") };
+    let scenario = Scenario {
+        name: "poison".to_owned(),
+        description: String::new(),
+        start: "2026-03-02T07:00:00Z".parse().unwrap(),
+        duration: SignedDuration::from_mins(12),
+        tick: SignedDuration::from_secs(1),
+        seed: 1,
+        timings: Timings::default(),
+        manifests: vec![
+            (Kind::Node, node),
+            deployment("bad"),
+            deployment("well"),
+            policy("bad", poison),
+            policy("well", cpu),
+        ],
+        events: vec![Event { after: SignedDuration::ZERO, action: Action::Load(well, 3000) }],
+    };
+    let mut seen = (None, None, None);
+    run(&scenario, &Options::of(&scenario), &mut |scene| {
+        scene.cluster.store().with(|store| {
+            let status = |name| store.find(Kind::ScalingPolicy, &ObjectKey::new("default", name)).cloned();
+            let size = |name: &str| {
+                let found = store.find(Kind::Deployment, &ObjectKey::new("default", name));
+                found.and_then(|found| number(found, &["spec", "replicas"]))
+            };
+            seen = (status("bad"), size("bad"), size("well"));
+        });
+    })
+    .unwrap();
+    let (bad, bad_size, well_size) = seen;
+    let bad = bad.unwrap();
+    let ready = condition(&bad, "Ready").unwrap();
+    assert_eq!(
+        (ready["status"].as_str(), ready["reason"].as_str()),
+        (Some("False"), Some("Internal")),
+        "{bad}"
+    );
+    assert!(ready["message"].as_str().unwrap().contains("tried again every 60 s"), "{ready}");
+    assert!(condition(&bad, "Stalled").is_none(), "{bad}");
+    assert_eq!(bad["status"]["reason"], "Internal");
+    assert_eq!((bad_size, well_size), (Some(3), Some(6)));
+}

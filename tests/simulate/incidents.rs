@@ -1,0 +1,43 @@
+//! Bugs that others have had, put back one at a time: the simulator finds each. docs/incidents.md tells of them.
+
+use headroom::host::bugs::{self, Bug};
+use headroom::simulate::swarm::{Trial, try_seed};
+
+/// A bug, a seed that finds it, and the promise that it breaks there.
+static INCIDENTS: [(Bug, u64, &str); 12] = [
+    (Bug::EffectBeforeIntent, 30, "I3"),
+    (Bug::DeltaNotTarget, 17, "I3"),
+    (Bug::CachedSize, 6, "I3"),
+    (Bug::CloudPicksVictim, 1, "I4"),
+    (Bug::NamesPerAttempt, 0, "I3"),
+    (Bug::BackoffForgotten, 60, "I14"),
+    (Bug::IntentsForgotten, 0, "I3"),
+    (Bug::OrphanMarksStay, 10, "I12"),
+    (Bug::WallClockLease, 21, "I10"),
+    (Bug::EvictionOptionsLost, 1, "I6"),
+    (Bug::StatusEveryTurn, 0, "I23"),
+    (Bug::BadPoolStopsLoop, 9, "I16"),
+];
+
+#[test]
+fn each_bug_is_found_when_it_is_put_back() {
+    let (first, second) = INCIDENTS.split_at(INCIDENTS.len() / 2);
+    // Two at a time: a bug is put back on its own thread only.
+    let other = std::thread::spawn(move || missed(second));
+    let mut all = missed(first);
+    all.extend(other.join().expect("a panic of a run has been printed"));
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+fn missed(incidents: &[(Bug, u64, &str)]) -> Vec<String> {
+    let mut missed = Vec::new();
+    for (bug, seed, promise) in incidents {
+        bugs::put_back(Some(*bug));
+        let report = try_seed(*seed, &Trial::default()).expect("a runtime can be built");
+        bugs::put_back(None);
+        if !report.violations.iter().any(|violation| violation.invariant == *promise) {
+            missed.push(format!("{bug:?} is not found by seed {seed}: {:?}", report.violations));
+        }
+    }
+    missed
+}
