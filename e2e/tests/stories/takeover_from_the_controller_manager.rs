@@ -33,10 +33,12 @@ async fn the_replicas_do_not_jump_when_the_operator_takes_an_hpa_over() {
 
         let operator = cluster.operator().start()?;
         operator.ready().await?;
-        let mut values = ["20", "21"].iter().cycle();
-        // The controller-manager writes the status each time that the metric is another.
+        let mut steps = (0..250).cycle();
+        // The controller-manager writes the status each time that the metric is another than it read last, so no value comes
+        // twice; a step is a thousandth for each of four pods, and all of them are within the tolerance.
         let mut lively = async || {
-            adapter.set_external("default", "queue", &[values.next().copied().unwrap_or("20")]);
+            let value = format!("{}m", 20_000 + 4 * steps.next().unwrap_or(0));
+            adapter.set_external("default", "queue", &[value.as_str()]);
             cluster.scaling_condition_is("web", "HPAOwned", "False", "AnotherWriter")
         };
         let message = wait::until("the operator sees who runs the HPA", MINUTE, &mut lively).await?;
