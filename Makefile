@@ -4,7 +4,7 @@
 CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
+.PHONY: help check test soak soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,9 +16,11 @@ test: ## Everything, on a real control plane too; ends with the counts.
 	@hack/test.sh
 
 SEEDS ?= 2000
+CASES ?= 1000000
 
 soak: ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
 	cargo test --workspace --release --locked -- --ignored soak
+	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test simulate -- hostile
 	cargo run --release --locked -- simulate-faults --seeds $(SEEDS) --stay 1h --differential
 
 lint: ## Formatting and clippy, every warning an error.
@@ -38,7 +40,7 @@ manifests: ## Writes what follows from crds/ and charts/headroom: the definition
 	@hack/manifests.sh
 
 pages: ## Writes anew what README.md and docs/ show of the program's output.
-	UPDATE=1 cargo test $(CARGO_FLAGS) --test stories -- quick_start explain_page walk_through
+	UPDATE=1 cargo test $(CARGO_FLAGS) --test stories -- quick_start explain_page compare_tells walk_through
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test pages_are_true
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test imports_are_true
 
@@ -56,6 +58,9 @@ bench-shrink: ## The load goes after a burst, and the nodes follow. ARGS="--pods
 
 bench-hpa: ## Many HPAs on a real control plane, run by the controller-manager and by us. ARGS="--hpas 1000 --modes operator"
 	@cargo run --quiet --locked --package e2e --bin bench_hpa -- $(ARGS)
+
+soak-shrink: ## An hour of load that rises and falls on a real control plane. ARGS="--minutes 8 --nodes 60"
+	@cargo run --quiet --locked --package e2e --bin soak_shrink -- $(ARGS)
 
 bench-%: ## Any other measurement: the example bench_NAME of the operator or its core, optimized.
 	@cargo run --quiet --locked --release --package $(if $(wildcard src/core/examples/bench_$*),headroom-core,headroom) --example bench_$* -- $(ARGS)

@@ -24,6 +24,9 @@ pub const PROVIDER_INTERVAL_MIN: Duration = Duration::from_secs(1);
 pub const PROVIDER_RETRY: Duration = Duration::from_secs(2);
 /// A view of the cluster older than this removes nothing. Servers send a bookmark about once a minute.
 pub const VIEW_AGE_MAX: Seconds = Seconds(180);
+/// For so long nothing is removed after the API server went back to an older state, as after a restored backup: nodes,
+/// pods and intents that it has forgotten must be found again first.
+pub const REGRESSION_HOLD: Seconds = Seconds(1800);
 /// Steps under way at once.
 pub const STEPS_MAX: usize = 64;
 /// Workloads that are being looked at at once: each may wait for a metrics API or a write of status.
@@ -63,6 +66,19 @@ pub struct RunOptions {
         env = "HEADROOM_PAGE_ADDRESS"
     )]
     pub page_address: Option<SocketAddr>,
+
+    /// Do nothing and tell what would be done: every pool and policy that says Apply is previewed, and HPAs are observed.
+    /// `headroom compare` shows the difference
+    #[arg(long, env = "HEADROOM_PREVIEW")]
+    pub preview: bool,
+
+    /// Send a trace of each decision to this collector, by OTLP over HTTP; none by default
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub otlp_endpoint: Option<String>,
+
+    /// Headers of these requests, as name=value separated by commas
+    #[arg(long, value_name = "HEADERS", env = "OTEL_EXPORTER_OTLP_HEADERS", hide_env_values = true)]
+    pub otlp_headers: Option<String>,
 
     /// Namespace of the Lease by which replicas elect their leader
     #[arg(long, default_value = "kube-system", value_name = "NAMESPACE", env = "POD_NAMESPACE")]

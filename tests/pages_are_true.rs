@@ -70,6 +70,92 @@ mod tests {
         check("README.md", "simulate:a-day", &simulated(&["examples/a-day", "--every", "1h"]));
     }
 
+    /// Names and versions of the crates that `cargo tree` finds under these packages, each once.
+    fn crates(arguments: &[&str]) -> std::collections::BTreeSet<String> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = Command::new(cargo)
+            .args(["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+            .args(["--target", "x86_64-unknown-linux-musl"])
+            .args(arguments)
+            .current_dir(path(""))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn the_crates_are_as_many_as_the_page_says_and_within_the_bound() {
+        let locked = read("Cargo.lock").matches("[[package]]").count();
+        assert!(locked <= 450, "{locked} packages in Cargo.lock");
+        let operator = crates(&["--package", "headroom"]);
+        let mut table = String::new();
+        for (what, count) in [
+            ("in Cargo.lock, for tests and for other platforms too", locked),
+            ("in the operator", operator.len()),
+            ("of these under kube", crates(&["--package", "kube"]).intersection(&operator).count()),
+            (
+                "of these under aws-config and aws-sdk-autoscaling",
+                crates(&["--package", "aws-config", "--package", "aws-sdk-autoscaling"])
+                    .intersection(&operator)
+                    .count(),
+            ),
+        ] {
+            table.push_str(&format!("{what:<55}{count:>5}\n"));
+        }
+        check("docs/supply-chain.md", "supply:crates", &table);
+    }
+
+    #[test]
+    fn the_what_if_of_the_scenarios_is_what_simulate_prints() {
+        let commands: [&[&str]; 2] = [
+            &[
+                "examples/what-if/cluster.json.gz",
+                "--load",
+                "4",
+                "--with",
+                "examples/what-if/larger.yaml",
+                "--compare",
+            ],
+            &["examples/what-if/cluster.json.gz", "--zone-down", "b", "--for", "30m"],
+        ];
+        let shown = commands.map(|arguments| {
+            let printed = simulated(arguments);
+            assert!(printed.lines().all(|line| line.chars().count() <= 100), "{printed}");
+            format!("$ headroom simulate {}\n{printed}", arguments.join(" "))
+        });
+        check("docs/scenarios.md", "simulate:what-if", &shown.join("\n"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_field_and_the_fix() {
+        let refused = |arguments: &[&str]| {
+            let output = Command::new(env!("CARGO_BIN_EXE_headroom"))
+                .arg("simulate")
+                .args(arguments)
+                .current_dir(path(""))
+                .output()
+                .unwrap();
+            assert!(!output.status.success(), "{arguments:?}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let zone = refused(&["examples/rush-hour", "--zone-down", "z"]);
+        assert!(zone.contains("--zone-down z") && zone.contains("use one of: a, b"), "{zone}");
+        let pool = refused(&["examples/rush-hour", "--price", "smal=1"]);
+        assert!(pool.contains("--price smal=1") && pool.contains("general, large"), "{pool}");
+        let load = refused(&["examples/rush-hour", "--load", "much"]);
+        assert!(load.contains("--load") && load.contains("such as 10 or 1.5"), "{load}");
+        let nothing = refused(&["examples/rush-hour", "--compare"]);
+        assert!(nothing.contains("--with") && nothing.contains("--zone-down"), "{nothing}");
+        let cloud = refused(&["examples/rush-hour", "--with", "examples/aws/pool.yaml"]);
+        assert!(cloud.contains("spec.provider.type") && cloud.contains("kwok.zones"), "{cloud}");
+        let missing = refused(&["no-such-thing"]);
+        assert!(missing.contains("headroom snapshot -o"), "{missing}");
+        let pools = refused(&["examples/rush-hour/workloads.yaml"]);
+        assert!(pools.contains("no NodePool"), "{pools}");
+    }
+
     #[test]
     fn every_field_of_the_json_is_documented() {
         fn names(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {

@@ -43,7 +43,15 @@ func main() {
 	action := flag.String("argo-action", "", "an action.lua; with it the changed object is printed instead of verdicts")
 	flux := flag.String("flux", "", "a YAML file with a list healthCheckExprs")
 	table := flag.Bool("rbac-table", false, "print what the roles in the files named after the flags grant, as Markdown")
+	rules := flag.String("prometheus-rules", "", "check this rule file, and the queries of the dashboards in the files named after the flags")
 	flag.Parse()
+	if *rules != "" {
+		if err := checkRules(*rules, flag.Args(), os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "gitops:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if *table {
 		if err := rbacTable(flag.Args(), os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "gitops:", err)

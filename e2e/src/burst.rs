@@ -77,8 +77,13 @@ pub async fn wait_until_running(cluster: &ControlPlane, n_pods: u32) -> Result<I
 
 /// The fewest large nodes whose CPU and memory sums hold the mix.
 pub fn lower_bound(n_pods: u32) -> u32 {
+    lower_bound_of(MIX.each_ref().map(|share| n_pods * share.percent / 100))
+}
+
+/// The same for so many pods of each share of the mix, in its order.
+pub fn lower_bound_of(pods: [u32; MIX.len()]) -> u32 {
     let sum = |request: fn(&Share) -> u32| {
-        MIX.iter().map(|share| n_pods * share.percent / 100 * request(share)).sum::<u32>()
+        MIX.iter().zip(pods).map(|(share, pods)| pods * request(share)).sum::<u32>()
     };
     let by_cpu = sum(|share| share.cpu_milli).div_ceil(LARGE_CPU * 1000);
     let by_memory = sum(|share| share.memory_mib).div_ceil(LARGE_MEMORY_GIB * 1024);

@@ -35,6 +35,7 @@ mod pki;
 pub mod process;
 mod reaper;
 pub mod removal;
+pub mod shrink;
 pub mod story;
 pub mod tools;
 pub mod wait;

@@ -44,6 +44,13 @@ pub fn after_action(object: &Value, action: &str) -> Result<Value> {
     Ok(serde_json::from_str(&judge(&["-argo-action", &script], object)?)?)
 }
 
+/// Prometheus's own check of the chart's alert rules, and its reading of the dashboards' queries; says how many there are.
+pub fn check_rules() -> Result<String> {
+    let files = "charts/headroom/files";
+    let (alerts, nodes) = (format!("{files}/alerts.yaml"), format!("{files}/dashboard-nodes.json"));
+    offline("gitops", &["-prometheus-rules", &alerts, &nodes])
+}
+
 fn judge(args: &[&str], object: &Value) -> Result<String> {
     let mut command = tool("gitops")?;
     let mut child =

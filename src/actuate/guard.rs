@@ -97,6 +97,12 @@ impl Guard {
         }
     }
 
+    /// Where it runs.
+    #[must_use]
+    pub fn host(&self) -> Arc<Host> {
+        self.shared.host.clone()
+    }
+
     /// Sets or withdraws the claim. Only the leader election calls this.
     pub fn set_claim(&self, claim: Option<Claim>) {
         *self.shared.claim.lock().unwrap_or_else(PoisonError::into_inner) = claim;

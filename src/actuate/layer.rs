@@ -1,17 +1,22 @@
 //! The guard as a tower layer under a kube client: real or in-memory server, nothing passes beside it.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Method, Request, Response};
+use http::header::DATE;
+use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as HttpBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use jiff::fmt::rfc2822::DateTimeParser;
 use kube::client::Body;
+use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
 use super::guard::{Guard, READ_DEADLINE, Refusal};
+use crate::host::Host;
 
 /// Wraps a client's service in a [`Guard`].
 #[derive(Clone, Debug)]
@@ -73,10 +78,12 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let clock = ClockReading::begin(&self.guard);
         if is_watch(&request) {
             let answer = self.inner.call(request);
             return Box::pin(async move {
                 let response = answer.await.map_err(Into::into)?;
+                clock.end(response.headers());
                 Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
             });
         }
@@ -86,13 +93,13 @@ where
             // The leave is taken before the service sees the request: it may act as soon as it is called.
             return match self.guard.admit(operation) {
                 Ok(leave) => {
-                    let exchange = whole(self.inner.call(request));
+                    let exchange = whole(self.inner.call(request), clock);
                     Box::pin(async move { leave.see_through(status_of, exchange).await? })
                 }
                 Err(refusal) => Box::pin(std::future::ready(Err(refusal.into()))),
             };
         }
-        let exchange = whole(self.inner.call(request));
+        let exchange = whole(self.inner.call(request), clock);
         Box::pin(async move {
             match tokio::time::timeout(READ_DEADLINE, exchange).await {
                 Ok(answer) => answer,
@@ -105,6 +112,7 @@ where
 /// The answer with its body read whole, so that a body which stalls falls under the same deadline.
 async fn whole<E, B>(
     answer: impl Future<Output = Result<Response<B>, E>>,
+    clock: ClockReading,
 ) -> Result<Response<GuardedBody>, BoxError>
 where
     E: Into<BoxError>,
@@ -112,8 +120,31 @@ where
     B::Error: Into<BoxError>,
 {
     let (parts, body) = answer.await.map_err(Into::into)?.into_parts();
+    clock.end(&parts.headers);
     let bytes = body.collect().await.map_err(Into::into)?.to_bytes();
     Ok(Response::from_parts(parts, Full::new(bytes).map_err(|never| match never {}).boxed_unsync()))
+}
+
+/// The API server dates each answer: that is how replicas learn what time it is in the cluster.
+struct ClockReading {
+    host: Arc<Host>,
+    sent_at: Instant,
+}
+
+impl ClockReading {
+    fn begin(guard: &Guard) -> Self {
+        let host = guard.host();
+        Self { sent_at: host.monotonic(), host }
+    }
+
+    /// The head of the answer has come. One without a readable date says nothing.
+    fn end(&self, headers: &HeaderMap) {
+        const DATES: DateTimeParser = DateTimeParser::new();
+        let date = headers.get(DATE).and_then(|date| DATES.parse_timestamp(date.as_bytes()).ok());
+        if let Some(date) = date {
+            self.host.heard(date, self.sent_at);
+        }
+    }
 }
 
 /// The HTTP status, for the call log.

@@ -1,5 +1,6 @@
 //! What the operator does to nodes and pods: marks, live looks and evictions, each one guarded call or two.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -26,8 +27,11 @@ pub trait NodeActions: Send + Sync {
     fn unmark<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<(), ActionError>>;
     /// A live look at a node; `None` when it is gone.
     fn look<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>>;
-    /// Whether a node carries this instance's id, by a live look at all nodes.
-    fn is_node<'a>(&'a self, instance: &'a str) -> BoxFuture<'a, Result<bool, ActionError>>;
+    /// Which of these instances have a node that carries their id, by one live look at all nodes.
+    fn registered<'a>(
+        &'a self,
+        instances: &'a [Arc<str>],
+    ) -> BoxFuture<'a, Result<BTreeSet<Arc<str>>, ActionError>>;
     /// Asks for one pod's eviction through the eviction API.
     fn evict<'a>(&'a self, eviction: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>>;
 }
@@ -167,18 +171,21 @@ impl NodeActions for KubeActions {
         })
     }
 
-    fn is_node<'a>(&'a self, instance: &'a str) -> BoxFuture<'a, Result<bool, ActionError>> {
+    fn registered<'a>(
+        &'a self,
+        instances: &'a [Arc<str>],
+    ) -> BoxFuture<'a, Result<BTreeSet<Arc<str>>, ActionError>> {
         Box::pin(async move {
             let nodes = self.nodes();
             let mut params = ListParams::default().limit(NODES_PER_PAGE);
+            let mut found = BTreeSet::new();
             loop {
                 let page = nodes.list(&params).await.map_err(|error| action_error("nodes", &error))?;
-                if page.items.iter().any(|node| carries(node, instance)) {
-                    return Ok(true);
-                }
+                let carried = |instance: &&Arc<str>| page.items.iter().any(|node| carries(node, instance));
+                found.extend(instances.iter().filter(carried).cloned());
                 match page.metadata.continue_.filter(|token| !token.is_empty()) {
                     Some(token) => params = params.continue_token(&token),
-                    None => return Ok(false),
+                    None => return Ok(found),
                 }
             }
         })

@@ -97,7 +97,7 @@ impl Executor {
             Err(error) => StepResult::IncreaseFailed {
                 class: error.class,
                 message: error.message.into(),
-                created: error.created,
+                created: if bugs::on(Bug::PartialNotCounted) { 0 } else { error.created },
             },
         }
     }
@@ -168,9 +168,18 @@ impl Executor {
 
     async fn delete(&self, intent: &str, victims: &[Victim], force: bool, facts: &Facts) -> Vec<StepResult> {
         let Some(pool) = &facts.pool else { return vec![refused("the pool is no longer managed")] };
+        // The watch may have missed that one became a node: an instance whose node nobody saw is no dead instance.
+        let nameless: Vec<Arc<str>> =
+            victims.iter().filter(|victim| victim.node.is_empty()).map(|victim| victim.id.clone()).collect();
+        let mut registered = Ok(facts.registered.clone());
+        if !nameless.is_empty() {
+            registered = self.nodes.registered(&nameless).await;
+            registered = registered.map(|live| live.union(&facts.registered).cloned().collect());
+        }
+        let registered = &registered;
         let calls: Vec<_> = victims
             .iter()
-            .map(|victim| Box::pin(self.delete_one(pool, intent, victim, force, facts)))
+            .map(|victim| Box::pin(self.delete_one(pool, intent, victim, registered, force, facts)))
             .collect();
         let results: Vec<StepResult> = stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
         if results.iter().all(|result| *result == StepResult::Deleted) {
@@ -179,24 +188,28 @@ impl Executor {
         results.into_iter().filter(|result| *result != StepResult::Deleted).collect()
     }
 
-    /// A live look at the node, then its deletion by id: never one without the other.
+    /// A live look at the node, then its deletion by id: never one without the other. `registered` are the instances
+    /// that are known to have a node, looked up once for the step.
     async fn delete_one(
         &self,
         pool: &PoolAtProvider,
         intent: &str,
         victim: &Victim,
+        registered: &Result<BTreeSet<Arc<str>>, ActionError>,
         force: bool,
         facts: &Facts,
     ) -> StepResult {
-        if victim.node.is_empty() && facts.registered.contains(&victim.id) {
-            return refused("the instance has become a node since");
+        let unseen = victim.node.is_empty();
+        if unseen && bugs::on(Bug::DeadInstancesStay) {
+            return StepResult::Deleted;
         }
-        if victim.node.is_empty() {
-            // The watch may have missed that it became one: an instance whose node nobody saw is no dead instance.
-            match self.nodes.is_node(&victim.id).await {
-                Ok(false) => {}
-                Ok(true) => return refused("the instance has become a node since"),
-                Err(error) => return unknown(&error),
+        if unseen && !bugs::on(Bug::LateNodeTerminated) {
+            match registered {
+                Ok(known) if known.contains(&victim.id) => {
+                    return refused("the instance has become a node since");
+                }
+                Ok(_) => {}
+                Err(error) => return unknown(error),
             }
         }
         match self.right_victim(intent, &victim.node, facts).await {
@@ -330,8 +343,14 @@ mod tests {
         fn look<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>> {
             Box::pin(async { Ok(self.live.clone()) })
         }
-        fn is_node<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<bool, ActionError>> {
-            Box::pin(async { Ok(self.live.is_some()) })
+        fn registered<'a>(
+            &'a self,
+            instances: &'a [Arc<str>],
+        ) -> BoxFuture<'a, Result<BTreeSet<Arc<str>>, ActionError>> {
+            Box::pin(async {
+                self.note("list");
+                Ok(instances.iter().filter(|_| self.live.is_some()).cloned().collect())
+            })
         }
         fn evict<'a>(&'a self, _: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>> {
             Box::pin(async {
@@ -429,14 +448,15 @@ mod tests {
 
     #[tokio::test]
     async fn an_instance_that_became_a_node_unseen_by_the_watch_is_not_deleted() {
-        let victims = vec![Victim { node: "".into(), id: "kwok://n1".into() }];
+        let victims = ["kwok://n1", "kwok://n2", "kwok://n3"];
+        let victims = victims.map(|id| Victim { node: "".into(), id: id.into() }).to_vec();
         let (pool, intent, group) = ("general".into(), "1-7".into(), "a".into());
         let step = Step::Delete { pool, intent, group, victims, force: false };
         let (result, done) = outcome(marked(vec![]), step.clone(), facts()).await;
         assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
-        assert!(done.is_empty());
-        let (result, _) = outcome(None, step, facts()).await;
-        assert_eq!(result, StepResult::Deleted);
+        assert_eq!(done, ["list"], "one look at all nodes, however many instances");
+        let (result, done) = outcome(None, step, facts()).await;
+        assert_eq!((result, done.len()), (StepResult::Deleted, 1 + 3));
     }
 
     #[tokio::test]

@@ -48,8 +48,8 @@ pub struct ClusterScalingPolicySpec {
 pub struct WorkloadScaling {
     /// Who runs HorizontalPodAutoscalers. `Observe`: the controller-manager; the operator computes the same decisions and
     /// tells them in ScalingPolicies, and writes nothing to HPAs and their workloads. `Replace`: the operator, status and
-    /// events included; an HPA whose status somebody else has written within two sync periods is left to them. Default:
-    /// `Observe`.
+    /// events included, once nobody else has written the HPA's status for two sync periods and its `observedGeneration`,
+    /// which a controller-manager that still runs HPAs takes away, has stood for as long. Default: `Observe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "HpaOwnership")]
     pub hpa_ownership: Option<HpaOwnership>,

@@ -81,6 +81,8 @@ pub mod reasons {
     pub const OBSERVED: &str = "Observed";
     /// HPAOwned is false: somebody else has just written the HPA's status.
     pub const ANOTHER_WRITER: &str = "AnotherWriter";
+    /// HPAOwned is false: the operator waits whether somebody else still runs the HPA.
+    pub const TAKEOVER_PENDING: &str = "TakeoverPending";
     /// Stalled: schedules or a fallback for an HPA that the operator does not run.
     pub const HPA_NOT_OWNED: &str = "HPANotOwned";
     /// Stalled: there is no such HPA.
@@ -102,6 +104,7 @@ pub mod reasons {
         REPLACED,
         OBSERVED,
         ANOTHER_WRITER,
+        TAKEOVER_PENDING,
         HPA_NOT_OWNED,
         HPA_NOT_FOUND,
     ];

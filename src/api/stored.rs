@@ -1,13 +1,19 @@
 //! Our custom resources as they are stored: read and written whole and raw, so that a broken one is never lost.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use headroom_core::time::UnixTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource as _;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ClusterScalingPolicy, NodePool, ScalingPolicy};
+use super::{
+    ClusterScalingPolicy, ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePool, NodePoolSpec,
+    NodePoolStatus, ScalingPolicy, ScalingPolicySpec, ScalingPolicyStatus,
+};
 
 /// A custom resource as last seen.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,9 +40,23 @@ pub struct PolicyObject<S> {
     pub status: Value,
 }
 
+/// One of our kinds as it is on the wire.
+pub trait Stored: kube::Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {
+    /// What a user writes.
+    type Spec: DeserializeOwned;
+    /// What the operator writes.
+    type Status: Serialize;
+
+    /// The object with its spec decoded as far as it can be.
+    fn read(self) -> PolicyObject<Self::Spec>;
+
+    /// The body of a write of the status alone.
+    fn with_status(metadata: ObjectMeta, status: Value) -> Self;
+}
+
 /// Declares a kind on the wire: it always decodes, whatever its spec holds.
 macro_rules! stored {
-    ($(#[doc = $doc:literal])+ $name:ident, $kind:ident) => {
+    ($(#[doc = $doc:literal])+ $name:ident, $kind:ident, $spec:ident, $status:ident) => {
         $(#[doc = $doc])+
         #[derive(kube::Resource, Clone, Debug, Default, Serialize, Deserialize)]
         #[resource(inherit = $kind)]
@@ -57,20 +77,39 @@ macro_rules! stored {
             #[serde(default, skip_serializing_if = "Value::is_null")]
             pub status: Value,
         }
+
+        impl Stored for $name {
+            type Spec = $spec;
+            type Status = $status;
+
+            fn read(self) -> PolicyObject<$spec> {
+                PolicyObject::read(self.metadata, self.spec, self.status)
+            }
+
+            fn with_status(metadata: ObjectMeta, status: Value) -> Self {
+                Self {
+                    api_version: Self::api_version(&()).into_owned(),
+                    kind: Self::kind(&()).into_owned(),
+                    metadata,
+                    spec: Value::Null,
+                    status,
+                }
+            }
+        }
     };
 }
 
 stored!(
     /// A NodePool on the wire.
-    StoredNodePool, NodePool
+    StoredNodePool, NodePool, NodePoolSpec, NodePoolStatus
 );
 stored!(
     /// A ClusterScalingPolicy on the wire.
-    StoredClusterScalingPolicy, ClusterScalingPolicy
+    StoredClusterScalingPolicy, ClusterScalingPolicy, ClusterScalingPolicySpec, ClusterScalingPolicyStatus
 );
 stored!(
     /// A ScalingPolicy on the wire.
-    StoredScalingPolicy, ScalingPolicy
+    StoredScalingPolicy, ScalingPolicy, ScalingPolicySpec, ScalingPolicyStatus
 );
 
 impl<S: for<'de> Deserialize<'de>> PolicyObject<S> {

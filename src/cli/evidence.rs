@@ -1,11 +1,17 @@
 //! Reads what explanations need beside decisions: workloads, their scalers, times of pods, events. It explains nothing.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
 use headroom_core::labels::ObjectKey;
 use headroom_core::time::UnixTime;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use serde::Deserialize;
+use kube::Resource;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::api::StoredScalingPolicy;
@@ -28,10 +34,132 @@ const KINDS: [&str; 8] = [
     "ScalingPolicy",
 ];
 
+/// An object that explanations read and decisions do not, or otherwise.
+pub trait Testimony:
+    Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static
+{
+    /// Adds what the object tells.
+    fn tell(&self, evidence: &mut Evidence);
+}
+
+/// One object of a list, read in two ways: as decisions see it, and as explanations do.
+#[derive(Clone, Debug)]
+pub struct Both<A, B>(pub A, pub B);
+
+impl<'de, A: DeserializeOwned, B: DeserializeOwned> Deserialize<'de> for Both<A, B> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let second = B::deserialize(&value).map_err(D::Error::custom)?;
+        Ok(Both(serde_json::from_value(value).map_err(D::Error::custom)?, second))
+    }
+}
+
+impl<A: Resource<DynamicType = ()>, B> Resource for Both<A, B> {
+    type DynamicType = ();
+    type Scope = A::Scope;
+
+    fn kind(t: &()) -> Cow<'_, str> {
+        A::kind(t)
+    }
+
+    fn group(t: &()) -> Cow<'_, str> {
+        A::group(t)
+    }
+
+    fn version(t: &()) -> Cow<'_, str> {
+        A::version(t)
+    }
+
+    fn plural(t: &()) -> Cow<'_, str> {
+        A::plural(t)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.0.meta()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0.meta_mut()
+    }
+}
+
+/// A Deployment, ReplicaSet or StatefulSet as far as its size goes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(bound = "")]
+pub struct Scaled<K> {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: ScaledSpec,
+    #[serde(default)]
+    status: ScaledStatus,
+    #[serde(skip)]
+    kind: PhantomData<K>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ScaledSpec {
+    replicas: Option<i32>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ScaledStatus {
+    ready_replicas: Option<i32>,
+}
+
+impl<K: Resource<DynamicType = ()>> Resource for Scaled<K> {
+    type DynamicType = ();
+    type Scope = K::Scope;
+
+    fn kind(t: &()) -> Cow<'_, str> {
+        K::kind(t)
+    }
+
+    fn group(t: &()) -> Cow<'_, str> {
+        K::group(t)
+    }
+
+    fn version(t: &()) -> Cow<'_, str> {
+        K::version(t)
+    }
+
+    fn plural(t: &()) -> Cow<'_, str> {
+        K::plural(t)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl<K> Testimony for Scaled<K>
+where
+    K: Resource<DynamicType = ()> + Clone + fmt::Debug + Send + 'static,
+{
+    fn tell(&self, evidence: &mut Evidence) {
+        let (kind, wanted) = (K::kind(&()), self.spec.replicas);
+        // Old ReplicaSets of a Deployment are ten to each, and explain nothing.
+        if kind != "ReplicaSet" || wanted != Some(0) {
+            evidence.workloads.push(workload(&kind, &self.metadata, wanted, self.status.ready_replicas));
+        }
+    }
+}
+
+impl Testimony for TimedPod {
+    fn tell(&self, evidence: &mut Evidence) {
+        evidence.pods.push(times(self));
+    }
+}
+
 /// A pod with the times of its conditions, and nothing else.
 #[derive(kube::Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = Pod)]
-struct TimedPod {
+pub struct TimedPod {
     metadata: ObjectMeta,
     #[serde(default)]
     status: TimedStatus,
@@ -53,11 +181,9 @@ struct TimedCondition {
     last_transition_time: Option<Time>,
 }
 
-/// Fills `evidence`; what cannot be read is noted by the reader.
+/// Adds to `evidence` what nothing else reads; what cannot be read is noted by the reader.
 pub async fn gather(reader: &mut Reader, evidence: &mut Evidence) {
-    let pods = reader.list::<TimedPod>(Need::May, "").await.unwrap_or_default();
-    evidence.pods.extend(pods.iter().map(times));
-    workloads(reader, evidence).await;
+    reader.witness::<Scaled<Deployment>>(evidence).await;
     let hpas = reader.list::<SlimHpa>(Need::May, "").await.unwrap_or_default();
     evidence.hpas.extend(hpas.iter().map(hpa));
     let policies = reader.list::<StoredScalingPolicy>(Need::May, "").await.unwrap_or_default();
@@ -67,27 +193,6 @@ pub async fn gather(reader: &mut Reader, evidence: &mut Evidence) {
     evidence.sort();
     let excess = evidence.events.len().saturating_sub(EVENTS_MAX);
     evidence.events.drain(..excess);
-}
-
-async fn workloads(reader: &mut Reader, evidence: &mut Evidence) {
-    for object in reader.list::<Deployment>(Need::May, "").await.unwrap_or_default() {
-        let wanted = object.spec.as_ref().and_then(|spec| spec.replicas);
-        let ready = object.status.as_ref().and_then(|status| status.ready_replicas);
-        evidence.workloads.push(workload("Deployment", &object.metadata, wanted, ready));
-    }
-    for object in reader.list::<ReplicaSet>(Need::May, "").await.unwrap_or_default() {
-        let wanted = object.spec.as_ref().and_then(|spec| spec.replicas);
-        let ready = object.status.as_ref().and_then(|status| status.ready_replicas);
-        // Old ones of a Deployment are ten to each, and explain nothing.
-        if wanted != Some(0) {
-            evidence.workloads.push(workload("ReplicaSet", &object.metadata, wanted, ready));
-        }
-    }
-    for object in reader.list::<StatefulSet>(Need::May, "").await.unwrap_or_default() {
-        let wanted = object.spec.as_ref().and_then(|spec| spec.replicas);
-        let ready = object.status.as_ref().and_then(|status| status.ready_replicas);
-        evidence.workloads.push(workload("StatefulSet", &object.metadata, wanted, ready));
-    }
 }
 
 fn key(meta: &ObjectMeta) -> ObjectKey {

@@ -6,7 +6,7 @@ use headroom_core::labels::ObjectKey;
 
 use crate::cli::source::{Output, Source};
 use crate::explain::case::Opened;
-use crate::explain::{Explanation, journal, node, overview, pod, pool, top, workload};
+use crate::explain::{Explanation, compare, journal, node, overview, pod, pool, top, workload};
 
 /// Examples of `headroom explain`.
 pub const EXPLAIN_EXAMPLES: &str = "Examples:
@@ -31,6 +31,15 @@ pub const HISTORY_EXAMPLES: &str = "Examples:
 pub const TOP_EXAMPLES: &str = "Examples:
   headroom top
   headroom top -o json";
+
+/// Examples of `headroom compare`.
+pub const COMPARE_EXAMPLES: &str = "Beside Cluster Autoscaler or the HPA controller, before they are switched off: pools and ScalingPolicies of
+mode Preview, all of them under an operator that was started with --preview, and HPAs that are observed.
+
+Examples:
+  headroom compare
+  headroom compare -o json | jq '.pools[] | select(.difference != 0)'
+  headroom compare --snapshot cluster.json.gz";
 
 /// What can be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -236,6 +245,17 @@ pub async fn top(options: ViewOptions) -> anyhow::Result<()> {
     let opened = case.open().context("failed to plan")?;
     let rows = top::rows(&opened);
     options.output.print(&rows, || top::text(&rows))
+}
+
+/// What would have been done by what is only looked at.
+///
+/// # Errors
+/// When the cluster or file cannot be read.
+pub async fn compare(options: ViewOptions) -> anyhow::Result<()> {
+    let case = options.source.case().await?;
+    let opened = case.open().context("failed to plan")?;
+    let comparison = compare::compare(&opened);
+    options.output.print(&comparison, || comparison.text())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use headroom_core::nodes::memory as clocks;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::world::provider::{GroupState, Instance, InstanceState, ProviderState};
 use headroom_core::world::{Delta, World};
+use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use kube::api::{Api, ListParams};
 use kube::config::KubeConfigOptions;
 use kube::core::DeserializeGuard;
@@ -21,7 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::api::{NodePoolStatus, StoredClusterScalingPolicy, StoredNodePool};
-use crate::cli::evidence;
+use crate::cli::evidence::{self, Both, Scaled, Testimony, TimedPod};
 use crate::cli::source::Live;
 use crate::controllers::config::Settings;
 use crate::controllers::facts;
@@ -74,14 +75,15 @@ pub async fn case(live: &Live) -> anyhow::Result<Case> {
     let client = Client::try_from(config).context("failed to set up the cluster's client")?;
     let mut reader = Reader::new(client, host.clone());
     let feed = KubeFeed::unfed(&host);
+    let mut evidence = Evidence::default();
     let (mut input, seen) = match &live.operator {
         Some(url) => {
             let seen = reader.policies(&feed).await?;
+            reader.witnesses(&mut evidence).await;
             (operator_view(url).await?, seen)
         }
-        None => reader.world(&feed).await?,
+        None => reader.world(&feed, &mut evidence).await?,
     };
-    let mut evidence = Evidence::default();
     evidence.pools = seen.pools(&mut evidence.invalid_policy);
     evidence::gather(&mut reader, &mut evidence).await;
     reader.progress.done();
@@ -195,6 +197,35 @@ impl Reader {
         Ok(())
     }
 
+    /// The same, and what each object tells explanations, from one list.
+    async fn feed_seen<K: Watched, T: Testimony>(
+        &mut self,
+        feed: &KubeFeed,
+        need: Need,
+        evidence: &mut Evidence,
+    ) -> anyhow::Result<()> {
+        let objects = self.list::<Both<K, T>>(need, K::FIELD_SELECTOR).await?;
+        let port = feed.port::<K>();
+        for Both(object, testimony) in objects {
+            testimony.tell(evidence);
+            port.applied(object);
+        }
+        Ok(())
+    }
+
+    /// What objects tell explanations, where the world itself is the operator's.
+    async fn witnesses(&mut self, evidence: &mut Evidence) {
+        self.witness::<TimedPod>(evidence).await;
+        self.witness::<Scaled<ReplicaSet>>(evidence).await;
+        self.witness::<Scaled<StatefulSet>>(evidence).await;
+    }
+
+    /// What the objects of a kind tell explanations; what cannot be read is noted.
+    pub async fn witness<T: Testimony>(&mut self, evidence: &mut Evidence) {
+        let objects = self.list::<T>(Need::May, "").await.unwrap_or_default();
+        objects.iter().for_each(|object| object.tell(evidence));
+    }
+
     async fn policies(&mut self, feed: &KubeFeed) -> anyhow::Result<Seen> {
         self.feed::<StoredNodePool>(feed, Need::Must).await?;
         self.feed::<StoredClusterScalingPolicy>(feed, Need::May).await?;
@@ -205,14 +236,14 @@ impl Reader {
         Ok(Seen { policies, settings })
     }
 
-    async fn world(&mut self, feed: &KubeFeed) -> anyhow::Result<(Snapshot, Seen)> {
+    async fn world(&mut self, feed: &KubeFeed, evidence: &mut Evidence) -> anyhow::Result<(Snapshot, Seen)> {
         let seen = self.policies(feed).await?;
         self.feed::<SlimNode>(feed, Need::Must).await?;
-        self.feed::<SlimPod>(feed, Need::Must).await?;
+        self.feed_seen::<SlimPod, TimedPod>(feed, Need::Must, evidence).await?;
         self.feed::<SlimNamespace>(feed, Need::May).await?;
         self.feed::<SlimDaemonSet>(feed, Need::May).await?;
-        self.feed::<SlimReplicaSet>(feed, Need::May).await?;
-        self.feed::<SlimStatefulSet>(feed, Need::May).await?;
+        self.feed_seen::<SlimReplicaSet, Scaled<ReplicaSet>>(feed, Need::May, evidence).await?;
+        self.feed_seen::<SlimStatefulSet, Scaled<StatefulSet>>(feed, Need::May, evidence).await?;
         self.feed::<SlimJob>(feed, Need::May).await?;
         self.feed::<SlimReplicationController>(feed, Need::May).await?;
         self.feed::<SlimDisruptionBudget>(feed, Need::May).await?;

@@ -12,6 +12,7 @@ pub mod simulate;
 pub mod simulate_faults;
 pub mod snapshot;
 pub mod source;
+mod what_if;
 
 use std::io::Write;
 use std::path::Path;
@@ -47,6 +48,9 @@ enum Command {
     /// Show what is requested, used and wasted in each pool, with its cost where prices are declared
     #[command(after_help = explain::TOP_EXAMPLES)]
     Top(explain::ViewOptions),
+    /// Show what would have been done by what is only previewed or observed, beside what is
+    #[command(after_help = explain::COMPARE_EXAMPLES)]
+    Compare(explain::ViewOptions),
     /// Write the decision input of a live cluster to a file, without secrets
     #[command(after_help = snapshot::SNAPSHOT_EXAMPLES)]
     Snapshot(snapshot::SnapshotOptions),
@@ -104,6 +108,7 @@ pub fn main() -> ExitCode {
         Command::Status(options) => in_runtime(explain::status(options)),
         Command::History(options) => in_runtime(explain::history(options)),
         Command::Top(options) => in_runtime(explain::top(options)),
+        Command::Compare(options) => in_runtime(explain::compare(options)),
         Command::Snapshot(options) => in_runtime(snapshot::snapshot(options)),
         Command::Replay(options) => snapshot::replay(&options),
         Command::Lint(options) => lint::lint(&options),
@@ -151,4 +156,29 @@ fn command_line() -> clap::Command {
 /// Runs a command on one thread, as simulations do: nothing of it needs two.
 fn in_runtime(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_every_command_shows_examples() {
+        for command in Cli::command().get_subcommands() {
+            let shown = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let name = command.get_name();
+            let example = format!("headroom {name}");
+            assert!(
+                name == "help" || shown.contains("xample") && shown.contains(&example),
+                "{name}: {shown}"
+            );
+            // Whoever types it as it stands is understood.
+            let lines = shown.lines().map(str::trim).filter(|line| line.starts_with(&example));
+            for line in lines.filter(|line| !line.contains(['|', '>', '<', '$', '&'])) {
+                let words = line.split("   ").next().unwrap_or(line).split_whitespace();
+                let parsed = Cli::command().try_get_matches_from(words);
+                assert!(parsed.is_ok(), "{line}: {parsed:?}");
+            }
+        }
+    }
 }

@@ -30,6 +30,7 @@ use crate::provider::clouds::Clouds;
 use crate::provider::kube_nodes::KubeNodes;
 use crate::provider::kwok::Kwok;
 use crate::report::Metrics;
+use crate::report::otlp::TraceSink;
 
 /// The API group and version of our kinds.
 const API_VERSION: &str = "headroom.dev/v1alpha1";
@@ -81,7 +82,12 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     });
 
     let observed = KubeFeed::start_with_workloads(&work, &host);
+    let endpoint = options.otlp_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty());
+    let headers = options.otlp_headers.as_deref();
+    let traces = endpoint.map(|endpoint| TraceSink::start(endpoint, headers, &lease.identity, &host));
     let ground = Ground {
+        traces: traces.transpose()?,
+        preview: options.preview,
         workloads: Some(WorkloadGround {
             feed: observed.clone(),
             metrics: metrics_of(&work, &host, &metrics),

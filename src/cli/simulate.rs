@@ -1,16 +1,18 @@
 //! `headroom simulate`: reads a scenario, runs it and prints what happened, as text, JSON or a page.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use crate::cli::what_if::{self, Length, WhatIf};
 use crate::host::Host;
 use crate::page::{self, Document, Run};
+use crate::simulate::changes::Start;
 use crate::simulate::chronicle::{Chronicle, document};
 use crate::simulate::cluster::SimCluster;
 use crate::simulate::compare;
@@ -23,8 +25,10 @@ use crate::telemetry;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "\
-DIR holds ordinary manifests (NodePools, Deployments, Jobs, …) and scenario.yaml, which says what
-happens when.
+START is one of:
+  a scenario   a folder of manifests and a scenario.yaml, which says what happens when
+  manifests    a folder or a .yaml file: NodePools, Deployments, Jobs, …
+  a snapshot   the .json or .json.gz that `headroom snapshot -o` wrote of a cluster
 
 Examples:
   headroom simulate examples/rush-hour
@@ -32,21 +36,36 @@ Examples:
   headroom simulate examples/rush-hour --html report.html
   headroom simulate examples/rush-hour -o json
   headroom simulate examples/rush-hour --against other-pools.yaml --html compared.html
+  headroom simulate cluster.json.gz --load 10 --for 2h
+  headroom simulate cluster.json.gz --zone-down eu-west-1b --compare
+  headroom simulate cluster.json.gz --with general.yaml --price spot=0.31 --compare --html what-if.html
   headroom simulate examples/rush-hour --port wire --hash
 
-docs/scenarios.md describes scenario.yaml and the JSON.";
+docs/scenarios.md describes scenario.yaml, what a snapshot leaves out, and the JSON.";
 
 /// Lines of figures that a run of any length comes to, about.
 const ROWS: i64 = 40;
+/// Nothing is said of what takes no longer than this.
+const QUIET: SignedDuration = SignedDuration::from_secs(1);
 /// What `--every` may come to by itself, in seconds.
 const STEPS: [i64; 8] = [60, 120, 300, 600, 900, 1800, 3600, 21_600];
 
 /// Options of `headroom simulate`.
 #[derive(Args, Clone, Debug)]
 pub struct SimulateOptions {
-    /// The folder of the scenario
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// What it begins with: a scenario, manifests or a snapshot
+    #[arg(value_name = "START")]
+    start: PathBuf,
+
+    #[command(flatten)]
+    what_if: WhatIf,
+
+    /// Run a second time without --with, --price, --load and --zone-down, and put both side by side
+    #[arg(long, requires = "WhatIf", conflicts_with_all = ["against", "trace", "hash", "status"])]
+    compare: bool,
+
+    #[command(flatten)]
+    length: Length,
 
     /// Print figures at most once in so much simulated time; about 40 lines by default
     #[arg(long, value_name = "TIME", value_parser = length)]
@@ -104,67 +123,73 @@ enum Output {
 /// When the scenario cannot be read; the words name the file, the field and the fix.
 pub fn simulate(options: &SimulateOptions) -> anyhow::Result<()> {
     telemetry::start_quiet();
-    let scenario = load(&options.folder, options)?;
-    let settings = settings(&scenario, options);
-    if options.against.is_some() || options.html.is_some() || options.output == Output::Json {
-        return document_of(&scenario, &settings, options);
+    // What cannot be read is said before anything runs.
+    let first = load(&options.start, options)?;
+    let changed = options.what_if.changes().applied(&first)?;
+    let (first, second) = match &options.against {
+        Some(path) => {
+            let other = other(&changed, path, options)?;
+            (changed, Some(other))
+        }
+        None if options.compare => (first, Some(changed)),
+        None => (changed, None),
+    };
+    if second.is_some() || options.html.is_some() || options.output == Output::Json {
+        return document_of(&first, second.as_ref(), options);
     }
+    let (scenario, settings) = (&first.scenario, settings(&first, options));
     if options.trace {
         let settings = Options { keep_trace: true, ..settings };
-        let outcome = run(&scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
+        let outcome = run(scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
         let mut out = stdout().lock();
         return Ok(outcome.trace.iter().try_for_each(|line| writeln!(out, "{line}"))?);
     }
     if options.hash {
-        let outcome = run(&scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
+        let outcome = run(scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
         println!("{}", outcome.hash);
         return Ok(());
     }
-    tell(&scenario, &settings, options)
+    tell(scenario, &settings, options)
 }
 
-fn load(folder: &Path, options: &SimulateOptions) -> anyhow::Result<Scenario> {
-    anyhow::ensure!(
-        folder.is_dir(),
-        "{} is no folder; name one that holds manifests and a scenario.yaml",
-        folder.display()
-    );
-    let mut scenario = Scenario::load(folder)?;
-    scenario.seed = options.seed.unwrap_or(scenario.seed);
-    Ok(scenario)
+fn load(path: &Path, options: &SimulateOptions) -> anyhow::Result<Start> {
+    let mut start = what_if::start(path, &options.length)?;
+    start.scenario.seed = options.seed.unwrap_or(start.scenario.seed);
+    Ok(start)
 }
 
-fn settings(scenario: &Scenario, options: &SimulateOptions) -> Options {
-    let plain = Options { port: options.port, ..Options::of(scenario) };
+fn settings(start: &Start, options: &SimulateOptions) -> Options {
+    let scenario = &start.scenario;
+    let plain = Options { port: options.port, standing: start.standing.clone(), ..Options::of(scenario) };
     if options.rough { plain.rough(scenario) } else { plain }
 }
 
-/// What the scenario is run against: another scenario, or the same under other pools and policies.
-fn other(scenario: &Scenario, path: &Path, options: &SimulateOptions) -> anyhow::Result<Scenario> {
+/// What a run is held against: another start under the same changes, or the same under other pools and policies.
+fn other(start: &Start, path: &Path, options: &SimulateOptions) -> anyhow::Result<Start> {
     if path.join("scenario.yaml").exists() {
-        return load(path, options);
+        return Ok(options.what_if.changes().applied(&load(path, options)?)?);
     }
-    Ok(scenario.with_policies(path)?)
+    Ok(start.with_policies(path)?)
 }
 
 /// One run or two, written down: as a page, as JSON, as the figures side by side.
-fn document_of(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> anyhow::Result<()> {
-    // What cannot be read is said before anything runs.
-    let against = options.against.as_deref().map(|path| other(scenario, path, options)).transpose()?;
+fn document_of(first: &Start, second: Option<&Start>, options: &SimulateOptions) -> anyhow::Result<()> {
+    let scenario = &first.scenario;
     let mut runs = Vec::new();
-    if options.output == Output::Text && against.is_none() {
+    if options.output == Output::Text && second.is_none() {
         let mut chronicle = Chronicle::new(scenario, &scenario.name);
-        let outcome = narrated(scenario, settings, options, &mut |scene| chronicle.saw(scene))?;
+        let settings = settings(first, options);
+        let outcome = narrated(scenario, &settings, options, &mut |scene| chronicle.saw(scene))?;
         runs.push(chronicle.finish(&outcome));
     } else {
-        runs.push(chronicled(scenario, settings)?);
+        runs.push(chronicled(first, options)?);
     }
-    if let Some(against) = &against {
-        runs.push(chronicled(against, &self::settings(against, options))?);
+    if let Some(second) = second {
+        runs.push(chronicled(second, options)?);
     }
     let mut document = document(scenario, runs);
-    if let Some(against) = &against {
-        document.length_seconds = document.length_seconds.max(against.duration.as_secs());
+    if let Some(second) = second {
+        document.length_seconds = document.length_seconds.max(second.scenario.duration.as_secs());
     }
     if let Some(file) = &options.html {
         write_page(file, &document)?;
@@ -186,11 +211,55 @@ fn write_page(file: &Path, document: &Document) -> anyhow::Result<()> {
     std::fs::write(file, page).with_context(|| format!("failed to write {}", file.display()))
 }
 
-fn chronicled(scenario: &Scenario, settings: &Options) -> anyhow::Result<Run> {
+fn chronicled(start: &Start, options: &SimulateOptions) -> anyhow::Result<Run> {
+    let scenario = &start.scenario;
     let mut chronicle = Chronicle::new(scenario, &scenario.name);
-    let outcome = run(scenario, settings, &mut |scene| chronicle.saw(scene))
-        .context("failed to start the simulation")?;
+    let mut progress = Progress::of(scenario);
+    let outcome = run(scenario, &settings(start, options), &mut |scene| {
+        chronicle.saw(scene);
+        progress.saw(scene.now);
+    })
+    .context("failed to start the simulation")?;
+    progress.done();
     Ok(chronicle.finish(&outcome))
+}
+
+/// Says how far a run that takes long has come, on a terminal only; a run that is told says it by itself.
+struct Progress {
+    machine: Arc<Host>,
+    name: String,
+    start: Timestamp,
+    length: SignedDuration,
+    began_at: Timestamp,
+    shown: Option<i64>,
+}
+
+impl Progress {
+    fn of(scenario: &Scenario) -> Progress {
+        let machine = Host::machine();
+        let began_at = machine.wall();
+        let (name, start, length) = (scenario.name.clone(), scenario.start, scenario.duration);
+        Progress { machine, name, start, length, began_at, shown: None }
+    }
+
+    fn saw(&mut self, now: Timestamp) {
+        let percent = now.duration_since(self.start).as_secs() * 100 / self.length.as_secs().max(1);
+        if self.shown == Some(percent) || !stderr().is_terminal() {
+            return;
+        }
+        if self.machine.wall().duration_since(self.began_at) < QUIET {
+            return;
+        }
+        self.shown = Some(percent);
+        let filled = usize::try_from(percent / 5).unwrap_or(0).min(20);
+        eprint!("\r\u{1b}[K[{:<20}] {percent:>3} % of {}", "#".repeat(filled), self.name);
+    }
+
+    fn done(&mut self) {
+        if self.shown.take().is_some() {
+            eprint!("\r\u{1b}[K");
+        }
+    }
 }
 
 fn tell(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> anyhow::Result<()> {

@@ -16,6 +16,7 @@ use headroom_core::time::Seconds;
 use headroom_core::world::node::POOL_LABEL;
 use headroom_core::world::provider::FailureClass;
 
+use super::relapse;
 use crate::api::common::BudgetReason;
 use crate::api::node_pool::ScaleDownPolicy;
 use crate::api::validate::{
@@ -40,6 +41,8 @@ pub struct Settings {
     pub providers: BTreeMap<Arc<str>, PoolAtProvider>,
     /// Why pools cannot be used, in words for a condition.
     pub invalid_pools: BTreeMap<Arc<str>, String>,
+    /// Whether the whole operator only looks on: pools that say Apply are previewed.
+    pub preview: bool,
     /// Why the cluster policy cannot be used; the last good one, or the defaults, hold meanwhile.
     pub invalid_policy: Option<String>,
 }
@@ -55,6 +58,7 @@ impl Default for Settings {
             },
             providers: BTreeMap::new(),
             invalid_pools: BTreeMap::new(),
+            preview: false,
             invalid_policy: None,
         }
     }
@@ -71,7 +75,11 @@ impl Settings {
         for (name, object) in &policies.pools {
             match valid_pool(object) {
                 Ok(valid) => {
-                    self.config.pools.push(pool(object, &valid));
+                    let mut pool = pool(object, &valid);
+                    if self.preview && pool.mode == Mode::Apply {
+                        pool.mode = Mode::Preview;
+                    }
+                    self.config.pools.push(pool);
                     self.providers.insert(name.clone(), at_provider(object, &valid));
                 }
                 Err(why) => {
@@ -85,6 +93,7 @@ impl Settings {
             Some(Ok(policy)) => self.config.cluster = cluster(&policy),
             Some(Err(why)) => self.invalid_policy = Some(why),
         }
+        relapse::settings(&mut self.config);
     }
 }
 

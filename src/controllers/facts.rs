@@ -7,7 +7,7 @@ use headroom_core::config::Mode;
 use headroom_core::history::{Action, History, IncreasePhase};
 use headroom_core::known::Known;
 use headroom_core::nodes::bounds;
-use headroom_core::plan::Step;
+use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
 use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL};
@@ -44,6 +44,31 @@ pub fn own_nodes(world: &World) -> BTreeMap<Arc<str>, Vec<OwnNode>> {
 pub fn registered(world: &World) -> BTreeSet<Arc<str>> {
     let ids = world.nodes().map(|(_, node, _)| &node.provider_id);
     ids.filter(|id| !id.is_empty()).cloned().collect()
+}
+
+/// The step in one word of a closed set, the pool and the intent that it is for.
+#[must_use]
+pub fn address(step: &Step) -> (&'static str, Option<&Arc<str>>, Option<&Arc<str>>) {
+    match step {
+        Step::Increase { pool, intent, .. } => ("Increase", Some(pool), Some(intent)),
+        Step::Cancel { pool, intent, .. } => ("Cancel", Some(pool), Some(intent)),
+        Step::Mark { pool, intent, .. } => ("Mark", Some(pool), Some(intent)),
+        Step::Evict { pool, intent, .. } => ("Evict", Some(pool), Some(intent)),
+        Step::Delete { pool, intent, .. } => ("Delete", Some(pool), Some(intent)),
+        Step::Unmark { pool, intent, .. } => ("Unmark", pool.as_ref(), intent.as_ref()),
+    }
+}
+
+/// Why a step failed, in the words of whoever refused it; `None` for all that is no failure.
+#[must_use]
+pub fn failure_of(outcomes: &[Outcome]) -> Option<String> {
+    outcomes.iter().find_map(|outcome| match &outcome.result {
+        StepResult::IncreaseFailed { message, .. }
+        | StepResult::MarkFailed { message, .. }
+        | StepResult::Refused { message }
+        | StepResult::Unknown { message } => Some(message.to_string()),
+        _ => None,
+    })
 }
 
 /// What is true of a step's pool at `now`, for the second look before the effect (law 5).

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headroom_core::snapshot::Snapshot;
@@ -17,7 +17,7 @@ const WAITING_MAX: usize = 4;
 /// Where questions wait for the loop.
 #[derive(Debug, Default)]
 pub struct Inspection {
-    waiting: Mutex<Vec<oneshot::Sender<Option<Snapshot>>>>,
+    waiting: Mutex<Vec<oneshot::Sender<Option<Arc<Snapshot>>>>>,
     bell: Notify,
     /// Whether peers that are not on loopback are answered.
     open: AtomicBool,
@@ -52,7 +52,7 @@ impl Inspection {
     ///
     /// # Errors
     /// When this replica does not lead, or does not come to answer.
-    pub async fn ask(&self) -> Result<Snapshot, NoAnswer> {
+    pub async fn ask(&self) -> Result<Arc<Snapshot>, NoAnswer> {
         let (answer, answered) = oneshot::channel();
         {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +81,7 @@ impl Inspection {
         if waiting.is_empty() {
             return;
         }
-        let snapshot = look();
+        let snapshot = look().map(Arc::new);
         for one in waiting {
             // Whoever has gone away in the meantime is not answered.
             let _ = one.send(snapshot.clone());

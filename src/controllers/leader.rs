@@ -147,7 +147,7 @@ impl Election {
     async fn create(&self) -> Result<Lease, Problem> {
         let lease = Lease {
             metadata: ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() },
-            spec: Some(self.spec(1, self.host.wall())),
+            spec: Some(self.spec(1, self.host.time())),
         };
         self.bounded(self.api.create(&PostParams::default(), &lease)).await
     }
@@ -156,7 +156,7 @@ impl Election {
     async fn replace(&self) -> Result<Lease, Problem> {
         let Some(seen) = &self.seen else { return Err(Problem::Conflict) };
         let old = seen.lease.spec.clone().unwrap_or_default();
-        let now = self.host.wall();
+        let now = self.host.time();
         let spec = match &self.held {
             Some(held) => LeaseSpec { acquire_time: old.acquire_time, ..self.spec(held.epoch, now) },
             // Every acquisition is a new term, even by a holder of the same name: it has a new memory.
@@ -197,7 +197,7 @@ impl Election {
         let expires_at = sent_at + self.options.duration;
         if self.held.is_none() {
             let previous = self.seen.as_ref().and_then(|seen| seen.lease.spec.as_ref()?.renew_time.as_ref());
-            let gap = previous.map_or(Duration::ZERO, |renewed| silence(renewed.0, self.host.wall()));
+            let gap = previous.map_or(Duration::ZERO, |renewed| silence(renewed.0, self.host.time()));
             info!(epoch, gap_seconds = gap.as_secs(), "leading");
             self.guard.set_claim(Some(Claim { epoch, expires_at }));
             self.leadership.send_replace(Leadership::Leading { epoch, gap });

@@ -9,6 +9,7 @@ pub mod memory;
 pub mod nodes;
 pub mod page;
 mod page_tables;
+mod relapse;
 pub mod view;
 pub mod wiring;
 pub mod workloads;

@@ -12,7 +12,9 @@ use headroom_core::nodes::memory as clocks;
 use headroom_core::plan::{Outcome, Plan, PodVerdict, Step, StepResult};
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::provider::ProviderState;
 use headroom_core::world::{Delta, World};
+use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -25,6 +27,7 @@ use super::memory::{
     self, InFlight, StepKey, StoredCluster, StoredPool, StoredPools, journal_differs, journal_of,
 };
 use super::page::{Board, Seen};
+use super::relapse;
 use super::view;
 use crate::actuate::guard::Guard;
 use crate::actuate::steps::Executor;
@@ -34,9 +37,12 @@ use crate::host::bugs::{self, Bug};
 use crate::observe::{Feed, Policies, PolicyChange};
 use crate::options::{
     GATHERING, GATHERING_MAX, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, PROVIDER_INTERVAL_MAX,
-    PROVIDER_INTERVAL_MIN, PROVIDER_RETRY, REPORT_INTERVAL_MIN, STEPS_MAX, TAKEOVER_GAP, VIEW_AGE_MAX,
+    PROVIDER_INTERVAL_MIN, PROVIDER_RETRY, REGRESSION_HOLD, REPORT_INTERVAL_MIN, STEPS_MAX, TAKEOVER_GAP,
+    VIEW_AGE_MAX,
 };
 use crate::provider::{Asked, CloudProvider, Observation};
+use crate::report::otlp::TraceSink;
+use crate::report::traces::{Call, Traces, trace_id};
 use crate::report::{self, Herald, Metrics, StatusSink, WriteError};
 
 /// Everything outside that the loop touches.
@@ -64,6 +70,10 @@ pub struct Ports {
     pub metrics: Arc<Metrics>,
     /// What the live page shows, if there is one.
     pub page: Option<Arc<Board>>,
+    /// Where traces of decisions go, if anywhere.
+    pub traces: Option<TraceSink>,
+    /// Whether nothing is done but told.
+    pub preview: bool,
 }
 
 /// Why the loop ended.
@@ -89,6 +99,8 @@ const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
 struct Finished {
     key: StepKey,
     outcomes: Vec<Outcome>,
+    /// The call as a trace tells it, if it is for a decision.
+    call: Option<Call>,
 }
 
 /// The loop and what it holds between two turns.
@@ -101,6 +113,7 @@ pub struct NodeLoop {
     cluster: Option<StoredCluster>,
     herald: Herald,
     history: History,
+    traces: Traces,
     /// The term in which `history` was read back; `None` while not leading.
     term: Option<u64>,
     in_flight: InFlight,
@@ -120,15 +133,17 @@ impl NodeLoop {
     #[must_use]
     pub fn new(ports: Ports) -> Self {
         let (finish, finished) = mpsc::unbounded_channel();
+        let settings = Settings { preview: ports.preview, ..Settings::default() };
         Self {
             ports,
             world: World::new(),
             policies: Policies::default(),
-            settings: Settings::default(),
+            settings,
             stored: StoredPools::new(),
             cluster: None,
             herald: Herald::default(),
             history: History::default(),
+            traces: Traces::default(),
             term: None,
             in_flight: InFlight::default(),
             finished,
@@ -170,7 +185,11 @@ impl NodeLoop {
         if bugs::on(Bug::BadPoolStopsLoop) && self.settings.config.pools.len() < self.policies.pools.len() {
             return RETRY_PAUSE;
         }
+        let whole = self.policies.pools.len() <= self.settings.config.pools.len();
+        assert!(whole || !bugs::on(Bug::OddObjectPanics), "a pool cannot be read");
+        let began_at = self.ports.host.wall();
         let mut plan = self.plan(now);
+        let planned_at = self.ports.host.wall();
         self.ports
             .health
             .inspection
@@ -182,6 +201,7 @@ impl NodeLoop {
         }
         self.begin_steps(&plan, &journalled, now);
         self.history = plan.next_history.clone();
+        self.trace((began_at, planned_at));
         self.ports.metrics.pools(&statuses);
         self.show(true, Some(&statuses), &plan.reasons.pods);
         self.measure_watches(now);
@@ -229,7 +249,10 @@ impl NodeLoop {
 
     /// Takes in what watches and steps have delivered since the last turn.
     fn take_in(&mut self) {
-        for delta in self.ports.feed.take() {
+        for mut delta in self.ports.feed.take() {
+            if relapse::missed(&mut delta) {
+                continue;
+            }
             self.providers_due |=
                 matches!(delta, Delta::NodeApplied(_) | Delta::NodeDeleted(_) | Delta::ListEnded(_));
             self.world.apply(delta);
@@ -264,6 +287,9 @@ impl NodeLoop {
         self.providers_due |=
             finished.outcomes.iter().any(|outcome| matches!(outcome.result, StepResult::Superseded));
         self.in_flight.end(&finished.key, until);
+        if let Some(call) = &finished.call {
+            self.traces.called(call);
+        }
         self.outcomes.extend(finished.outcomes);
     }
 
@@ -320,12 +346,18 @@ impl NodeLoop {
     /// Reads memory back from status, live: the watch may be behind the last leader's writes.
     async fn take_over(&mut self, epoch: u64) -> Result<(), WriteError> {
         for object in self.ports.sink.read_pools().await? {
+            // A server that has fallen behind may answer with less than the watch has shown already.
+            let seen = self.policies.pools.get(&object.name).filter(|seen| seen.uid == object.uid);
+            let ahead =
+                seen.filter(|seen| memory::newer(&seen.resource_version, &object.resource_version)).cloned();
+            let object = ahead.unwrap_or(object);
             self.stored.insert(object.name.clone(), StoredPool::of(&object));
             self.policies.apply(PolicyChange::Pool(Box::new(object)));
         }
         self.settings.update(&self.policies);
         self.settings.config.epoch = epoch;
         self.history = History::default();
+        self.traces = Traces::default();
         for (name, stored) in &self.stored {
             self.history.pools.insert(name.clone(), stored.history.clone());
         }
@@ -338,7 +370,9 @@ impl NodeLoop {
             }
         }
         let now = self.ports.host.now();
-        clocks::sanitize(&mut self.history, &self.settings.config, now);
+        if !bugs::on(Bug::StatusTrustedBlindly) {
+            clocks::sanitize(&mut self.history, &self.settings.config, now);
+        }
         let gap = match *self.ports.leadership.borrow() {
             Leadership::Leading { gap, .. } => gap,
             Leadership::Standby | Leadership::Lost => Duration::ZERO,
@@ -385,7 +419,12 @@ impl NodeLoop {
                     let at = read_at.unwrap_or(now);
                     self.world.apply(Delta::ProviderObserved(pool, Known::Known { value, at }));
                 }
+                Err(_) if bugs::on(Bug::UnknownIsZero) => {
+                    let nothing = Known::Known { value: ProviderState::default(), at: now };
+                    self.world.apply(Delta::ProviderObserved(pool, nothing));
+                }
                 Err(error) => {
+                    assert!(!bugs::on(Bug::ThrottleIsFatal), "the provider did not answer");
                     warn!(pool = %pool, %error, "provider did not answer");
                     next_in = next_in.min(PROVIDER_RETRY);
                     if self.world.provider(&pool).is_none_or(|known| known.value().is_none()) {
@@ -413,6 +452,7 @@ impl NodeLoop {
     /// Turns what the world answered into memory.
     fn absorb(&mut self, now: UnixTime) {
         let outcomes = std::mem::take(&mut self.outcomes);
+        relapse::ended(&mut self.history, &outcomes);
         for outcome in &outcomes {
             debug!(pool = %outcome.pool, intent = %outcome.intent, result = ?outcome.result, "step ended");
         }
@@ -420,8 +460,13 @@ impl NodeLoop {
     }
 
     fn plan(&mut self, now: UnixTime) -> Plan {
+        relapse::memory(&mut self.history);
         let stale = self.ports.feed.staleness(now).is_none_or(|age| age > VIEW_AGE_MAX);
-        self.world.set_stale(stale && !bugs::on(Bug::StaleViewTrusted));
+        // A restored backup has forgotten nodes, pods and intents: until the cluster has found itself nothing goes.
+        let set_back = self.ports.feed.regressed_at().is_some_and(|at| now.since(at) < REGRESSION_HOLD);
+        self.world.set_stale(
+            (stale && !bugs::on(Bug::StaleViewTrusted)) || (set_back && !bugs::on(Bug::RestoredViewTrusted)),
+        );
         let started = self.ports.host.monotonic();
         let mut plan = headroom_core::plan(&self.world, &self.history, &self.settings.config, now);
         let took = self.ports.host.monotonic() - started;
@@ -472,7 +517,9 @@ impl NodeLoop {
             // The write may have been done although its answer was lost: its ids are not used again.
             let used = plan.next_history.pools.get(pool).map_or(0, |memory| memory.sequence);
             let mut memory = self.history.pools.get(pool).cloned().unwrap_or_default();
-            memory.sequence = memory.sequence.max(used);
+            if !bugs::on(Bug::SequenceReused) {
+                memory.sequence = memory.sequence.max(used);
+            }
             plan.next_history.pools.insert(pool.clone(), memory);
         }
         any
@@ -490,7 +537,7 @@ impl NodeLoop {
         });
         let mut results = Vec::new();
         for (pool, status, answer) in join_all(calls).await {
-            let written = answer.is_ok();
+            let written = answer.is_ok() || bugs::on(Bug::JournalAssumed);
             self.ports.metrics.status_written(answer.as_ref().map(|_| ()));
             match answer {
                 Ok(version) => {
@@ -547,14 +594,31 @@ impl NodeLoop {
     }
 
     fn begin(&mut self, step: Step, key: StepKey, now: UnixTime) {
-        info!(step = %facts::in_words(&step), "step begun");
+        let (name, pool, intent) = facts::address(&step);
+        let decision = pool.cloned().zip(intent.cloned()).filter(|_| self.ports.traces.is_some());
+        let trace = decision.as_ref().map(|(pool, intent)| trace_id(pool, intent));
+        info!(step = %facts::in_words(&step), trace, "step begun");
         let facts = facts::of_step(&step, &self.world, &self.history, &self.settings, now);
         let (executor, finish) = (self.ports.executor.clone(), self.finish.clone());
+        let host = self.ports.host.clone();
+        let began_at = host.wall();
         self.ports.host.spawn(async move {
             let outcomes = executor.run(&step, &facts).await;
+            let ended_at = host.wall();
+            let failure = facts::failure_of(&outcomes);
+            let call =
+                decision.map(|(pool, intent)| Call { pool, intent, step: name, failure, began_at, ended_at });
             // The loop may have ended meanwhile; the next one finds out from status.
-            let _ = finish.send(Finished { key, outcomes });
+            let _ = finish.send(Finished { key, outcomes, call });
         });
+    }
+
+    /// Sends the traces of what is through, where anybody wants them.
+    fn trace(&mut self, plan: (Timestamp, Timestamp)) {
+        let Some(sink) = &self.ports.traces else { return };
+        let now = self.ports.host.wall();
+        let finished = self.traces.planned(plan, &self.history, &self.world, now);
+        finished.into_iter().for_each(|trace| sink.put(trace));
     }
 
     /// Writes what differs, at most once a second per pool. Returns when a report that had to wait is due.
@@ -638,7 +702,7 @@ impl NodeLoop {
         if notes.is_empty() {
             return;
         }
-        let (sink, at) = (self.ports.sink.clone(), self.ports.host.wall());
+        let (sink, at) = (self.ports.sink.clone(), self.ports.host.time());
         self.ports.host.spawn(async move {
             for note in notes {
                 if let Err(error) = sink.write_event(&note, at).await {

@@ -17,7 +17,7 @@ use headroom_core::config::Config;
 use headroom_core::plan::PodVerdict;
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
-use headroom_core::world::node::{POOL_LABEL, Readiness};
+use headroom_core::world::node::{DELETION_TAINT, POOL_LABEL, Readiness};
 use tokio::net::TcpListener;
 
 use super::page_tables;
@@ -31,8 +31,6 @@ const SAMPLE_INTERVAL_MIN: i64 = 5;
 const SAMPLES_MAX: usize = 720;
 /// Pod verdicts that a reader is shown.
 const VERDICTS_MAX: usize = 200;
-/// By this taint a node is on its way out.
-const LEAVING: &str = "ToBeDeletedByClusterAutoscaler";
 
 /// What readers are shown.
 #[derive(Debug, Default)]
@@ -129,7 +127,7 @@ fn sample(seen: &Seen<'_>, second: i64) -> Sample {
     let mut sample = Sample { second, ..Sample::default() };
     let mut cost_micro = None;
     for (_, node, entry) in seen.world.nodes() {
-        let leaving = node.deleting || node.taints.iter().any(|taint| &*taint.key == LEAVING);
+        let leaving = node.deleting || node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT);
         match (leaving, node.ready == Readiness::Ready) {
             (true, _) => sample.leaving_nodes += 1,
             (false, true) => sample.ready_nodes += 1,

@@ -18,6 +18,7 @@ use crate::actuate::steps::Executor;
 use crate::host::Host;
 use crate::observe::{Feed, KubeFeed};
 use crate::provider::CloudProvider;
+use crate::report::otlp::TraceSink;
 use crate::report::{KubeSink, Metrics};
 
 /// What a replica stands on.
@@ -44,6 +45,10 @@ pub struct Ground {
     pub metrics: Arc<Metrics>,
     /// What the live page shows; none where nobody asked for one.
     pub page: Option<Arc<Board>>,
+    /// Where traces of decisions go; none where nobody asked for them.
+    pub traces: Option<TraceSink>,
+    /// Whether nothing is done but told.
+    pub preview: bool,
     /// What the loop of workloads needs besides; none where only nodes are scaled.
     pub workloads: Option<WorkloadGround>,
 }
@@ -71,6 +76,8 @@ pub fn wire(ground: Ground) -> NodeLoop {
         health,
         metrics,
         page,
+        traces,
+        preview,
         workloads,
     } = ground;
     let (election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone());
@@ -85,6 +92,7 @@ pub fn wire(ground: Ground) -> NodeLoop {
             numbers: metrics.clone(),
             leadership: leadership.clone(),
             stop: stop.clone(),
+            preview,
         });
         host.spawn(workloads.run());
     }
@@ -100,5 +108,7 @@ pub fn wire(ground: Ground) -> NodeLoop {
         health,
         metrics,
         page,
+        traces,
+        preview,
     })
 }

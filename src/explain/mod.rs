@@ -3,6 +3,7 @@
 
 pub mod case;
 pub mod chain;
+pub mod compare;
 pub mod evidence;
 pub mod journal;
 pub mod node;

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use headroom_core::config::Pool;
 use headroom_core::history::{Action, PoolHistory};
+use headroom_core::known::Known;
 use headroom_core::nodes::drainability::{Disruptions, Drainability, Rules};
+use headroom_core::nodes::group_settings::GroupSettings;
 use headroom_core::nodes::utilization::{Measure, Share, utilization};
 use headroom_core::plan::NodeVerdict;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
 use headroom_core::world::NodeEntry;
 use headroom_core::world::node::{Node, POOL_LABEL, Readiness};
+use headroom_core::world::provider::GroupState;
 
 use super::case::Opened;
 use super::chain;
@@ -82,13 +85,14 @@ fn facts(told: &mut Explanation, opened: &Opened<'_>, node: &Node, entry: &NodeE
         (None, None) => told.fact("pool", "none: Headroom does not manage this node"),
     }
     let pods: Vec<_> = entry.pods.iter().map(|id| opened.world.pod(*id)).collect();
-    let measure = Measure::default();
+    let ignore_daemon_sets = pool.is_some_and(|pool| settings(opened, node, pool).ignore_daemon_sets());
+    let measure = Measure { ignore_daemon_sets, ..Measure::default() };
     let bodies = pods.iter().map(|pod| &pod.pod).filter(|pod| !pod.phase.finished());
     match utilization(node, bodies, &measure, opened.now()) {
         Ok(used) => {
             let threshold = pool.map(|pool| match used.on_gpu {
-                true => pool.scale_down.gpu_utilization_threshold_percent,
-                false => pool.scale_down.utilization_threshold_percent,
+                true => settings(opened, node, pool).gpu_utilization_threshold_percent(),
+                false => settings(opened, node, pool).utilization_threshold_percent(),
             });
             let against = threshold.map_or(String::new(), |percent| {
                 let over = if used.share().exceeds_percent(percent) { "above" } else { "not above" };
@@ -115,6 +119,17 @@ fn facts(told: &mut Explanation, opened: &Opened<'_>, node: &Node, entry: &NodeE
     if node.unschedulable {
         told.fact("cordoned", "yes");
     }
+}
+
+/// What holds for the node's group: its own options over its pool's settings.
+fn settings<'a>(opened: &'a Opened<'_>, node: &Node, pool: &'a Pool) -> GroupSettings<'a> {
+    let provider = opened.world.provider(&pool.name).and_then(Known::value);
+    let its = |group: &&GroupState| {
+        group.instances.contains_key(&node.provider_id)
+            || group.instances.values().any(|one| one.node.as_ref() == Some(&node.name))
+    };
+    let group = provider.and_then(|provider| provider.groups.values().find(its));
+    GroupSettings::new(pool, group.and_then(|group| group.options.as_deref()))
 }
 
 /// How many pods there are by what they mean for a removal, with the names of those in the way.
@@ -171,16 +186,22 @@ fn stays(
     };
     let object = verdict.object.as_deref().map_or(String::new(), |object| format!(" ({object})"));
     told.summary = match verdict.reason {
-        Reason::Empty | Reason::Underutilized | Reason::Unready | Reason::RemovalRequested => {
+        Reason::Empty
+        | Reason::Underutilized
+        | Reason::Consolidated
+        | Reason::Unready
+        | Reason::RemovalRequested => {
             format!("goes with the next step: {}{object}", lower(verdict.reason.doc()))
         }
         reason => format!("stays, {}: {}{object}", reason.as_str(), lower(reason.doc())),
     };
-    if let Some(blocked) = memory.and_then(|memory| {
-        (memory.blocked.iter())
-            .find(|blocked| blocked.reason == verdict.reason && blocked.object == verdict.object)
-    }) {
-        told.fact("blocked since", format!("{} ({})", blocked.since, about(blocked.since, opened.now())));
+    // Status keeps a row a reason, with the first node's object: other nodes of the row have been blocked as long at most.
+    if let Some(blocked) =
+        memory.and_then(|memory| memory.blocked.iter().find(|blocked| blocked.reason == verdict.reason))
+    {
+        let own = blocked.object == verdict.object;
+        let fact = if own { "blocked since" } else { "nodes of the pool blocked for this reason since" };
+        told.fact(fact, format!("{} ({})", blocked.since, about(blocked.since, opened.now())));
     }
     if let (Some(pool), Some(memory)) = (pool, memory) {
         when(told, opened, node, verdict, pool, memory);
@@ -200,16 +221,16 @@ fn when(
     memory: &PoolHistory,
 ) {
     let now = opened.now();
-    let down = &pool.scale_down;
+    let (down, own) = (&pool.scale_down, settings(opened, node, pool));
     let mut at = |what: &str, at: UnixTime| told.next.push(format!("{what} {} ({at})", about(at, now)));
     match verdict.reason {
         Reason::NotUnneededLongEnough | Reason::NotUnreadyLongEnough => {
             if let Some(since) = memory.unneeded.get(&node.name) {
                 let unready = node.ready != Readiness::Ready;
                 let (length, field) = if unready {
-                    (down.unready_for, "unreadyFor")
+                    (own.unready_for(), "unreadyFor")
                 } else {
-                    (down.unneeded_for, "unneededFor")
+                    (own.unneeded_for(), "unneededFor")
                 };
                 at(&format!("{field} of {length} is over"), since.plus(length));
             }
@@ -227,7 +248,7 @@ fn when(
         }
         Reason::NotUnderutilized => told.next.push(format!(
             "its requests must fall to {} % of the node, or scaleDown.utilizationThreshold be raised",
-            down.utilization_threshold_percent
+            own.utilization_threshold_percent()
         )),
         Reason::NotEnoughPdb => told.next.push(format!(
             "{} must allow an eviction: more ready replicas, or a higher maxUnavailable",

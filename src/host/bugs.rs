@@ -30,6 +30,8 @@ pub enum Bug {
     NoSecondLook,
     /// The view counts as fresh however old it is.
     StaleViewTrusted,
+    /// The view counts as good right after the server went back to an older state.
+    RestoredViewTrusted,
     /// Decisions are made before all lists have come.
     ActsBeforeSynced,
     /// The claim of the lease is not checked at each effect.
@@ -44,6 +46,52 @@ pub enum Bug {
     StatusEveryTurn,
     /// A pool that cannot be read ends every turn.
     BadPoolStopsLoop,
+    /// A pool that cannot be read ends the process.
+    OddObjectPanics,
+    /// A throttled read of the cloud ends the process.
+    ThrottleIsFatal,
+    /// Nodes on their way are not counted: each plan buys again.
+    PurchasesNotCounted,
+    /// A node's deletion is missed.
+    NodeDeletionMissed,
+    /// A pod's deletion is missed.
+    PodDeletionMissed,
+    /// A read of the cloud that fails is an answer: nothing is there.
+    UnknownIsZero,
+    /// Any purchase that succeeds clears the backoffs of its pool.
+    SuccessClearsBackoffs,
+    /// Status is written whatever version is stored.
+    StatusWithoutVersion,
+    /// A repeated launch has a client token of its own.
+    TokenPerAttempt,
+    /// An instance is terminated without its size, and the cloud replaces it.
+    TerminateReplaces,
+    /// An instance that is terminating is terminated again.
+    TerminatesAgain,
+    /// Instances that are terminating count as capacity.
+    TerminatingCounts,
+    /// What was asked for and does not come stays asked for.
+    WishesStay,
+    /// Instances that never became nodes are not terminated.
+    DeadInstancesStay,
+    /// An instance is terminated for never having become a node, though it has meanwhile.
+    LateNodeTerminated,
+    /// Nodes of a zone that fell silent count as ready.
+    OutageLooksHealthy,
+    /// A node counts as unneeded for long enough at once.
+    CreatedThenDeleted,
+    /// A write whose answer was an error, or none, counts as done.
+    JournalAssumed,
+    /// An intent's id is used again when its write failed.
+    SequenceReused,
+    /// What a launch that failed in part did bring is not counted.
+    PartialNotCounted,
+    /// Nodes that do not come are waited for without end.
+    NeverTimesOut,
+    /// What status says of times is believed, whatever it is.
+    StatusTrustedBlindly,
+    /// Pods that cannot be read are left out of the view.
+    UnreadablePodsLeftOut,
 }
 
 #[cfg(feature = "failpoints")]

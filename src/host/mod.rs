@@ -2,6 +2,7 @@
 
 pub mod bugs;
 mod doze;
+mod server_clock;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,9 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use self::bugs::Bug;
 use self::doze::{Doze, Dozing};
+use self::server_clock::ServerClock;
 
 /// Where a replica of the operator runs: the machine's clock, or a virtual one.
 ///
@@ -24,6 +27,8 @@ pub struct Host {
     random: Mutex<fastrand::Rng>,
     /// How far a virtual wall clock is off.
     offset: Mutex<SignedDuration>,
+    /// The API server's clock, once an answer of it has told a date.
+    server: Mutex<Option<ServerClock>>,
     doze: Arc<Doze>,
 }
 
@@ -45,6 +50,7 @@ impl Host {
             tasks: Mutex::default(),
             random: Mutex::new(fastrand::Rng::new()),
             offset: Mutex::default(),
+            server: Mutex::default(),
             doze: Arc::default(),
         })
     }
@@ -60,6 +66,7 @@ impl Host {
             tasks: Mutex::default(),
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
             offset: Mutex::default(),
+            server: Mutex::default(),
             doze: Arc::default(),
         })
     }
@@ -75,7 +82,7 @@ impl Host {
         self.doze.set(paused);
     }
 
-    /// The wall clock.
+    /// The machine's wall clock. Decisions go by [`Host::time`].
     #[must_use]
     pub fn wall(&self) -> Timestamp {
         match self.clock {
@@ -88,10 +95,30 @@ impl Host {
         }
     }
 
-    /// The wall clock in whole seconds, rounded down.
+    /// The time by which decisions are made: the API server's, since it stamps the times in objects and all replicas hear
+    /// it; the machine's until the server has been heard. It goes on with the monotonic clock, so that a wall clock which
+    /// is set wrong, or set at all, changes nothing.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        let server = *self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        match server {
+            Some(clock) if !bugs::on(Bug::WallClockTimers) => clock.read(self.monotonic()),
+            _ => self.wall(),
+        }
+    }
+
+    /// [`Host::time`] in whole seconds, rounded down.
     #[must_use]
     pub fn now(&self) -> UnixTime {
-        UnixTime::from_jiff(self.wall())
+        UnixTime::from_jiff(self.time())
+    }
+
+    /// The API server dated an answer, which came just now to a request sent at `sent_at`.
+    pub fn heard(&self, date: Timestamp, sent_at: Instant) {
+        let answered_at = self.monotonic();
+        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let clock = server.unwrap_or_else(|| ServerClock::new(self.wall(), answered_at));
+        *server = Some(clock.corrected(date, sent_at, answered_at));
     }
 
     /// The clock that never jumps: for leases, deadlines and lengths of time.

@@ -238,7 +238,7 @@ impl ClusterMetrics {
 
     fn staleness(&self, at: Option<Moment>) -> Option<Why> {
         let at = at?;
-        let age = Moment::from_jiff(self.host.wall()).since(at);
+        let age = Moment::from_jiff(self.host.time()).since(at);
         if self.bounds.sample_age_max < age {
             return Some(Why::Stale { at, age, age_max: self.bounds.sample_age_max });
         }
@@ -344,7 +344,7 @@ impl MetricsSource for ClusterMetrics {
             let key = (namespace.to_owned(), source.to_owned(), query.to_owned());
             let ask = async {
                 let sample =
-                    server.query(&question, namespace, query, self.bounds.deadline, self.host.wall()).await?;
+                    server.query(&question, namespace, query, self.bounds.deadline, self.host.time()).await?;
                 self.all_fresh(&question, [sample.at])?;
                 Ok(sample)
             };

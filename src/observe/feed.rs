@@ -16,6 +16,7 @@ use headroom_core::world::Delta;
 use super::decoder::{Decoder, Error};
 use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
+use super::remains::Remains;
 use super::slim::{
     SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob,
     SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
@@ -54,6 +55,11 @@ pub trait Feed: Send + Sync {
             self.health(now).iter().map(|watch| watch.silent_for.filter(|_| watch.listed)).collect();
         Some(silences?.into_iter().max().unwrap_or_default())
     }
+
+    /// When the server last went back to an older state than it had shown on any watch; `None` if it never did.
+    fn regressed_at(&self) -> Option<UnixTime> {
+        self.health(UnixTime(0)).iter().filter_map(|watch| watch.regressed_at).max()
+    }
 }
 
 /// The state of one watch.
@@ -69,6 +75,8 @@ pub struct WatchHealth {
     pub version: u64,
     /// How often the server went back to an older version than it had shown before.
     pub regressions_count: u64,
+    /// When it last did.
+    pub regressed_at: Option<UnixTime>,
     /// How many objects could not be decoded and were left out.
     pub undecodable_count: u64,
     /// What went wrong last, while it has not gone right again.
@@ -182,6 +190,7 @@ impl Feed for KubeFeed {
                 silent_for: state.heard_at.map(|at| now.since(at)),
                 version: state.version,
                 regressions_count: state.regressions_count,
+                regressed_at: state.regressed_at,
                 undecodable_count: state.undecodable_count,
                 trouble: state.trouble,
             }
@@ -228,6 +237,7 @@ struct WatchState {
     heard_at: Option<UnixTime>,
     version: u64,
     regressions_count: u64,
+    regressed_at: Option<UnixTime>,
     undecodable_count: u64,
     trouble: Option<String>,
     /// Names of custom resources that the running list has shown.
@@ -237,7 +247,7 @@ struct WatchState {
 impl Inner {
     fn push(&mut self, change: Change) -> Urgency {
         match change {
-            Change::World(delta) => self.queue.push(delta),
+            Change::World(delta) | Change::StandIn(delta, _) => self.queue.push(delta),
             Change::Policy(change) => {
                 let urgency =
                     if change.is_edit(&self.policies) { Urgency::AtOnce } else { Urgency::NextTick };
@@ -283,29 +293,46 @@ impl Port {
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
         let mut guard = self.shared.lock();
         let inner = &mut *guard;
-        match inner.tell(&object) {
-            Ok(true) => self.shared.workloads_bell.notify_one(),
-            Ok(false) => {}
+        let mut wrong = match inner.tell(&object) {
+            Ok(true) => {
+                self.shared.workloads_bell.notify_one();
+                None
+            }
+            Ok(false) => None,
+            Err(error) => Some(error),
+        };
+        let change = match object.applied(&mut inner.decoder) {
+            Ok(Change::StandIn(delta, error)) => {
+                wrong = Some(error);
+                Change::World(delta)
+            }
+            Ok(change) => change,
             Err(error) => {
-                drop(guard);
-                self.undecodable(namespace.as_deref(), name.as_deref(), &error.to_string());
-                return;
+                wrong = Some(error);
+                Change::None
             }
+        };
+        if let (Change::Policy(_), Some(name)) = (&change, &name) {
+            inner.state(self.watch).shown.insert(name.as_str().into());
         }
-        match object.applied(&mut inner.decoder) {
-            Ok(change) => {
-                if let (Change::Policy(_), Some(name)) = (&change, &name) {
-                    inner.state(self.watch).shown.insert(name.as_str().into());
-                }
-                let urgency = inner.push(change);
-                drop(guard);
-                self.ring(urgency);
-            }
-            Err(error) => {
-                drop(guard);
-                self.undecodable(namespace.as_deref(), name.as_deref(), &error.to_string());
-            }
+        let urgency = inner.push(change);
+        drop(guard);
+        if let Some(error) = wrong {
+            self.undecodable(namespace.as_deref(), name.as_deref(), &error.to_string());
         }
+        self.ring(urgency);
+    }
+
+    /// An object cannot be decoded: it is left out, or what remains of it stands in for it.
+    pub fn broken<K: Watched>(&self, remains: &Remains) {
+        let mut guard = self.shared.lock();
+        let inner = &mut *guard;
+        let stand_in = K::stand_in(remains, &mut inner.decoder);
+        let urgency = inner.push(stand_in.map_or(Change::None, Change::World));
+        drop(guard);
+        let ObjectMeta { namespace, name, .. } = &remains.metadata;
+        self.undecodable(namespace.as_deref(), name.as_deref(), &remains.error);
+        self.ring(urgency);
     }
 
     /// An object is gone.
@@ -389,10 +416,12 @@ impl Port {
     /// Versions that are no numbers are not compared.
     pub(super) fn version(&self, version: &str) {
         let Ok(version) = version.parse::<u64>() else { return };
+        let now = self.now();
         let mut inner = self.shared.lock();
         let state = inner.state(self.watch);
         if version < state.version {
             state.regressions_count += 1;
+            state.regressed_at = Some(now);
             tracing::warn!(
                 watch = self.watch.as_str(),
                 from = state.version,

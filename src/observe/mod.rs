@@ -5,6 +5,7 @@ pub mod decoder;
 pub mod feed;
 pub mod policies;
 pub mod queue;
+mod remains;
 pub mod slim;
 mod watch;
 pub mod watched;
@@ -14,5 +15,6 @@ pub mod workloads;
 
 pub use feed::{Feed, KubeFeed, Port, WatchHealth};
 pub use policies::{Policies, PolicyChange, PolicyObject};
+pub use remains::Remains;
 pub use watched::{Watch, Watched};
 pub use workloads::{Edited, HpaObject, ScaleKind, ScaleSeen, Workloads, Writer};

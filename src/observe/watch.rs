@@ -7,16 +7,14 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use kube::core::DeserializeGuard;
-use kube::core::error_boundary::InvalidObject;
 use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
 
 use headroom_core::time::Seconds;
 
 use super::feed::Port;
+use super::remains::{Guarded, Remains};
 use super::watched::Watched;
 
 /// Objects a page of a list. 500 is kube's and client-go's.
@@ -43,18 +41,21 @@ trait Payload<K>: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + S
 where
     Self: serde::de::DeserializeOwned,
 {
-    fn open(self) -> Result<K, Box<InvalidObject>>;
+    fn open(self) -> Result<K, Box<Remains>>;
 }
 
 impl<K: Watched> Payload<K> for K {
-    fn open(self) -> Result<K, Box<InvalidObject>> {
+    fn open(self) -> Result<K, Box<Remains>> {
         Ok(self)
     }
 }
 
-impl<K: Watched> Payload<K> for DeserializeGuard<K> {
-    fn open(self) -> Result<K, Box<InvalidObject>> {
-        self.0.map_err(Box::new)
+impl<K: Watched> Payload<K> for Guarded<K> {
+    fn open(self) -> Result<K, Box<Remains>> {
+        match self {
+            Self::Whole(whole) => Ok(whole),
+            Self::Broken(remains) => Err(remains),
+        }
     }
 }
 
@@ -65,7 +66,7 @@ pub(super) async fn follow<K: Watched>(client: Client, port: Port) {
     until_undecodable::<K, K>(Api::all(client.clone()), &port, &mut pause).await;
     loop {
         port.warn("an object cannot be decoded: from now on each is decoded on its own");
-        until_undecodable::<K, DeserializeGuard<K>>(Api::all(client.clone()), &port, &mut pause).await;
+        until_undecodable::<K, Guarded<K>>(Api::all(client.clone()), &port, &mut pause).await;
     }
 }
 
@@ -215,18 +216,24 @@ async fn watch<K: Watched, P: Payload<K>>(api: &Api<P>, port: &Port, version: &m
         port.contact();
         if let Some(seen) = seen.filter(|seen| !seen.is_empty()) {
             port.version(&seen);
+            // A server that was put back keeps silent of everything up to the version that was asked for.
+            if is_older(&seen, version) {
+                return Stop::Expired;
+            }
             *version = seen;
         }
     }
 }
 
+/// Whether a version is older than another, as far as both are numbers.
+fn is_older(version: &str, other: &str) -> bool {
+    matches!((version.parse::<u64>(), other.parse::<u64>()), (Ok(version), Ok(other)) if version < other)
+}
+
 fn deliver<K: Watched, P: Payload<K>>(object: P, port: &Port) {
     match object.open() {
         Ok(object) => port.applied(object),
-        Err(invalid) => {
-            let ObjectMeta { namespace, name, .. } = &invalid.metadata;
-            port.undecodable(namespace.as_deref(), name.as_deref(), &invalid.error);
-        }
+        Err(remains) => port.broken::<K>(&remains),
     }
 }
 

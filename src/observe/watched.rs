@@ -11,14 +11,15 @@ use headroom_core::world::{Delta, Kind};
 
 use super::convert::{key_of, name_of, node, pod, scale, volume, workload};
 use super::decoder::{Decoder, Error};
-use super::policies::{PolicyChange, PolicyObject};
+use super::policies::PolicyChange;
+use super::remains::Remains;
 use super::slim::{
     SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob,
     SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
     SlimStatefulSet, SlimStorageClass, SlimVolume,
 };
 use super::workloads::{ScaleKind, Workloads};
-use crate::api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
+use crate::api::{Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 
 /// One watch: a kind of the world, or one of our own kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,6 +92,8 @@ impl Watch {
 pub enum Change {
     /// Of the world.
     World(Delta),
+    /// Of the world, by what stands there for an object that is not understood.
+    StandIn(Delta, Error),
     /// Of a custom resource.
     Policy(PolicyChange),
     /// Nothing that node decisions read.
@@ -112,6 +115,11 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
     /// If it cannot be understood.
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error>;
 
+    /// What stands in the world for an object of which only this remains; `None` where leaving it out harms nobody.
+    fn stand_in(_remains: &Remains, _decoder: &mut Decoder) -> Option<Delta> {
+        None
+    }
+
     /// Tells the store of replica decisions of the object. Most kinds do not matter to it.
     ///
     /// # Errors
@@ -132,7 +140,17 @@ impl Watched for SlimPod {
     // Finished pods hold nothing: Jobs may leave thousands of them, and a pod that finishes is told of as deleted.
     const FIELD_SELECTOR: &'static str = "status.phase!=Succeeded,status.phase!=Failed";
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
-        Ok(Change::World(Delta::PodApplied(Box::new(pod::pod(&self, decoder)?))))
+        match pod::pod(&self, decoder) {
+            Ok(pod) => Ok(Change::World(Delta::PodApplied(Box::new(pod)))),
+            Err(error) => match pod::stand_in(&self.metadata, self.spec.node_name.as_deref(), decoder) {
+                Some(pod) => Ok(Change::StandIn(Delta::PodApplied(Box::new(pod)), error)),
+                None => Err(error),
+            },
+        }
+    }
+    fn stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<Delta> {
+        let pod = pod::stand_in(&remains.metadata, remains.node.as_deref(), decoder)?;
+        Some(Delta::PodApplied(Box::new(pod)))
     }
     fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let key = key_of(&self.metadata, decoder)?;
@@ -300,7 +318,7 @@ impl Watched for StoredNodePool {
     const MAY_BE_ABSENT: bool = true;
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         name_of(&self.metadata, decoder)?;
-        let object = PolicyObject::read(self.metadata, self.spec, self.status);
+        let object = self.read();
         Ok(Change::Policy(PolicyChange::Pool(Box::new(object))))
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
@@ -313,12 +331,12 @@ impl Watched for StoredClusterScalingPolicy {
     const MAY_BE_ABSENT: bool = true;
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         name_of(&self.metadata, decoder)?;
-        let object = PolicyObject::read(self.metadata, self.spec, self.status);
+        let object = self.read();
         Ok(Change::Policy(PolicyChange::Cluster(Box::new(object))))
     }
     fn tell(&self, _: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let stored = self.clone();
-        workloads.apply_cluster(PolicyObject::read(stored.metadata, stored.spec, stored.status));
+        workloads.apply_cluster(stored.read());
         Ok(())
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
@@ -365,7 +383,7 @@ impl Watched for StoredScalingPolicy {
     fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         key_of(&self.metadata, decoder)?;
         let stored = self.clone();
-        workloads.apply_policy(PolicyObject::read(stored.metadata, stored.spec, stored.status));
+        workloads.apply_policy(stored.read());
         Ok(())
     }
     fn gone(_: &ObjectMeta, _: &mut Decoder) -> Result<Change, Error> {

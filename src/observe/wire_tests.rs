@@ -15,6 +15,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use headroom_core::labels::ObjectKey;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::{Kind, World};
 
@@ -234,6 +235,30 @@ async fn an_object_that_cannot_be_decoded_costs_only_itself() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_bound_pod_that_cannot_be_decoded_stands_on_its_node_and_keeps_it() {
+    let mut strange = pod("strange", "4");
+    strange["spec"] = json!({"containers": {"not": "a list"}, "nodeName": "n1"});
+    let mut odd = pod("odd", "4");
+    odd["spec"]["nodeName"] = json!("n1");
+    odd["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "2 cores"}});
+    let items = vec![odd, strange.clone()];
+    let server = Server::default()
+        .list("pods", list("5", items.clone()))
+        .list("pods", list("5", items))
+        .watch("pods", Reply::Open(vec![event("DELETED", strange)]));
+    let mut rig = Rig::new(server);
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    rig.pass(0).await;
+    let on_node: Vec<_> = ["odd", "strange"]
+        .into_iter()
+        .filter_map(|name| rig.world.pod_id(&ObjectKey::new("shop", name)))
+        .map(|id| &rig.world.pod(id).pod)
+        .map(|pod| (&*pod.key.name, pod.node.as_deref(), pod.class.unreadable))
+        .collect();
+    assert_eq!(on_node, [("odd", Some("n1"), true)], "the other is gone, though nobody could read it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_that_is_not_understood_costs_only_itself_and_no_second_list() {
     let mut strange = pod("strange", "4");
     strange["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "2 cores"}});
@@ -272,6 +297,7 @@ async fn a_server_that_goes_back_in_time_is_noticed() {
     let mut rig = Rig::new(server);
     rig.pass(5).await;
     assert_eq!(rig.health_of(PODS).regressions_count, 1);
+    assert!(rig.feed.regressed_at().is_some(), "nothing is removed for a while");
 }
 
 #[tokio::test(start_paused = true)]
@@ -306,4 +332,17 @@ async fn only_urgent_changes_ring() {
     let rung = tokio::time::timeout(Duration::from_millis(200), rig.feed.notified()).await;
     assert!(rung.is_err(), "a new pod waits for the scheduler");
     tokio::time::timeout(Duration::from_secs(2), rig.feed.notified()).await.expect("nobody can place it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_put_back_is_listed_anew() {
+    let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "12"}});
+    let server = Server::default()
+        .list("pods", list("50", vec![pod("forgotten", "48")]))
+        .watch("pods", Reply::Open(vec![event("BOOKMARK", bookmark)]))
+        .list("pods", list("12", Vec::new()));
+    let mut rig = Rig::new(server);
+    rig.pass(5).await;
+    assert_eq!(rig.world.pods_count(), 0, "what the restored server does not know is gone");
+    assert_eq!((rig.calls_of("pods"), rig.health_of(PODS).version), (4, 12));
 }

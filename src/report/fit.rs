@@ -8,7 +8,7 @@ use std::sync::Arc;
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, DECISIONS_MAX,
     Decision, EXAMPLES_MAX, Increase, Intent, LearnedTemplate, PoolHistory, REPLACED_MAX, Refusal, Removal,
-    Replacement, UNNEEDED_MAX,
+    Replacement, UNNEEDED_MAX, Victim,
 };
 use headroom_core::time::UnixTime;
 
@@ -29,6 +29,9 @@ pub const ANTICIPATIONS_MAX: usize = 256;
 /// Most bytes of text that decisions, refusals and blocked rows take together. With a full list of conditions and
 /// groups beside them status stays under 32 KB without clocks (law 9).
 pub const TOLD_BYTES_MAX: usize = 16 * 1024;
+/// Most bytes of that and of intents together, and what is told in any case.
+const RECORD_BYTES_MAX: usize = 26 * 1024;
+const TOLD_BYTES_LEAST: usize = 2 * 1024;
 /// The last second of the year 9999, the last that RFC 3339 can write.
 const LAST_SECOND: i64 = 253_402_300_799;
 /// Bytes of a row's keys, times and punctuation in JSON, roughly.
@@ -55,7 +58,7 @@ pub fn fit(memory: &PoolHistory) -> (PoolHistory, u32) {
         last_failure,
         decisions,
     } = memory;
-    let told = told(refusals, blocked, decisions, &mut cut_count);
+    let told = told(refusals, blocked, decisions, told_bytes(intents), &mut cut_count);
     let (refusals, blocked, decisions) = told;
     let fitted = PoolHistory {
         intents: intents.iter().map(intent).collect(),
@@ -133,19 +136,33 @@ fn oldest<V: Clone>(
     ordered.into_iter().take(length_max).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
+/// Bytes for what is only told: while a long journal is open it gets less.
+fn told_bytes(intents: &[Intent]) -> usize {
+    let bytes = |intent: &Intent| {
+        ROW_BYTES
+            + match &intent.action {
+                Action::Remove(removal) => removal.victims.iter().map(Victim::bytes).sum(),
+                Action::Increase(_) => 0,
+            }
+    };
+    let journal = intents.iter().map(bytes).sum::<usize>();
+    TOLD_BYTES_MAX.min(RECORD_BYTES_MAX.saturating_sub(journal)).max(TOLD_BYTES_LEAST)
+}
+
 /// What is told and not needed for the next decision: the newest decisions and the first rows that fit, decisions
 /// before rows.
 fn told(
     refusals: &[Refusal],
     blocked: &[Blocked],
     decisions: &[Decision],
+    bytes_max: usize,
     cut_count: &mut usize,
 ) -> (Vec<Refusal>, Vec<Blocked>, Vec<Decision>) {
-    let mut left = TOLD_BYTES_MAX;
+    let mut left = bytes_max;
     // The rows of today matter more than the tenth decision before: half of the space is theirs if they need it.
     let rows =
         refusals.iter().map(refusal_bytes).sum::<usize>() + blocked.iter().map(blocked_bytes).sum::<usize>();
-    let reserved = rows.min(TOLD_BYTES_MAX / 2);
+    let reserved = rows.min(bytes_max / 2);
     left -= reserved;
     let decisions_kept = take(decisions, DECISIONS_MAX, decision, decision_bytes, &mut left, cut_count);
     left += reserved;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -23,6 +24,7 @@ use headroom_core::world::World;
 
 use super::ca_metrics::CaMetrics;
 use super::news::{News, Tracker};
+use super::traces::trace_id;
 use super::workload_metrics::WorkloadMetrics;
 use super::write::WriteError;
 use crate::api::NodePoolStatus;
@@ -67,6 +69,13 @@ struct WatchLabel {
     watch: &'static str,
 }
 
+/// The decision behind an observation, as an exemplar: its trace, and its id in status, events and logs.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DecisionLabel {
+    trace_id: String,
+    intent: String,
+}
+
 /// All metrics of the process.
 pub struct Metrics {
     registry: Registry,
@@ -89,7 +98,7 @@ pub struct Metrics {
     failed_scale_downs: Family<ReasonLabel, Counter>,
     plan_seconds: Histogram,
     pod_to_decision: Histogram,
-    decision_to_node: Family<PoolLabel, Histogram>,
+    decision_to_node: Family<PoolLabel, HistogramWithExemplars<DecisionLabel>>,
     status_writes: Family<ResultLabel, Counter>,
     calls: Family<CallLabel, Counter>,
     watch_silence: Family<WatchLabel, Gauge<f64, AtomicU64>>,
@@ -128,7 +137,9 @@ impl Default for Metrics {
             failed_scale_downs: Family::default(),
             plan_seconds: Histogram::new(PLAN_BUCKETS),
             pod_to_decision: Histogram::new(WAIT_BUCKETS),
-            decision_to_node: Family::new_with_constructor(|| Histogram::new(WAIT_BUCKETS)),
+            decision_to_node: Family::new_with_constructor(|| {
+                HistogramWithExemplars::new(WAIT_BUCKETS.into_iter())
+            }),
             status_writes: Family::default(),
             calls: Family::default(),
             watch_silence: Family::default(),
@@ -266,7 +277,11 @@ impl Metrics {
                 if done && decision.action == DecisionAction::ScaleUp {
                     let label = PoolLabel { pool: pool.to_string() };
                     let seconds = now.since(decision.time).0.max(0) as f64;
-                    self.decision_to_node.get_or_create(&label).observe(seconds);
+                    let told = DecisionLabel {
+                        trace_id: trace_id(pool, &decision.id),
+                        intent: decision.id.to_string(),
+                    };
+                    self.decision_to_node.get_or_create(&label).observe(seconds, Some(told), None);
                 }
             }
         }
@@ -485,7 +500,9 @@ mod tests {
         let page = include_str!("../../docs/metrics.md");
         let row =
             |line: &str| line.strip_prefix("| `").and_then(|rest| rest.split('`').next()).map(str::to_owned);
-        let documented: BTreeSet<String> = page.lines().filter_map(row).collect();
+        // Tables of metrics only: the page has one of spans too.
+        let tables = page.split("\n\n").filter(|block| block.starts_with("| metric |"));
+        let documented: BTreeSet<String> = tables.flat_map(str::lines).filter_map(row).collect();
         let exposed: BTreeSet<String> =
             Metrics::with_cluster_autoscaler_names().names().into_iter().collect();
         assert_eq!(documented, exposed);

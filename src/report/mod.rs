@@ -8,11 +8,13 @@ pub mod fit;
 pub mod fit_workload;
 pub mod metrics;
 pub mod news;
+pub mod otlp;
 pub mod parse;
 pub mod policy;
 pub mod render;
 #[cfg(test)]
 mod round_trip_tests;
+pub mod traces;
 mod words;
 pub mod workload;
 pub mod workload_metrics;

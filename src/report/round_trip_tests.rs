@@ -1,19 +1,25 @@
 //! Law 2: `parse(render(h)) == h`, for any memory that status can hold; and what happens to one that it cannot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
+use headroom_core::config::Config;
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision,
-    DecisionAction, DecisionOutcome, Increase, IncreasePhase, Intent, LearnedTemplate, PoolHistory, Refusal,
-    Removal, RemovalPhase, Replaced, Replacement, Victim,
+    DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PoolHistory,
+    Refusal, Removal, RemovalPhase, Replaced, Replacement, Victim,
 };
+use headroom_core::plan;
 use headroom_core::reason::Reason;
-use headroom_core::time::UnixTime;
+use headroom_core::testing::{NOW, config, controller, node, pod, pool as core_pool, world};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::World;
 use headroom_core::world::provider::FailureClass;
+use headroom_core::world::workload::ControllerKind;
 
 use super::render::{PoolView, render};
 use super::{fit, parse, status_of};
@@ -308,6 +314,50 @@ fn a_pool_of_fifteen_thousand_nodes_stays_within_bounds() {
     assert!(status.truncated > Some(0));
     assert_eq!(through_status(&memory).unneeded.len(), 1_500);
     assert!(status.refusals.len() >= 5 && !status.decisions.is_empty());
+}
+
+/// A pool of 15,000 nodes with the names that a cloud gives, of which every tenth has long been unneeded: half of those
+/// are empty, half have a pod.
+fn fifteen_thousand() -> (World, Config, History) {
+    let mut builder = world().controller(controller(ControllerKind::ReplicaSet, "web", 900, pod("x")));
+    let mut unneeded = BTreeMap::new();
+    for index in 0..15_000 {
+        let name = format!("ip-10-123-{}-{}.eu-west-1.compute.internal", index / 250, index % 250);
+        let mut one = node(&name).of("general", "general-a").zone("a").cpu("4");
+        one = one.with(|node| node.provider_id = format!("i-0123456789abc{index:05}").into());
+        builder = builder.node(one);
+        let cpu = if index % 10 == 0 { "100m" } else { "3" };
+        if index % 20 != 0 {
+            let load = pod(&format!("web-{index}")).cpu(cpu).label("app", "web").owner("ReplicaSet", "web");
+            builder = builder.pod(load.on(&name));
+        }
+        if index % 10 == 0 {
+            unneeded.insert(name.into(), UnixTime(NOW.0 - 3_600));
+        }
+    }
+    let mut config = config([core_pool("general")]);
+    config.pools[0].max_nodes = 20_000;
+    (config.cluster.max_removals, config.cluster.max_drains) = (10_000, 10_000);
+    let memory = PoolHistory { unneeded, ..PoolHistory::default() };
+    let history = History { pools: [("general".into(), memory)].into(), ..History::default() };
+    (builder.group("general", "general-a", "a", 15_000).build(), config, history)
+}
+
+#[test]
+fn journal_full_of_removals_stays_within_bounds() {
+    let (world, config, mut history) = fifteen_thousand();
+    for tick in 0..3 {
+        history = plan(&world, &history, &config, NOW.plus(Seconds(tick))).next_history;
+        let memory = &history.pools["general"];
+        let victims: usize = memory.removals().map(|(_, removal)| removal.victims.len()).sum();
+        assert!(150 < victims, "{victims} nodes leave");
+        let status = render(memory, &PoolView::default(), None, NOW);
+        let size = without_clocks(&status);
+        assert!(size < STATUS_BYTES_MAX, "{size} bytes with {victims} victims");
+        assert!(!status.decisions.is_empty());
+        let named: usize = through_status(memory).removals().map(|(_, removal)| removal.victims.len()).sum();
+        assert_eq!(named, victims, "no victim is cut");
+    }
 }
 
 #[test]

@@ -8,13 +8,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource};
-use serde_json::Value;
 
 use super::events::{EventNote, Regarding, RegardingKind};
 use crate::api::{
-    ClusterScalingPolicySpec, ClusterScalingPolicyStatus, GROUP, NodePoolSpec, NodePoolStatus, PolicyObject,
-    StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy, VERSION,
+    ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePoolSpec, NodePoolStatus, PolicyObject, Stored,
+    StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy,
 };
+use crate::host::bugs::{self, Bug};
 
 /// The name under which the operator writes.
 pub const FIELD_MANAGER: &str = "headroom";
@@ -118,7 +118,7 @@ impl StatusSink for KubeSink {
     fn read_pools(&self) -> BoxFuture<'_, Result<Vec<PolicyObject<NodePoolSpec>>, WriteError>> {
         async {
             let list = self.pools.list(&ListParams::default()).await?;
-            Ok(list.items.into_iter().map(pool_object).collect())
+            Ok(list.items.into_iter().map(Stored::read).collect())
         }
         .boxed()
     }
@@ -127,18 +127,14 @@ impl StatusSink for KubeSink {
         &'a self,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<PolicyObject<NodePoolSpec>>, WriteError>> {
-        async move { Ok(self.pools.get_opt(name).await?.map(pool_object)) }.boxed()
+        read_live(&self.pools, name).boxed()
     }
 
     fn read_policy<'a>(
         &'a self,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<PolicyObject<ClusterScalingPolicySpec>>, WriteError>> {
-        async move {
-            let stored = self.policies.get_opt(name).await?;
-            Ok(stored.map(|stored| PolicyObject::read(stored.metadata, stored.spec, stored.status)))
-        }
-        .boxed()
+        read_live(&self.policies, name).boxed()
     }
 
     fn write_pool<'a>(
@@ -147,18 +143,8 @@ impl StatusSink for KubeSink {
         resource_version: &'a str,
         status: &'a NodePoolStatus,
     ) -> BoxFuture<'a, Result<String, WriteError>> {
-        async move {
-            let body = StoredNodePool {
-                api_version: format!("{GROUP}/{VERSION}"),
-                kind: "NodePool".to_owned(),
-                metadata: named(name, resource_version),
-                spec: Value::Null,
-                status: json(status)?,
-            };
-            let stored = self.pools.replace_status(name, &params(), &body).await?;
-            Ok(stored.metadata.resource_version.unwrap_or_default())
-        }
-        .boxed()
+        let version = if bugs::on(Bug::StatusWithoutVersion) { "" } else { resource_version };
+        replace_status(&self.pools, name, version, status).boxed()
     }
 
     fn write_policy<'a>(
@@ -167,18 +153,7 @@ impl StatusSink for KubeSink {
         resource_version: &'a str,
         status: &'a ClusterScalingPolicyStatus,
     ) -> BoxFuture<'a, Result<String, WriteError>> {
-        async move {
-            let body = StoredClusterScalingPolicy {
-                api_version: format!("{GROUP}/{VERSION}"),
-                kind: "ClusterScalingPolicy".to_owned(),
-                metadata: named(name, resource_version),
-                spec: Value::Null,
-                status: json(status)?,
-            };
-            let stored = self.policies.replace_status(name, &params(), &body).await?;
-            Ok(stored.metadata.resource_version.unwrap_or_default())
-        }
-        .boxed()
+        replace_status(&self.policies, name, resource_version, status).boxed()
     }
 
     fn write_event<'a>(
@@ -203,24 +178,34 @@ impl StatusSink for KubeSink {
     }
 }
 
-fn pool_object(stored: StoredNodePool) -> PolicyObject<NodePoolSpec> {
-    PolicyObject::read(stored.metadata, stored.spec, stored.status)
+/// One object, read live; `None` when it does not exist.
+pub(super) async fn read_live<K: Stored>(
+    api: &Api<K>,
+    name: &str,
+) -> Result<Option<PolicyObject<K::Spec>>, WriteError> {
+    Ok(api.get_opt(name).await?.map(Stored::read))
+}
+
+/// Replaces the status of one object, if it still has that version; returns the new one.
+pub(super) async fn replace_status<K: Stored>(
+    api: &Api<K>,
+    name: &str,
+    resource_version: &str,
+    status: &K::Status,
+) -> Result<String, WriteError> {
+    let status = serde_json::to_value(status).map_err(|error| WriteError::Invalid(error.to_string()))?;
+    // The namespace, if the kind has one, is in the path.
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        resource_version: Some(resource_version.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let stored = api.replace_status(name, &params(), &K::with_status(metadata, status)).await?;
+    Ok(stored.meta().resource_version.clone().unwrap_or_default())
 }
 
 fn params() -> PostParams {
     PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) }
-}
-
-fn named(name: &str, resource_version: &str) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name.to_owned()),
-        resource_version: Some(resource_version.to_owned()),
-        ..ObjectMeta::default()
-    }
-}
-
-fn json(status: &impl serde::Serialize) -> Result<Value, WriteError> {
-    serde_json::to_value(status).map_err(|error| WriteError::Invalid(error.to_string()))
 }
 
 fn wire_event(event: &EventNote, namespace: &str, at: Timestamp) -> Event {
@@ -270,7 +255,7 @@ mod tests {
     use http::{Request, Response};
     use http_body_util::{BodyExt, Full};
     use kube::client::Body;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -3,13 +3,12 @@
 use headroom_core::labels::ObjectKey;
 use headroom_core::pods::status::HpaStatus;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::write::{FIELD_MANAGER, WriteError};
-use crate::api::{GROUP, PolicyObject, ScalingPolicySpec, ScalingPolicyStatus, StoredScalingPolicy, VERSION};
+use super::write::{FIELD_MANAGER, WriteError, read_live, replace_status};
+use crate::api::{PolicyObject, ScalingPolicySpec, ScalingPolicyStatus, StoredScalingPolicy};
 
 /// Where the status of workloads goes: the API server.
 #[derive(Clone)]
@@ -35,8 +34,7 @@ impl ScalingSink {
     /// # Errors
     /// If it cannot be read.
     pub async fn read(&self, key: &ObjectKey) -> Result<Option<PolicyObject<ScalingPolicySpec>>, WriteError> {
-        let stored = self.policies(key).get_opt(&key.name).await?;
-        Ok(stored.map(|stored| PolicyObject::read(stored.metadata, stored.spec, stored.status)))
+        read_live(&self.policies(key), &key.name).await
     }
 
     /// Replaces the status of a ScalingPolicy, if it still has that version; returns the new one.
@@ -49,26 +47,12 @@ impl ScalingSink {
         resource_version: &str,
         status: &ScalingPolicyStatus,
     ) -> Result<String, WriteError> {
-        let params = PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) };
-        let status = serde_json::to_value(status).map_err(|error| WriteError::Invalid(error.to_string()))?;
-        let metadata = ObjectMeta {
-            name: Some(key.name.to_string()),
-            namespace: Some(key.namespace.to_string()),
-            resource_version: Some(resource_version.to_owned()),
-            ..ObjectMeta::default()
-        };
-        let body = StoredScalingPolicy {
-            api_version: format!("{GROUP}/{VERSION}"),
-            kind: "ScalingPolicy".to_owned(),
-            metadata,
-            spec: Value::Null,
-            status,
-        };
-        let stored = self.policies(key).replace_status(&key.name, &params, &body).await?;
-        Ok(stored.metadata.resource_version.unwrap_or_default())
+        replace_status(&self.policies(key), &key.name, resource_version, status).await
     }
 
     /// Replaces the status of an HPA, if it still has that version; returns the new one.
+    ///
+    /// Its `observedGeneration` is `generation`, that of the spec that the status was made from.
     ///
     /// A merge patch and no update: an update of this kind's status would take labels and annotations along.
     ///
@@ -79,10 +63,30 @@ impl ScalingSink {
         key: &ObjectKey,
         resource_version: &str,
         status: &HpaStatus,
+        generation: i64,
     ) -> Result<String, WriteError> {
+        self.patch_hpa(key, hpa_patch(resource_version, status, generation)?).await
+    }
+
+    /// Sets `observedGeneration` in the status of an HPA and leaves the rest as it is, if it still has that version;
+    /// returns the new one. The controller-manager's HPA controller takes the field away at its next look.
+    ///
+    /// # Errors
+    /// [`WriteError`]; nothing was written on [`WriteError::Conflict`].
+    pub async fn mark_hpa(
+        &self,
+        key: &ObjectKey,
+        resource_version: &str,
+        generation: i64,
+    ) -> Result<String, WriteError> {
+        let body = json!({"metadata": {"resourceVersion": resource_version},
+            "status": {"observedGeneration": generation}});
+        self.patch_hpa(key, body).await
+    }
+
+    async fn patch_hpa(&self, key: &ObjectKey, body: Value) -> Result<String, WriteError> {
         let api: Api<HorizontalPodAutoscaler> = Api::namespaced(self.client.clone(), &key.namespace);
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let body = hpa_patch(resource_version, status)?;
         let stored = api.patch_status(&key.name, &params, &Patch::Merge(&body)).await?;
         Ok(stored.metadata.resource_version.unwrap_or_default())
     }
@@ -93,10 +97,10 @@ impl ScalingSink {
 }
 
 /// The patch that leaves exactly this status: what it does not have is taken away.
-fn hpa_patch(resource_version: &str, status: &HpaStatus) -> Result<Value, WriteError> {
+fn hpa_patch(resource_version: &str, status: &HpaStatus, generation: i64) -> Result<Value, WriteError> {
     let written = serde_json::to_value(status).map_err(|error| WriteError::Invalid(error.to_string()))?;
     let mut body = json!({"metadata": {"resourceVersion": resource_version},
-        "status": {"currentMetrics": null, "conditions": null}});
+        "status": {"currentMetrics": null, "conditions": null, "observedGeneration": generation}});
     for (field, value) in written.as_object().into_iter().flatten() {
         body["status"][field] = value.clone();
     }
@@ -110,9 +114,12 @@ mod tests {
     #[test]
     fn a_status_without_metrics_takes_the_old_ones_away() {
         let status = HpaStatus { current_replicas: 3, desired_replicas: 4, ..HpaStatus::default() };
-        let patch = hpa_patch("7", &status).unwrap();
+        let patch = hpa_patch("7", &status, 3).unwrap();
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
-        assert_eq!(patch["status"]["desiredReplicas"], 4);
+        assert_eq!(
+            (&patch["status"]["desiredReplicas"], &patch["status"]["observedGeneration"]),
+            (&json!(4), &json!(3))
+        );
         assert!(patch["status"].as_object().unwrap().contains_key("currentMetrics"));
         assert!(patch["status"]["currentMetrics"].is_null());
     }

@@ -8,16 +8,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::cluster::Amounts;
+use super::ledger::asks_for_pods;
 use super::run::{Outcome, Scene};
 use super::scenario::{Happening, Scenario};
-use super::store::{Entry, Kind, ObjectKey, at, condition, labels, number, text, timestamp};
+use super::store::{Entry, Kind, ObjectKey, at, is_leaving, is_ready, labels, number, text, timestamp};
 use crate::api;
 use crate::page::{Decision, Document, DocumentKind, Event, Pool, Run, SCHEMA, Sample, Summary, Waits};
 
 /// Samples that a run of any length comes to, about: more than a screen has columns to show.
 const SAMPLES: i64 = 480;
-/// The taint by which a node is on its way out.
-const LEAVING: &str = "ToBeDeletedByClusterAutoscaler";
 const POOL: &str = "headroom.dev/pool";
 /// Decisions and events kept; what a page of any use can show.
 const MARKS_MAX: usize = 20_000;
@@ -141,7 +140,7 @@ impl Chronicle {
             Kind::Pod => self.take_pod(entry),
             Kind::Node => self.take_node(entry),
             Kind::NodePool => self.take_pool(entry),
-            Kind::Deployment | Kind::StatefulSet => {
+            kind if asks_for_pods(kind, &entry.object) => {
                 let replicas = number(&entry.object, &["spec", "replicas"]).unwrap_or(1);
                 let id = (entry.kind, entry.key.clone());
                 if entry.deleted {
@@ -168,8 +167,10 @@ impl Chronicle {
             return;
         }
         self.pods.add(&after.sums, 1);
-        if after.runs && !runs_before && after.counts {
+        // A pod that runs when it is first seen ran before the run began, and nobody saw it wait.
+        if after.runs && !runs_before && after.counts && before.is_some() {
             let created = timestamp(&entry.object, &["metadata", "creationTimestamp"]).unwrap_or(entry.at);
+            let created = created.max(self.start);
             let wait = entry.at.duration_since(created).as_secs_f64().max(0.0);
             self.waits.push(wait);
             self.longest_since = Some(self.longest_since.map_or(wait, |longest| longest.max(wait)));
@@ -347,13 +348,10 @@ pub fn document(scenario: &Scenario, runs: Vec<Run>) -> Document {
 
 impl NodeRow {
     fn of(node: &Value) -> NodeRow {
-        let taints = at(node, &["spec", "taints"]).and_then(Value::as_array);
-        let ready = condition(node, "Ready").and_then(|ready| ready.get("status")?.as_str());
         NodeRow {
             pool: labels(node).find(|(name, _)| *name == POOL).map(|(_, pool)| pool.to_owned()),
-            ready: ready == Some("True"),
-            leaving: taints
-                .is_some_and(|taints| taints.iter().any(|taint| text(taint, &["key"]) == Some(LEAVING))),
+            ready: is_ready(node),
+            leaving: is_leaving(node),
             cpu_milli: Amounts::of(at(node, &["status", "allocatable"])).cpu,
         }
     }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::cluster::{Amounts, NodeShape, Phase, PodFacts};
-use super::store::{Entry, Kind, ObjectKey, condition, number};
+use super::store::{Entry, Kind, ObjectKey, at, condition, number, timestamp};
 
 /// One simulated minute, as it stood at its end.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +58,7 @@ pub struct Summary {
 pub struct Ledger {
     minutes: Vec<Minute>,
     at: Option<Timestamp>,
+    began_at: Option<Timestamp>,
     wanted: BTreeMap<(Kind, ObjectKey), i64>,
     wanted_sum: i64,
     pending: i64,
@@ -106,6 +108,7 @@ impl Ledger {
     pub(crate) fn advance_to(&mut self, now: Timestamp) {
         let Some(mut at) = self.at else {
             self.at = Some(now);
+            self.began_at = Some(now);
             return;
         };
         while at < now {
@@ -137,7 +140,7 @@ impl Ledger {
     }
 
     pub(crate) fn observe_workload(&mut self, entry: &Entry) {
-        if !matches!(entry.kind, Kind::Deployment | Kind::StatefulSet) {
+        if !asks_for_pods(entry.kind, &entry.object) {
             return;
         }
         let replicas = number(&entry.object, &["spec", "replicas"]).unwrap_or(1);
@@ -161,8 +164,10 @@ impl Ledger {
         if let Some(pod) = pod
             && runs(Some(pod))
             && !runs(before)
+            // A pod that runs when it is first seen ran before the run began, and nobody saw it wait.
+            && before.is_some()
         {
-            let wait = at.duration_since(pod.created_at);
+            let wait = at.duration_since(pod.created_at.max(self.began_at.unwrap_or(pod.created_at)));
             self.served += 1;
             self.wait_sum += wait;
             self.summary.longest_wait = self.summary.longest_wait.max(wait);
@@ -183,9 +188,20 @@ impl Ledger {
         self.allocatable_cpu += shape.map_or(0, |shape| shape.allocatable.cpu)
             - amounts.as_ref().map_or(0, |amounts| amounts.cpu);
         self.ready_count += i64::from(shape.is_some() && ready) - i64::from(was_ready.unwrap_or(false));
-        self.summary.nodes_created += u64::from(amounts.is_none() && shape.is_some());
+        let created_at = timestamp(&entry.object, &["metadata", "creationTimestamp"]);
+        let stood = created_at.zip(self.began_at).is_some_and(|(created, began)| created < began);
+        self.summary.nodes_created += u64::from(amounts.is_none() && shape.is_some() && !stood);
         self.summary.nodes_removed += u64::from(shape.is_none());
         self.summary.nodes_max = self.summary.nodes_max.max(self.allocatable.len() as i64);
+    }
+}
+
+/// Whether the pods of an object are asked for by itself: a ReplicaSet of a Deployment is told its number by that.
+pub(crate) fn asks_for_pods(kind: Kind, object: &Value) -> bool {
+    match kind {
+        Kind::Deployment | Kind::StatefulSet => true,
+        Kind::ReplicaSet => at(object, &["metadata", "ownerReferences"]).is_none(),
+        _ => false,
     }
 }
 

@@ -4,6 +4,7 @@ pub mod run;
 pub mod swarm;
 
 pub mod account;
+pub mod changes;
 pub mod chronicle;
 pub mod cluster;
 pub mod compare;
@@ -15,6 +16,7 @@ pub mod narrate;
 pub mod replica;
 pub mod scenario;
 pub mod sky;
+pub mod standing;
 pub mod store;
 pub mod trace;
 pub mod typed_feed;

@@ -8,16 +8,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::cluster::SimCluster;
+use super::ledger::asks_for_pods;
 use super::run::{Outcome, Scene};
 use super::scenario::{Happening, Scenario};
-use super::store::{Kind, Store, at, condition, number, text};
+use super::store::{Kind, Store, at, is_leaving, is_ready, number, text};
 
 /// Most columns of a line.
 pub const WIDTH: usize = 100;
 /// Columns of the bar of nodes.
 const BAR: usize = 40;
-/// The taint by which a node is on its way out.
-const LEAVING: &str = "ToBeDeletedByClusterAutoscaler";
 
 /// How it is told.
 #[derive(Clone, Copy, Debug)]
@@ -321,11 +320,7 @@ impl Figures {
 
     fn count_nodes(&mut self, store: &Store) {
         for (_, node) in store.all(Kind::Node) {
-            let taints = at(node, &["spec", "taints"]).and_then(Value::as_array);
-            let leaving = taints
-                .is_some_and(|taints| taints.iter().any(|taint| text(taint, &["key"]) == Some(LEAVING)));
-            let ready = condition(node, "Ready").and_then(|ready| ready.get("status")?.as_str());
-            match (leaving, ready == Some("True")) {
+            match (is_leaving(node), is_ready(node)) {
                 (true, _) => self.leaving += 1,
                 (false, true) => self.ready += 1,
                 (false, false) => self.starting += 1,
@@ -345,10 +340,13 @@ impl Figures {
             self.pending += i64::from(text(pod, &["spec", "nodeName"]).is_none());
             jobs += i64::from(!matches!(owner, Some("ReplicaSet" | "StatefulSet")));
         }
-        let replicas = [Kind::Deployment, Kind::StatefulSet];
-        let asked = replicas.iter().flat_map(|kind| store.all(*kind));
+        let kinds = [Kind::Deployment, Kind::StatefulSet, Kind::ReplicaSet];
+        let asked = kinds.iter().flat_map(|kind| store.all(*kind).map(move |object| (*kind, object)));
+        let asked = asked.filter(|(kind, (_, object))| asks_for_pods(*kind, object));
         self.wanted = jobs
-            + asked.map(|(_, workload)| number(workload, &["spec", "replicas"]).unwrap_or(1)).sum::<i64>();
+            + asked
+                .map(|(_, (_, workload))| number(workload, &["spec", "replicas"]).unwrap_or(1))
+                .sum::<i64>();
     }
 }
 

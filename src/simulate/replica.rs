@@ -129,6 +129,8 @@ impl Life {
             around.scales_workloads.then(|| WorkloadGround { feed: feed.clone(), metrics: measures });
         let provider = clouds(around, caller, &work, &guard, &host);
         let ground = Ground {
+            preview: false,
+            traces: None,
             feed: Arc::new(Paced::new(feed, host.clone(), around.tick)),
             provider,
             work,

@@ -1,9 +1,11 @@
 //! Runs a scenario from its first to its last second: cluster, events and operator in virtual time on one thread.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -15,13 +17,16 @@ use super::ledger::Summary;
 use super::replica::{Ended, Life, PortKind, Surroundings};
 use super::scenario::{Happening, Scenario, Timeline};
 use super::sky::SharedCluster;
-use super::store::SharedStore;
+use super::store::{Author, Kind, SharedStore};
 use super::trace::{Line, StableHash};
 use super::wire::{ApiServer, FaultRates, Faults};
 use crate::host::Host;
 
 /// From the end of a replica's process to the start of the next one, as a kubelet would take.
 const RESTART_AFTER: SignedDuration = SignedDuration::from_secs(5);
+
+/// Who has put in what stood at the beginning.
+const SNAPSHOT: Author<'static> = Author::actor("snapshot");
 
 /// How a scenario is run.
 #[derive(Clone, Debug)]
@@ -46,6 +51,8 @@ pub struct Options {
     pub account: Option<SharedAccount>,
     /// Who holds every write against the invariants.
     pub judge: Option<SharedJudge>,
+    /// Objects that stand when the run begins, as they are, owners before what they own.
+    pub standing: Arc<Vec<(Kind, Value)>>,
 }
 
 impl Options {
@@ -63,6 +70,7 @@ impl Options {
             disturbances: Vec::new(),
             account: None,
             judge: None,
+            standing: Arc::default(),
         }
     }
 
@@ -171,6 +179,11 @@ impl Stage {
             server.audit_by(Box::new(judge.clone()));
         }
         let cluster = SimCluster::new(store, scenario.timings);
+        cluster.store().with(|store| {
+            for (kind, object) in &*options.standing {
+                store.restore(*kind, object.clone(), SNAPSHOT);
+            }
+        });
         let timeline = Timeline::of(scenario);
         let pending_notes = timeline.begin(scenario, &cluster);
         let (end_of_life, ended) = mpsc::unbounded_channel();

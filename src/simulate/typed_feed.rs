@@ -20,7 +20,7 @@ use crate::observe::slim::{
     SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
     SlimStatefulSet, SlimStorageClass, SlimVolume,
 };
-use crate::observe::{Feed, KubeFeed, PolicyChange, Port, WatchHealth, Watched};
+use crate::observe::{Feed, KubeFeed, PolicyChange, Port, Remains, WatchHealth, Watched};
 
 /// A quiet store is looked at this often, so that the view does not seem old.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -101,18 +101,16 @@ impl<K: Watched> Intake for Of<K> {
     fn applied(&self, object: &Value) {
         match K::deserialize(object) {
             // What the watch's field selector leaves out has gone for the operator.
-            Ok(slim) if finished(object) => self.port.gone::<K>(slim.meta()),
+            _ if finished(object) => self.gone(object),
             Ok(slim) => self.port.applied(slim),
-            Err(error) => {
-                let (namespace, name) = (["metadata", "namespace"], ["metadata", "name"]);
-                self.port.undecodable(text(object, &namespace), text(object, &name), &error.to_string());
-            }
+            Err(error) => self.port.broken::<K>(&Remains::of(object, &error)),
         }
     }
 
     fn gone(&self, object: &Value) {
-        if let Ok(slim) = K::deserialize(object) {
-            self.port.gone::<K>(slim.meta());
+        match K::deserialize(object) {
+            Ok(slim) => self.port.gone::<K>(slim.meta()),
+            Err(error) => self.port.gone::<K>(&Remains::of(object, &error).metadata),
         }
     }
 

@@ -16,11 +16,15 @@ const KEPT: &[(u64, &str)] = &[
     (10, "an intent stayed open for a day after a wall clock had jumped there and back"),
     (33, "the id of an intent whose journal write was done and not answered was used again"),
     (65, "deadlines that a wrong clock had set were not capped at the next takeover"),
+    (73, "a clock half an hour ahead of the API server's made new nodes look as if they had failed to start"),
+    (113, "a new leader believed a list that was older than what its watch had shown"),
     (149, "a new leader wrote its older memory over the last write of the leader before it"),
+    (205, "the deadline of a removal was set by a clock that was ahead, and it stayed open"),
     (
         206,
         "a node that a silent watch had not shown was taken for an instance that never became one, and terminated",
     ),
+    (244, "a pod that could not be decoded was left out of the view: its node was let go again and again"),
 ];
 
 #[test]

@@ -4,7 +4,7 @@ use headroom::host::bugs::{self, Bug};
 use headroom::simulate::swarm::{Trial, try_seed};
 
 /// A bug, a seed that finds it, and the promise that it breaks there.
-static INCIDENTS: [(Bug, u64, &str); 12] = [
+static INCIDENTS: &[(Bug, u64, &str)] = &[
     (Bug::EffectBeforeIntent, 30, "I3"),
     (Bug::DeltaNotTarget, 17, "I3"),
     (Bug::CachedSize, 6, "I3"),
@@ -12,11 +12,21 @@ static INCIDENTS: [(Bug, u64, &str); 12] = [
     (Bug::NamesPerAttempt, 0, "I3"),
     (Bug::BackoffForgotten, 60, "I14"),
     (Bug::IntentsForgotten, 0, "I3"),
-    (Bug::OrphanMarksStay, 10, "I12"),
     (Bug::WallClockLease, 21, "I10"),
     (Bug::EvictionOptionsLost, 1, "I6"),
     (Bug::StatusEveryTurn, 0, "I23"),
     (Bug::BadPoolStopsLoop, 9, "I16"),
+    (Bug::WallClockTimers, 19, "I16"),
+    (Bug::NoFence, 35, "I11"),
+    (Bug::OddObjectPanics, 6, "I24"),
+    (Bug::ThrottleIsFatal, 25, "I24"),
+    (Bug::NodeDeletionMissed, 1, "I3"),
+    (Bug::SuccessClearsBackoffs, 24, "I14"),
+    (Bug::StatusWithoutVersion, 0, "I21"),
+    (Bug::TerminateReplaces, 1, "I13"),
+    (Bug::DeadInstancesStay, 12, "I3"),
+    (Bug::CreatedThenDeleted, 0, "I25"),
+    (Bug::NeverTimesOut, 1, "I16"),
 ];
 
 #[test]

@@ -115,3 +115,25 @@ fn out_of_capacity_holds_back_zones_and_not_pools_and_nobody_is_forgotten() {
     // A backoff that doubles to 15 minutes asks some ten times in two hours, not once a tick.
     assert!(seen.outcome.summary.nodes_created < 20);
 }
+
+#[test]
+fn bad_metrics_move_nothing_until_they_are_back() {
+    let mut asked = Vec::new();
+    let seen = play_with("bad-metrics", &mut |scene| {
+        let minute = scene.now.as_second() % 86_400 / 60 - 8 * 60;
+        asked.push((minute, scene.cluster.ledger.now().wanted_replicas));
+    });
+    let at = |wanted: i64| {
+        let before = asked.iter().rev().find(|(minute, _)| *minute <= wanted);
+        before.map_or(0, |(_, replicas)| *replicas)
+    };
+    // 9,000 thousandths over pods of 600 at 70 % are 22, less what the tolerance of a tenth leaves alone.
+    assert!((20..=22).contains(&at(44)), "{}", at(44));
+    assert_eq!(at(59), at(44), "it moved while nobody measured");
+    let blind = asked.iter().filter(|(minute, _)| (86..105).contains(minute)).map(|(_, replicas)| *replicas);
+    assert_eq!(blind.min(), Some(at(85)), "it shrank while nobody measured");
+    assert!(at(85) >= 15, "{}", at(85));
+    // 2,500 thousandths are enough for 6, and that is where it ends.
+    assert!((6..=7).contains(&at(180)), "{}", at(180));
+    assert!(nodes(&seen, "general") <= 2, "{:?}", seen.end.nodes);
+}

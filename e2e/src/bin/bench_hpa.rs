@@ -82,6 +82,7 @@ async fn main() -> Result<()> {
         runs.push(measure(&args, who).await.with_context(|| format!("{who:?}"))?);
     }
     print_tables(&args, &runs);
+    print_verdicts(&runs);
     Ok(())
 }
 
@@ -306,6 +307,25 @@ fn print_tables(args: &Args, runs: &[Measured]) {
         for (what, rate) in &run.requests {
             println!("| {:?} | {what} | {rate:.2} |", run.who);
         }
+    }
+}
+
+/// What is wanted of the operator beside what was measured: of it alone, and against the controller-manager where both ran.
+fn print_verdicts(runs: &[Measured]) {
+    let of = |who| runs.iter().find(|run| run.who == who);
+    let Some(ours) = of(Who::Operator) else { return };
+    let total = |run: &Measured| run.requests.values().sum::<f64>();
+    let mut rows = vec![("late p99 (s)", percentile(&ours.lateness, 99), 1.0)];
+    if let Some(theirs) = of(Who::ControllerManager) {
+        rows.push(("requests, part of the controller-manager's", total(ours) / total(theirs), 0.2));
+        rows.push(("CPU, part of the controller-manager's", ours.cores / theirs.cores, 0.25));
+    }
+    println!();
+    println!("| wanted of Headroom | measured | at most | held |");
+    println!("| --- | ---: | ---: | --- |");
+    for (what, measured, most) in rows {
+        let held = if measured <= most { "yes" } else { "no" };
+        println!("| {what} | {measured:.3} | {most} | {held} |");
     }
 }
 

@@ -5,17 +5,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
-use clap::{Parser, ValueEnum};
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use e2e::binaries;
 use e2e::burst::{MIX, create_deployments, lower_bound, wait_until_running};
 use e2e::control_plane::{ControlPlane, Options, User};
-use e2e::fixtures::pool;
 use e2e::operator::Operator;
-use e2e::{binaries, wait};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use e2e::shrink::{Settings, Shape, count_nodes, protect, set_up, settled};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta};
-use serde_json::{Value, json};
 
 /// What is left of each Deployment, as a divisor.
 const CUT: u32 = 5;
@@ -26,18 +25,8 @@ struct Args {
     /// Numbers of pods before the cut, one run each.
     #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000])]
     pods: Vec<u32>,
-    /// How long a node must be unneeded.
-    #[arg(long, default_value = "20s")]
-    unneeded: String,
-    /// `scaleDown.policy` of both pools.
-    #[arg(long, value_enum, default_value = "when-cheaper")]
-    policy: Policy,
-    /// `maxUnavailable` of each Deployment's PodDisruptionBudget.
-    #[arg(long, default_value = "20%")]
-    max_unavailable: String,
-    /// Most nodes that drain at once.
-    #[arg(long, default_value_t = 100)]
-    drains: u32,
+    #[command(flatten)]
+    settings: Settings,
     /// Seconds after the cut for which nodes are counted.
     #[arg(long, default_value_t = 240)]
     seconds: u64,
@@ -46,11 +35,11 @@ struct Args {
     debug: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Policy {
-    WhenUnderutilized,
-    WhenCheaper,
-}
+/// The shapes that the peers were measured with.
+const SHAPES: [Shape; 2] = [("small", "4", "16Gi"), ("large", "16", "64Gi")];
+
+/// What is wanted with the default settings: at most so many nodes above the lower bound, and by when after the cut.
+const WANTED: (usize, f64) = (3, 80.0);
 
 /// Known figures on the same control plane with 2 cores for everything: after 5,000 pods, nodes before, nodes after,
 /// seconds, CPU seconds.
@@ -93,14 +82,14 @@ async fn measure(args: &Args, n_pods: u32) -> Result<Measured> {
     }
     let operator = operator.start()?;
     operator.ready().await?;
-    set_up(args, &cluster).await?;
+    set_up(&args.settings, &cluster, &SHAPES).await?;
     let (all_run, created) =
         tokio::join!(wait_until_running(&cluster, n_pods), create_deployments(&cluster, n_pods));
     created?;
     all_run?;
-    protect(args, &cluster, n_pods).await?;
+    protect(&args.settings, &cluster, n_pods).await?;
     // The burst itself has an end: what it bought too much has gone.
-    let n_before = settled(&cluster).await?;
+    let n_before = settled(&cluster, Duration::from_secs(30), Duration::from_secs(180)).await?;
     let cpu_before = operator.process().cpu_seconds()?;
 
     let (cut_at, cut) = (jiff::Timestamp::now(), Instant::now());
@@ -122,70 +111,6 @@ async fn measure(args: &Args, n_pods: u32) -> Result<Measured> {
         cpu_seconds: operator.process().cpu_seconds()? - cpu_before,
         peak_bytes: operator.process().peak_memory_bytes()?,
     })
-}
-
-async fn set_up(args: &Args, cluster: &ControlPlane) -> Result<()> {
-    let removals = json!({"maxParallel": 1000, "maxParallelDrains": args.drains});
-    cluster
-        .apply(json!({
-            "apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
-            "metadata": {"name": "default"}, "spec": {"nodes": {"removals": removals}},
-        }))
-        .await?;
-    for (name, cpu, memory) in [("small", "4", "16Gi"), ("large", "16", "64Gi")] {
-        let mut pool = pool(name).capacity(cpu, memory).nodes(0, 2000).quick_scale_down(&args.unneeded);
-        if args.policy == Policy::WhenCheaper {
-            pool = pool
-                .set("/spec/scaleDown/policy", "WhenCheaper")
-                .set("/spec/scaleDown/consolidateAfter", "0s");
-        }
-        cluster.apply(pool).await?;
-    }
-    Ok(())
-}
-
-/// A budget for each Deployment, and the wait until its status allows what it should.
-async fn protect(args: &Args, cluster: &ControlPlane, n_pods: u32) -> Result<()> {
-    for share in &MIX {
-        cluster
-            .apply(json!({
-                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-                "metadata": {"name": share.name, "namespace": "default"},
-                "spec": {"maxUnavailable": args.max_unavailable, "selector": {"matchLabels": {"app": share.name}}},
-            }))
-            .await?;
-    }
-    wait::until("the budgets count all pods", Duration::from_secs(120), async || {
-        let text = cluster.kubectl(&["get", "pdb", "-o", "json"])?;
-        let list: Value = serde_json::from_str(&text)?;
-        let healthy: u64 = list["items"]
-            .as_array()
-            .context("a list")?
-            .iter()
-            .filter_map(|budget| budget["status"]["currentHealthy"].as_u64())
-            .sum();
-        ensure!(healthy == u64::from(n_pods), "{healthy} of {n_pods} are counted");
-        Ok(())
-    })
-    .await
-}
-
-async fn count_nodes(cluster: &ControlPlane) -> Result<usize> {
-    let nodes: Api<Node> = Api::all(cluster.client());
-    Ok(nodes.list_metadata(&ListParams::default()).await?.items.len())
-}
-
-/// The number of nodes once it has not changed for half a minute, or after three.
-async fn settled(cluster: &ControlPlane) -> Result<usize> {
-    let (start, mut calm_since, mut before) = (Instant::now(), Instant::now(), 0);
-    while start.elapsed() < Duration::from_secs(180) && calm_since.elapsed() < Duration::from_secs(30) {
-        let now = count_nodes(cluster).await?;
-        if now != before {
-            (before, calm_since) = (now, Instant::now());
-        }
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
-    Ok(before)
 }
 
 /// Counts nodes and pending pods every two seconds.
@@ -244,11 +169,29 @@ fn print_table(runs: &[Measured]) {
             run.peak_bytes / 1_000_000,
         );
     }
+    for run in runs {
+        println!("\n{}", verdict(run));
+    }
     for (who, before, after, seconds, cpu_seconds) in PEERS {
         println!(
             "\n{who}, known, 5,000 pods: {before} to {after} nodes in {seconds} s with {cpu_seconds} CPU s."
         );
     }
+}
+
+/// What was wanted, and what came of it.
+fn verdict(run: &Measured) -> String {
+    let (above, seconds) = WANTED;
+    let bound = usize::try_from(lower_bound(run.n_pods / CUT)).unwrap_or(usize::MAX);
+    let (most, found) = (bound.saturating_add(above), at(&run.nodes, seconds));
+    let word = if found <= most { "reached" } else { "missed" };
+    let reached = run.nodes.iter().find(|(_, count)| *count <= most);
+    let when = reached.map_or("never reached".to_owned(), |(at, _)| format!("reached after {at:.0} s"));
+    format!(
+        "{} pods: wanted at most {most} nodes within {seconds:.0} s: {word}, {found} nodes then; {most} {when}. \
+         Evictions refused by a budget: {}, pods deleted past one: {}, nodes bought after the cut: {}.",
+        run.n_pods, run.n_refused, run.n_deleted, run.n_bought,
+    )
 }
 
 #[cfg(test)]

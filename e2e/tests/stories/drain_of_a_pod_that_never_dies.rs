@@ -32,11 +32,12 @@ async fn drain_of_a_pod_that_never_stops_is_undone_in_time() {
             cluster.removal_ended("general", "Failed", "DrainTimeout").await
         })
         .await?;
-        cluster
-            .patch("Node", "v1", &home, json!({"metadata": {"annotations": {"headroom.dev/remove": null}}}))
-            .await?;
-        wait::until("the marks are off and the node is there", MINUTE, async || {
+        wait::until("the marks are off, the node is there, and status says why", MINUTE, async || {
             cluster.no_node_is_marked().await?;
+            let blocked = cluster.pool_status("general").await?["blocked"].clone();
+            let told =
+                blocked.as_array().is_some_and(|rows| rows.iter().any(|row| row["reason"] == "InCooldown"));
+            ensure!(told, "blocked is {blocked}");
             let nodes = cluster.nodes_of_pool("general").await?;
             ensure!(nodes.iter().any(|node| e2e::removal::name(node) == home), "node {home} has gone");
             Ok(())

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod a_schedule_keeps_its_minute;
+mod a_trace_for_each_decision;
 #[cfg(test)]
 mod annotated_pod_keeps_its_node;
 #[cfg(test)]
@@ -15,12 +16,14 @@ mod bad_pool_beside_good;
 #[cfg(test)]
 mod behavior_is_obeyed_by_the_second;
 #[cfg(test)]
+mod beside_other_autoscalers;
 mod budget_window;
 #[cfg(test)]
 mod cheaper_node_takes_over;
 #[cfg(test)]
 mod clocks_survive_a_restart;
 #[cfg(test)]
+mod compare_tells_the_difference;
 mod control_plane_comes_up;
 #[cfg(test)]
 mod crash_points;
@@ -73,6 +76,8 @@ mod preview_beside_apply;
 #[cfg(test)]
 mod previous_version;
 #[cfg(test)]
+mod prometheus_over_tls;
+#[cfg(test)]
 mod quick_start_is_true;
 #[cfg(test)]
 mod random_mixes;
@@ -86,6 +91,8 @@ mod replicas_reset_by_another;
 mod requested_removal;
 #[cfg(test)]
 mod rules_between_pods;
+#[cfg(test)]
+mod rules_of_volumes_and_priorities;
 #[cfg(test)]
 mod schedule_raises_the_minimum;
 #[cfg(test)]

@@ -78,6 +78,14 @@ fn helm_takes_the_charts_and_refuses_values_that_make_no_sense() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn prometheus_takes_the_alert_rules_and_can_read_the_dashboards() -> Result<()> {
+    let said = tools::check_rules()?;
+    let counted: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+    ensure!(matches!(counted[..], [rules, queries] if rules >= 8 && queries >= 20), "{said}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_api_server_takes_what_kustomize_builds() {
     story(Options::new().without_crds().without_roles(), async |cluster| {

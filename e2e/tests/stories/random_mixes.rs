@@ -1,4 +1,8 @@
-//! Fifty random mixes of pods, each with pools of its own: every pod that fits a pool runs, and every node bought has one.
+//! Fifty random mixes of pods, each with pools of its own: every pod that fits a pool runs, each node was bought for pods,
+//! and nearly every one has a pod in the end.
+//!
+//! Nearly: a plan does not bind the scheduler. Where pods that may go anywhere take up nodes of the zone that others must
+//! go to, those others need one more there, and the node that was bought for the former stays empty. So few nodes may.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,6 +17,8 @@ use serde_json::{Value, json};
 const SEEDS: u64 = 50;
 /// Mixes that are under way at once: the machine is shared with a whole control plane.
 const AT_ONCE: u64 = 10;
+/// Most nodes without a pod over all mixes, of some 250.
+const EMPTY_MAX: usize = 5;
 const THREE_MINUTES: Duration = Duration::from_secs(180);
 const SEED: &str = "example.com/seed";
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -20,27 +26,41 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 #[tokio::test]
-#[ignore = "not shown yet: the first pod of a series that stays in one zone may choose another zone than was planned"]
+#[ignore = "not shown yet: all pods run, but how many nodes stay empty is not counted on a quiet machine"]
 async fn pods_that_fit_a_pool_run_and_no_node_is_bought_in_vain() {
     story(Options::new(), async |cluster| {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
+        let mut mixes = Vec::new();
         for first in (0..SEEDS).step_by(usize::try_from(AT_ONCE)?) {
-            let mut wanted = Vec::new();
+            let begun = mixes.len();
             for seed in first..first + AT_ONCE {
-                wanted.push((seed, apply_mix(cluster, seed).await?));
+                mixes.push(apply_mix(cluster, seed).await?);
             }
-            for (seed, pods) in wanted {
-                settled(cluster, seed, pods).await?;
+            for mix in &mixes[begun..] {
+                runs(cluster, mix).await?;
             }
         }
+        nothing_is_coming(cluster).await?;
+        let mut empty = Vec::new();
+        for mix in &mixes {
+            empty.extend(nodes_without_a_pod(cluster, mix).await?);
+        }
+        ensure!(empty.len() <= EMPTY_MAX, "{} nodes have no pod: {empty:?}", empty.len());
         operator.process().check_running()
     })
     .await;
 }
 
-/// Applies two pools and a few Deployments; returns how many pods can run. One Deployment in eight fits no pool.
-async fn apply_mix(cluster: &ControlPlane, seed: u64) -> Result<usize> {
+/// A mix as it was applied.
+struct Mix {
+    seed: u64,
+    /// Pods that can run.
+    pods: usize,
+}
+
+/// Applies two pools and a few Deployments. One Deployment in eight fits no pool.
+async fn apply_mix(cluster: &ControlPlane, seed: u64) -> Result<Mix> {
     let mut random = fastrand::Rng::with_seed(seed);
     let word = seed.to_string();
     let small = pool(&format!("s{seed}-small")).label(SEED, &word).nodes(0, 30);
@@ -49,7 +69,7 @@ async fn apply_mix(cluster: &ControlPlane, seed: u64) -> Result<usize> {
     cluster
         .apply(if random.bool() { large.taint("dedicated", "large") } else { large.zones(&["b", "c"]) })
         .await?;
-    let mut count = 0;
+    let mut mix = Mix { seed, pods: 0 };
     for number in 0..random.usize(2..5) {
         let name = format!("s{seed}-{number}");
         let replicas = random.u32(1..6);
@@ -59,9 +79,9 @@ async fn apply_mix(cluster: &ControlPlane, seed: u64) -> Result<usize> {
         let made = deployment(&name).replicas(replicas).requests(&cpu, &memory);
         let made = made.pod_label("seed", &word).node_selector(SEED, &word);
         cluster.apply(constrained(made, &name, &mut random)).await?;
-        count += if fits { usize::try_from(replicas)? } else { 0 };
+        mix.pods += if fits { usize::try_from(replicas)? } else { 0 };
     }
-    Ok(count)
+    Ok(mix)
 }
 
 /// The workload with one rule, or none. At most five pods: three zones and two pools have a place for each.
@@ -87,21 +107,43 @@ fn constrained(made: Workload, name: &str, random: &mut fastrand::Rng) -> Worklo
     }
 }
 
-/// All pods of a mix that can run do, and every node that was bought for it has one of them.
-async fn settled(cluster: &ControlPlane, seed: u64, pods: usize) -> Result<()> {
-    wait::until(&format!("mix {seed}: {pods} pods run and no node is empty"), THREE_MINUTES, async || {
-        let selector = format!("seed={seed}");
-        cluster.running_pods_are("default", &selector, pods).await?;
-        let running = cluster.pods("default", &selector).await?;
-        let used: BTreeSet<String> =
-            running.into_iter().filter_map(|pod| pod.spec.and_then(|spec| spec.node_name)).collect();
-        for size in ["small", "large"] {
-            for node in cluster.nodes_of_pool(&format!("s{seed}-{size}")).await? {
-                let name = node.metadata.name.unwrap_or_default();
-                ensure!(used.contains(&name), "{name} has no pod");
+/// All pods of a mix that can run do.
+async fn runs(cluster: &ControlPlane, mix: &Mix) -> Result<()> {
+    let Mix { seed, pods } = mix;
+    wait::until(&format!("{pods} pods of mix {seed} run"), THREE_MINUTES, async || {
+        cluster.running_pods_are("default", &format!("seed={seed}"), *pods).await
+    })
+    .await
+}
+
+/// No increase is open: all nodes that were bought are there, and each increase was for pods.
+async fn nothing_is_coming(cluster: &ControlPlane) -> Result<()> {
+    wait::until("all nodes that were bought are there", THREE_MINUTES, async || {
+        let pools: Value = serde_json::from_str(&cluster.kubectl(&["get", "nodepools", "-o", "json"])?)?;
+        for pool in pools["items"].as_array().into_iter().flatten() {
+            let open = pool["status"]["intents"].as_array().map_or(0, Vec::len);
+            ensure!(open == 0, "{} has {open} open intents", pool["metadata"]["name"]);
+            for decision in pool["status"]["decisions"].as_array().into_iter().flatten() {
+                ensure!(decision["pods"]["count"].as_u64() > Some(0), "for no pod: {decision}");
             }
         }
         Ok(())
     })
     .await
+}
+
+async fn nodes_without_a_pod(cluster: &ControlPlane, mix: &Mix) -> Result<Vec<String>> {
+    let running = cluster.pods("default", &format!("seed={}", mix.seed)).await?;
+    let used: BTreeSet<String> =
+        running.into_iter().filter_map(|pod| pod.spec.and_then(|spec| spec.node_name)).collect();
+    let mut empty = Vec::new();
+    for size in ["small", "large"] {
+        for node in cluster.nodes_of_pool(&format!("s{}-{size}", mix.seed)).await? {
+            let name = node.metadata.name.unwrap_or_default();
+            if !used.contains(&name) {
+                empty.push(name);
+            }
+        }
+    }
+    Ok(empty)
 }

@@ -1,6 +1,7 @@
 //! One look at one workload: see, ask, decide, journal, write, tell. It holds no rule of its own.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tracing::{debug, info, warn};
 
 use super::gather::{Load, answers, ask};
+use super::ownership::{self, Circumstances, Judged, Stage};
 use super::state::{
     DONE, FAILED, HELD, HpaWritten, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, hpa_status, newer,
 };
@@ -51,6 +53,8 @@ pub struct Crew {
     pub registry: Mutex<Registry>,
     /// Where decisions are counted.
     pub numbers: Arc<Metrics>,
+    /// Whether an HPA was found that nobody else runs, and none since that somebody does.
+    pub nobody_else_runs_hpas: AtomicBool,
 }
 
 /// What holds for all workloads.
@@ -102,8 +106,10 @@ impl Crew {
             return self.report(workload, state, &View { standing, ..View::default() }).await;
         }
         let now = self.host.now();
-        let period = rules.options.sync_period;
-        let owned = hpa.as_ref().map(|hpa| ownership(hpa, rules.ownership, period, now));
+        let owned = match &hpa {
+            Some(hpa) => Some(self.judge_ownership(hpa, workload, rules, state).await),
+            None => None,
+        };
         let runs_hpa = owned.as_ref().is_some_and(|owned| owned.owned);
         let sight = self.see(workload, state).await;
         notice_contest(workload, rules, state, &sight, now);
@@ -122,7 +128,7 @@ impl Crew {
         let pods: Vec<&PodSeen> = sight.pods.iter().map(|pod| &**pod).collect();
         let answers = answers(&load, &sight.pods);
         let decision = decide(&Input {
-            now: Moment::from_jiff(self.host.wall()),
+            now: Moment::from_jiff(self.host.time()),
             options: &rules.options,
             spec: &workload.spec,
             schedules: &workload.schedules,
@@ -150,6 +156,46 @@ impl Crew {
         };
         let tick = after_write(decision, &outcome);
         self.finish(workload, state, hpa.as_deref().filter(|_| runs_hpa), (tick, acts), &view).await
+    }
+
+    /// Who runs the HPA; where that does not show, it is asked by a write that somebody else would undo.
+    async fn judge_ownership(
+        &self,
+        hpa: &HpaObject,
+        workload: &Workload,
+        rules: &Rules,
+        state: &mut State,
+    ) -> HpaOwned {
+        let version = hpa_version(hpa, state);
+        let ahead = version != hpa.resource_version;
+        let around = Circumstances {
+            told: rules.ownership,
+            sync_period: rules.options.sync_period,
+            writes: workload.mode == Mode::Apply,
+            nobody_elsewhere: self.nobody_else_runs_hpas.load(Ordering::Relaxed),
+            now: self.host.now(),
+        };
+        let before = state.question.stage;
+        let Judged { owned, ask } =
+            ownership::judge(&mut state.question, &ownership::Sight::of(hpa, ahead), &around);
+        match (before, state.question.stage) {
+            (Stage::Asked(_), Stage::Alone) => self.nobody_else_runs_hpas.store(true, Ordering::Relaxed),
+            (Stage::Asked(_) | Stage::Alone, Stage::Open) => {
+                info!(hpa = %hpa.key, message = owned.message, "somebody else runs HPAs");
+                self.nobody_else_runs_hpas.store(false, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        if ask {
+            match self.sink.mark_hpa(&hpa.key, &version, hpa.generation).await {
+                Ok(version) => state.marked = version,
+                Err(error) => {
+                    debug!(hpa = %hpa.key, %error, "HPA not marked; the next look does it");
+                    state.question.stage = before;
+                }
+            }
+        }
+        owned
     }
 
     /// What is known of the workload's size and pods. Kinds that are watched are not asked for.
@@ -250,7 +296,7 @@ impl Crew {
                 info!(workload = %workload.key, from = rescale.from, to = rescale.to, reason = %rescale.reason, "rescaled");
                 state.size = Some(SizeWritten { resource_version, replicas: rescale.to });
                 state.memory.last_scale_at = Some(self.host.now());
-                (WriteOutcome::Written { at: Moment::from_jiff(self.host.wall()) }, DONE)
+                (WriteOutcome::Written { at: Moment::from_jiff(self.host.time()) }, DONE)
             }
             Err(ScaleError::Superseded { fresh }) => {
                 debug!(workload = %workload.key, fresh, "the size was changed in between");
@@ -319,7 +365,8 @@ impl Crew {
     /// Writes the HPA's status if it differs: at once, but for numbers alone once a minute.
     async fn write_hpa(&self, hpa: &HpaObject, state: &mut State) -> Result<(), WriteError> {
         let stored = last_hpa_status(hpa, state);
-        if stored == state.told {
+        let generation_told = observed_generation(hpa, state) == Some(hpa.generation);
+        if stored == state.told && generation_told {
             return Ok(());
         }
         let now = self.host.monotonic();
@@ -330,21 +377,18 @@ impl Crew {
             status.conditions.iter_mut().for_each(|condition| condition.message.clear());
             status
         };
-        let only_numbers = without_metrics(&stored) == without_metrics(&state.told)
+        let only_numbers = generation_told
+            && without_metrics(&stored) == without_metrics(&state.told)
             && stored.current_metrics.is_empty() == state.told.current_metrics.is_empty();
         let recent = state.hpa.as_ref().is_some_and(|written| now < written.at + NUMBERS_EVERY);
         if only_numbers && recent {
             return Ok(());
         }
-        let mut version = hpa.resource_version.clone();
-        if let Some(written) = &state.hpa
-            && newer(&written.resource_version, &version)
-        {
-            version.clone_from(&written.resource_version);
-        }
-        match self.sink.write_hpa(&hpa.key, &version, &state.told).await {
+        let version = hpa_version(hpa, state);
+        match self.sink.write_hpa(&hpa.key, &version, &state.told, hpa.generation).await {
             Ok(resource_version) => {
-                state.hpa = Some(HpaWritten { status: state.told.clone(), resource_version, at: now });
+                let (status, generation) = (state.told.clone(), hpa.generation);
+                state.hpa = Some(HpaWritten { status, generation, resource_version, at: now });
                 Ok(())
             }
             // The watch is a moment behind: the next look writes it.
@@ -375,7 +419,7 @@ impl Crew {
         if notes.is_empty() {
             return;
         }
-        let (sink, at) = (self.events.clone(), self.host.wall());
+        let (sink, at) = (self.events.clone(), self.host.time());
         self.host.spawn(async move {
             for note in notes {
                 if let Err(error) = sink.write_event(&note, at).await {
@@ -423,6 +467,8 @@ impl Crew {
                     *state = State {
                         written_at: state.written_at,
                         hpa: state.hpa.take(),
+                        question: state.question,
+                        marked: std::mem::take(&mut state.marked),
                         size: state.size.take(),
                         warned: std::mem::take(&mut state.warned),
                         ..fresh
@@ -492,41 +538,28 @@ fn standing_of(workload: &Workload) -> PolicyStanding {
     }
 }
 
-/// Whether the operator runs an HPA: it is told to, and nobody else has written its status within two sync periods.
-fn ownership(hpa: &HpaObject, told: HpaOwnership, sync_period: Seconds, now: UnixTime) -> HpaOwned {
-    if told == HpaOwnership::Observe {
-        let message = "workloads.hpaOwnership is Observe: the controller-manager runs the HPA, what is told here is what \
-                       the operator would do";
-        return HpaOwned { owned: false, reason: reasons::OBSERVED, message: message.to_owned() };
-    }
-    let quiet = Seconds(sync_period.0.saturating_mul(2));
-    let another = (hpa.status_writers.iter())
-        .filter(|writer| &*writer.manager != crate::actuate::scale::FIELD_MANAGER)
-        .find(|writer| now.since(writer.at) < quiet);
-    match another {
-        Some(writer) => HpaOwned {
-            owned: false,
-            reason: reasons::ANOTHER_WRITER,
-            message: format!(
-                "{} wrote the status of the HPA at {}: switch its HPA controller off \
-                 (--controllers=*,-horizontal-pod-autoscaler-controller); the operator takes over {} s after its last write",
-                writer.manager, writer.at, quiet.0
-            ),
-        },
-        None => HpaOwned {
-            owned: true,
-            reason: reasons::REPLACED,
-            message: "workloads.hpaOwnership is Replace: the operator runs the HPA".to_owned(),
-        },
-    }
-}
-
 /// The HPA's status as it is stored, our own last write included.
 fn last_hpa_status(hpa: &HpaObject, state: &State) -> headroom_core::pods::status::HpaStatus {
     match &state.hpa {
         Some(written) if newer(&written.resource_version, &hpa.resource_version) => written.status.clone(),
         _ => hpa_status(&hpa.status),
     }
+}
+
+/// The generation that the HPA's status says was looked at, our own last write included.
+fn observed_generation(hpa: &HpaObject, state: &State) -> Option<i64> {
+    match &state.hpa {
+        Some(written) if newer(&written.resource_version, &hpa.resource_version) => Some(written.generation),
+        _ => hpa.status["observedGeneration"].as_i64(),
+    }
+}
+
+/// The version of the HPA that a write must name: our own last write may be ahead of the watch.
+fn hpa_version(hpa: &HpaObject, state: &State) -> String {
+    let written = state.hpa.as_ref().map_or("", |written| &written.resource_version);
+    let ours =
+        if newer(&state.marked, written) || written.is_empty() { state.marked.as_str() } else { written };
+    if newer(ours, &hpa.resource_version) { ours.to_owned() } else { hpa.resource_version.clone() }
 }
 
 /// Notes that the size is no longer the one that was written last.
@@ -573,39 +606,5 @@ fn decision_told(rescale: &Rescale, steps: &Steps, outcome: &str, now: UnixTime)
         reason: reason.to_owned(),
         message: Some(crate::report::fit::cut(&message, 512).to_owned()),
         outcome: outcome.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use headroom_core::labels::ObjectKey;
-    use serde_json::Value;
-
-    use super::*;
-
-    const NOW: UnixTime = UnixTime(1_800_000_000);
-
-    fn judged(writer: &str, seconds_ago: i64, told: HpaOwnership) -> &'static str {
-        let hpa = HpaObject {
-            key: ObjectKey::new("shop", "web"),
-            uid: "u".into(),
-            resource_version: "1".into(),
-            generation: 1,
-            created_at: UnixTime(0),
-            deleting: false,
-            spec: Value::Null,
-            status: Value::Null,
-            status_writers: vec![Writer { manager: writer.into(), at: NOW.plus(Seconds(-seconds_ago)) }],
-        };
-        ownership(&hpa, told, Seconds(15), NOW).reason
-    }
-
-    #[test]
-    fn an_hpa_is_left_to_whoever_has_written_its_status_within_two_periods() {
-        let replace = HpaOwnership::Replace;
-        assert_eq!(judged("kube-controller-manager", 29, replace), reasons::ANOTHER_WRITER);
-        assert_eq!(judged("kube-controller-manager", 30, replace), reasons::REPLACED);
-        assert_eq!(judged("headroom", 1, replace), reasons::REPLACED);
-        assert_eq!(judged("headroom", 1, HpaOwnership::Observe), reasons::OBSERVED);
     }
 }

@@ -2,12 +2,14 @@
 
 mod evaluate;
 mod gather;
+mod ownership;
 mod state;
 mod survey;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ use self::survey::{Survey, Workload};
 use super::leader::Leadership;
 use crate::actuate::guard::Guard;
 use crate::actuate::scale::Scales;
+use crate::api::HpaOwnership;
 use crate::api::validate::{ValidatedWorkloads, validate_policy};
 use crate::api::{GROUP, PolicyObject, ScalingPolicySpec, StoredScalingPolicy, VERSION};
 use crate::host::Host;
@@ -71,6 +74,8 @@ pub struct WorkloadPorts {
     pub leadership: watch::Receiver<Leadership>,
     /// Becomes true when the process is to stop.
     pub stop: watch::Receiver<bool>,
+    /// Whether nothing is done but told.
+    pub preview: bool,
 }
 
 /// The loop and what it holds between two turns.
@@ -82,6 +87,7 @@ pub struct WorkloadLoop {
     stop: watch::Receiver<bool>,
     settings: ValidatedWorkloads,
     rules: Arc<Rules>,
+    preview: bool,
     survey: Survey,
     surveyed: bool,
     slots: BTreeMap<ObjectKey, Slot>,
@@ -116,7 +122,7 @@ impl WorkloadLoop {
     /// A loop that has seen nothing yet.
     #[must_use]
     pub fn new(ports: WorkloadPorts) -> Self {
-        let WorkloadPorts { host, guard, feed, work, metrics, numbers, leadership, stop } = ports;
+        let WorkloadPorts { host, guard, feed, work, metrics, numbers, leadership, stop, preview } = ports;
         let (finish, finished) = mpsc::unbounded_channel();
         let settings = ValidatedWorkloads::default();
         let began_at = host.monotonic();
@@ -128,6 +134,7 @@ impl WorkloadLoop {
             host,
             feed,
             numbers,
+            nobody_else_runs_hpas: AtomicBool::new(false),
         };
         Self {
             crew: Arc::new(crew),
@@ -137,6 +144,7 @@ impl WorkloadLoop {
             leadership,
             stop,
             settings,
+            preview,
             survey: Survey::default(),
             surveyed: false,
             slots: BTreeMap::new(),
@@ -213,7 +221,10 @@ impl WorkloadLoop {
         self.take_settings();
         let ownership = self.settings.ownership;
         let surveyed = crew.feed.workloads(|known| survey::survey(known.policies(), known.hpas(), ownership));
-        let fresh = surveyed.unwrap_or_default();
+        let mut fresh = surveyed.unwrap_or_default();
+        if self.preview {
+            fresh.preview();
+        }
         let now = crew.host.monotonic();
         let gone: Vec<ObjectKey> =
             self.slots.keys().filter(|key| !fresh.workloads.contains_key(*key)).cloned().collect();
@@ -239,12 +250,15 @@ impl WorkloadLoop {
     /// What the ClusterScalingPolicy says; what cannot be read leaves what held before.
     fn take_settings(&mut self) {
         let stored = self.crew.feed.workloads(|known| known.cluster().cloned()).flatten();
-        let fresh = match stored.as_ref().map(|stored| stored.spec.as_ref().map(validate_policy)) {
+        let mut fresh = match stored.as_ref().map(|stored| stored.spec.as_ref().map(validate_policy)) {
             None => ValidatedWorkloads::default(),
             Some(Ok(Ok(policy))) => policy.workloads,
             // The loop of nodes says so in the policy's status.
             Some(Ok(Err(_)) | Err(_)) => return,
         };
+        if self.preview {
+            fresh.ownership = HpaOwnership::Observe;
+        }
         if fresh == self.settings {
             return;
         }

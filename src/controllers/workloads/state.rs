@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::ownership::Question;
 use crate::api::conditions::types;
 use crate::api::{ContestStatus, PolicyObject, ScalingDecision, ScalingPolicySpec, ScalingPolicyStatus};
 use crate::observe::Writer;
@@ -36,6 +37,10 @@ pub struct State {
     pub told: HpaStatus,
     /// The status that was last written to the HPA.
     pub hpa: Option<HpaWritten>,
+    /// Whether anybody else runs the HPA.
+    pub question: Question,
+    /// The version that our last mark gave the HPA; empty before one.
+    pub marked: String,
     /// The size that was last written and has not been seen yet, or was seen and not been changed since.
     pub size: Option<SizeWritten>,
     /// Reasons of the warnings of the last look: each is told once, until it has been gone.
@@ -47,6 +52,8 @@ pub struct State {
 pub struct HpaWritten {
     /// What it says.
     pub status: HpaStatus,
+    /// The generation of the spec that it was made from.
+    pub generation: i64,
     /// Its version.
     pub resource_version: String,
     /// When.
@@ -83,6 +90,8 @@ impl State {
         }
         let stored: ScalingPolicyStatus = serde_json::from_value(policy.status.clone()).unwrap_or_default();
         let size = size_written(&remembered.decisions);
+        let ran_hpa =
+            stored.conditions.iter().any(|one| one.type_ == types::HPA_OWNED && one.status == "True");
         Self {
             uid: policy.uid.clone(),
             told: told(&stored, &remembered),
@@ -91,6 +100,8 @@ impl State {
             resource_version: policy.resource_version.clone(),
             written_at: None,
             hpa: None,
+            question: Question::restored(ran_hpa),
+            marked: String::new(),
             size,
             warned: BTreeSet::new(),
         }

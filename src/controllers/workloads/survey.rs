@@ -90,7 +90,16 @@ struct Claimant {
     name: String,
 }
 
-/// Holds policies and HPAs against each other.
+impl Survey {
+    /// Makes everything that would be done only told.
+    pub fn preview(&mut self) {
+        for workload in self.workloads.values_mut().filter(|workload| workload.mode == Mode::Apply) {
+            Arc::make_mut(workload).mode = Mode::Preview;
+        }
+    }
+}
+
+/// Holds policies and HPAs against each other. One in mode Preview writes nothing and so contests nobody.
 #[must_use]
 pub fn survey(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Survey {
     let mut survey = Survey::default();
@@ -103,6 +112,7 @@ pub fn survey(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Surv
         let (workload, claimant) = read(key, policy, hpas, &homes, ownership);
         if let (Some(target), Some(claimant)) = (&workload.target, claimant)
             && workload.standing == Standing::Owner
+            && workload.mode != Mode::Preview
         {
             claims.entry(target.clone()).or_default().push((claimant, key.clone()));
         }

@@ -19,6 +19,9 @@ pub const INTENTS_MAX: usize = 50;
 pub const BACKOFFS_MAX: usize = 50;
 /// Most victims named by one Remove intent.
 pub const VICTIMS_MAX: usize = 100;
+/// Most bytes that the victims of all open removals of a pool take in status, so that it stays under 32 KB without clocks
+/// (law 9): some 200 nodes at once with long names, some 290 with short ones. Those that are beyond it come next.
+pub const VICTIM_BYTES_MAX: usize = 16 * 1024;
 /// Most unneeded clocks per pool; beyond it the youngest are dropped (law 9).
 pub const UNNEEDED_MAX: usize = 2000;
 /// Most nodes that are replaced at once.
@@ -69,7 +72,7 @@ pub struct PoolHistory {
     pub last_scale_up: Option<UnixTime>,
     /// Start of the last removal.
     pub last_scale_down: Option<UnixTime>,
-    /// The last failed removal or increase.
+    /// The last failed removal; failed increases are remembered in `backoffs`.
     pub last_failure: Option<UnixTime>,
     /// The last decisions, newest first, at most [`DECISIONS_MAX`].
     pub decisions: Vec<Decision>,
@@ -357,6 +360,12 @@ pub struct Considered {
 }
 
 impl PoolHistory {
+    /// The id of the next intent, written in leader term `epoch`; each call gives another one.
+    pub fn next_intent_id(&mut self, epoch: u64) -> IntentId {
+        self.sequence += 1;
+        format!("{epoch}-{}", self.sequence).into()
+    }
+
     /// The open increases of `group`.
     pub fn increases_of<'a>(
         &'a self,
@@ -381,10 +390,27 @@ impl PoolHistory {
         })
     }
 
+    /// Bytes that the victims of open removals take in status.
+    #[must_use]
+    pub fn victim_bytes(&self) -> usize {
+        self.removals().flat_map(|(_, removal)| &removal.victims).map(Victim::bytes).sum()
+    }
+
     /// The intent of this id, if it is open.
     #[must_use]
     pub fn intent(&self, id: &str) -> Option<&Intent> {
         self.intents.iter().find(|intent| &*intent.id == id)
+    }
+
+    /// Whether the last removal that names this node among its examples has failed.
+    #[must_use]
+    pub fn failed_to_remove(&self, node: &str) -> bool {
+        let names_it = |decision: &&Decision| {
+            decision.action == DecisionAction::ScaleDown
+                && decision.examples.iter().any(|name| &**name == node)
+        };
+        let last = self.decisions.iter().find(names_it);
+        last.is_some_and(|decision| decision.outcome == DecisionOutcome::Failed)
     }
 
     /// Puts `decision` first and drops what exceeds [`DECISIONS_MAX`].
@@ -398,6 +424,15 @@ impl PoolHistory {
         if let Some(decision) = self.decisions.iter_mut().find(|decision| &*decision.id == id) {
             decision.outcome = outcome;
         }
+    }
+}
+
+impl Victim {
+    /// Bytes that it takes in status: its two names, with their keys and quotes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        const KEYS_BYTES: usize = r#"{"id":"","node":""},"#.len();
+        KEYS_BYTES + self.node.len() + self.id.len()
     }
 }
 

@@ -109,6 +109,8 @@ reasons! {
     AnticipationLimit,
     /// Replicas decided on have not appeared for too long.
     AnticipationBackoff,
+    /// The pod goes where the first of its kind goes, and the scheduler has not chosen that place yet.
+    FollowsFirstPod,
 
     // === why an increase ended ===
     /// All nodes asked for have been seen.
@@ -181,6 +183,8 @@ reasons! {
     NotEnoughPdb,
     /// A pod must run to its end first.
     BlockedByOnCompletionPod,
+    /// A pod on the node cannot be read: whether it may move is unknown.
+    UnreadablePod,
     /// Pods are planned onto the node.
     PlannedFor,
     /// The node or a pod on it is younger than scaleDown.consolidateAfter.

@@ -13,7 +13,7 @@ use crate::scheduling::constraints::{
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL};
 use crate::world::pod::{Owner, Pod, PodClass, PodPhase};
-use crate::world::provider::{GroupState, Instance, InstanceState, ProviderState};
+use crate::world::provider::{GroupOptions, GroupState, Instance, InstanceState, ProviderState};
 use crate::world::volume::{ClaimSpec, PodClaim, StorageClass, Volume, VolumeClaim};
 use crate::world::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 use crate::world::{Delta, World};
@@ -688,6 +688,14 @@ impl WorldBuilder {
         };
         provider.groups.insert(id.into(), state);
         self.delta(Delta::ProviderObserved(pool.into(), Known::Known { value: provider, at: NOW }))
+    }
+
+    /// Options that the marks of a group at the provider give; the group is there already.
+    #[must_use]
+    pub fn group_options(self, pool: &str, id: &str, options: GroupOptions) -> Self {
+        let provider = self.world.provider(pool).and_then(Known::value);
+        let state = provider.and_then(|provider| provider.groups.get(id)).cloned().unwrap_or_default();
+        self.group_state(pool, id, GroupState { options: Some(options.into()), ..state })
     }
 
     /// A namespace with labels.

@@ -258,6 +258,65 @@ fn well_used_node_leaves_when_its_pods_fit_elsewhere_for_long_enough() {
     assert_eq!((marked(&kept), reason(&kept, "a")), (vec![], Reason::NotUnderutilized));
 }
 
+/// Memory in which these nodes have been unneeded for an hour, by pool.
+fn unneeded(nodes: &[(&str, &str)]) -> History {
+    let mut history = History::default();
+    for (pool, node) in nodes {
+        let memory = history.pools.entry((*pool).into()).or_default();
+        memory.unneeded.insert((*node).into(), UnixTime(NOW.0 - 3600));
+    }
+    history
+}
+
+#[test]
+fn nodes_that_leave_together_wait_for_a_budget_in_rounds() {
+    let mut pods = ["a", "b", "c"].map(|node| replica(&format!("on-{node}"), "1", node)).to_vec();
+    pods.push(replica("load", "10", "stays"));
+    let world = cluster(["a", "b", "c", "stays"].map(large), pods, (4, 0));
+    let world = world.budget(budget("web", "app", "web", 1)).build();
+    let history = unneeded(&[("large", "a"), ("large", "b"), ("large", "c")]);
+    let mut settings = settings();
+    settings.cluster.max_drains = 10;
+    let mut together = marked(&plan(&world, &history, &settings, NOW));
+    together.sort();
+    assert_eq!(together, ["a", "b", "c"], "a pod that moved to one that goes next would move twice");
+
+    settings.pools.iter_mut().for_each(|pool| pool.scale_down.policy = Policy::WhenUnderutilized);
+    let plan = plan(&world, &history, &settings, NOW);
+    assert_eq!(marked(&plan).len(), 1);
+}
+
+#[test]
+fn more_pods_than_some_rounds_of_a_budget_do_not_wait_for_it() {
+    let names: Vec<String> = (0..9).map(|index| format!("n{index}")).collect();
+    let mut pods: Vec<PodBuilder> =
+        names.iter().map(|node| replica(&format!("on-{node}"), "1", node)).collect();
+    pods.push(replica("load", "2", "stays"));
+    let nodes = names.iter().map(|name| large(name)).chain([large("stays")]);
+    let world = cluster(nodes, pods, (10, 0)).budget(budget("web", "app", "web", 1)).build();
+    let clocks: Vec<(&str, &str)> = names.iter().map(|name| ("large", name.as_str())).collect();
+    let mut settings = settings();
+    settings.cluster.max_drains = 10;
+    let plan = plan(&world, &unneeded(&clocks), &settings, NOW);
+    assert_eq!(marked(&plan).len(), 5);
+    assert_eq!(reason(&plan, "n8"), Reason::NotEnoughPdb);
+}
+
+#[test]
+fn nodes_whose_pods_have_room_one_by_one_but_not_in_any_order_do_not_go_together() {
+    // Small pods that come first leave two holes of one core, and the pod of two cores has no place.
+    let mut pods =
+        vec![replica("two", "2", "x"), replica("full-1", "14", "s1"), replica("full-2", "13", "s2")];
+    pods.extend((0..3).map(|index| replica(&format!("one-{index}"), "1", "y")));
+    let world = cluster([large("x"), large("s1"), large("s2"), small("y")], pods, (3, 1)).build();
+    let mut settings = settings();
+    settings.cluster.max_drains = 10;
+    let plan = plan(&world, &unneeded(&[("large", "x"), ("small", "y")]), &settings, NOW);
+    assert_eq!(marked(&plan), ["x"]);
+    assert_eq!(reason(&plan, "y"), Reason::NoPlaceToMovePods);
+    assert!(plan.next_history.pools["small"].unneeded.contains_key("y"), "its clock goes on");
+}
+
 #[test]
 fn removal_is_called_off_when_the_policy_changes() {
     let memory =

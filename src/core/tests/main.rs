@@ -2,10 +2,16 @@
 //!
 //! The golden vectors are a program of their own, beside the example that runs them.
 
+mod anticipation;
+mod arithmetic;
 mod consolidation;
+mod followers;
+mod group_options;
+mod increases;
 mod mixes;
 mod placements;
 mod properties;
+mod refusals;
 mod removal;
 mod removal_loop;
 mod replay;

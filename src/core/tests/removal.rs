@@ -212,6 +212,31 @@ fn refused_evictions_are_tried_again_every_ten_seconds_until_the_timeout() {
 }
 
 #[test]
+fn drain_whose_turn_has_not_come_ends_without_a_failure() {
+    let mut history = draining();
+    let memory = history.pools.get_mut("a").expect("an open removal");
+    let (mut intent, mut decision) = (memory.intents[0].clone(), memory.decisions[0].clone());
+    (intent.id, decision.id) = ("1-2".into(), "1-2".into());
+    if let Action::Remove(removal) = &mut intent.action {
+        removal.victims[0].node = "m".into();
+        removal.victims[0].id = "kwok://m".into();
+    }
+    memory.intents[0].deadline = later(300);
+    memory.intents.push(intent);
+    memory.decisions.push(decision);
+    let second = marked("m").annotation(INTENT_ANNOTATION, "1-2");
+    let pods = [replica("p").on("n"), replica("q").on("m")];
+    let world = cluster([marked("n"), second], pods).budget(budget("web", "app", "web", 0)).build();
+    step(&world, &settings(|_| {}), &mut history, later(121));
+    let memory = &history.pools["a"];
+    let ends: Vec<_> = memory.decisions.iter().map(|one| (&*one.id, one.outcome)).collect();
+    assert_eq!(ends, [("1-1", DecisionOutcome::InProgress), ("1-2", DecisionOutcome::Cancelled)]);
+    assert_eq!(memory.last_failure, None);
+    step(&world, &settings(|_| {}), &mut history, later(301));
+    assert_eq!(history.pools["a"].last_failure, Some(later(301)), "the first in line has failed");
+}
+
+#[test]
 fn refusal_of_a_webhook_is_told_in_its_own_words() {
     let config = settings(|_| {});
     let world = cluster([marked("n")], [replica("p").on("n")]).build();

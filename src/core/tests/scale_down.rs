@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::config::{Budget, Ceiling, Config, Mode};
-use headroom_core::history::{DecisionOutcome, History, PoolHistory, RemovalPhase};
+use headroom_core::config::{Budget, Ceiling, Config, Mode, ScaleUp};
+use headroom_core::history::{BackoffKey, DecisionOutcome, History, PoolHistory, RemovalPhase};
+use headroom_core::nodes::backoff;
 use headroom_core::nodes::foreign::Members;
 use headroom_core::nodes::health::Health;
 use headroom_core::nodes::removal::{Scene, advance};
@@ -20,7 +21,7 @@ use headroom_core::window::Window;
 use headroom_core::world::World;
 use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION, POOL_LABEL};
 use headroom_core::world::pod::SafeToEvict;
-use headroom_core::world::provider::{GroupState, Instance, InstanceState};
+use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState};
 use headroom_core::world::workload::ControllerKind;
 
 /// A replica of a ReplicaSet that exists in every [`cluster`].
@@ -234,11 +235,21 @@ fn each_drain_rule_blocks_with_its_pod() {
             replica("p").on("n").with_class(|class| class.safe_to_evict = SafeToEvict::OnCompletion),
             Reason::BlockedByOnCompletionPod,
         ),
+        (replica("p").on("n").with_class(|class| class.unreadable = true), Reason::UnreadablePod),
     ];
     for (pod, reason) in cases {
         let found = verdict(beside_busy(member("n"), [pod]), &settings());
         assert_eq!(found, (reason, Some("pod/default/p".into())));
     }
+
+    let system = replica("p").namespace("kube-system").on("n").with(|pod| pod.created_at = NOW);
+    let owner = controller(ControllerKind::ReplicaSet, "web", 5, pod("x").namespace("kube-system"));
+    let found = verdict(beside_busy(member("n"), [system]).controller(owner), &settings());
+    assert_eq!(found, (Reason::UnmovableKubeSystemPod, Some("pod/kube-system/p".into())));
+
+    let many = with_pool(|pool| pool.scale_down.drain.min_replicas = 1_000);
+    let found = verdict(beside_busy(member("n"), [replica("p").on("n")]), &many);
+    assert_eq!(found, (Reason::MinReplicasReached, Some("pod/default/p".into())));
 }
 
 #[test]
@@ -331,8 +342,16 @@ fn budget_holds_only_in_its_window_and_for_its_reasons() {
     let held = (Reason::BudgetExhausted, Some("budget/a/freeze".into()));
     assert_eq!(check(open.clone(), vec![]), held);
     assert_eq!(check(open.clone(), vec![Reason::Empty]), held);
-    assert_eq!(check(open, vec![Reason::Underutilized]).0, Reason::Empty);
-    assert_eq!(check(shut, vec![]).0, Reason::Empty);
+    assert_eq!(check(open.clone(), vec![Reason::Underutilized]).0, Reason::Empty);
+    assert_eq!(check(shut.clone(), vec![]).0, Reason::Empty);
+
+    let of_cluster = |window: Window| {
+        let mut config = settings();
+        config.cluster.budgets = vec![pool_budget("night", Ceiling::Percent(0), Some(window))];
+        verdict(beside_busy(member("n"), []), &config)
+    };
+    assert_eq!(of_cluster(open), (Reason::BudgetExhausted, Some("budget/night".into())));
+    assert_eq!(of_cluster(shut).0, Reason::Empty);
 }
 
 #[test]
@@ -376,6 +395,23 @@ fn cooldowns_hold_the_pool_and_tell_when_they_end() {
     assert_eq!(decided.wake_at, Some(UnixTime(NOW.0 + 1)));
     let later = run(&world, &settings(), &mut history, UnixTime(NOW.0 + 1));
     assert_eq!(marked(&later), [["n"]]);
+}
+
+#[test]
+fn failed_launch_makes_no_removal_wait() {
+    let world = beside_busy(member("n"), []).build();
+    let mut history = unneeded(&["n"]);
+    let memory = history.pools.get_mut("a").expect("there");
+    backoff::register(
+        memory,
+        BackoffKey::default(),
+        FailureClass::OutOfCapacity,
+        "",
+        NOW,
+        &ScaleUp::default(),
+    );
+    let decided = run(&world, &settings(), &mut history, NOW);
+    assert_eq!(marked(&decided), [["n"]]);
 }
 
 #[test]
@@ -433,6 +469,25 @@ fn requested_node_goes_without_clocks_or_thresholds_but_not_against_a_budget() {
     assert_eq!(verdict_on(&world, &settings(), &mut history).0, Reason::RemovalRequested);
     let guarded = beside_busy(asked(), [full()]).budget(budget("web", "app", "web", 0));
     assert_eq!(verdict(guarded, &settings()).0, Reason::NotEnoughPdb);
+}
+
+#[test]
+fn requested_node_whose_drain_has_failed_waits_before_it_is_tried_again() {
+    let asked = || member("n").annotation("headroom.dev/remove", "requested");
+    let world = beside_busy(asked(), [replica("p").on("n")]).build();
+    let mut history = History::default();
+    run(&world, &settings(), &mut history, NOW);
+    let memory = history.pools.get_mut("a").expect("there");
+    memory.intents.clear();
+    memory.decisions[0].outcome = DecisionOutcome::Failed;
+    memory.last_failure = Some(NOW);
+    let after = |seconds: i64| {
+        let mut history = history.clone();
+        let found = run(&world, &settings(), &mut history, UnixTime(NOW.0 + seconds));
+        (found.steps.len(), history.pools["a"].blocked.first().map(|blocked| blocked.reason))
+    };
+    assert_eq!(after(179), (0, Some(Reason::InCooldown)));
+    assert_eq!(after(180), (1, None));
 }
 
 #[test]

@@ -4,28 +4,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::config::{Config, Expander, Mode};
-use headroom_core::history::{Action, DecisionOutcome, History, IncreasePhase};
-use headroom_core::known::Known;
-use headroom_core::plan::{Outcome, Plan, PodVerdict, Step, StepResult};
+use headroom_core::history::{DecisionOutcome, History};
+use headroom_core::plan::{Plan, PodVerdict, Step};
 use headroom_core::reason::Reason;
-use headroom_core::scheduling::constraints::Operator;
 use headroom_core::testing::{
-    BROKEN, NOW, config, controller, cpu, daemon_set, memory, no_schedule, node, pod, pool, world,
+    BROKEN, NOW, config, cpu, daemon_set, memory, no_schedule, node, pod, pool, world,
 };
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::World;
 use headroom_core::world::node::{GROUP_LABEL, POOL_LABEL, ZONE_LABEL};
-use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState};
-use headroom_core::world::volume::PriorityClass;
-use headroom_core::world::workload::{ControllerKind, PrioritySource};
-use headroom_core::world::{Delta, World};
+use headroom_core::world::provider::{GroupState, Instance, InstanceState};
 use headroom_core::{absorb, plan};
 
-fn plan_fresh(world: &World, config: &Config) -> Plan {
+use crate::increases::{failed, increased};
+
+pub fn plan_fresh(world: &World, config: &Config) -> Plan {
     plan(world, &History::default(), config, NOW)
 }
 
 /// `(pool, group) -> (from, to)` of every step.
-fn increases(plan: &Plan) -> BTreeMap<(String, String), (u32, u32)> {
+pub fn increases(plan: &Plan) -> BTreeMap<(String, String), (u32, u32)> {
     plan.steps
         .iter()
         .filter_map(|step| match step {
@@ -37,7 +35,7 @@ fn increases(plan: &Plan) -> BTreeMap<(String, String), (u32, u32)> {
         .collect()
 }
 
-fn check(plan: &Plan, expected: &[(&str, &str, u32, u32)]) {
+pub fn check(plan: &Plan, expected: &[(&str, &str, u32, u32)]) {
     let expected: BTreeMap<_, _> = expected
         .iter()
         .map(|(pool, group, from, to)| ((pool.to_string(), group.to_string()), (*from, *to)))
@@ -45,33 +43,15 @@ fn check(plan: &Plan, expected: &[(&str, &str, u32, u32)]) {
     assert_eq!(increases(plan), expected, "reasons: {:#?}", plan.reasons);
 }
 
-fn verdict<'p>(plan: &'p Plan, owner: &str) -> &'p PodVerdict {
+pub fn verdict<'p>(plan: &'p Plan, owner: &str) -> &'p PodVerdict {
     plan.reasons.pods.iter().find(|verdict| &*verdict.owner == owner).expect("a verdict on this owner")
 }
 
 /// The reason and message by which `pool` answered to the pods of `owner`.
-fn answer(plan: &Plan, owner: &str, pool: &str) -> (Reason, String) {
+pub fn answer(plan: &Plan, owner: &str, pool: &str) -> (Reason, String) {
     let verdict = verdict(plan, owner);
     let answer = verdict.pools.iter().find(|answer| &*answer.pool == pool).expect("an answer of this pool");
     (answer.reason, answer.message.to_string())
-}
-
-/// The world after kwok has made the nodes of all open increases of `history`, ready a moment ago.
-fn with_nodes_made(mut world: World, history: &History, config: &Config) -> World {
-    for (name, memory) in &history.pools {
-        for intent in &memory.intents {
-            let Action::Increase(increase) = &intent.action else { continue };
-            let template = config.pool(name).and_then(|pool| pool.template.clone()).expect("a template");
-            for node_name in increase.node_names(name, &intent.id) {
-                let made = node(&node_name).of(name, &increase.group).age(0).with(|node| {
-                    node.allocatable = template.allocatable.clone();
-                    node.capacity = template.capacity.clone();
-                });
-                world.apply(Delta::NodeApplied(Box::new(made.build())));
-            }
-        }
-    }
-    world
 }
 
 // === from pods to nodes ===
@@ -212,60 +192,6 @@ fn nominated_pods_hold_their_node() {
         .pod(pod("web").cpu("1"))
         .build();
     check(&plan_fresh(&world, &config([pool("general")])), &[("general", "a", 0, 1)]);
-}
-
-// === anticipation ===
-
-#[test]
-fn replicas_decided_on_are_demand_before_they_exist() {
-    let pods = || pod("web").cpu("1").owner("ReplicaSet", "web");
-    let world = world()
-        .group("general", "a", "", 0)
-        .controller(controller(ControllerKind::ReplicaSet, "web", 8, pods()))
-        .pods(pods().times(3))
-        .build();
-    let plan = plan_fresh(&world, &config([pool("general")]));
-    check(&plan, &[("general", "a", 0, 2)]);
-    let verdict = verdict(&plan, "web");
-    assert_eq!((verdict.pods_count, verdict.anticipated_count), (8, 5));
-}
-
-#[test]
-fn stalled_controllers_are_not_anticipated() {
-    let mut web = controller(ControllerKind::ReplicaSet, "web", 8, pod("web").cpu("1"));
-    web.stalled = Some("quota".into());
-    let world = world().group("general", "a", "", 0).controller(web).build();
-    check(&plan_fresh(&world, &config([pool("general")])), &[]);
-}
-
-#[test]
-fn anticipation_is_capped() {
-    let web = controller(ControllerKind::ReplicaSet, "web", 100, pod("web").cpu("1"));
-    let world = world().group("general", "a", "", 0).controller(web).build();
-    let mut config = config([pool("general")]);
-    config.cluster.max_anticipated_pods = 8;
-    let plan = plan_fresh(&world, &config);
-    check(&plan, &[("general", "a", 0, 2)]);
-    assert!(
-        plan.reasons.pods.iter().any(|verdict| {
-            verdict.skipped == Some(Reason::AnticipationLimit) && verdict.pods_count == 92
-        })
-    );
-}
-
-#[test]
-fn replicas_that_do_not_appear_are_paused_with_doubling() {
-    let web = controller(ControllerKind::ReplicaSet, "web", 4, pod("web").cpu("1"));
-    let world = world().group("general", "a", "", 0).controller(web).build();
-    let config = config([pool("general")]);
-    let bought = plan_fresh(&world, &config);
-    assert_eq!(bought.wake_at, Some(UnixTime(NOW.0 + 60)));
-
-    let late = UnixTime(NOW.0 + 60);
-    let paused = plan(&world, &bought.next_history, &config, late);
-    let entry = paused.next_history.pools["general"].anticipations["ReplicaSet/default/web"];
-    assert_eq!((entry.failures, entry.until), (1, Some(UnixTime(late.0 + 300))));
-    assert!(paused.reasons.pods.iter().any(|verdict| verdict.skipped == Some(Reason::AnticipationBackoff)));
 }
 
 // === sizes, limits ===
@@ -411,106 +337,6 @@ fn group_that_is_held_back_leaves_growth_to_the_others() {
     check(&second, &[("general", "b", 1, 2)]);
 }
 
-// === why a pool does not help ===
-
-#[test]
-fn taint_that_is_not_tolerated_is_named() {
-    let world = world().group("gpu", "a", "", 0).pod(pod("web").cpu("1")).build();
-    let plan = plan_fresh(&world, &config([pool("gpu").taint("gpu", "only")]));
-    check(&plan, &[]);
-    let (reason, message) = answer(&plan, "web", "gpu");
-    assert_eq!(reason, Reason::TaintNotTolerated);
-    assert_eq!(message, "taint gpu=only:NoSchedule is not tolerated");
-}
-
-#[test]
-fn zone_that_no_group_has_is_named_with_those_that_are() {
-    let world = world()
-        .group("general", "1", "a", 0)
-        .group("general", "2", "c", 0)
-        .pod(pod("web").cpu("1").affinity(ZONE_LABEL, Operator::In, &["b"]))
-        .build();
-    let plan = plan_fresh(&world, &config([pool("general")]));
-    let (reason, message) = answer(&plan, "web", "general");
-    assert_eq!(reason, Reason::NodeAffinityMismatch);
-    assert_eq!(message, "needs topology.kubernetes.io/zone in (b); pool has a, c");
-}
-
-#[test]
-fn pod_larger_than_the_node_is_refused_with_amounts() {
-    let world = world().group("general", "a", "", 0).pod(pod("web").cpu("5")).build();
-    let plan = plan_fresh(&world, &config([pool("general")]));
-    let (reason, message) = answer(&plan, "web", "general");
-    assert_eq!((reason, &*message), (Reason::InsufficientResources, "cpu: asks 5000m, 4000m free"));
-}
-
-#[test]
-fn unknown_provider_stops_growth_of_its_pool_only() {
-    let world = world()
-        .delta(Delta::ProviderObserved("a".into(), Known::Unknown { why: "timeout".into() }))
-        .group("b", "g", "", 0)
-        .pods(pod("web").cpu("4").times(2))
-        .build();
-    let plan = plan_fresh(&world, &config([pool("a").bounds(5, 10), pool("b")]));
-    check(&plan, &[("b", "g", 0, 2)]);
-    assert_eq!(plan.reasons.pools["a"][0].reason, Reason::ProviderUnknown);
-}
-
-#[test]
-fn pods_with_claims_of_devices_are_not_guessed_about() {
-    let claims = pod("ai").cpu("1").with_class(|class| class.device_claims.push("gpu".into()));
-    let world = world().node(node("n1")).group("general", "a", "", 0).pod(claims).build();
-    let plan = plan_fresh(&world, &config([pool("general")]));
-    check(&plan, &[]);
-    let (reason, message) = answer(&plan, "ai", "general");
-    assert_eq!(reason, Reason::UnsupportedConstraint);
-    assert!(message.contains("resource claim gpu"), "{message}");
-}
-
-#[test]
-fn room_of_expendable_pods_is_room() {
-    let batch = pod("batch").cpu("4").priority(-11).on("n1");
-    let world = world().node(node("n1")).group("general", "a", "", 0).pod(batch).pod(pod("web").cpu("4"));
-    check(&plan_fresh(&world.build(), &config([pool("general")])), &[]);
-}
-
-#[test]
-fn priority_class_of_a_template_decides_whether_its_replicas_are_anticipated() {
-    let low = PriorityClass { value: -100, is_default: false };
-    let made = |source| {
-        let mut web = controller(ControllerKind::ReplicaSet, "web", 4, pod("web").cpu("1"));
-        web.priority_class = source;
-        let world = world().group("general", "a", "", 0).controller(web);
-        world.delta(Delta::PriorityClassApplied("low".into(), low)).build()
-    };
-    let config = config([pool("general")]);
-    check(&plan_fresh(&made(PrioritySource::Named("low".into())), &config), &[]);
-    check(&plan_fresh(&made(PrioritySource::Default), &config), &[("general", "a", 0, 1)]);
-}
-
-#[test]
-fn unhealthy_pool_does_not_grow() {
-    let mut builder = world();
-    for index in 0..8 {
-        let state = node(&format!("n{index}")).of("general", "a");
-        builder = builder.node(if index < 4 { state.unready_for(3600) } else { state });
-    }
-    let world =
-        builder.group("general", "a", "", 8).pods(pod("web").cpu("4").memory("15Gi").times(9)).build();
-    let plan = plan_fresh(&world, &config([pool("general")]));
-    check(&plan, &[]);
-    assert_eq!(answer(&plan, "web-0", "general").0, Reason::PoolUnhealthy);
-}
-
-#[test]
-fn decision_tells_what_other_pools_said() {
-    let world =
-        world().group("general", "a", "", 0).group("gpu", "a", "", 0).pod(pod("web").cpu("1")).build();
-    let plan = plan_fresh(&world, &config([pool("general"), pool("gpu").taint("gpu", "")]));
-    let considered = &plan.next_history.pools["general"].decisions[0].considered;
-    assert_eq!((&*considered[0].pool, considered[0].reason), ("gpu", Reason::TaintNotTolerated));
-}
-
 // === modes ===
 
 #[test]
@@ -577,161 +403,7 @@ fn increase_beyond_an_edited_maximum_is_cancelled_and_planned_anew() {
     assert_eq!(second.next_history.pools["general"].decisions[1].outcome, DecisionOutcome::Cancelled);
 }
 
-// === the life of an increase ===
-
-fn increased(pool: &str, intent: &str) -> Outcome {
-    Outcome { pool: pool.into(), intent: intent.into(), result: StepResult::Increased }
-}
-
-fn failed(pool: &str, intent: &str) -> Outcome {
-    let result =
-        StepResult::IncreaseFailed { class: FailureClass::QuotaExceeded, message: "no".into(), created: 0 };
-    Outcome { pool: pool.into(), intent: intent.into(), result }
-}
-
-#[test]
-fn replanning_after_the_journal_buys_nothing_twice() {
-    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("1").times(9)).build();
-    let config = config([pool("general")]);
-    let first = plan_fresh(&world, &config);
-    let second = plan(&world, &first.next_history, &config, NOW);
-    assert_eq!(second.steps, first.steps, "the unanswered step is repeated");
-    assert_eq!(second.next_history, first.next_history);
-}
-
-#[test]
-fn more_pods_open_a_second_increase_of_the_same_group() {
-    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
-    let config = config([pool("general")]);
-    let mut history = plan_fresh(&world, &config).next_history;
-    absorb(&mut history, &[increased("general", "1-1")], &world, &config, NOW);
-    let mut world = world;
-    for pod in pod("api").cpu("4").times(3) {
-        world.apply(Delta::PodApplied(Box::new(pod)));
-    }
-    check(&plan(&world, &history, &config, NOW), &[("general", "a", 2, 5)]);
-}
-
-#[test]
-fn increase_is_done_when_its_named_nodes_are_there() {
-    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
-    let config = config([pool("general")]);
-    let first = plan_fresh(&world, &config);
-    let made = with_nodes_made(world, &first.next_history, &config);
-    let second = plan(&made, &first.next_history, &config, NOW);
-    let memory = &second.next_history.pools["general"];
-    assert!(memory.intents.is_empty());
-    assert_eq!(memory.decisions[0].outcome, DecisionOutcome::Done);
-    check(&second, &[]);
-    assert_eq!(second.reasons.pods[0].on_existing_count, 2);
-}
-
-#[test]
-fn increase_of_a_cloud_group_is_done_when_all_instances_are_nodes() {
-    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
-    let config = config([pool("general")]);
-    let mut history = plan_fresh(&world, &config).next_history;
-    absorb(&mut history, &[increased("general", "1-1")], &world, &config, NOW);
-    let after = |count: u32| {
-        let mut builder = headroom_core::testing::world();
-        for index in 0..count {
-            builder = builder.node(node(&format!("ip-{index}")).of("general", "a").age(0));
-        }
-        builder.group("general", "a", "", 2).pods(pod("web").cpu("4").times(2)).build()
-    };
-    let partly = plan(&after(1), &history, &config, NOW);
-    assert_eq!(partly.next_history.pools["general"].intents.len(), 1);
-    check(&partly, &[]);
-    let wholly = plan(&after(2), &history, &config, NOW);
-    assert!(wholly.next_history.pools["general"].intents.is_empty());
-}
-
-#[test]
-fn increase_that_misses_its_deadline_fails_and_holds_the_group_back() {
-    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
-    let config = config([pool("general")]);
-    let mut history = plan_fresh(&world, &config).next_history;
-    absorb(&mut history, &[increased("general", "1-1")], &world, &config, NOW);
-    let at_deadline = UnixTime(NOW.0 + 900);
-    let waiting = plan(&world, &history, &config, at_deadline);
-    assert_eq!(waiting.next_history.pools["general"].intents.len(), 1);
-    assert_eq!(waiting.wake_at, Some(UnixTime(at_deadline.0 + 1)));
-
-    let late = UnixTime(at_deadline.0 + 1);
-    let over = plan(&world, &history, &config, late);
-    check(&over, &[]);
-    let memory = &over.next_history.pools["general"];
-    assert_eq!(memory.decisions[0].outcome, DecisionOutcome::Failed);
-    let backoff = memory.backoffs.values().next().expect("a backoff");
-    assert_eq!((backoff.class, backoff.until), (FailureClass::ProvisionTimeout, UnixTime(late.0 + 300)));
-    assert_eq!(answer(&over, "web-0", "general").0, Reason::BackingOff);
-}
-
-#[test]
-fn refused_increase_is_tried_on_the_next_pool_at_once() {
-    let world =
-        world().group("a", "g", "", 0).group("b", "g", "", 0).pods(pod("web").cpu("4").times(2)).build();
-    let config = config([pool("a"), pool("b")]);
-    let first = plan_fresh(&world, &config);
-    check(&first, &[("a", "g", 0, 2)]);
-    let mut history = first.next_history;
-    absorb(&mut history, &[failed("a", "1-1")], &world, &config, NOW);
-    let second = plan(&world, &history, &config, NOW);
-    check(&second, &[("b", "g", 0, 2)]);
-    assert_eq!(second.wake_at, Some(UnixTime(NOW.0 + 301)));
-}
-
-#[test]
-fn superseded_increase_is_planned_anew() {
-    let start = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
-    let config = config([pool("general")]);
-    let mut history = plan_fresh(&start, &config).next_history;
-    let outcome = Outcome { pool: "general".into(), intent: "1-1".into(), result: StepResult::Superseded };
-    absorb(&mut history, &[outcome], &start, &config, NOW);
-    let moved = world().group("general", "a", "", 1).pods(pod("web").cpu("4").times(2)).build();
-    let second = plan(&moved, &history, &config, NOW);
-    check(&second, &[("general", "a", 1, 3)]);
-}
-
-#[test]
-fn failure_reported_by_the_cloud_is_counted_once() {
-    let mut state = GroupState { max: 10, ..GroupState::default() };
-    state.failures.push(headroom_core::world::provider::LaunchFailure {
-        key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
-        class: FailureClass::OutOfCapacity,
-        message: "none left".into(),
-        at: UnixTime(NOW.0 - 10),
-    });
-    let world = world().group_state("general", "a", state).build();
-    let config = config([pool("general")]);
-    let first = plan_fresh(&world, &config);
-    let second = plan(&world, &first.next_history, &config, UnixTime(NOW.0 + 5));
-    assert_eq!(second.next_history, first.next_history);
-    let backoff = second.next_history.pools["general"].backoffs.values().next().expect("a backoff");
-    assert_eq!((backoff.failures, backoff.until), (1, UnixTime(NOW.0 + 290)));
-}
-
-#[test]
-fn failure_from_before_an_increase_says_nothing_about_it() {
-    let config = config([pool("general")]);
-    let first =
-        plan_fresh(&world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(1)).build(), &config);
-    check(&first, &[("general", "a", 0, 1)]);
-    let told = |at: UnixTime| {
-        let mut state = GroupState { target: 1, max: 10, ..GroupState::default() };
-        state.failures.push(headroom_core::world::provider::LaunchFailure {
-            key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
-            class: FailureClass::OutOfCapacity,
-            message: "none left".into(),
-            at,
-        });
-        let world = world().group_state("general", "a", state).pods(pod("web").cpu("4").times(1)).build();
-        plan(&world, &first.next_history, &config, UnixTime(NOW.0 + 1)).next_history.pools["general"]
-            .backoffs
-            .len()
-    };
-    assert_eq!((told(UnixTime(NOW.0 - 1)), told(NOW)), (0, 1));
-}
+// === nodes that are no nodes yet, or no more ===
 
 #[test]
 fn instances_that_are_no_nodes_yet_take_pods() {
@@ -801,30 +473,6 @@ fn undeclared_template_is_taken_from_a_live_node_and_learned() {
     let unknown = plan_fresh(&empty, &undeclared());
     check(&unknown, &[]);
     assert_eq!(answer(&unknown, "web-0", "general").0, Reason::TemplateUnknown);
-}
-
-#[test]
-fn full_journal_means_no_new_action() {
-    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(5)).build();
-    let config = config([pool("general")]);
-    let first = plan_fresh(&world, &config);
-    let mut history = first.next_history;
-    let memory = history.pools.get_mut("general").expect("memory");
-    let intent = memory.intents[0].clone();
-    memory.intents = (0..50)
-        .map(|index| {
-            let mut intent = intent.clone();
-            intent.id = format!("1-{index}").into();
-            if let Action::Increase(increase) = &mut intent.action {
-                increase.group = "other".into();
-                increase.to = 1;
-                increase.phase = IncreasePhase::Requested;
-            }
-            intent
-        })
-        .collect();
-    let plan = plan(&world, &history, &config, NOW);
-    assert_eq!(answer(&plan, "web-0", "general").0, Reason::JournalFull);
 }
 
 // === idle ===
@@ -928,31 +576,4 @@ fn pod_class_that_panics_is_set_aside_and_other_pods_are_served() {
     let plan = plan_fresh(&world, &config([pool("good")]));
     check(&plan, &[("good", "g", 0, 1)]);
     assert_eq!(verdict(&plan, "bad").skipped, Some(Reason::Internal));
-}
-
-#[test]
-fn what_a_failed_increase_did_not_get_is_taken_back_before_it_is_forgotten() {
-    let start = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
-    let config = config([pool("general")]);
-    let mut history = plan_fresh(&start, &config).next_history;
-    let outcome = |result| Outcome { pool: "general".into(), intent: "1-1".into(), result };
-    absorb(&mut history, &[outcome(StepResult::Increased)], &start, &config, NOW);
-    let mut state = GroupState { target: 2, max: 10, ..GroupState::default() };
-    state.failures.push(headroom_core::world::provider::LaunchFailure {
-        key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
-        class: FailureClass::OutOfCapacity,
-        message: "none left".into(),
-        at: UnixTime(NOW.0 + 1),
-    });
-    let failed = world().group_state("general", "a", state).pods(pod("web").cpu("4").times(2)).build();
-    let second = plan(&failed, &history, &config, UnixTime(NOW.0 + 5));
-    let cancels = second
-        .steps
-        .iter()
-        .filter(|step| matches!(step, headroom_core::plan::Step::Cancel { from: 0, to: 2, .. }));
-    assert_eq!((cancels.count(), second.steps.len()), (1, 1), "{:?}", second.steps);
-    let mut history = second.next_history;
-    assert_eq!(history.pools["general"].backoffs.len(), 1);
-    absorb(&mut history, &[outcome(StepResult::Increased)], &failed, &config, UnixTime(NOW.0 + 6));
-    assert!(history.pools["general"].intents.is_empty());
 }

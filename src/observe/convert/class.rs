@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use headroom_core::labels::Labels;
+use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, Operator, PodAffinityTerm, RequiredNodeAffinity, Requirement,
     TaintEffect, Toleration, TolerationOperator, TopologySpread,
@@ -14,8 +15,8 @@ use headroom_core::world::pod::{PodClass, SafeToEvict};
 use headroom_core::world::volume::PodClaim;
 use headroom_core::world::workload::PrioritySource;
 
-use super::requests;
 use super::volume::claim_spec;
+use super::{controller_of, requests};
 use crate::observe::decoder::{Decoder, Error};
 use crate::observe::slim::{
     self, Container, MIRROR_ANNOTATION, NodeSelector, PodSpec, PodStatus, PodTerm, Selector,
@@ -92,8 +93,24 @@ pub fn of(source: Source<'_>, decoder: &mut Decoder) -> Result<PodClass, Error> 
         daemon_set_eviction: annotation("enable-ds-eviction").and_then(|word| word.parse().ok()),
         scale_up_delay: annotation("pod-scale-up-delay").and_then(go_duration),
         termination_grace: spec.termination_grace_period_seconds.map_or(DEFAULT_GRACE, Seconds),
+        unreadable: false,
         labels,
     })
+}
+
+/// The class of a pod of which only the metadata can be read.
+pub fn unreadable(namespace: &str, meta: &ObjectMeta, decoder: &mut Decoder) -> PodClass {
+    let owner = controller_of(meta).is_some_and(|owner| owner.kind == "DaemonSet");
+    PodClass {
+        namespace: decoder.text(namespace),
+        labels: decoder.labels(meta.labels.iter().flatten()),
+        requests: Resources::default().with_pods(1),
+        mirror: meta.annotations.iter().flatten().any(|(key, _)| key == MIRROR_ANNOTATION),
+        daemon_set: owner,
+        termination_grace: DEFAULT_GRACE,
+        unreadable: true,
+        ..PodClass::default()
+    }
 }
 
 /// Where the pods of a template get their priority from.

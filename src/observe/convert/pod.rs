@@ -1,8 +1,10 @@
 //! A slim pod as the core's pod.
 
 use headroom_core::world::pod::{Owner, Pod, PodPhase};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{class, controller_of, instant, key_of, uid_of};
+use crate::host::bugs::{self, Bug};
 use crate::observe::decoder::{Decoder, Error};
 use crate::observe::slim::SlimPod;
 
@@ -55,6 +57,25 @@ pub fn pod(slim: &SlimPod, decoder: &mut Decoder) -> Result<Pod, Error> {
         created_at: instant(meta.creation_timestamp.as_ref()),
         deletion_at: meta.deletion_timestamp.as_ref().map(|time| instant(Some(time))),
         key,
+    })
+}
+
+/// What stands for a bound pod that cannot be read: it keeps its node, as whatever its metadata says it is. `None` for one
+/// without node or name, which stands in nobody's way.
+pub fn stand_in(meta: &ObjectMeta, node: Option<&str>, decoder: &mut Decoder) -> Option<Pod> {
+    let node = node.filter(|node| !node.is_empty() && !bugs::on(Bug::UnreadablePodsLeftOut))?;
+    let node = decoder.text(node);
+    let key = key_of(meta, decoder).ok()?;
+    let class = class::unreadable(&key.namespace, meta, decoder);
+    Some(Pod {
+        uid: uid_of(meta),
+        class: decoder.class(class),
+        node: Some(node),
+        phase: PodPhase::Running,
+        created_at: instant(meta.creation_timestamp.as_ref()),
+        deletion_at: meta.deletion_timestamp.as_ref().map(|time| instant(Some(time))),
+        key,
+        ..Pod::default()
     })
 }
 

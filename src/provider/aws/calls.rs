@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use headroom_core::time::UnixTime;
 
-use super::group::{Activity, Group, TemplateRef};
+use super::group::{Activity, Group, Requirements, TemplateRef};
 
 /// Names in one call that describes groups by name; AWS takes no more.
 pub const NAMES_PER_CALL: usize = 100;
@@ -106,8 +106,8 @@ pub struct TemplateData {
     pub instance_type: Option<Arc<str>>,
     /// Whether it asks for spot.
     pub spot: bool,
-    /// Whether types are described by requirements and not named.
-    pub by_requirements: bool,
+    /// What its types must have at least, where they are described and not named.
+    pub requirements: Option<Requirements>,
     /// The resolved version: a number, or the name of a launch configuration.
     pub version: Arc<str>,
 }

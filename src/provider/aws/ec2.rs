@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::budget::Budget;
 use super::calls::{CallError, InstanceType, NodeGroup, TemplateData, Trouble};
-use super::group::TemplateRef;
+use super::group::{Requirements, TemplateRef};
 use super::xml::{self, Element};
 use crate::host::Host;
 use crate::provider::gate::Gate;
@@ -107,7 +107,7 @@ impl Reader {
             TemplateData {
                 instance_type: text("instanceType"),
                 spot: market.and_then(|market| market.text("marketType")) == Some("spot"),
-                by_requirements: data.and_then(|data| data.child("instanceRequirements")).is_some(),
+                requirements: data.and_then(|data| data.child("instanceRequirements")).map(requirements),
                 version: found.text("versionNumber").unwrap_or(&template.version).into(),
             }
         }))
@@ -286,6 +286,15 @@ fn endpoint(service: &str, variable: &str, config: &SdkConfig, region: &str) -> 
         };
         format!("https://{service}{fips}.{region}.{suffix}")
     })
+}
+
+fn requirements(found: &Element) -> Requirements {
+    let least = |name: &str| found.child(name).and_then(|bounds| bounds.text("min"));
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    Requirements {
+        cpus: u32::try_from(number(least("vCpuCount"))).unwrap_or(u32::MAX),
+        memory_mib: number(least("memoryMiB")),
+    }
 }
 
 /// A text as part of a form or a path.

@@ -82,12 +82,21 @@ pub struct Mixed {
     pub template: TemplateRef,
     /// Types that override the template's, in order, with a template of their own where they name one.
     pub types: Vec<(Arc<str>, Option<TemplateRef>)>,
-    /// Whether types are described by requirements and not named.
-    pub by_requirements: bool,
+    /// What its types must have at least, where they are described and not named.
+    pub requirements: Option<Requirements>,
     /// Whether some of its instances are on demand.
     pub on_demand: bool,
     /// Whether some of its instances are spot.
     pub spot: bool,
+}
+
+/// What types of machine must have at least that are described and not named; 0 where that is not said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Requirements {
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Memory in MiB, as sold.
+    pub memory_mib: u64,
 }
 
 /// What an instance's state means here.

@@ -12,6 +12,8 @@ use super::group;
 
 /// A held group is tried again after this long: what was wrong may be mended elsewhere (a key, a role, an image).
 const HELD_FOR: Seconds = Seconds::hours(6);
+/// The same for a missing permission: nothing of the group changes when it is given, so it is tried more often.
+const PERMISSION_HELD_FOR: Seconds = Seconds::hours(1);
 /// So many instances in a row that were launched and died make the template suspect.
 const DIED_MAX: usize = 3;
 
@@ -49,17 +51,18 @@ impl Holds {
 
     /// Takes in a failed launch of this class; `zones` is how many zones the group has.
     ///
-    /// A wrong configuration holds the group. A type that its only zone does not have does so too; of several zones
+    /// A wrong configuration and a missing permission hold the group. A type that its only zone does not have does so too; of several zones
     /// another one may have it. Other classes do not.
     pub fn failed(&mut self, name: &Arc<str>, class: Class, words: &str, zones: usize, at: UnixTime) {
-        let why = match class {
+        let (why, length) = match class {
             Class::Configuration => {
-                "its launches fail until its launch template, or what that names, is mended"
+                ("its launches fail until its launch template, or what that names, is mended", HELD_FOR)
             }
-            Class::Unsupported if zones == 1 => "its zone does not have its type of machine",
+            Class::Permission => ("its launches fail until a permission is given", PERMISSION_HELD_FOR),
+            Class::Unsupported if zones == 1 => ("its zone does not have its type of machine", HELD_FOR),
             _ => return,
         };
-        self.hold(name, why, words, at);
+        self.hold(name, why, words, at, length);
     }
 
     /// Takes in what a group's activities say of its launches.
@@ -71,13 +74,13 @@ impl Holds {
         let died = launches.died_at.iter().filter(|at| entry.seen_at <= **at);
         if let (true, Some(last)) = (DIED_MAX <= died.clone().count(), died.max().copied()) {
             let why = "its instances are launched and die: its launch template may be wrong";
-            self.hold(name, why, &format!("{DIED_MAX} in a row"), last);
+            self.hold(name, why, &format!("{DIED_MAX} in a row"), last, HELD_FOR);
         }
     }
 
-    fn hold(&mut self, name: &Arc<str>, why: &str, words: &str, at: UnixTime) {
+    fn hold(&mut self, name: &Arc<str>, why: &str, words: &str, at: UnixTime, length: Seconds) {
         let Some(entry) = self.0.get_mut(name).filter(|entry| entry.seen_at <= at) else { return };
-        let until = at.plus(HELD_FOR);
+        let until = at.plus(length);
         if entry.held.as_ref().is_none_or(|(known, _)| *known < until) {
             entry.held = Some((until, format!("{why}: it does not grow for now: {words}")));
         }

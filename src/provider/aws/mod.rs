@@ -7,6 +7,7 @@ pub mod cloud;
 mod ec2;
 pub mod group;
 mod holds;
+mod options;
 mod resize;
 mod sdk;
 pub mod settings;

@@ -199,7 +199,8 @@ fn token(request: &Increase) -> String {
     let hash = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    format!("headroom-{hash:016x}-{}-{}", request.intent, request.started_at.0)
+    let attempt = if bugs::on(Bug::TokenPerAttempt) { request.now } else { request.started_at };
+    format!("headroom-{hash:016x}-{}-{}", request.intent, attempt.0)
 }
 
 /// Sets the desired capacity to `to`, which is greater than what was just read.
@@ -237,6 +238,9 @@ async fn write_desired(cloud: &Cloud, group: &Group, to: u32) -> Result<(), Call
 /// [`Error`] when AWS refused, or when it is unknown what a write did.
 pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Error> {
     let _one_write = cloud.lock(&request.group).await;
+    if bugs::on(Bug::WishesStay) {
+        return Ok(Increased::Accepted);
+    }
     let Some(group) = cloud.fresh(&request.group).await.map_err(|error| unread(&error))? else {
         return Ok(Increased::Accepted);
     };
@@ -300,12 +304,14 @@ pub async fn delete(cloud: &Cloud, settings: &Settings, victim: &Victim) -> Resu
     let id = &victim.id;
     let Some(name) = group_of(cloud, id) else { return gone_or_unknown(cloud, id) };
     let _one_write = cloud.lock(&name).await;
-    if cloud.snapshot().gone.contains(id) {
+    let again = bugs::on(Bug::TerminatesAgain);
+    if cloud.snapshot().gone.contains(id) && !again {
         return Ok(());
     }
     let Some(group) = cloud.fresh(&name).await.map_err(|error| unread(&error))? else { return Ok(()) };
     let Some(machine) = group.machine(id) else { return Ok(()) };
     match machine.standing() {
+        Standing::Leaving if again => {}
         Standing::Leaving => return Ok(()),
         Standing::Counted(_) => {}
         Standing::Aside | Standing::Warm => {
@@ -328,7 +334,7 @@ pub async fn delete(cloud: &Cloud, settings: &Settings, victim: &Victim) -> Resu
         let to = group.desired.saturating_sub(1);
         return write_desired(cloud, &group, to).await.map_err(|error| unread(&error));
     }
-    terminate(cloud, &group, id, decrement).await
+    terminate(cloud, &group, id, decrement && !bugs::on(Bug::TerminateReplaces)).await
 }
 
 async fn terminate(cloud: &Cloud, group: &Group, id: &Arc<str>, decrement: bool) -> Result<(), Error> {

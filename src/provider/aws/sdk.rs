@@ -19,7 +19,7 @@ use headroom_core::time::UnixTime;
 use super::budget::Budget;
 use super::calls::{CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData};
 use super::ec2::Reader;
-use super::group::{Activity, Group, Launches, Machine, Mixed, TemplateRef};
+use super::group::{Activity, Group, Launches, Machine, Mixed, Requirements, TemplateRef};
 use crate::host::Host;
 use crate::provider::gate::Gate;
 
@@ -229,7 +229,7 @@ impl Calls for Sdk {
             Ok(page.launch_configurations().first().map(|found| TemplateData {
                 instance_type: found.instance_type().map(Arc::from),
                 spot: found.spot_price().is_some(),
-                by_requirements: false,
+                requirements: None,
                 version: name.into(),
             }))
         })
@@ -362,10 +362,19 @@ fn launches(found: &types::AutoScalingGroup) -> Launches {
     Launches::Mixed(Mixed {
         template: launch.launch_template_specification().map(template_ref).unwrap_or_default(),
         types: types.collect(),
-        by_requirements: overrides.iter().any(|one| one.instance_requirements().is_some()),
+        requirements: overrides.iter().find_map(|one| one.instance_requirements()).map(requirements),
         on_demand: 0 < base || 0 < percent,
         spot: percent < 100,
     })
+}
+
+fn requirements(found: &types::InstanceRequirements) -> Requirements {
+    let cpus = found.v_cpu_count().and_then(types::VCpuCountRequest::min);
+    let memory_mib = found.memory_mib().and_then(types::MemoryMiBRequest::min);
+    Requirements {
+        cpus: cpus.and_then(|least| u32::try_from(least).ok()).unwrap_or(0),
+        memory_mib: memory_mib.and_then(|least| u64::try_from(least).ok()).unwrap_or(0),
+    }
 }
 
 /// Why desired capacity is no count of nodes.

@@ -11,7 +11,7 @@ use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::provider::{GroupTemplate, TemplateTrust};
 
 use super::calls::InstanceType;
-use super::group::Group;
+use super::group::{Group, Requirements};
 use super::settings::{MixedTypes, Settings};
 use super::templates::Resolved;
 use crate::provider::PoolAtProvider;
@@ -19,7 +19,7 @@ use crate::provider::PoolAtProvider;
 /// Beginning of the tags that describe a group's nodes.
 ///
 /// Source: Cluster Autoscaler, cloudprovider/aws/README.md. Matched at the beginning only: upstream matches anywhere.
-const TAG_PREFIX: &str = "k8s.io/cluster-autoscaler/node-template/";
+pub const TAG_PREFIX: &str = "k8s.io/cluster-autoscaler/node-template/";
 /// Part of the memory that the hypervisor keeps, in thousandths: AWS sells more than the machine shows.
 const HYPERVISOR_PERMILLE: i64 = 75;
 const MIB: i64 = 1 << 20;
@@ -49,7 +49,7 @@ pub fn template(
         (false, MixedTypes::First, [first, ..]) => amounts(first),
         (false, MixedTypes::Smallest, types) => smallest(types),
     };
-    let mut labels = generic_labels(group, settings, &resolved.types);
+    let mut labels = generic_labels(group, settings, resolved);
     let mut taints = Vec::new();
     for (key, value) in &group.tags {
         let Some(rest) = key.strip_prefix(TAG_PREFIX) else { continue };
@@ -91,7 +91,7 @@ pub fn template(
     taints.extend(pool.node.taints.iter().cloned());
     let trust = match (declared, resolved.types.len()) {
         (true, _) => TemplateTrust::Declared,
-        (false, 0 | 1) => TemplateTrust::Estimate,
+        (false, 0 | 1) if !resolved.described => TemplateTrust::Estimate,
         (false, _) => TemplateTrust::Mixed,
     };
     let version = (!resolved.version.is_empty()).then(|| resolved.version.clone());
@@ -110,7 +110,8 @@ fn last_of_each(taints: Vec<Taint>) -> Vec<Taint> {
 }
 
 /// Labels that every node of the group carries; those that its types do not share are left out, not guessed.
-fn generic_labels(group: &Group, settings: &Settings, types: &[InstanceType]) -> Labels {
+fn generic_labels(group: &Group, settings: &Settings, resolved: &Resolved) -> Labels {
+    let types: &[InstanceType] = if resolved.described { &[] } else { resolved.types.as_slice() };
     let mut labels = Labels::default();
     labels.insert("kubernetes.io/os", "linux");
     if let Some(first) = types.first() {
@@ -165,6 +166,38 @@ pub fn amounts(machine: &InstanceType) -> (Resources, Resources) {
     (capacity, allocatable)
 }
 
+/// The least machine that requirements let through: every type that AWS may choose has as much or more. Neither its
+/// architecture nor its GPUs are known.
+///
+/// # Errors
+/// In words, when the requirements do not say the least of CPU and memory.
+pub fn least_machine(least: Requirements) -> Result<InstanceType, String> {
+    let Requirements { cpus, memory_mib } = least;
+    if cpus == 0 || memory_mib == 0 {
+        return Err(
+            "it chooses its types by requirements that name no least CPU or memory: set VCpuCount.Min and \
+                    MemoryMiB.Min there, or template.capacity in the pool"
+                .to_owned(),
+        );
+    }
+    // As one interface, so that the formula for pods gives the number.
+    let addresses = least_pods(cpus, memory_mib) - 1;
+    Ok(InstanceType { cpus, memory_mib, interfaces: 1, addresses, ..InstanceType::default() })
+}
+
+/// Pods that the smallest known type of such a size takes by the VPC plugin's limits: t3.micro, t3.small, t3.medium,
+/// inf1.xlarge; from sixteen cores on the kubelet's usual bound.
+fn least_pods(cpus: u32, memory_mib: u64) -> u32 {
+    match (cpus, memory_mib) {
+        (_, 0..2_048) => 4,
+        (0..2, _) => 8,
+        (_, 2_048..4_096) => 11,
+        (2..4, _) => 17,
+        (4..16, _) => 38,
+        _ => 110,
+    }
+}
+
 /// The least of each resource over all types: what fits that fits whichever comes.
 fn smallest(types: &[InstanceType]) -> (Resources, Resources) {
     let mut all = types.iter().map(amounts);
@@ -188,7 +221,8 @@ fn least(one: &Resources, other: &Resources) -> Resources {
     least
 }
 
-/// One tag under the prefix. What cannot be read is passed over: the group's other tags still hold.
+/// One tag under the prefix. What cannot be read is passed over, and told by `options`: the group's other tags still
+/// hold.
 fn apply_tag(
     rest: &str,
     value: &str,
@@ -199,17 +233,24 @@ fn apply_tag(
     if let Some(key) = rest.strip_prefix("label/").filter(|key| !key.is_empty()) {
         labels.insert(key, value);
     } else if let Some(key) = rest.strip_prefix("taint/").filter(|key| !key.is_empty()) {
-        let (value, effect) = value.rsplit_once(':').unwrap_or(("", value));
-        let effect = match effect {
-            "NoSchedule" => TaintEffect::NoSchedule,
-            "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
-            "NoExecute" => TaintEffect::NoExecute,
-            _ => return,
-        };
+        let Some((value, effect)) = taint_effect(value) else { return };
         taints.push(Taint { key: key.into(), value: value.into(), effect });
     } else if let (Some(name), Some((capacity, allocatable))) = (rest.strip_prefix("resources/"), amounts) {
         set_amount(name, value, capacity, allocatable);
     }
+}
+
+/// A taint's value and effect as a tag has them, `<value>:<effect>`; `None` when there is no such effect.
+#[must_use]
+pub fn taint_effect(tag: &str) -> Option<(&str, TaintEffect)> {
+    let (value, effect) = tag.rsplit_once(':').unwrap_or(("", tag));
+    let effect = match effect {
+        "NoSchedule" => TaintEffect::NoSchedule,
+        "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
+        "NoExecute" => TaintEffect::NoExecute,
+        _ => return None,
+    };
+    Some((value, effect))
 }
 
 /// Sets an amount as a tag says; for cpu and memory what the system keeps is still taken off.

@@ -102,3 +102,23 @@ fn amounts_that_the_pool_declares_hold_and_need_no_type() {
     let found = node(&[], &of(&[]), shape);
     assert_eq!((found.node.allocatable, found.trust), (amounts, TemplateTrust::Declared));
 }
+
+#[test]
+fn described_types_are_as_small_as_their_requirements_let_them_be() {
+    let least = least_machine(Requirements { cpus: 4, memory_mib: 16_384 }).expect("both are said");
+    let resolved = Resolved { described: true, ..of(&[least]) };
+    let found = node(
+        &[("k8s.io/cluster-autoscaler/node-template/label/tier", "web")],
+        &resolved,
+        NodeShape::default(),
+    );
+    let (capacity, labels) = (&found.node.capacity, &found.node.labels);
+    assert_eq!((capacity.cpu_milli, capacity.pods, found.trust), (4_000, 38, TemplateTrust::Mixed));
+    assert!(capacity.memory_bytes < 16_384 * MIB);
+    for unknown in ["kubernetes.io/arch", "node.kubernetes.io/instance-type"] {
+        assert_eq!(labels.get(unknown), None, "{unknown}");
+    }
+    assert_eq!(labels.get("tier"), Some("web"));
+    let unsaid = least_machine(Requirements { cpus: 4, memory_mib: 0 }).expect_err("no least memory");
+    assert!(unsaid.contains("MemoryMiB.Min") && unsaid.contains("template.capacity"), "{unsaid}");
+}

@@ -52,8 +52,11 @@ struct Caches {
 /// What a group launches, resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
-    /// Its types, in the order in which it names them.
+    /// Its types, in the order in which it names them. Where it describes them, one without a name that has the least
+    /// of what they must have.
     pub types: Vec<InstanceType>,
+    /// Whether it describes its types and does not name them.
+    pub described: bool,
     /// Whether it launches spot instances and nothing else.
     pub spot: bool,
     /// The version of the template.
@@ -97,7 +100,7 @@ fn shape_of(
     match resolved {
         Ok(resolved) => {
             let only = match resolved.types.as_slice() {
-                [only] => Some(only.name.clone()),
+                [only] if !resolved.described => Some(only.name.clone()),
                 _ => None,
             };
             let updating = resolved.node_group.as_ref().filter(|found| found.status == "UPDATING");
@@ -113,42 +116,36 @@ fn shape_of(
 /// What a group launches. With `types` unasked for (the pool declares the amounts) a type that cannot be read is no
 /// trouble.
 async fn resolve(cloud: &Cloud, group: &Group, types_matter: bool) -> Result<Resolved, String> {
-    let (names, spot, version) = match &group.launches {
-        Launches::Unknown => (Vec::new(), false, Arc::from("")),
+    let (names, requirements, spot, version) = match &group.launches {
+        Launches::Unknown => (Vec::new(), None, false, Arc::from("")),
         Launches::Configuration(name) => {
             let data = configuration(cloud, name).await?;
-            (data.instance_type.into_iter().collect(), data.spot, data.version)
+            (data.instance_type.into_iter().collect(), None, data.spot, data.version)
         }
         Launches::Template(template) => {
             let data = template_data(cloud, template).await?;
-            check_requirements(data.by_requirements && types_matter)?;
-            (data.instance_type.into_iter().collect(), data.spot, data.version)
+            (data.instance_type.into_iter().collect(), data.requirements, data.spot, data.version)
         }
         Launches::Mixed(mixed) => {
-            check_requirements(mixed.by_requirements && types_matter)?;
             let data = template_data(cloud, &mixed.template).await?;
             let named: Vec<Arc<str>> = mixed.types.iter().map(|(name, _)| name.clone()).collect();
-            check_requirements(named.is_empty() && data.by_requirements && types_matter)?;
+            let own = data.requirements.filter(|_| named.is_empty());
             let names = if named.is_empty() { data.instance_type.into_iter().collect() } else { named };
-            (names, mixed.spot && !mixed.on_demand, data.version)
+            (names, mixed.requirements.or(own), mixed.spot && !mixed.on_demand, data.version)
         }
     };
-    let types = match instance_types(cloud, &names).await {
+    let found = match requirements {
+        Some(least) => shape::least_machine(least).map(|one| vec![one]),
+        None => instance_types(cloud, &names).await,
+    };
+    let types = match found {
         Ok(types) => types,
         Err(words) if types_matter => return Err(words),
         Err(_) => Vec::new(),
     };
     let node_group = node_group(cloud, group).await?;
-    Ok(Resolved { types, spot, version, node_group })
-}
-
-fn check_requirements(by_requirements: bool) -> Result<(), String> {
-    if by_requirements {
-        let words =
-            "it chooses its types by requirements, which are not resolved: set template.capacity in the pool";
-        return Err(words.to_owned());
-    }
-    Ok(())
+    let described = requirements.is_some();
+    Ok(Resolved { types, described, spot, version, node_group })
 }
 
 /// Answers from the cache while it is fresh; else reads, and keeps the last good answer when that fails.

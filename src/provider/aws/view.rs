@@ -12,8 +12,10 @@ use headroom_core::world::provider::{
 use super::activities::{Class, quota_family};
 use super::calls::Trouble;
 use super::group::{Group, Standing};
+use super::options;
 use super::settings::Settings;
 use super::snapshot::{Read, Snapshot};
+use crate::host::bugs::{self, Bug};
 
 /// Most groups of one pool: what its status can hold.
 pub const GROUPS_MAX: usize = 64;
@@ -108,6 +110,11 @@ fn group_state(
         ..GroupState::default()
     };
     (state.min, state.max) = bounds(settings, group, notes);
+    let (own, wrong) = options::read(&group.tags);
+    state.options = own.map(Arc::new);
+    for words in wrong {
+        notes.add(NoticeKind::TagUnreadable, Some(name), words);
+    }
     hold_back(&mut state, group, snapshot, now, notes);
     remark(&state, read, notes);
     if let Some(shape) = snapshot.shapes.get(name) {
@@ -179,6 +186,7 @@ fn remark(state: &GroupState, read: &Read, notes: &mut Notes) {
 fn instances(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Instance> {
     let told = group.instances.iter().filter_map(|machine| {
         let state = match machine.standing() {
+            Standing::Leaving if bugs::on(Bug::TerminatingCounts) => InstanceState::Running,
             _ if snapshot.gone.contains(&machine.id) => InstanceState::Deleting,
             Standing::Counted(state) => state,
             Standing::Leaving => InstanceState::Deleting,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::neighbours::{self, Neighbours};
 use super::quantity::milli;
 use crate::simulate::store::{at, number, text};
 
@@ -76,6 +77,8 @@ pub struct PodShape {
     tolerations: Vec<Toleration>,
     /// The one node that a DaemonSet's pod is for.
     pub pinned: Option<Arc<str>>,
+    /// What it asks of the pods around it.
+    pub(crate) neighbours: Neighbours,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -92,7 +95,7 @@ struct Expression {
 #[derive(Debug, Clone)]
 struct Toleration {
     key: Option<String>,
-    exists: bool,
+    operator: String,
     value: String,
     effect: Option<String>,
     seconds: Option<i64>,
@@ -123,6 +126,7 @@ pub(crate) fn signature(pod: &Value) -> String {
         &mut signature,
     );
     part(&["spec", "tolerations"], &mut signature);
+    neighbours::signature(pod, &mut signature);
     signature
 }
 
@@ -153,6 +157,7 @@ impl PodShape {
             affinity,
             tolerations: tolerations.into_iter().flatten().map(Toleration::of).collect(),
             pinned,
+            neighbours: Neighbours::of(pod),
         }
     }
 
@@ -254,17 +259,26 @@ impl Toleration {
     fn of(toleration: &Value) -> Toleration {
         Toleration {
             key: text(toleration, &["key"]).filter(|key| !key.is_empty()).map(str::to_owned),
-            exists: text(toleration, &["operator"]) == Some("Exists"),
+            operator: text(toleration, &["operator"]).unwrap_or("Equal").to_owned(),
             value: text(toleration, &["value"]).unwrap_or_default().to_owned(),
             effect: text(toleration, &["effect"]).filter(|effect| !effect.is_empty()).map(str::to_owned),
             seconds: number(toleration, &["tolerationSeconds"]),
         }
     }
 
+    /// Source: k8s.io/api core/v1, toleration.go, ToleratesTaint.
     fn tolerates(&self, taint: &Taint) -> bool {
+        let exists = self.operator == "Exists";
+        let numbers = || Some((taint.value.parse::<i64>().ok()?, self.value.parse::<i64>().ok()?));
+        let value = match self.operator.as_str() {
+            "Exists" => true,
+            "Lt" => numbers().is_some_and(|(found, limit)| found < limit),
+            "Gt" => numbers().is_some_and(|(found, limit)| limit < found),
+            _ => self.value == taint.value,
+        };
         self.effect.as_ref().is_none_or(|effect| *effect == taint.effect)
-            && self.key.as_ref().map_or(self.exists, |key| *key == taint.key)
-            && (self.exists || self.value == taint.value)
+            && self.key.as_ref().map_or(exists, |key| *key == taint.key)
+            && value
     }
 }
 
@@ -323,15 +337,22 @@ impl NodeShape {
                 return Err("node(s) were unschedulable");
             }
         }
-        let hard = self.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
-        for taint in hard {
-            if !pod.tolerations.iter().any(|toleration| toleration.tolerates(taint)) {
-                return Err("node(s) had untolerated taint(s)");
-            }
+        if !self.is_tolerated_by(pod) {
+            return Err("node(s) had untolerated taint(s)");
         }
+        if self.is_selected_by(pod) { Ok(()) } else { Err(AFFINITY) }
+    }
+
+    /// Whether the pod tolerates all taints that keep pods away.
+    pub(crate) fn is_tolerated_by(&self, pod: &PodShape) -> bool {
+        let mut hard = self.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
+        hard.all(|taint| pod.tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+    }
+
+    /// Whether the pod's node selector and required node affinity hold.
+    pub(crate) fn is_selected_by(&self, pod: &PodShape) -> bool {
         let selected = pod.selector.iter().all(|(key, value)| self.labels.get(key) == Some(value));
-        let preferred = pod.affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| term.holds(self)));
-        if selected && preferred { Ok(()) } else { Err(AFFINITY) }
+        selected && pod.affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| term.holds(self)))
     }
 
     /// Whether the requests fit beside `used`; the first resource that is short otherwise.

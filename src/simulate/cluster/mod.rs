@@ -8,6 +8,7 @@ mod garbage;
 mod job;
 mod kubelet;
 mod load;
+mod neighbours;
 mod node_lifecycle;
 mod pods;
 mod quantity;
@@ -28,6 +29,7 @@ pub use self::load::Load;
 pub use self::weather::{LaunchFailure, Weather};
 
 pub(crate) use self::pods::{Phase, PodFacts};
+pub(crate) use self::template::hash as template_hash;
 
 use self::disruption::Disruption;
 use self::garbage::Garbage;

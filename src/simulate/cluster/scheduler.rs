@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::fit::{Amounts, Misfit, NodeShape, PodShape};
+use super::neighbours::{Around, Repellents};
 use super::pods::{PodFacts, Pods};
 use crate::simulate::store::{Author, Kind, ObjectKey, Store, set_condition};
 
@@ -34,6 +35,7 @@ pub(super) struct Scheduler {
     turns: BTreeMap<ObjectKey, (Turn, usize)>,
     told: BTreeSet<ObjectKey>,
     changed_nodes: BTreeSet<Arc<str>>,
+    repellents: Repellents,
 }
 
 impl Scheduler {
@@ -92,11 +94,13 @@ impl Scheduler {
         if let Some(state) = self.nodes.get_mut(&node) {
             state.used.add(&shape.requests, 1);
         }
+        self.repellents.came(&shape);
         self.placed.insert(key.clone(), (node, shape));
     }
 
     fn release(&mut self, key: &ObjectKey) {
         let Some((node, shape)) = self.placed.remove(key) else { return };
+        self.repellents.went(&shape);
         if let Some(state) = self.nodes.get_mut(&node) {
             state.used.add(&shape.requests, -1);
             self.changed_nodes.insert(node);
@@ -117,6 +121,13 @@ impl Scheduler {
     /// Binds what fits and tells the others why not.
     pub(super) fn act(&mut self, store: &mut Store, pods: &Pods) {
         self.unpark();
+        // A pod that has come may be the neighbour that others wait for.
+        while self.pass(store, pods) && self.unpark_those_that_look_around() {}
+    }
+
+    /// Tries each waiting pod once; whether one was bound.
+    fn pass(&mut self, store: &mut Store, pods: &Pods) -> bool {
+        let mut bound = false;
         while let Some((turn, class)) = self.waiting.pop_first() {
             let key = turn.2.clone();
             let Some(shape) = pods.get(&key).map(|pod| pod.shape.clone()) else { continue };
@@ -127,8 +138,27 @@ impl Scheduler {
                 Some(node) if store.bind(&key, &node, ME).is_ok() => {
                     self.turns.remove(&key);
                     self.occupy(&key, node, shape);
+                    bound = true;
                 }
                 _ => self.park(store, turn, class, shape),
+            }
+        }
+        bound
+    }
+
+    /// Lets pods that ask something of their neighbours try again; whether there are any.
+    fn unpark_those_that_look_around(&mut self) -> bool {
+        let asks = |shape: &PodShape| shape.neighbours.asks();
+        let classes: Vec<usize> =
+            self.parked.iter().filter(|(_, (shape, _))| asks(shape)).map(|(class, _)| *class).collect();
+        self.unpark_classes(&classes);
+        !classes.is_empty()
+    }
+
+    fn unpark_classes(&mut self, classes: &[usize]) {
+        for class in classes {
+            if let Some((_, turns)) = self.parked.remove(class) {
+                self.waiting.extend(turns.into_iter().map(|turn| (turn, *class)));
             }
         }
     }
@@ -136,25 +166,38 @@ impl Scheduler {
     fn unpark(&mut self) {
         let changed = std::mem::take(&mut self.changed_nodes);
         let states: Vec<&NodeState> = changed.iter().filter_map(|name| self.nodes.get(name)).collect();
-        let fits = |shape: &PodShape| states.iter().any(|state| state.takes(shape).is_ok());
+        let changes = !states.is_empty();
+        // A change anywhere may change what spreads over domains.
+        let fits = |shape: &PodShape| {
+            changes && shape.neighbours.asks() || states.iter().any(|state| state.takes(shape).is_ok())
+        };
         let classes: Vec<usize> =
             self.parked.iter().filter(|(_, (shape, _))| fits(shape)).map(|(class, _)| *class).collect();
-        for class in classes {
-            if let Some((_, turns)) = self.parked.remove(&class) {
-                self.waiting.extend(turns.into_iter().map(|turn| (turn, class)));
-            }
-        }
+        self.unpark_classes(&classes);
+    }
+
+    /// The pods around, where they have a say in the place of a pod of this shape.
+    fn around<'a>(&'a self, shape: &'a PodShape) -> Option<Around<'a>> {
+        let placed = self.placed.values();
+        let placed = placed.filter_map(|(node, shape)| Some((&**shape, &self.nodes.get(node)?.shape)));
+        let nodes = self.nodes.values().map(|state| &state.shape);
+        self.repellents.concern(shape).then(|| Around::of(shape, placed, nodes))
     }
 
     /// The node that would be left with the largest free share; the first by name among equals.
     ///
     /// Source: noderesources LeastAllocated, with cpu and memory of equal weight.
     fn best_node(&self, shape: &PodShape) -> Option<Arc<str>> {
+        let around = self.around(shape);
+        let takes = |state: &NodeState| {
+            state.takes(shape).is_ok()
+                && around.as_ref().is_none_or(|around| around.allow(&state.shape).is_ok())
+        };
         if let Some(pinned) = &shape.pinned {
-            return self.nodes.get(pinned).filter(|state| state.takes(shape).is_ok()).map(|_| pinned.clone());
+            return self.nodes.get(pinned).filter(|state| takes(state)).map(|_| pinned.clone());
         }
         let mut best: Option<(i64, &Arc<str>)> = None;
-        for (name, state) in self.nodes.iter().filter(|(_, state)| state.takes(shape).is_ok()) {
+        for (name, state) in self.nodes.iter().filter(|(_, state)| takes(state)) {
             let score = state.free_share(&shape.requests);
             if best.is_none_or(|(highest, _)| highest < score) {
                 best = Some((score, name));
@@ -178,7 +221,13 @@ impl Scheduler {
 
     fn explain(&self, shape: &PodShape) -> String {
         let mut reasons: BTreeMap<Misfit, usize> = BTreeMap::new();
-        for misfit in self.nodes.values().filter_map(|state| state.takes(shape).err()) {
+        let around = self.around(shape);
+        let misfit = |state: &NodeState| {
+            state
+                .takes(shape)
+                .and_then(|()| around.as_ref().map_or(Ok(()), |around| around.allow(&state.shape)))
+        };
+        for misfit in self.nodes.values().filter_map(|state| misfit(state).err()) {
             *reasons.entry(misfit).or_default() += 1;
         }
         let counted: Vec<String> =

@@ -32,7 +32,7 @@ pub(super) fn reference(kind: Kind, object: &Value) -> Value {
 }
 
 /// A short, name-safe hash of a pod template; equal templates have equal hashes in every process.
-pub(super) fn hash(object: &Value) -> String {
+pub(crate) fn hash(object: &Value) -> String {
     let template = at(object, &["spec", "template"]).map(Value::to_string).unwrap_or_default();
     let mut number = StableHash::of(&template);
     let mut text = String::with_capacity(10);

@@ -1,5 +1,6 @@
 //! Calls to the API server: who makes them, what they may touch, and what must be true of the world when they are done.
 
+use headroom_core::world::node::DELETION_TAINT;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -28,6 +29,7 @@ impl Judge {
         }
         let what = format!("{} {} {} {}", call.method, call.kind.info().plural, call.key, call.subresource);
         self.check_claim(call.caller, &what, call.arrived_at);
+        self.check_rate(call.now);
         self.before = store.find(call.kind, &call.key).cloned();
         match (call.kind, &call.method, call.subresource.as_str()) {
             (Kind::NodePool, &Method::PUT, "status") => self.status_begins(call),
@@ -226,7 +228,7 @@ impl Judge {
         let foreign = |node: &Value| {
             let taints = at(node, &["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
             let others: Vec<Value> =
-                taints.into_iter().filter(|taint| text(taint, &["key"]) != Some(truth::MARK)).collect();
+                taints.into_iter().filter(|taint| text(taint, &["key"]) != Some(DELETION_TAINT)).collect();
             let mut annotations = at(node, &["metadata", "annotations"]).cloned().unwrap_or_default();
             if let Some(all) = annotations.as_object_mut() {
                 OWN_ANNOTATIONS.iter().for_each(|own| drop(all.remove(*own)));

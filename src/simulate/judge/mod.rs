@@ -7,7 +7,7 @@ mod end;
 mod status;
 mod truth;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -96,15 +96,21 @@ pub struct Judge {
     /// Nodes that the operator deleted, or whose instances it terminated.
     pub removed_count: u64,
     cursor: u64,
+    /// When calls came in during the last minute; the lease and events apart.
+    recent_calls: VecDeque<Timestamp>,
     /// Since when the goal has held without a write.
     good_since: Option<Timestamp>,
     /// Whether the goal has held for so long that the run may end.
     pub over: bool,
-    /// Whether clocks of replicas jump in this run: then their stamps are no measure of time.
-    pub clocks_jump: bool,
     /// Whether somebody tampers with status in this run.
     pub status_tampered: bool,
 }
+
+/// The stretch of time over which calls are counted.
+const RATE_WINDOW: SignedDuration = SignedDuration::from_mins(1);
+/// Most mutating calls in it: one a second and pool for reports, and a few for each of the two dozen nodes and pods of the
+/// simulated worlds. A loop that spins makes thousands.
+const CALLS_MAX: usize = 300;
 
 /// The judge behind a lock that is never held over an await.
 #[derive(Clone, Debug, Default)]
@@ -222,6 +228,18 @@ impl Judge {
                 ),
             };
             self.blame(arrived_at, "I11", words);
+        }
+    }
+
+    /// I28: calls come at a bounded rate, whatever goes wrong.
+    fn check_rate(&mut self, now: Timestamp) {
+        self.recent_calls.push_back(now);
+        while self.recent_calls.front().is_some_and(|at| RATE_WINDOW < now.duration_since(*at)) {
+            self.recent_calls.pop_front();
+        }
+        let count = self.recent_calls.len();
+        if CALLS_MAX < count {
+            self.blame(now, "I28", format!("{count} mutating calls within a minute"));
         }
     }
 

@@ -42,6 +42,15 @@ impl Judge {
             if is.iter().all(|other| other.id != one.id) {
                 self.closed.insert((pool.to_owned(), one.id.clone()));
                 self.check_closed(now, pool, one, after);
+                let named = |node: &String| {
+                    is.iter().any(|other| other.instances.iter().any(|(name, _)| name == node))
+                };
+                let listed = unneeded(after);
+                for (node, _) in
+                    one.instances.iter().filter(|(node, _)| !listed.contains(node) && !named(node))
+                {
+                    self.unneeded.remove(node);
+                }
             }
         }
         for intent in &opened {
@@ -93,18 +102,15 @@ impl Judge {
     /// I25: a node that goes because it was not needed has truly not been needed for its time. Half of it is taken for
     /// enough: the first status that names it comes a little later than the clock it tells of.
     fn check_unneeded(&mut self, now: Timestamp, intent: &Intent, pool: &Value) {
-        // A leader whose clock jumps writes its clocks anew, moved by the jump, and drops and names nodes in between.
-        if !matches!(intent.reason.as_str(), "Empty" | "Underutilized")
-            || self.status_tampered
-            || self.clocks_jump
-        {
+        if !matches!(intent.reason.as_str(), "Empty" | "Underutilized") || self.status_tampered {
             return;
         }
         let wanted = at(pool, &["spec", "scaleDown", "unneededFor"]).and_then(Value::as_str);
         let wanted: Option<jiff::SignedDuration> = wanted.and_then(|words| words.parse().ok());
         let Some(wanted) = wanted else { return };
         for (node, _) in &intent.instances {
-            let since = self.unneeded.remove(node).map(|at| now.duration_since(at));
+            // Kept: a removal whose write was not answered may be decided once more, under another id.
+            let since = self.unneeded.get(node).map(|at| now.duration_since(*at));
             if since.is_none_or(|since| since < wanted / 2) {
                 let words = format!(
                     "node {node} goes as {} after {since:?}, {wanted:#} are asked for",
@@ -117,9 +123,6 @@ impl Judge {
 
     /// I14: a backoff that has not run out is neither forgotten nor shortened.
     fn check_backoffs(&mut self, now: Timestamp, pool: &str, before: &Value, after: &Value) {
-        if self.clocks_jump {
-            return;
-        }
         let (was, is) = (backoffs(before), backoffs(after));
         for (key, until) in &was {
             if *until <= now {
@@ -165,7 +168,7 @@ impl Judge {
             self.blame(now, "I22", format!("intent {id} of {pool} has no decision record"));
         }
         self.check_unneeded(now, intent, after);
-        if intent.increases() && !self.clocks_jump {
+        if intent.increases() {
             let held = backoffs(before)
                 .into_iter()
                 .find(|(key, until)| now < *until && *key == format!("{}///", intent.group));

@@ -6,8 +6,6 @@ use serde_json::Value;
 
 use crate::simulate::store::{Kind, ObjectKey, Store, at, condition, number, text};
 
-/// Our mark's taint.
-pub(super) const MARK: &str = "ToBeDeletedByClusterAutoscaler";
 /// Our mark's annotation.
 pub(super) const INTENT: &str = "headroom.dev/intent";
 

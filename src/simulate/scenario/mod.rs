@@ -156,14 +156,29 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// A run of `duration` on manifests alone, in which nothing happens but what the operator does.
+    #[must_use]
+    pub fn of_manifests(name: &str, manifests: Vec<(Kind, Value)>, duration: SignedDuration) -> Scenario {
+        Scenario {
+            name: name.to_owned(),
+            description: String::new(),
+            start: START_DEFAULT.parse().unwrap_or(Timestamp::UNIX_EPOCH),
+            duration,
+            tick: SignedDuration::from_secs(1),
+            seed: 1,
+            timings: Timings::default(),
+            manifests,
+            events: Vec::new(),
+        }
+    }
+
     /// The same events and workloads under the pools and policies of `path`, a folder of manifests or one file.
     ///
     /// # Errors
     /// When they cannot be read, or no NodePool is among them.
     pub fn with_policies(&self, path: &Path) -> Result<Scenario, Error> {
         const POLICIES: [Kind; 3] = [Kind::NodePool, Kind::ClusterScalingPolicy, Kind::ScalingPolicy];
-        let read =
-            if path.is_dir() { manifests::read_folder(path, &[])? } else { manifests::read_all(path)? };
+        let read = read_manifests(path)?;
         let policies = |manifests: &[(Kind, Value)], wanted: bool| -> Vec<(Kind, Value)> {
             manifests.iter().filter(|(kind, _)| POLICIES.contains(kind) == wanted).cloned().collect()
         };
@@ -178,6 +193,14 @@ impl Scenario {
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         Ok(Scenario { name: format!("{} with {name}", self.name), manifests, ..self.clone() })
     }
+}
+
+/// The manifests of a file, or of a folder without those of its sub-folders.
+///
+/// # Errors
+/// When they cannot be read, or one of them is of a kind that is not simulated or breaks its rules.
+pub fn read_manifests(path: &Path) -> Result<Vec<(Kind, Value)>, Error> {
+    if path.is_dir() { manifests::read_folder(path, &[]) } else { manifests::read_all(path) }
 }
 
 fn settings(root: &Field<'_>) -> Result<Scenario, FieldError> {

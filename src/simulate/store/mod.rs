@@ -24,7 +24,9 @@ pub use self::bell::Ear;
 pub use self::error::ApiError;
 pub use self::kind::{Kind, KindInfo};
 pub use self::log::{Change, Entry};
-pub use self::object::{ObjectKey, at, condition, labels, number, set_condition, text, timestamp};
+pub use self::object::{
+    ObjectKey, at, condition, is_leaving, is_ready, labels, number, set_condition, text, timestamp,
+};
 pub(crate) use self::object::{object_at, seconds};
 pub use self::patch::Patch;
 pub use self::selector::{FieldSelector, Filter, LabelSelector};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use headroom_core::world::node::DELETION_TAINT;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -80,6 +81,17 @@ pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
         .as_array()?
         .iter()
         .find(|condition| condition.get("type").and_then(Value::as_str) == Some(type_))
+}
+
+/// Whether a Node's kubelet says that it is ready.
+pub fn is_ready(node: &Value) -> bool {
+    condition(node, "Ready").and_then(|ready| ready.get("status")?.as_str()) == Some("True")
+}
+
+/// Whether a Node is on its way out: it carries the deletion taint.
+pub fn is_leaving(node: &Value) -> bool {
+    let taints = at(node, &["spec", "taints"]).and_then(Value::as_array);
+    taints.is_some_and(|taints| taints.iter().any(|taint| text(taint, &["key"]) == Some(DELETION_TAINT)))
 }
 
 /// Sets a condition in `status.conditions`; `lastTransitionTime` moves only when the status does.

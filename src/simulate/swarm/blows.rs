@@ -66,12 +66,6 @@ impl Blows {
         blows
     }
 
-    /// Whether clocks of replicas jump.
-    #[must_use]
-    pub fn clocks_jump(&self) -> bool {
-        self.disturbances.iter().any(|(_, one)| matches!(one, Disturbance::Clock(..)))
-    }
-
     /// Whether somebody lays hands on stored status.
     #[must_use]
     pub fn status_tampered(&self) -> bool {

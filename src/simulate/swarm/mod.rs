@@ -95,7 +95,6 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, story: bool) ->
     let judge = SharedJudge::default();
     {
         let mut judge = judge.lock();
-        judge.clocks_jump = blows.clocks_jump();
         judge.status_tampered = blows.status_tampered();
     }
     let mut scenario = world.scenario.clone();
@@ -186,8 +185,7 @@ fn compare(faulty: &mut Run, calm: &Run, world: &World, blows: &Blows) {
             format!("{} pods run at the end, {} without faults", faulty.end.running, calm.end.running);
         judge.blame(at, "oracle", words);
     }
-    if world.grows_only && !blows.machines_fail && !blows.clocks_jump() && faulty.end.nodes != calm.end.nodes
-    {
+    if world.grows_only && !blows.machines_fail && faulty.end.nodes != calm.end.nodes {
         let words = format!("nodes {:?} at the end, {:?} without faults", faulty.end.nodes, calm.end.nodes);
         judge.blame(at, "oracle", words);
     }

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
+use jiff::fmt::rfc2822::DateTimePrinter;
 use kube::client::Body;
 use tokio::sync::oneshot;
 
@@ -103,6 +104,16 @@ impl ApiServer {
         &self.store
     }
 
+    /// The answer with the server's time on it, as every HTTP server writes it.
+    fn dated(&self, mut answer: http::Response<ReplyBody>) -> http::Response<ReplyBody> {
+        const DATES: DateTimePrinter = DateTimePrinter::new();
+        let date = DATES.timestamp_to_rfc9110_string(&self.host.wall());
+        if let Some(date) = date.ok().and_then(|date| http::HeaderValue::try_from(date).ok()) {
+            answer.headers_mut().insert(http::header::DATE, date);
+        }
+        answer
+    }
+
     async fn serve(self, request: http::Request<Body>) -> Result<http::Response<ReplyBody>, io::Error> {
         let (parts, body) = request.into_parts();
         let line = RequestLine::new(&self.client, parts.method.as_str(), parts.uri.path(), parts.uri.query());
@@ -171,7 +182,7 @@ impl tower::Service<http::Request<Body>> for ApiServer {
         // The server is a process of its own: it goes on when the caller is dropped.
         self.host.spawn(async move {
             // A caller that left is no concern of the server.
-            let _ = reply.send(server.serve(request).await);
+            let _ = reply.send(server.clone().serve(request).await.map(|answer| server.dated(answer)));
         });
         Box::pin(async move { answered.await.unwrap_or_else(|_| Err(faults::lost("while"))) })
     }

@@ -9,10 +9,12 @@ use serde_json::Value;
 
 mod api_budget;
 mod changed_behind_our_back;
+mod import_reads_what_runs;
 mod instance_that_never_joins;
 mod killed_at_each_step;
 mod launches_that_fail;
 mod least_privilege;
+mod odd_groups;
 mod simulator_and_bridge;
 mod throttled;
 mod timeout_after_commit;

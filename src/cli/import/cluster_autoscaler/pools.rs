@@ -326,8 +326,9 @@ fn option_tag(draft: &mut Draft, found: &Found, option: &str, value: &str) {
         }
         "scaledownunneededtime" => go_seconds(value).map(|s| ("scaleDown.unneededFor", json!(written(s)))),
         "scaledownunreadytime" => go_seconds(value).map(|s| ("scaleDown.unreadyFor", json!(written(s)))),
+        "maxnodeprovisiontime" => go_seconds(value).map(|s| ("scaleUp.provisionTimeout", json!(written(s)))),
         "ignoredaemonsetsutilization" => {
-            let words = "no effect here: DaemonSet pods count toward utilization";
+            let words = "read as it is, for this group; no field says the same";
             return draft.say(format!("{tag}: {words}."));
         }
         _ => return draft.say(format!("{tag}: unknown option. Nothing was made of it.")),

@@ -42,6 +42,9 @@ pub fn forgotten(backoff: &Backoff, now: UnixTime, settings: &ScaleUp) -> bool {
 }
 
 /// Notes a failure of `key` in a pool's memory.
+///
+/// It is no failed removal: [`PoolHistory::last_failure`] stays, and removals in the pool do not wait for it.
+/// Source: clusterstate.go, RegisterFailedScaleUp, does not touch lastScaleDownFailTime of static_autoscaler.go.
 pub fn register(
     memory: &mut PoolHistory,
     key: BackoffKey,
@@ -53,7 +56,6 @@ pub fn register(
     let before = memory.backoffs.get(&key).filter(|backoff| !forgotten(backoff, now, settings));
     let backoff = after_failure(before, class, message, now, settings);
     memory.backoffs.insert(key, backoff);
-    memory.last_failure = Some(now);
 }
 
 fn doubled(length: Seconds, max: Seconds) -> Seconds {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::Config;
-use crate::history::{History, INTENTS_MAX, PoolHistory, VICTIMS_MAX};
+use crate::history::{History, INTENTS_MAX, PoolHistory, VICTIM_BYTES_MAX, VICTIMS_MAX};
 use crate::nodes::candidates::Candidate;
 use crate::reason::Reason;
 
@@ -20,9 +20,11 @@ pub fn has_room(chosen: &[Candidate], candidate: &Candidate, memory: Option<&Poo
     let open = memory.map_or(0, |memory| memory.intents.len());
     let free = (INTENTS_MAX - INTENTS_KEPT_FREE).saturating_sub(open);
     let mut alone = 0;
+    let mut bytes = memory.map_or(0, PoolHistory::victim_bytes);
     let mut shared: BTreeMap<(&Arc<str>, Reason), usize> = BTreeMap::new();
     let same_pool = chosen.iter().filter(|other| other.pool == candidate.pool);
     for one in same_pool.chain([candidate]) {
+        bytes += one.victim.bytes();
         if goes_alone(one.reason) {
             alone += 1;
         } else {
@@ -33,7 +35,7 @@ pub fn has_room(chosen: &[Candidate], candidate: &Candidate, memory: Option<&Poo
         Reason::Empty => count.div_ceil(VICTIMS_MAX),
         _ => count.div_ceil(DRAINS_MAX),
     });
-    alone + bundles.sum::<usize>() <= free
+    bytes <= VICTIM_BYTES_MAX && alone + bundles.sum::<usize>() <= free
 }
 
 /// The chosen in the bundles that one intent each opens: empty nodes of a group together, as many as an intent may
@@ -136,14 +138,23 @@ mod tests {
 
     #[test]
     fn journal_keeps_intents_free_however_many_nodes_could_go() {
-        let mut wanted = candidates(Reason::Empty, "e", 250);
+        let mut wanted = candidates(Reason::Empty, "e", 150);
         wanted.extend(candidates(Reason::Unready, "u", 3));
         for group in ["g", "h", "i"] {
-            wanted.extend(candidates(Reason::Underutilized, group, 301));
+            wanted.extend(candidates(Reason::Underutilized, group, 101));
         }
         let bundles = bundled(wanted);
         assert!(bundles.len() <= INTENTS_MAX - INTENTS_KEPT_FREE, "{} intents", bundles.len());
-        assert!(bundles.iter().sum::<usize>() > 250 + 3 + 200, "{bundles:?}");
+        assert!(bundles.iter().sum::<usize>() > 150 + 3 + 200, "{bundles:?}");
+    }
+
+    #[test]
+    fn names_of_all_victims_together_are_bounded() {
+        let victim_bytes = candidates(Reason::Empty, "e", 1)[0].victim.bytes();
+        let bundles = bundled(candidates(Reason::Empty, "e", 2_000));
+        let bytes = bundles.iter().sum::<usize>() * victim_bytes;
+        assert!(bytes <= VICTIM_BYTES_MAX + 2 * 2_000 * 3, "{bytes} bytes");
+        assert!(400 < bundles.iter().sum::<usize>() && bundles.len() < 10, "{bundles:?}");
     }
 
     #[test]

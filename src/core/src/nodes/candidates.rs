@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::config::{Config, Mode, Policy, Pool, Profile};
+use crate::config::{Config, Mode, Policy, Pool};
 use crate::history::Victim;
 use crate::nodes::drainability::{Disruptions, Drainability, Rules};
 use crate::nodes::foreign::{Membership, Standing, marked_by};
+use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::health::not_started;
 use crate::nodes::removal::Scene;
 use crate::nodes::utilization::{Measure, Share, Utilization, deciding, utilization, utilization_of_sum};
@@ -20,6 +21,17 @@ use crate::world::{NodeEntry, NodeId, PodId};
 
 /// A provider view older than this says nothing about sizes (law 6).
 pub const PROVIDER_AGE_MAX: Seconds = Seconds(300);
+
+/// Rounds of evictions for which pods of nodes that leave together may wait, where nodes get full: each round takes what
+/// the budgets allow at once. The last ones wait about as long as replacements need to start, that many times.
+pub const ROUNDS_MAX: u32 = 5;
+
+/// Whether nodes of this pool get full. Then all that can leave are marked together, even if their budgets let the pods go
+/// only in rounds: pods that moved to a node which leaves next would be disrupted twice.
+#[must_use]
+pub fn is_tight(pool: &Pool) -> bool {
+    pool.scale_down.policy != Policy::WhenUnderutilized
+}
 
 /// A node that may go if its pods find other places.
 #[derive(Clone, Debug)]
@@ -96,27 +108,27 @@ pub fn open_to_judge(pool: &Pool, scene: &Scene<'_>) -> bool {
 /// Whether a node's digest tells that [`judge`] would call it not underutilized: most nodes need no second look. Only
 /// for members of pools that are [`open_to_judge`].
 #[must_use]
-pub fn is_busy(digest: &NodeDigest, pool: &Pool, config: &Config) -> bool {
+pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, config: &Config) -> bool {
     let NodeDigest { requested, allocatable, .. } = *digest;
     let summed = digest.unusual_count == 0 && config.cluster.expendable_pods_priority_cutoff <= 0;
     let measured = allocatable.cpu_milli != 0 && allocatable.memory_bytes != 0 && !digest.extended;
     let share = |requested, allocatable| Share { requested, allocatable };
-    config.profile == Profile::Headroom
-        && pool.scale_down.policy == Policy::WhenUnderutilized
+    pool.scale_down.policy == Policy::WhenUnderutilized
         && digest.is_ordinary()
         && summed
         && measured
+        && !settings.ignore_daemon_sets()
         && deciding(
             share(requested.cpu_milli, allocatable.cpu_milli),
             share(requested.memory_bytes, allocatable.memory_bytes),
         )
-        .exceeds_percent(pool.scale_down.utilization_threshold_percent)
+        .exceeds_percent(settings.utilization_threshold_percent())
 }
 
 /// Judges one node that no open removal names.
 ///
 /// Source: Cluster Autoscaler, scaledown/eligibility/eligibility.go, FilterOutUnremovable.
-/// Differs from upstream under Headroom: a node that is unready is judged by its state and not by its requests, and
+/// Differs from upstream: a node that is unready is judged by its state and not by its requests, and
 /// pending pods planned onto a node keep it.
 #[must_use]
 pub fn judge(
@@ -147,12 +159,13 @@ pub fn judge(
         return stays(reason);
     }
     let unready = node.ready != Readiness::Ready;
-    let by_state = unready && scene.config.profile == Profile::Headroom;
-    let above = !requested && !by_state && above_threshold(entry, ix, scene, snapshot, pool);
+    let above = !requested
+        && !unready
+        && above_threshold(entry, ix, scene, snapshot, GroupSettings::of(pool, member.group, scene.world));
     if above && pool.scale_down.policy == Policy::WhenUnderutilized {
         return stays(Reason::NotUnderutilized);
     }
-    if scene.config.profile == Profile::Headroom && planned_for(ix, &entry.name, scene, snapshot) {
+    if planned_for(ix, &entry.name, scene, snapshot) {
         return stays(Reason::PlannedFor);
     }
     match load(id, scene, pool, disruptions) {
@@ -167,7 +180,7 @@ pub fn judge(
                 (false, false) if above => Reason::Consolidated,
                 (false, false) => Reason::Underutilized,
             };
-            let since = if by_state { Some(node.ready_changed_at) } else { since };
+            let since = if unready { Some(node.ready_changed_at) } else { since };
             let mut candidate = candidate(ix, node, member, reason, load, since);
             if reason == Reason::Consolidated {
                 candidate.fresh_until = fresh_until(node, &candidate.movable, pool, scene);
@@ -247,27 +260,26 @@ fn above_threshold(
     ix: NodeIx,
     scene: &Scene<'_>,
     snapshot: &Snapshot<'_>,
-    pool: &Pool,
+    settings: GroupSettings<'_>,
 ) -> bool {
     let Some(node) = &entry.node else { return true };
     let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
-    let measure = Measure { priority_cutoff: Some(cutoff), ..Measure::default() };
+    let ignore_daemon_sets = settings.ignore_daemon_sets();
+    let measure = Measure { priority_cutoff: Some(cutoff), ignore_daemon_sets, ..Measure::default() };
     let above = |found: Utilization| {
         let percent = if found.on_gpu {
-            pool.scale_down.gpu_utilization_threshold_percent
+            settings.gpu_utilization_threshold_percent()
         } else {
-            pool.scale_down.utilization_threshold_percent
+            settings.utilization_threshold_percent()
         };
         found.share().exceeds_percent(percent)
     };
     // Where no pod can be left out, the sum that the world keeps says the same without a look at each pod.
-    if scene.config.profile == Profile::Headroom && entry.unusual_count == 0 && cutoff <= 0 {
+    if entry.unusual_count == 0 && cutoff <= 0 && !ignore_daemon_sets {
         return utilization_of_sum(node, &entry.requested, &measure).map_or(true, above);
     }
-    // Under Headroom what is only planned counts apart: it keeps the node without ending its clock.
-    let counts = |pod: &&Pod| {
-        scene.config.profile == Profile::ClusterAutoscaler || pod.node.as_ref() == Some(&node.name)
-    };
+    // What is only planned counts apart: it keeps the node without ending its clock.
+    let counts = |pod: &&Pod| pod.node.as_ref() == Some(&node.name);
     let pods = snapshot.pods(ix).filter_map(|pod| match pod {
         PodRef::Real(id) => Some(&scene.world.pod(id).pod).filter(counts),
         PodRef::Virtual(_) => None,
@@ -287,7 +299,7 @@ fn planned_for(ix: NodeIx, name: &Arc<str>, scene: &Scene<'_>, snapshot: &Snapsh
 
 /// The pods that must move, the first one that must end, and what guards them for now; or what blocks.
 ///
-/// Differs from upstream under Headroom: a budget without room says nothing about whether the node is needed. It holds
+/// Differs from upstream: a budget without room says nothing about whether the node is needed. It holds
 /// the removal back and not the clock, which would else start anew after each eviction of a neighbour's pod.
 fn load(
     id: NodeId,
@@ -297,12 +309,11 @@ fn load(
 ) -> Result<Load, Verdict> {
     let rules = Rules::of(&pool.scale_down.drain);
     let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
-    let headroom = scene.config.profile == Profile::Headroom;
     let mut load = Load::default();
     for pod in &scene.world.node(id).pods {
         let entry = scene.world.pod(*pod);
         let expendable = entry.pod.class.priority < cutoff;
-        if entry.pod.phase.finished() || expendable && !headroom {
+        if entry.pod.phase.finished() {
             continue;
         }
         match rules.judge(entry, scene.world, disruptions, scene.now) {
@@ -311,11 +322,15 @@ fn load(
             _ if expendable => load.movable.push(*pod),
             Drainability::OnCompletion => load.waits_for = load.waits_for.or(Some(*pod)),
             Drainability::Block(block) => match block.budget {
-                Some(budget) if headroom => {
-                    load.guarded_by = load.guarded_by.or(Some(budget));
+                Some(budget) => {
+                    let guard = if is_tight(pool) {
+                        disruptions.crowded(entry.class, &entry.pod.class, ROUNDS_MAX)
+                    } else {
+                        Some(budget)
+                    };
+                    load.guarded_by = load.guarded_by.or(guard);
                     load.movable.push(*pod);
                 }
-                Some(budget) => return Err(Verdict::pdb(disruptions.key(budget))),
                 None => return Err(Verdict::pod(block.reason, &entry.pod.key)),
             },
         }
@@ -326,9 +341,8 @@ fn load(
 
 /// Whether the node may take pods of others: it is there, real, and nothing is known against it.
 #[must_use]
-pub fn takes_pods(ix: NodeIx, snapshot: &Snapshot<'_>, config: &Config) -> bool {
+pub fn takes_pods(ix: NodeIx, snapshot: &Snapshot<'_>) -> bool {
     let view = snapshot.node(ix);
-    let trusted =
-        |node: &Node| node.ready == Readiness::Ready || config.profile == Profile::ClusterAutoscaler;
-    view.presence() == Presence::Present && view.real().is_some_and(|(_, node)| trusted(node))
+    view.presence() == Presence::Present
+        && view.real().is_some_and(|(_, node)| node.ready == Readiness::Ready)
 }

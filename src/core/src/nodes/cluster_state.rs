@@ -9,6 +9,7 @@ use crate::config::{Config, Pool};
 use crate::history::{Action, BackoffKey, History, PoolHistory, RemovalPhase};
 use crate::known::Known;
 use crate::nodes::bounds::{self, Bounds};
+use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::template;
 use crate::nodes::wake::Wake;
 use crate::resources::Resources;
@@ -503,6 +504,8 @@ fn instances_seen(
     wake: &mut Wake,
 ) -> Seen {
     let mut seen = Seen::default();
+    let own = group.state.and_then(|state| state.options.as_deref());
+    let timeout = GroupSettings::new(pool, own).provision_timeout();
     let no_instances = BTreeMap::new();
     let instances = group.state.map_or(&no_instances, |state| &state.instances);
     for id in &group.nodes {
@@ -529,7 +532,7 @@ fn instances_seen(
         if unseen.is_empty() || !unseen.contains(id) || instance.node.as_ref().is_some_and(is_node) {
             continue;
         }
-        let due = instance.created_at.map(|created| created.plus(pool.scale_up.provision_timeout));
+        let due = instance.created_at.map(|created| created.plus(timeout));
         match due {
             Some(due) if due < now => seen.long_unregistered.push(id.clone()),
             Some(due) => {

@@ -87,6 +87,10 @@ impl Rules {
         if class.mirror || long_terminating(pod, now) {
             return Drainability::Skip;
         }
+        // Differs from upstream, which never meets such pods: its decoder fails the whole list with them.
+        if class.unreadable && !class.daemon_set {
+            return block(Reason::UnreadablePod);
+        }
         if let Some(reason) = self.controller_in_the_way(pod, world) {
             return block(reason);
         }
@@ -184,8 +188,18 @@ fn kind_of(owner: &Owner) -> Option<ControllerKind> {
 #[derive(Debug)]
 pub struct Disruptions<'w> {
     budgets: Vec<(&'w DisruptionBudget, u32)>,
+    queues: Vec<Queue>,
     by_namespace: BTreeMap<&'w str, Vec<usize>>,
     by_class: FxHashMap<InternedId, Arc<[usize]>>,
+}
+
+/// The pods on nodes that leave, as one budget sees them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    /// Still to be evicted, those of candidates included.
+    waiting: u32,
+    /// Evicted, and stopping.
+    stopping: u32,
 }
 
 impl<'w> Disruptions<'w> {
@@ -197,7 +211,8 @@ impl<'w> Disruptions<'w> {
         for (index, (budget, _)) in budgets.iter().enumerate() {
             by_namespace.entry(&budget.key.namespace).or_default().push(index);
         }
-        Self { budgets, by_namespace, by_class: FxHashMap::default() }
+        let queues = vec![Queue::default(); budgets.len()];
+        Self { budgets, queues, by_namespace, by_class: FxHashMap::default() }
     }
 
     /// The budgets that guard pods of this class.
@@ -228,11 +243,29 @@ impl<'w> Disruptions<'w> {
         counts.iter().all(|(index, count)| *count <= self.budgets[*index].1)
     }
 
+    /// The first budget of this class that allows no eviction now and is not in use by removals under way, or for whose
+    /// room more pods wait already than `rounds` of evictions take.
+    pub fn crowded(&mut self, id: InternedId, class: &PodClass, rounds: u32) -> Option<usize> {
+        self.guarding(id, class).iter().copied().find(|index| {
+            let Queue { waiting, stopping } = self.queues[*index];
+            let at_once = self.budgets[*index].0.disruptions_allowed.saturating_add(stopping);
+            at_once.saturating_mul(rounds) <= waiting
+        })
+    }
+
     /// Counts one eviction of a pod of this class; budgets do not go below zero.
     pub fn spend(&mut self, id: InternedId, class: &PodClass) {
         for index in &*self.guarding(id, class) {
             let left = &mut self.budgets[*index].1;
             *left = left.saturating_sub(1);
+            self.queues[*index].waiting += 1;
+        }
+    }
+
+    /// Counts one pod of this class that was evicted and is stopping: the budgets' status counts it already.
+    pub fn note_stopping(&mut self, id: InternedId, class: &PodClass) {
+        for index in &*self.guarding(id, class) {
+            self.queues[*index].stopping += 1;
         }
     }
 

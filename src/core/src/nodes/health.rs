@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::config::{Config, Pool, Profile};
+use crate::config::{Config, Pool};
 use crate::nodes::foreign::{Members, Standing};
 use crate::reason::Reason;
 use crate::scheduling::constraints::Taint;
@@ -24,7 +24,6 @@ pub struct Health {
     pub ready: BTreeMap<Arc<str>, u32>,
     max_unready_percent: u64,
     ok_unready_count: u64,
-    voluntary_gate: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +39,6 @@ impl Health {
         let mut health = Self {
             max_unready_percent: config.cluster.max_unready_percent.into(),
             ok_unready_count: config.cluster.ok_unready_count.into(),
-            voluntary_gate: config.profile == Profile::Headroom,
             ..Self::default()
         };
         let mut ready = vec![0u32; config.pools.len()];
@@ -96,12 +94,11 @@ impl Health {
             return true;
         }
         let zone = self.zones.get(zone).copied().unwrap_or_default();
-        let widespread = [self.cluster, zone].into_iter().any(|count| {
+        [self.cluster, zone].into_iter().any(|count| {
             let excused = matches!(reason, Reason::Unready | Reason::RemovalRequested)
                 && count.unready <= self.ok_unready_count;
             count.above(VOLUNTARY_UNREADY_PERCENT_MAX) && !excused
-        });
-        self.voluntary_gate && widespread
+        })
     }
 }
 

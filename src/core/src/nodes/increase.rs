@@ -8,6 +8,7 @@ use crate::history::{
 };
 use crate::nodes::backoff;
 use crate::nodes::cluster_state::{ClusterState, GroupCounts, PoolState};
+use crate::nodes::group_settings::GroupSettings;
 use crate::plan::{Outcome, Step, StepResult};
 use crate::time::UnixTime;
 use crate::world::World;
@@ -103,7 +104,8 @@ fn settle_pool(
     for (id, group, standing) in &ended {
         let leaves_a_wish = matches!(standing, Standing::Failed(..)) && unfulfilled(state, group);
         if leaves_a_wish {
-            withdraw(memory, id, now.plus(pool.scale_up.provision_timeout));
+            let timeout = GroupSettings::of(pool, group, world).provision_timeout();
+            withdraw(memory, id, now.plus(timeout));
         } else {
             memory.intents.retain(|intent| intent.id != *id);
         }

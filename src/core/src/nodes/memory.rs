@@ -5,6 +5,7 @@ use crate::history::{Action, Backoff, History, PoolHistory, REPLACED_MAX, UNNEED
 use crate::nodes::consolidation;
 use crate::nodes::removal::DELETE_TIMEOUT;
 use crate::time::{Seconds, UnixTime};
+use crate::world::provider::GroupOptions;
 
 /// A leader may be missing this long before its clocks are set back (law 9).
 pub const TAKEOVER_GRACE: Seconds = Seconds(120);
@@ -82,7 +83,10 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
         cap(&mut intent.started_at, now);
         let longest = match (&mut intent.action, pool) {
             (_, None) => DEADLINE_MAX,
-            (Action::Increase(_), Some(pool)) => pool.scale_up.provision_timeout,
+            // A group's own marks may say longer than the pool does.
+            (Action::Increase(_), Some(pool)) => {
+                pool.scale_up.provision_timeout.max(GroupOptions::LENGTH_MAX)
+            }
             (Action::Remove(removal), Some(pool)) => {
                 cap(&mut removal.phase_since, now);
                 let drain = &pool.scale_down.drain;

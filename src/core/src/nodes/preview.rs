@@ -45,12 +45,14 @@ fn report(ctx: &Context<'_>) -> Vec<PreviewAction> {
         .map(|(pool, (nodes, pods))| {
             let from = ctx.cluster.pools.get(pool).map_or(0, |state| state.target());
             let reason = if pods == 0 { Reason::BelowMinNodes } else { Reason::PodsUnschedulable };
+            let node = if nodes == 1 { "node" } else { "nodes" };
+            let pod = if pods == 1 { "pod" } else { "pods" };
             PreviewAction {
                 pool: pool.clone(),
                 from,
                 to: from.saturating_add(nodes),
                 reason,
-                message: format!("would add {nodes} nodes for {pods} pods").into(),
+                message: format!("would add {nodes} {node} for {pods} {pod}").into(),
             }
         })
         .collect()

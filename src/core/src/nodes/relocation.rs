@@ -62,19 +62,28 @@ impl Destinations {
     /// # Errors
     /// The first pod that has no place; the snapshot is then as it was.
     pub fn spread_all(
-        &mut self,
+        &self,
         snapshot: &mut Snapshot<'_>,
         pods: &[PodRef],
         from: NodeIx,
     ) -> Result<(), PodRef> {
+        let pods: Vec<(PodRef, NodeIx)> = pods.iter().map(|pod| (*pod, from)).collect();
+        self.spread(snapshot, &pods)
+    }
+
+    /// The same for pods of several nodes, each with the node that it leaves.
+    ///
+    /// # Errors
+    /// The first pod that has no place; the snapshot is then as it was.
+    pub fn spread(&self, snapshot: &mut Snapshot<'_>, pods: &[(PodRef, NodeIx)]) -> Result<(), PodRef> {
         let mark = snapshot.checkpoint();
-        let mut order: Vec<(i64, i64, PodRef)> = Vec::with_capacity(pods.len());
-        for pod in pods {
+        let mut order: Vec<(i64, i64, PodRef, NodeIx)> = Vec::with_capacity(pods.len());
+        for (pod, from) in pods {
             let requests = &snapshot.class(snapshot.class_of(*pod)).requests;
-            order.push((requests.cpu_milli, requests.memory_bytes, *pod));
+            order.push((requests.cpu_milli, requests.memory_bytes, *pod, *from));
         }
-        order.sort_by_key(|(cpu_milli, memory_bytes, _)| (*cpu_milli, *memory_bytes));
-        for (_, _, pod) in order {
+        order.sort_by_key(|(cpu_milli, memory_bytes, _, _)| (*cpu_milli, *memory_bytes));
+        for (_, _, pod, from) in order {
             let class = snapshot.class_of(pod);
             snapshot.remove(pod, from);
             let Some(place) = self.emptiest(snapshot, class) else {

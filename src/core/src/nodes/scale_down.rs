@@ -4,14 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::config::{Mode, Pool};
+use crate::config::Mode;
 use crate::history::{History, RemovalPhase};
 use crate::nodes::budgets::{self, Allowance};
 use crate::nodes::bundles;
 use crate::nodes::candidates::{self, Candidate, Judgement};
 use crate::nodes::consolidation::Replacing;
 use crate::nodes::drainability::Disruptions;
-use crate::nodes::foreign::Standing;
+use crate::nodes::foreign::{Membership, Standing};
+use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::memory::trim_unneeded;
 use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
@@ -22,6 +23,7 @@ use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 use crate::time::{Seconds, UnixTime};
 use crate::world::NodeId;
+use crate::world::digest::NodeDigest;
 use crate::world::node::POOL_LABEL;
 
 /// What was decided.
@@ -129,7 +131,7 @@ impl<'a, 's> Pass<'a, 's> {
         }
     }
 
-    fn verdict(&mut self, node: &Arc<str>, pool: Option<usize>, verdict: Verdict) {
+    pub(super) fn verdict(&mut self, node: &Arc<str>, pool: Option<usize>, verdict: Verdict) {
         let pool = pool.map_or_else(|| Arc::from(""), |pool| self.scene.config.pools[pool].name.clone());
         let Verdict { reason, object } = verdict;
         self.verdicts.push(NodeVerdict { node: node.clone(), pool, reason, object });
@@ -174,7 +176,7 @@ impl<'a, 's> Pass<'a, 's> {
             return;
         }
         let order = snapshot.nodes().map(|(ix, _)| ix);
-        let order = order.filter(|ix| candidates::takes_pods(*ix, snapshot, self.scene.config)).collect();
+        let order = order.filter(|ix| candidates::takes_pods(*ix, snapshot)).collect();
         let mut destinations = Destinations::new(order);
         for ix in nodes {
             snapshot.set_presence(ix, Presence::Ghost);
@@ -185,8 +187,9 @@ impl<'a, 's> Pass<'a, 's> {
                 if !holds_node(&entry.pod, self.scene.now) {
                     continue;
                 }
-                if entry.pod.deletion_at.is_none() {
-                    self.disruptions.spend(entry.class, &entry.pod.class);
+                match entry.pod.deletion_at {
+                    None => self.disruptions.spend(entry.class, &entry.pod.class),
+                    Some(_) => self.disruptions.note_stopping(entry.class, &entry.pod.class),
                 }
                 // No place: it is demand for new nodes, and others' concern.
                 let _ = destinations.move_all(snapshot, &[pod], ix);
@@ -214,7 +217,7 @@ impl<'a, 's> Pass<'a, 's> {
             }
             if let Some(member) = self.scene.members.member(id)
                 && open[member.pool]
-                && candidates::is_busy(digest, &config.pools[member.pool], config)
+                && self.is_busy(digest, member)
             {
                 self.verdict(name, pool, Reason::NotUnderutilized.into());
                 continue;
@@ -241,6 +244,12 @@ impl<'a, 's> Pass<'a, 's> {
         found
     }
 
+    fn is_busy(&self, digest: &NodeDigest, member: &Membership<'_>) -> bool {
+        let pool = &self.scene.config.pools[member.pool];
+        let settings = GroupSettings::of(pool, member.group, self.scene.world);
+        candidates::is_busy(digest, pool, settings, self.scene.config)
+    }
+
     pub(super) fn keep_clock(&mut self, pool: Option<usize>, node: &Arc<str>, since: Option<UnixTime>) {
         if let (Some(pool), Some(since)) = (pool, since) {
             self.clocks.entry(pool).or_default().insert(node.clone(), since);
@@ -257,15 +266,18 @@ impl<'a, 's> Pass<'a, 's> {
             let key = |one: &Candidate| (!apply(one), one.rank());
             key(a).cmp(&key(b)).then_with(|| a.victim.node.cmp(&b.victim.node))
         });
-        let mut destinations = Destinations::new(destination_order(&found, snapshot, self.scene));
+        let mut destinations = Destinations::new(destination_order(&found, snapshot));
         self.work_before = snapshot.work_units;
         self.take_places(&mut found, snapshot, &destinations);
+        let mark = snapshot.checkpoint();
         for candidate in found {
             if let Err(verdict) = self.try_one(&candidate, snapshot, &mut destinations, history) {
                 let node = candidate.victim.node.clone();
                 self.verdict(&node, Some(candidate.pool), verdict);
             }
         }
+        snapshot.rollback(mark);
+        self.keep_what_fits_together(snapshot);
     }
 
     /// Nodes that were replaced go together or not at all: where one of them has no place for its pods any more, buying
@@ -318,7 +330,8 @@ impl<'a, 's> Pass<'a, 's> {
         let pods = candidates.iter().map(|candidate| candidate.movable.len()).sum::<usize>();
         let pods_count = u32::try_from(pods).unwrap_or(u32::MAX);
         let count = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
-        let message = message(candidates, pods_count, pool);
+        let message =
+            message(candidates, pods_count, GroupSettings::of(pool, &first.group, self.scene.world));
         let verdict = if pool.mode == Mode::Apply { first.reason } else { Reason::PreviewOnly };
         for candidate in candidates {
             self.verdict(&candidate.victim.node, Some(first.pool), verdict.into());
@@ -374,35 +387,35 @@ fn keeps_clock(reason: Reason) -> bool {
 
 /// Nodes that stay for sure first, by name; then candidates, those likeliest to go last: pods that must move twice
 /// are moved for nothing.
-fn destination_order(found: &[Candidate], snapshot: &Snapshot<'_>, scene: &Scene<'_>) -> Vec<NodeIx> {
+fn destination_order(found: &[Candidate], snapshot: &Snapshot<'_>) -> Vec<NodeIx> {
     let candidates: BTreeSet<NodeIx> = found.iter().map(|candidate| candidate.ix).collect();
-    let takes = |ix: &NodeIx| candidates::takes_pods(*ix, snapshot, scene.config);
+    let takes = |ix: &NodeIx| candidates::takes_pods(*ix, snapshot);
     let stay = snapshot.nodes().map(|(ix, _)| ix).filter(|ix| !candidates.contains(ix));
     stay.chain(found.iter().rev().map(|candidate| candidate.ix)).filter(takes).collect()
 }
 
 /// The decision in words.
-fn message(candidates: &[Candidate], pods_count: u32, pool: &Pool) -> String {
+fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_>) -> String {
     let names: Vec<&str> = candidates.iter().take(3).map(|candidate| &*candidate.victim.node).collect();
     let more = if candidates.len() > names.len() { " and others" } else { "" };
     let nodes = format!("node{} {}{more}", if candidates.len() == 1 { "" } else { "s" }, names.join(", "));
-    let scale_down = &pool.scale_down;
+    let unneeded_for = settings.unneeded_for();
     let moves = match pods_count {
         0 => "no pod has to move".to_owned(),
         1 => "1 pod fits elsewhere".to_owned(),
         count => format!("{count} pods fit elsewhere"),
     };
     match candidates.first().map(|candidate| candidate.reason) {
-        Some(Reason::Empty) => format!("{nodes} empty for {}", scale_down.unneeded_for),
-        Some(Reason::Unready) => format!("{nodes} unready for {}", scale_down.unready_for),
+        Some(Reason::Empty) => format!("{nodes} empty for {unneeded_for}"),
+        Some(Reason::Unready) => format!("{nodes} unready for {}", settings.unready_for()),
         Some(Reason::RemovalRequested) => format!("{nodes} asked to go; {moves}"),
         Some(Reason::Consolidated) if candidates.iter().any(|candidate| candidate.replaced) => {
             format!("{nodes} replaced by nodes that cost less; {moves}")
         }
-        Some(Reason::Consolidated) => format!("{nodes} not needed for {}; {moves}", scale_down.unneeded_for),
+        Some(Reason::Consolidated) => format!("{nodes} not needed for {unneeded_for}; {moves}"),
         _ => format!(
-            "{nodes} at or under {}% for {}; {moves}",
-            scale_down.utilization_threshold_percent, scale_down.unneeded_for
+            "{nodes} at or under {}% for {unneeded_for}; {moves}",
+            settings.utilization_threshold_percent()
         ),
     }
 }

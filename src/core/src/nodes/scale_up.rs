@@ -10,11 +10,12 @@ use crate::history::{
 };
 use crate::nodes::balance::{self, Size};
 use crate::nodes::context::{Context, Part, Purchase};
-use crate::nodes::demand::{self, PodGroup};
+use crate::nodes::demand::{self, Demand, PodGroup};
 use crate::nodes::expander::{self, Offer, Surroundings};
+use crate::nodes::followers::{self, Held};
+use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::limits::{self, Limit};
 use crate::nodes::packing::{self, Growable, Packing, PackingLimits, Wanted};
-use crate::nodes::placement;
 use crate::nodes::spare;
 use crate::nodes::utilization::GPU_RESOURCES;
 use crate::reason::Reason;
@@ -55,21 +56,48 @@ const ROUNDS_MAX: usize = 8;
 /// Places all pods on what is there or on its way and buys nodes for the rest, until nothing more is placed.
 ///
 /// After each purchase all pods are placed anew, exactly as the next plan will place them: what this plan counts as
-/// served, the next one does not buy for again.
+/// served, the next one does not buy for again. Pods that follow another one wait: see [`followers::hold_back`].
 pub fn serve_all(ctx: &mut Context<'_>) {
-    let wanted = ctx.demand.clone();
+    let all = ctx.demand.clone();
     for _ in 0..ROUNDS_MAX {
-        ctx.start_over();
-        ctx.demand = wanted.clone();
-        placement::place(ctx);
-        let before = ctx.purchased_total();
-        serve(ctx, Mode::Apply);
+        let (base, before) = (ctx.purchases.clone(), ctx.purchased_total());
+        serve_rounds(ctx, &all);
+        if ctx.purchased_total() <= before {
+            if ctx.purchases != base {
+                ctx.purchases = base;
+                spare::place_anew(ctx, &all);
+            }
+            break;
+        }
+        let mut wanted = all.clone();
+        match followers::hold_back(ctx, &mut wanted) {
+            Held::NoneAsked => break,
+            Held::None => {
+                spare::place_anew(ctx, &all);
+                break;
+            }
+            Held::Some => {}
+        }
+        // Without those who are held back; then it is looked at again, as the next plan will.
+        ctx.purchases = base;
+        serve_rounds(ctx, &wanted);
         if ctx.purchased_total() == before {
-            spare::give_up_unneeded(ctx, &wanted);
             break;
         }
     }
     note_pods(ctx);
+}
+
+fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {
+    for _ in 0..ROUNDS_MAX {
+        spare::place_anew(ctx, wanted);
+        let before = ctx.purchased_total();
+        serve(ctx, Mode::Apply);
+        if ctx.purchased_total() == before {
+            spare::give_up_unneeded(ctx, wanted);
+            break;
+        }
+    }
 }
 
 /// Buys nodes for pods without a place in pools of this mode, until nothing helps any more.
@@ -310,7 +338,8 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
             () => Reason::PodsUnschedulable,
         };
         let message = message(ctx, &purchase, reason, state.bounds.min);
-        let timeout = state.pool.scale_up.provision_timeout;
+        let own = group.state.and_then(|state| state.options.as_deref());
+        let timeout = GroupSettings::new(state.pool, own).provision_timeout();
         let controllers: Vec<Arc<str>> = ctx
             .demand
             .groups
@@ -320,8 +349,7 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
             .collect();
         demand::note_anticipated(&mut ctx.next, &pool_name, &controllers, ctx.now);
         let memory = ctx.next.pools.entry(pool_name.clone()).or_default();
-        memory.sequence += 1;
-        let id: Arc<str> = format!("{}-{}", ctx.config.epoch, memory.sequence).into();
+        let id = memory.next_intent_id(ctx.config.epoch);
         memory.intents.push(Intent {
             id: id.clone(),
             epoch: ctx.config.epoch,

@@ -93,7 +93,8 @@ fn is_settled(ctx: &mut Context<'_>) -> bool {
     ctx.purchased_total() == bought
 }
 
-fn place_anew(ctx: &mut Context<'_>, wanted: &Demand) {
+/// Places all pods on what is there, on its way or bought so far, as the next plan will.
+pub(super) fn place_anew(ctx: &mut Context<'_>, wanted: &Demand) {
     ctx.start_over();
     ctx.demand = wanted.clone();
     placement::place(ctx);

@@ -1,9 +1,10 @@
 //! The trial of one candidate: other places for its pods, its clock, and the bounds. What it takes is gone for the next.
 
-use crate::config::{Policy, Pool, Profile};
+use crate::config::Pool;
 use crate::history::{History, PoolHistory};
 use crate::nodes::bundles;
-use crate::nodes::candidates::Candidate;
+use crate::nodes::candidates::{Candidate, ROUNDS_MAX, is_tight};
+use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::Scene;
 use crate::nodes::scale_down::Pass;
@@ -51,7 +52,7 @@ impl Pass<'_, '_> {
         }
         let guard = candidate.guarded_by.map(|budget| Verdict::pdb(self.disruptions.key(budget)));
         if let Err(no_place) = self.relocate(candidate, snapshot, destinations) {
-            if guard.is_none() && pool.scale_down.policy != Policy::WhenUnderutilized {
+            if guard.is_none() && is_tight(pool) {
                 self.replaceable.push(candidate.clone());
             }
             return Err(match guard {
@@ -94,7 +95,7 @@ impl Pass<'_, '_> {
         let before = snapshot.node(candidate.ix).presence();
         snapshot.set_presence(candidate.ix, Presence::Ghost);
         let mut moved = destinations.move_all(snapshot, &pods, candidate.ix);
-        let tight = self.scene.config.pools[candidate.pool].scale_down.policy != Policy::WhenUnderutilized;
+        let tight = is_tight(&self.scene.config.pools[candidate.pool]);
         if moved.is_ok() && tight && !pods.is_empty() {
             // Where nodes get full, one is taken away only if the pods find room however they are spread.
             snapshot.rollback(mark);
@@ -122,10 +123,9 @@ impl Pass<'_, '_> {
         let scale_down = &pool.scale_down;
         let unready = candidate.reason == Reason::Unready;
         let stored = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
-        let by_state = unready && self.scene.config.profile == Profile::Headroom;
         // An unready node's clock is its own condition; the other one neither starts nor ends by it.
-        let since = if by_state { candidate.since } else { Some(stored.unwrap_or(now)) };
-        let kept = if by_state { stored } else { since };
+        let since = if unready { candidate.since } else { Some(stored.unwrap_or(now)) };
+        let kept = if unready { stored } else { since };
         if candidate.reason != Reason::RemovalRequested {
             self.keep_clock(Some(candidate.pool), &candidate.victim.node, kept);
         }
@@ -133,18 +133,20 @@ impl Pass<'_, '_> {
             let key = &self.scene.world.pod(pod).pod.key;
             return Err(Verdict::pod(Reason::BlockedByOnCompletionPod, key));
         }
+        let failed_at = memory.and_then(|memory| memory.last_failure);
+        let after_failure = failed_at.map(|at| at.plus(scale_down.delay_after_failure));
         if candidate.reason == Reason::RemovalRequested {
-            return Ok(());
+            let failed = memory.is_some_and(|memory| memory.failed_to_remove(&candidate.victim.node));
+            return self.cooled_down(after_failure.filter(|_| failed));
         }
         if candidate.replaced {
-            let failed_at = memory.and_then(|memory| memory.last_failure);
-            let until = failed_at.map(|at| at.plus(scale_down.delay_after_failure));
-            return self.cooled_down(until);
+            return self.cooled_down(after_failure);
         }
+        let settings = GroupSettings::of(pool, &candidate.group, self.scene.world);
         let (limit, reason) = if unready {
-            (scale_down.unready_for, Reason::NotUnreadyLongEnough)
+            (settings.unready_for(), Reason::NotUnreadyLongEnough)
         } else {
-            (scale_down.unneeded_for, Reason::NotUnneededLongEnough)
+            (settings.unneeded_for(), Reason::NotUnneededLongEnough)
         };
         let due = since.unwrap_or(now).plus(limit);
         // Strictly later, as upstream compares; a limit of 0 is no wait at all.
@@ -156,10 +158,9 @@ impl Pass<'_, '_> {
         let cooldowns = [
             (memory.last_scale_up, scale_down.delay_after_add),
             (memory.last_scale_down, scale_down.delay_after_delete),
-            (memory.last_failure, scale_down.delay_after_failure),
         ];
-        let until = cooldowns.iter().filter_map(|(last, delay)| last.map(|last| last.plus(*delay))).max();
-        self.cooled_down(until)
+        let ends = cooldowns.iter().filter_map(|(last, delay)| last.map(|last| last.plus(*delay)));
+        self.cooled_down(ends.chain(after_failure).max())
     }
 
     fn cooled_down(&mut self, until: Option<UnixTime>) -> Result<(), Verdict> {
@@ -186,7 +187,13 @@ impl Pass<'_, '_> {
         let world = self.scene.world;
         for pod in &candidate.movable {
             let entry = world.pod(*pod);
-            if let Some(budget) = self.disruptions.exhausted(entry.class, &entry.pod.class) {
+            let class = &entry.pod.class;
+            let guard = if is_tight(pool) {
+                self.disruptions.crowded(entry.class, class, ROUNDS_MAX)
+            } else {
+                self.disruptions.exhausted(entry.class, class)
+            };
+            if let Some(budget) = guard {
                 return Some(Verdict::pdb(self.disruptions.key(budget)));
             }
         }
@@ -219,7 +226,7 @@ fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
     }
 }
 
-fn no_place(pod: PodRef, scene: &Scene<'_>) -> Verdict {
+pub(super) fn no_place(pod: PodRef, scene: &Scene<'_>) -> Verdict {
     match pod {
         PodRef::Real(id) => Verdict::pod(Reason::NoPlaceToMovePods, &scene.world.pod(id).pod.key),
         PodRef::Virtual(_) => Reason::NoPlaceToMovePods.into(),

@@ -7,9 +7,11 @@ use crate::config::{Mode, Pool};
 use crate::history::{Action, History, INTENTS_MAX, PoolHistory, VICTIMS_MAX, Victim};
 use crate::nodes::bundles::INTENTS_KEPT_FREE;
 use crate::nodes::candidates::PROVIDER_AGE_MAX;
+use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::removal::{Opening, Scene, open_intent};
 use crate::plan::Step;
 use crate::reason::Reason;
+use crate::time::Seconds;
 use crate::world::listing::Listing;
 use crate::world::provider::{GroupState, InstanceState};
 
@@ -37,12 +39,12 @@ pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<
             let named: BTreeSet<Arc<str>> = named_instances(memory);
             let room =
                 state.target.saturating_sub(state.min).min(u32::try_from(VICTIMS_MAX).unwrap_or(u32::MAX));
-            let late = late_instances(scene, pool, state, &named);
+            let timeout = GroupSettings::new(pool, state.options.as_deref()).provision_timeout();
+            let late = late_instances(scene, pool, state, timeout, &named);
             let victims: Vec<Victim> = late.into_iter().take(usize::try_from(room).unwrap_or(0)).collect();
             if victims.is_empty() || memory.intents.len() >= INTENTS_MAX - INTENTS_KEPT_FREE {
                 continue;
             }
-            let timeout = pool.scale_up.provision_timeout;
             let opening = Opening {
                 group: group.clone(),
                 message: format!("{} instances did not become nodes within {timeout}", victims.len()),
@@ -71,13 +73,14 @@ fn late_instances(
     scene: &Scene<'_>,
     pool: &Pool,
     state: &GroupState,
+    timeout: Seconds,
     named: &BTreeSet<Arc<str>>,
 ) -> Vec<Victim> {
     let unseen = scene.world.listing(&pool.name).map(Listing::unseen);
     let told = |id| Some((id, state.instances.get(id)?));
     let late = unseen.into_iter().flatten().filter_map(told).filter(|(id, instance)| {
         let is_node = instance.node.as_ref().is_some_and(|name| scene.world.node_named(name).is_some());
-        let due = instance.created_at.map(|at| at.plus(pool.scale_up.provision_timeout));
+        let due = instance.created_at.map(|at| at.plus(timeout));
         let deleting = instance.state == InstanceState::Deleting;
         !is_node && !deleting && !named.contains(&**id) && due.is_some_and(|due| due < scene.now)
     });

@@ -55,6 +55,7 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::UnmovableKubeSystemPod
             | Reason::NotEnoughPdb
             | Reason::BlockedByOnCompletionPod
+            | Reason::UnreadablePod
             | Reason::ScaleDownDisabledAnnotation
             | Reason::MinNodesReached
             | Reason::ClusterMinimumReached

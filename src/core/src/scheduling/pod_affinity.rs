@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::scheduling::refusal::Refusal;
-use crate::scheduling::snapshot::{NodeIx, Snapshot};
+use crate::scheduling::snapshot::{ClassIx, NodeIx, Snapshot};
 use crate::scheduling::topology::ClassRules;
 use crate::world::pod::PodClass;
 
@@ -16,6 +16,17 @@ pub(super) enum Term<'p> {
 }
 
 impl Snapshot<'_> {
+    /// Whether a pod of the class wants to be beside its own kind, and no pod that it could go to is anywhere: where the
+    /// first one goes, the others must.
+    pub fn is_unanchored(&mut self, class: ClassIx) -> bool {
+        self.has_topology_rules(class)
+            && self.known_rules(class).is_some_and(|rules| {
+                rules.own_kind
+                    && !rules.affinity.is_empty()
+                    && rules.affinity.iter().all(|counter| self.counted(*counter).total == 0)
+            })
+    }
+
     /// Whether affinity lets a pod of the class with these `rules` onto `node`.
     pub(super) fn check_pod_affinity(
         &self,

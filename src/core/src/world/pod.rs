@@ -64,6 +64,10 @@ pub struct PodClass {
     pub scale_up_delay: Option<Seconds>,
     /// `spec.terminationGracePeriodSeconds`; 30 s when unset.
     pub termination_grace: Seconds,
+    /// Whether the pod cannot be read beyond its metadata: it stands for itself on its node, and what it needs is
+    /// unknown. Its requests here are those of a pod that asks for nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unreadable: bool,
 }
 
 /// What the annotation `safe-to-evict` says.

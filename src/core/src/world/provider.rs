@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::NodeTemplate;
 use crate::history::BackoffKey;
-use crate::time::UnixTime;
+use crate::time::{Seconds, UnixTime};
 
 /// The state of one pool at its provider, as one read gave it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,32 @@ pub struct GroupState {
     pub failures: Vec<LaunchFailure>,
     /// What the provider knows of a new node of the group; `None` when it knows nothing.
     pub template: Option<Arc<GroupTemplate>>,
+    /// Settings that the group's own marks give, over those of its pool; `None` when they give none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<Arc<GroupOptions>>,
+}
+
+/// Settings of one group that its cloud's marks (tags) give. What is `None` is as the pool says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupOptions {
+    /// In place of the pool's, in percent; 0 to 100.
+    pub utilization_threshold_percent: Option<u32>,
+    /// In place of the pool's, in percent; 0 to 100.
+    pub gpu_utilization_threshold_percent: Option<u32>,
+    /// In place of the pool's.
+    pub unneeded_for: Option<Seconds>,
+    /// In place of the pool's.
+    pub unready_for: Option<Seconds>,
+    /// In place of the pool's; at most [`GroupOptions::LENGTH_MAX`].
+    pub provision_timeout: Option<Seconds>,
+    /// Whether DaemonSet pods are left out when a node is measured; a pool says nothing of it, and they count.
+    pub ignore_daemon_sets: Option<bool>,
+}
+
+impl GroupOptions {
+    /// Longest time of an option: a day.
+    pub const LENGTH_MAX: Seconds = Seconds(86_400);
 }
 
 impl GroupState {
@@ -101,6 +127,8 @@ pub enum NoticeKind {
     GroupSuspended,
     /// What the group would launch can not be read.
     TemplateUnreadable,
+    /// A tag of the group can not be read.
+    TagUnreadable,
     /// Somebody else changed the group's size.
     ForeignEdit,
     /// Wanted instances do not come and can not be cancelled.
@@ -113,13 +141,14 @@ pub enum NoticeKind {
 
 impl NoticeKind {
     /// Every kind, in the order of declaration.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::PermissionMissing,
         Self::ReadFailed,
         Self::GroupNotFound,
         Self::GroupUnsupported,
         Self::GroupSuspended,
         Self::TemplateUnreadable,
+        Self::TagUnreadable,
         Self::ForeignEdit,
         Self::Unfulfilled,
         Self::BoundsClamped,
@@ -136,6 +165,7 @@ impl NoticeKind {
             Self::GroupUnsupported => "GroupUnsupported",
             Self::GroupSuspended => "GroupSuspended",
             Self::TemplateUnreadable => "TemplateUnreadable",
+            Self::TagUnreadable => "TagUnreadable",
             Self::ForeignEdit => "ForeignEdit",
             Self::Unfulfilled => "Unfulfilled",
             Self::BoundsClamped => "BoundsClamped",

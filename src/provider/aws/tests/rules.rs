@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use headroom_core::history::Victim;
+use headroom_core::time::Seconds;
 use headroom_core::world::provider::{FailureClass, InstanceState, NoticeKind};
 
 use super::super::group::{Launches, TemplateRef};
@@ -236,6 +237,23 @@ async fn one_odd_group_degrades_itself_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn options_in_tags_are_the_groups_own_and_one_that_cannot_be_read_is_named() {
+    let mut tagged = group("a", 0, 1, 10);
+    let prefix = "k8s.io/cluster-autoscaler/node-template/autoscaling-options";
+    for (option, value) in [("scaledownunneededtime", "3m"), ("scaledownunreadytime", "soon")] {
+        tagged.tags.insert(format!("{prefix}/{option}"), value.to_owned());
+    }
+    let bench = Bench::new(vec![tagged, group("b", 0, 1, 10)]);
+    let state = bench.observe().await.expect("read").state;
+    let own = state.groups["a"].options.as_deref().expect("options");
+    assert_eq!((own.unneeded_for, own.unready_for), (Some(Seconds(180)), None));
+    assert_eq!(state.groups["b"].options, None);
+    let told: Vec<_> = state.notices.iter().filter(|one| one.kind == NoticeKind::TagUnreadable).collect();
+    assert!(told.len() == 1 && told[0].group.as_deref() == Some("a"), "{told:?}");
+    assert!(told[0].message.contains("scaledownunreadytime=soon"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wrong_configuration_holds_its_group_until_another_version_is_launched() {
     let bench = Bench::new(vec![group("a", 0, 1, 10), group("b", 0, 1, 10)]);
     bench.fake.account().launches_at_once = true;
@@ -287,6 +305,26 @@ async fn a_type_that_the_only_zone_lacks_holds_its_group_for_hours_and_no_longer
     bench.pass(7 * 3_600).await;
     bench.pass(6).await;
     assert_eq!(max(&bench.observe().await.expect("read").state), (10, 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_that_launches_lack_holds_their_group_for_an_hour() {
+    let bench = Bench::new(vec![group("a", 0, 1, 10)]);
+    bench.fake.account().launches_at_once = true;
+    bench.observe().await.expect("read");
+    bench.pass(1).await;
+    let words = "UnauthorizedOperation - You are not authorized to perform this operation: iam:PassRole";
+    bench.fake.account().broken.insert("a".into(), words.to_owned());
+    let error = bench.increase("a", 1, 2).await.expect_err("not permitted");
+    assert_eq!(error.class, FailureClass::PermissionDenied);
+    bench.pass(3_000).await;
+    let state = bench.observe().await.expect("read").state;
+    assert_eq!(state.groups["a"].max, 1);
+    assert!(state.notices.iter().any(|one| one.message.contains("iam:PassRole")), "{:?}", state.notices);
+    // It was given: no other version of the template tells, so it is tried.
+    bench.fake.account().broken.clear();
+    bench.pass(661).await;
+    assert_eq!(bench.observe().await.expect("read").state.groups["a"].max, 10);
 }
 
 #[tokio::test(start_paused = true)]

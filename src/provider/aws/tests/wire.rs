@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 
 use super::super::calls::{Calls, Trouble};
 use super::super::ec2::Reader;
-use super::super::group::{Launches, TemplateRef};
+use super::super::group::{Launches, Requirements, TemplateRef};
 use super::super::sdk::Sdk;
 use crate::host::Host;
 use crate::provider::gate::{Closed, End, Gate};
@@ -99,6 +99,26 @@ async fn a_group_is_read_word_for_word() {
     assert_eq!(mixed.template.version, "$Latest".into());
     assert!(group.suspended.contains("AZRebalance") && group.weighted.is_none());
     assert!(script.sent.lock().expect("no panic inside")[0].contains("AutoScalingGroupNames.member.1=web-a"));
+}
+
+#[tokio::test]
+async fn requirements_in_place_of_types_are_read_from_groups_and_from_templates() {
+    let described = "<InstanceRequirements><VCpuCount><Min>4</Min></VCpuCount><MemoryMiB><Min>16384</Min></MemoryMiB>\
+        </InstanceRequirements>";
+    let groups = GROUPS
+        .replace("<member><InstanceType>m5a.large</InstanceType></member>", "")
+        .replace("<InstanceType>m5.large</InstanceType>", described);
+    let template = "<DescribeLaunchTemplateVersionsResponse><launchTemplateVersionSet><item><versionNumber>7</versionNumber>\
+        <launchTemplateData><instanceRequirements><vCpuCount><min>2</min><max>8</max></vCpuCount>\
+        <memoryMiB><min>4096</min></memoryMiB></instanceRequirements></launchTemplateData></item>\
+        </launchTemplateVersionSet></DescribeLaunchTemplateVersionsResponse>";
+    let (calls, _) = calls(&[(200, &groups), (200, template)]);
+    let found = calls.groups_named(&["web-a".into()]).await.expect("an answer");
+    let Launches::Mixed(mixed) = &found[0].launches else { panic!("a mixed policy: {found:?}") };
+    let least = Requirements { cpus: 4, memory_mib: 16_384 };
+    assert_eq!((mixed.types.len(), mixed.requirements), (0, Some(least)));
+    let data = calls.launch_template(&mixed.template).await.expect("an answer").expect("a version");
+    assert_eq!(data.requirements, Some(Requirements { cpus: 2, memory_mib: 4_096 }));
 }
 
 fn error(code: &str) -> String {

@@ -15,6 +15,7 @@ use crate::nodes::consolidation::price;
 use crate::nodes::consolidation::replacing::wake_at;
 use crate::nodes::context::Context;
 use crate::nodes::drainability::Disruptions;
+use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::limits;
 use crate::nodes::packing::{self, Growable, PackingLimits, Wanted};
 use crate::nodes::relocation::Destinations;
@@ -144,7 +145,7 @@ fn offer(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &Roo
 
 fn offer_on(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &Room) -> Option<Offer> {
     let mark = ctx.snapshot.checkpoint();
-    let order = staying(ctx, scene, set);
+    let order = staying(ctx, set);
     let mut destinations = Destinations::new(order.clone());
     let mut rest: BTreeMap<ClassIx, Vec<PodRef>> = BTreeMap::new();
     let mut pods_count = 0;
@@ -214,14 +215,14 @@ fn price_of(set: &[Candidate], scene: &Scene<'_>, declared: bool) -> i64 {
 }
 
 /// Nodes that stay and are not about to leave: what has a clock may be gone when pods come.
-fn staying(ctx: &Context<'_>, scene: &Scene<'_>, set: &[Candidate]) -> Vec<NodeIx> {
+fn staying(ctx: &Context<'_>, set: &[Candidate]) -> Vec<NodeIx> {
     let leaving: BTreeSet<NodeIx> = set.iter().map(|one| one.ix).collect();
     let unneeded: BTreeSet<&Arc<str>> =
         ctx.next.pools.values().flat_map(|memory| memory.unneeded.keys()).collect();
     let nodes =
         ctx.snapshot.nodes().filter(|(ix, view)| !leaving.contains(ix) && !unneeded.contains(view.name()));
     let nodes = nodes.map(|(ix, _)| ix);
-    nodes.filter(|ix| candidates::takes_pods(*ix, &ctx.snapshot, scene.config)).collect()
+    nodes.filter(|ix| candidates::takes_pods(*ix, &ctx.snapshot)).collect()
 }
 
 /// The groups of a pool from which nodes may be bought now.
@@ -304,7 +305,7 @@ fn holds_all(
     for number in 0..offer.count {
         order.push(ctx.snapshot.add_node(&growable.template, format!("replacement-{number}").into()));
     }
-    let mut destinations = Destinations::new(order);
+    let destinations = Destinations::new(order);
     offer.replaced.iter().for_each(|one| ctx.snapshot.set_presence(one.ix, Presence::Ghost));
     let holds = offer.replaced.iter().all(|one| {
         let pods = pods_to_move(one, &ctx.snapshot, scene);
@@ -320,7 +321,9 @@ fn buy(ctx: &mut Context<'_>, offer: Offer) {
     let Some(group) = state.groups.get(&offer.group) else { return };
     let (pool, from, to) = (state.pool, group.target, group.target.saturating_add(offer.count));
     let pool_from = state.target();
-    let timeouts = pool.scale_up.provision_timeout.0.saturating_add(pool.scale_up.startup_timeout.0);
+    let own = group.state.and_then(|state| state.options.as_deref());
+    let provision_timeout = GroupSettings::new(pool, own).provision_timeout();
+    let timeouts = provision_timeout.0.saturating_add(pool.scale_up.startup_timeout.0);
     let mut nodes: Vec<Replaced> = offer
         .replaced
         .iter()
@@ -328,8 +331,7 @@ fn buy(ctx: &mut Context<'_>, offer: Offer) {
         .collect();
     nodes.sort();
     let memory = ctx.next.pools.entry(offer.pool.clone()).or_default();
-    memory.sequence += 1;
-    let id: Arc<str> = format!("{}-{}", ctx.config.epoch, memory.sequence).into();
+    let id = memory.next_intent_id(ctx.config.epoch);
     memory.intents.push(Intent {
         id: id.clone(),
         epoch: ctx.config.epoch,
@@ -341,7 +343,7 @@ fn buy(ctx: &mut Context<'_>, offer: Offer) {
         }),
         reason: Reason::CheaperNodes,
         started_at: ctx.now,
-        deadline: ctx.now.plus(pool.scale_up.provision_timeout),
+        deadline: ctx.now.plus(provision_timeout),
     });
     memory.record(Decision {
         id: id.clone(),

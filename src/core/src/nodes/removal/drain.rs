@@ -1,10 +1,10 @@
 //! Draining: which pods of a marked node are evicted now, what is waited for, and when it has failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::config::{Pool, Profile};
-use crate::history::{DecisionOutcome, RemovalPhase, Victim};
+use crate::config::Pool;
+use crate::history::{DecisionOutcome, Removal, RemovalPhase, Victim};
 use crate::nodes::drainability::{Disruptions, Drainability, Rules};
 use crate::nodes::removal::phases::One;
 use crate::nodes::removal::{EVICTIONS_MAX, GONE_EXTRA, RETRY, RETRY_SOON, Scene};
@@ -13,7 +13,7 @@ use crate::plan::{Eviction, Step};
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::pod::Pod;
-use crate::world::{NodeId, PodEntry, World};
+use crate::world::{NodeId, PodEntry, PodId, World};
 
 /// Pods of this priority or more keep the cluster running and are evicted after all others have gone.
 /// Kubernetes: the class system-cluster-critical.
@@ -87,7 +87,8 @@ impl One<'_, '_> {
                 Progress::Evicting(mut pods) => {
                     if self.intent.deadline <= now {
                         let (reason, words) = self.refusal(&pods, victim);
-                        self.spare(&victim.node, reason, &words, DecisionOutcome::Failed);
+                        let outcome = self.outcome_of_waiting(&pods);
+                        self.spare(&victim.node, reason, &words, outcome);
                         continue;
                     }
                     pods.sort_by(|a, b| {
@@ -122,14 +123,17 @@ impl One<'_, '_> {
         if !first && now < since.plus(RETRY_SOON) {
             return self.advance.wake(since.plus(RETRY_SOON));
         }
-        // What budgets allow is evicted as soon as they do, and no more is asked for than that. Now and then all are,
-        // whatever the budgets' status says: it may be old, and the API server knows.
+        // What budgets allow is evicted as soon as they do, and no more is asked for than that. Now and then one pod of
+        // each budget is, whatever its status says: it may be old, and the API server knows.
         let all = since.plus(RETRY) <= now;
         let mut sent = false;
         for (node, pods) in due {
             let (allowed, refused): (Vec<&PodEntry>, Vec<&PodEntry>) =
                 pods.iter().copied().partition(|entry| self.allowed(entry));
-            let pods = if all { [allowed, refused].concat() } else { allowed };
+            let mut pods = allowed;
+            if all {
+                pods.extend(refused.into_iter().filter(|entry| self.may_ask(entry)));
+            }
             sent |= !pods.is_empty();
             self.evict(node, &pods);
         }
@@ -148,6 +152,12 @@ impl One<'_, '_> {
             self.disruptions.spend(entry.class, &entry.pod.class);
         }
         allowed
+    }
+
+    /// Whether this is the first pod of its budget in this plan for which the API server is asked all the same.
+    fn may_ask(&mut self, entry: &PodEntry) -> bool {
+        let budget = self.disruptions.exhausted(entry.class, &entry.pod.class);
+        budget.is_none_or(|budget| self.advance.asked.insert(budget))
     }
 
     /// How far the drain of one victim has come.
@@ -216,6 +226,32 @@ impl One<'_, '_> {
         }
     }
 
+    /// How the wait for evictions ends: not as a failure if older removals wait for the same budgets, since its turn has
+    /// not come.
+    fn outcome_of_waiting(&mut self, due: &[&PodEntry]) -> DecisionOutcome {
+        let budgets: BTreeSet<usize> = due
+            .iter()
+            .filter_map(|entry| self.disruptions.exhausted(entry.class, &entry.pod.class))
+            .collect();
+        // Intents are taken from memory in order, and those before this one are back in it.
+        let waited =
+            |removal: &Removal| matches!(removal.phase, RemovalPhase::Draining | RemovalPhase::Undoing);
+        let older = self.memory.removals().filter(|(_, older)| waited(older));
+        let nodes = older.flat_map(|(_, older)| &older.victims);
+        let nodes: Vec<NodeId> = nodes.filter_map(|victim| Some(self.node(victim)?.0)).collect();
+        let world = self.scene.world;
+        let waits = |id: &PodId| {
+            let entry = world.pod(*id);
+            let guards = self.disruptions.guarding(entry.class, &entry.pod.class);
+            guards.iter().any(|budget| budgets.contains(budget))
+        };
+        if nodes.iter().flat_map(|node| &world.node(*node).pods).any(waits) {
+            DecisionOutcome::Cancelled
+        } else {
+            DecisionOutcome::Failed
+        }
+    }
+
     /// Why evictions were refused for so long, with the first pod and the budget that guards it.
     fn refusal(&self, due: &[&PodEntry], victim: &Victim) -> (Reason, String) {
         let mut disruptions = Disruptions::of(self.scene.world);
@@ -254,7 +290,7 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId) -> Load<'w> {
     for entry in entries {
         let pod = &entry.pod;
         let expendable = pod.class.priority < scene.config.cluster.expendable_pods_priority_cutoff;
-        if pod.phase.finished() || expendable && scene.config.profile == Profile::ClusterAutoscaler {
+        if pod.phase.finished() {
             continue;
         }
         match rules.judge(entry, world, &mut disruptions, scene.now) {

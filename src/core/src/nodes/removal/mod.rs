@@ -9,6 +9,7 @@ mod phases;
 mod sweep;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use absorb::absorb_one;
@@ -90,6 +91,8 @@ pub struct Advance {
     pub steps: Vec<Step>,
     /// When the next one may be due although nothing happens.
     pub wake_at: Option<UnixTime>,
+    /// Budgets, as indexes into [`Disruptions`], for which the API server is asked although their status allows nothing.
+    asked: BTreeSet<usize>,
 }
 
 impl Advance {

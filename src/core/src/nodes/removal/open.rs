@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Pool};
 use crate::history::{
-    Action, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Intent, IntentId, PoolHistory, Removal,
+    Action, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Intent, PoolHistory, Removal,
     RemovalPhase, Victim,
 };
 use crate::nodes::removal::ending::shortened;
@@ -41,8 +41,7 @@ pub fn open_intent(
     let Opening { group, mut victims, reason, message, pods_count, from } = opening;
     victims.sort();
     let marks = reason != Reason::NeverRegistered;
-    memory.sequence += 1;
-    let id: IntentId = format!("{}-{}", config.epoch, memory.sequence).into();
+    let id = memory.next_intent_id(config.epoch);
     let count = u32::try_from(victims.len()).unwrap_or(u32::MAX);
     let names = victims.iter().map(|victim| if victim.node.is_empty() { &victim.id } else { &victim.node });
     memory.record(Decision {

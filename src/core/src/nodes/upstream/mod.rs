@@ -148,9 +148,9 @@ fn journal(ctx: &mut Context<'_>, pool: &Arc<str>, resized: &Resized) {
     let size = |size: i64| u32::try_from(size.max(0)).unwrap_or(u32::MAX);
     let timeout = ctx.config.pool(pool).map(|pool| pool.scale_up).unwrap_or_default().provision_timeout;
     let memory = ctx.next.pools.entry(pool.clone()).or_default();
-    memory.sequence += 1;
+    let id = memory.next_intent_id(ctx.config.epoch);
     memory.intents.push(Intent {
-        id: format!("{}-{}", ctx.config.epoch, memory.sequence).into(),
+        id,
         epoch: ctx.config.epoch,
         action: Action::Increase(Increase {
             group: resized.group.clone(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::UpstreamOptions;
+use super::down::CANDIDATE_TAINT;
 use super::observe::GPU;
 use crate::config::Pool;
 use crate::known::Known;
@@ -157,7 +158,7 @@ fn is_good(ctx: &Context<'_>, id: NodeId) -> bool {
 
 fn lasts(key: &str, options: &UpstreamOptions) -> bool {
     key != DELETION_TAINT
-        && key != "DeletionCandidateOfClusterAutoscaler"
+        && key != CANDIDATE_TAINT
         && !PASSING_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
         && !options.startup_taints.iter().chain(&options.status_taints).any(|other| &**other == key)
 }

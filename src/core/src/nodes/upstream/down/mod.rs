@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use actuation::{act, answer, next_act};
+pub use marks::CANDIDATE_TAINT;
 pub use memory::{Deletion, Shrinking, Stage};
 pub use status::{Act, Answer, DeleteResult, ScaleDownResult, ScaleDownStatus, Unremovable, Why};
 

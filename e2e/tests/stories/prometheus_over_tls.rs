@@ -1,0 +1,145 @@
+//! A Prometheus server behind TLS that wants a token: with both files it is read, and what is wrong with either is told.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use axum::Router;
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use headroom::host::Host;
+use headroom::metrics::{Answer, Bounds, ClusterMetrics, MetricsSource as _, PrometheusSource};
+use headroom_core::pods::input::{Number, Sample};
+use kube::{Client, Config};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::server::TlsStream;
+
+const TOKEN: &str = "a-secret-of-this-test";
+
+#[tokio::test]
+async fn token_and_ca_of_a_metric_source_are_used_and_their_faults_told() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (port, ca) = serve().await?;
+    let file = |name: &str, text: &str| -> Result<std::path::PathBuf> {
+        let path = folder.path().join(name);
+        fs::write(&path, text)?;
+        Ok(path)
+    };
+    let (ca, token) = (file("ca.crt", &ca)?, file("token", TOKEN)?);
+    let stale = file("stale", "of-yesterday")?;
+    let source = |name: &str, ca: Option<&Path>, token: Option<&Path>| PrometheusSource {
+        name: name.to_owned(),
+        url: format!("https://localhost:{port}/prometheus"),
+        namespace_label: None,
+        bearer_token_file: token.map(Path::to_path_buf),
+        ca_file: ca.map(Path::to_path_buf),
+    };
+    let metrics = reader()?;
+    metrics.declare(&[
+        source("both", Some(&ca), Some(&token)),
+        source("no-token", Some(&ca), None),
+        source("old-token", Some(&ca), Some(&stale)),
+        source("no-ca", None, Some(&token)),
+        source("lost-ca", Some(Path::new("/nowhere/ca.crt")), Some(&token)),
+    ]);
+    let ask = async |name: &str| metrics.prometheus("shop", name, "sum(queue)").await;
+
+    let sample = ask("both").await.context("with both files")?;
+    ensure!(milli(&sample)? == 12_500, "{sample:?}");
+    fails(ask("no-token").await, "MetricsNotPermitted", "a token is wanted")?;
+    fails(ask("old-token").await, "MetricsNotPermitted", "a token is wanted")?;
+    // The system trusts no such server: nothing is sent to it, the token least of all.
+    fails(ask("no-ca").await, "MetricsOutage", "ertificate")?;
+    fails(ask("lost-ca").await, "MetricsQueryRefused", "cannot be set up")
+}
+
+/// A server of Prometheus's query API on loopback, and the certificate to trust.
+async fn serve() -> Result<(u16, String)> {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["localhost".to_owned()])?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)?;
+    let listener = TcpListener::bind(("localhost", 0)).await?;
+    let port = listener.local_addr()?.port();
+    let tls = Tls { listener, acceptor: TlsAcceptor::from(Arc::new(config)) };
+    let router = Router::new().route("/prometheus/api/v1/query", axum::routing::post(answer));
+    tokio::spawn(async move { axum::serve(tls, router).await });
+    Ok((port, cert.pem()))
+}
+
+async fn answer(request: Request) -> Response {
+    let told = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+    if told != Some(&format!("Bearer {TOKEN}")) {
+        return (http::StatusCode::UNAUTHORIZED, "a token is wanted").into_response();
+    }
+    let now = jiff::Timestamp::now().as_second();
+    let body = json!({"status": "success", "data": {"resultType": "vector",
+        "result": [{"metric": {}, "value": [now, "12.5"]}]}});
+    // Asked for the time of the sample, it tells the time.
+    let bytes = axum::body::to_bytes(request.into_body(), 1 << 16).await.unwrap_or_default();
+    let asks_time = String::from_utf8_lossy(&bytes).contains("timestamp");
+    let body = if asks_time {
+        json!({"status": "success", "data": {"resultType": "vector",
+            "result": [{"metric": {}, "value": [now, now.to_string()]}]}})
+    } else {
+        body
+    };
+    ([("content-type", "application/json")], body.to_string()).into_response()
+}
+
+struct Tls {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl axum::serve::Listener for Tls {
+    type Io = TlsStream<TcpStream>;
+    type Addr = std::net::SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let Ok((stream, from)) = self.listener.accept().await else { continue };
+            // A client that does not trust the certificate hangs up here.
+            if let Ok(stream) = self.acceptor.accept(stream).await {
+                return (stream, from);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+fn reader() -> Result<ClusterMetrics> {
+    // The cluster's own APIs are not asked here.
+    let client = Client::try_from(Config::new("http://127.0.0.1:1".parse()?))?;
+    let bounds = Bounds { deadline: Duration::from_secs(5), ..Bounds::default() };
+    Ok(ClusterMetrics::new(client, &Host::machine(), bounds))
+}
+
+fn milli(sample: &Sample) -> Result<i64> {
+    match &sample.value {
+        Number::Quantity(quantity) => Ok(quantity.milli()),
+        Number::NotFinite(text) => bail!("{text} is no number"),
+    }
+}
+
+/// Errors unless the answer is this failure and says these words.
+fn fails(answer: Answer<Sample>, reason: &str, words: &str) -> Result<()> {
+    let failure = answer.err().with_context(|| format!("there is a value, and {reason} is wanted"))?;
+    let told = failure.to_string();
+    ensure!(failure.reason() == reason && told.contains(words), "{}: {told}", failure.reason());
+    ensure!(!told.contains(TOKEN), "the token is told: {told}");
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! What a simulation begins with: a scenario, manifests alone, or a snapshot of a cluster; and what is to be otherwise in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use headroom_core::time::Seconds;
+use jiff::SignedDuration;
+
+use crate::cli::simulate::length;
+use crate::cli::source;
+use crate::explain::Case;
+use crate::explain::story::counted;
+use crate::simulate::changes::{Changes, Start, read_price, read_times};
+use crate::simulate::cluster::Timings;
+use crate::simulate::scenario::{Scenario, read_manifests};
+use crate::simulate::standing;
+use crate::simulate::store::{Kind, ObjectKey};
+
+/// How long manifests and snapshots are run if nobody says.
+const LENGTH: SignedDuration = SignedDuration::from_hours(1);
+/// From a node's registration to Ready on a cluster that there is.
+const NODE_READY: SignedDuration = SignedDuration::from_secs(15);
+
+/// What is to be otherwise.
+#[derive(Args, Clone, Debug, Default)]
+pub struct WhatIf {
+    /// Put the objects of this file or folder in the place of those of the same name, or beside them; repeatable
+    #[arg(long = "with", value_name = "PATH")]
+    with: Vec<PathBuf>,
+
+    /// Let a node of the pool cost so much an hour; repeatable
+    #[arg(long = "price", value_name = "POOL=PRICE", value_parser = read_price)]
+    prices: Vec<(String, String)>,
+
+    /// Multiply the load: the replicas of workloads, or what they have to carry
+    #[arg(long = "load", value_name = "TIMES", value_parser = read_times)]
+    load: Option<i64>,
+
+    /// Take out a zone, from the beginning to the end; repeatable
+    #[arg(long = "zone-down", value_name = "ZONE")]
+    zones_down: Vec<String>,
+}
+
+/// How a start that is no scenario is run.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Length {
+    /// How long it runs; 1h by default, or what the scenario says
+    #[arg(long = "for", value_name = "TIME", value_parser = length)]
+    duration: Option<SignedDuration>,
+
+    /// On a snapshot: from a decision to buy a node to its registration
+    #[arg(long, value_name = "TIME", value_parser = length, default_value = "45s")]
+    join_delay: SignedDuration,
+}
+
+impl WhatIf {
+    /// The changes.
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        Changes {
+            with: self.with.clone(),
+            prices: self.prices.clone(),
+            load_milli: self.load,
+            zones_down: self.zones_down.clone(),
+        }
+    }
+}
+
+/// Reads a scenario's folder, manifests, or a snapshot, by what it is.
+///
+/// # Errors
+/// When it is none of them, or cannot be used; the words name the file, the field and the fix.
+pub fn start(path: &Path, length: &Length) -> anyhow::Result<Start> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let is = |known: &[&str]| known.contains(&extension);
+    if path.is_dir() && path.join("scenario.yaml").exists() {
+        let mut scenario = Scenario::load(path)?;
+        scenario.duration = length.duration.unwrap_or(scenario.duration);
+        return Ok(bare(scenario));
+    }
+    if path.is_dir() || is(&["yaml", "yml"]) {
+        let manifests = read_manifests(path)?;
+        if !manifests.iter().any(|(kind, _)| *kind == Kind::NodePool) {
+            bail!("{}: no NodePool among the manifests; add one, or a scenario.yaml", path.display());
+        }
+        let duration = length.duration.unwrap_or(LENGTH);
+        return Ok(bare(Scenario::of_manifests(&stem(path), manifests, duration)));
+    }
+    if is(&["json", "gz"]) {
+        let case = source::read(path)?;
+        return of_case(&case, &stem(path), length)
+            .with_context(|| format!("failed to simulate {}", path.display()));
+    }
+    if path.exists() {
+        bail!("{} is no folder, and neither .yaml nor .json nor .gz", path.display());
+    }
+    bail!(
+        "{} is not there; name a scenario's folder, manifests, or a file that `headroom snapshot -o` wrote",
+        path.display()
+    )
+}
+
+fn bare(scenario: Scenario) -> Start {
+    Start { scenario, standing: Arc::default(), most: BTreeMap::new() }
+}
+
+/// The name without what tells the kind of file.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let known = [".json.gz", ".json", ".gz", ".yaml", ".yml"];
+    let stem = known.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+    stem.to_owned()
+}
+
+fn of_case(case: &Case, name: &str, length: &Length) -> anyhow::Result<Start> {
+    let join_delay = Seconds(length.join_delay.as_secs());
+    let standing = standing::of(&case.input, join_delay)?;
+    if !standing.policies.iter().any(|(kind, _)| *kind == Kind::NodePool) {
+        bail!("the snapshot has no pool that can be simulated: {}", standing.notes.join("; "));
+    }
+    let world = &case.input.world;
+    let duration = length.duration.unwrap_or(LENGTH);
+    let scenario = Scenario {
+        description: format!(
+            "{} and {} as of {}",
+            counted(world.nodes.len(), "node"),
+            counted(world.pods.iter().filter(|pod| !pod.phase.finished()).count(), "pod"),
+            case.input.now
+        ),
+        start: case.input.now.to_jiff(),
+        timings: Timings { node_ready: NODE_READY, ..Timings::default() },
+        ..Scenario::of_manifests(name, standing.policies, duration)
+    };
+    let mut start = Start { scenario, standing: Arc::new(standing.objects), most: most(case) };
+    for note in standing.notes {
+        start.note(note);
+    }
+    Ok(start)
+}
+
+/// The most that HPAs and ScalingPolicies allow each ReplicaSet and StatefulSet.
+fn most(case: &Case) -> BTreeMap<(Kind, ObjectKey), i64> {
+    let evidence = &case.evidence;
+    let scaled = |kind: &str, key: &headroom_core::labels::ObjectKey| {
+        let policy = evidence.policy_of(kind, key).and_then(|policy| policy.status.bounds.as_ref());
+        let hpa = evidence.hpa_of(kind, key).map(|hpa| hpa.max);
+        policy.map(|bounds| i64::from(bounds.max_replicas)).or(hpa)
+    };
+    let mut most = BTreeMap::new();
+    for workload in &evidence.workloads {
+        let kind = match workload.kind.as_str() {
+            "ReplicaSet" => Kind::ReplicaSet,
+            "StatefulSet" => Kind::StatefulSet,
+            _ => continue,
+        };
+        let own = scaled(&workload.kind, &workload.key);
+        let owner = workload.owner.as_ref().and_then(|(kind, name)| {
+            let key = headroom_core::labels::ObjectKey::new(workload.key.namespace.clone(), name.as_str());
+            scaled(kind, &key)
+        });
+        if let Some(limit) = own.or(owner) {
+            most.insert((kind, ObjectKey::new(&workload.key.namespace, &workload.key.name)), limit);
+        }
+    }
+    most
+}

@@ -1,0 +1,74 @@
+//! What holds for one group: its own options over its pool's settings. It decides nothing.
+
+use crate::config::Pool;
+use crate::known::Known;
+use crate::time::Seconds;
+use crate::world::World;
+use crate::world::provider::GroupOptions;
+
+/// The settings of one group.
+///
+/// Source: Cluster Autoscaler, processors/nodegroupconfig: what a group's cloud says goes before what holds for all.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupSettings<'a> {
+    pool: &'a Pool,
+    own: Option<&'a GroupOptions>,
+}
+
+impl<'a> GroupSettings<'a> {
+    /// Those of a group whose own options are known.
+    #[must_use]
+    pub fn new(pool: &'a Pool, own: Option<&'a GroupOptions>) -> Self {
+        Self { pool, own }
+    }
+
+    /// Those of a group as its provider told last, however long ago: an option that was read does not end because the
+    /// cloud is silent.
+    #[must_use]
+    pub fn of(pool: &'a Pool, group: &str, world: &'a World) -> Self {
+        let state = world.provider(&pool.name).and_then(Known::value);
+        Self::new(pool, state.and_then(|state| state.groups.get(group)?.options.as_deref()))
+    }
+
+    fn own<T>(self, option: impl Fn(&GroupOptions) -> Option<T>) -> Option<T> {
+        self.own.and_then(option)
+    }
+
+    /// Percent of requests over allocatable at or under which a node is a candidate.
+    #[must_use]
+    pub fn utilization_threshold_percent(self) -> u32 {
+        self.own(|own| own.utilization_threshold_percent)
+            .unwrap_or(self.pool.scale_down.utilization_threshold_percent)
+    }
+
+    /// The same for nodes with GPUs.
+    #[must_use]
+    pub fn gpu_utilization_threshold_percent(self) -> u32 {
+        self.own(|own| own.gpu_utilization_threshold_percent)
+            .unwrap_or(self.pool.scale_down.gpu_utilization_threshold_percent)
+    }
+
+    /// How long a node is unneeded before it goes.
+    #[must_use]
+    pub fn unneeded_for(self) -> Seconds {
+        self.own(|own| own.unneeded_for).unwrap_or(self.pool.scale_down.unneeded_for)
+    }
+
+    /// How long a node is unready before it goes.
+    #[must_use]
+    pub fn unready_for(self) -> Seconds {
+        self.own(|own| own.unready_for).unwrap_or(self.pool.scale_down.unready_for)
+    }
+
+    /// From the request to the node's registration.
+    #[must_use]
+    pub fn provision_timeout(self) -> Seconds {
+        self.own(|own| own.provision_timeout).unwrap_or(self.pool.scale_up.provision_timeout)
+    }
+
+    /// Whether DaemonSet pods are left out when a node is measured.
+    #[must_use]
+    pub fn ignore_daemon_sets(self) -> bool {
+        self.own(|own| own.ignore_daemon_sets).unwrap_or(false)
+    }
+}

@@ -1,0 +1,77 @@
+//! Pods that follow the first of their kind into its zone are bought for when it is certain which zone that is.
+
+use headroom_core::config::Config;
+use headroom_core::reason::Reason;
+use headroom_core::testing::{NOW, PodBuilder, WorldBuilder, config, node, pod, pool, world};
+use headroom_core::time::UnixTime;
+use headroom_core::world::node::ZONE_LABEL;
+use headroom_core::world::pod::Pod;
+
+use crate::scale_up::{check, plan_fresh, verdict};
+
+/// Pods that all go into one zone, one a node.
+fn series() -> PodBuilder {
+    pod("db").cpu("3").label("app", "db").owner("ReplicaSet", "db").near("app", "db", ZONE_LABEL)
+}
+
+/// Pods that take a node of zone b each.
+fn others() -> Vec<Pod> {
+    pod("web").cpu("3").selector(ZONE_LABEL, "b").times(2)
+}
+
+fn zones() -> WorldBuilder {
+    world().group("general", "a", "a", 0).group("general", "b", "b", 0)
+}
+
+fn settings() -> Config {
+    config([pool("general")])
+}
+
+fn in_b(name: &str) -> headroom_core::testing::NodeBuilder {
+    node(name).of("general", "b").zone("b")
+}
+
+#[test]
+fn followers_wait_while_the_scheduler_may_choose_among_zones() {
+    let plan = plan_fresh(&zones().pods(others()).pods(series().times(3)).build(), &settings());
+    check(&plan, &[("general", "a", 0, 1), ("general", "b", 0, 2)]);
+    let held: Vec<_> =
+        plan.reasons.pods.iter().filter_map(|told| Some((told.skipped?, told.pods_count))).collect();
+    assert_eq!(held, [(Reason::FollowsFirstPod, 2)]);
+    assert_eq!(verdict(&plan, "db").pods_count, 1);
+}
+
+#[test]
+fn followers_are_bought_for_in_the_zone_of_the_first() {
+    let world = world()
+        .node(in_b("n1"))
+        .group("general", "a", "a", 0)
+        .group("general", "b", "b", 1)
+        .pod(series().on("n1"))
+        .pods(others())
+        .pods(series().times(2));
+    check(&plan_fresh(&world.build(), &settings()), &[("general", "b", 1, 5)]);
+}
+
+#[test]
+fn series_that_comes_alone_is_bought_for_at_once() {
+    check(&plan_fresh(&zones().pods(series().times(3)).build(), &settings()), &[("general", "a", 0, 3)]);
+}
+
+#[test]
+fn node_that_the_scheduler_has_passed_by_holds_nobody_back() {
+    let with = |created_at: UnixTime| {
+        let young = |pod: &mut Pod| pod.created_at = created_at;
+        let world = world()
+            .node(in_b("n1"))
+            .node(node("n2").of("general", "a").zone("a"))
+            .group("general", "a", "a", 1)
+            .group("general", "b", "b", 1)
+            .pods(series().with(young).times(3));
+        plan_fresh(&world.build(), &settings())
+    };
+    let held = with(UnixTime(NOW.0 - 9));
+    check(&held, &[]);
+    assert_eq!(held.wake_at, Some(UnixTime(NOW.0 + 10)));
+    assert_eq!(with(UnixTime(NOW.0 - 10)).steps.len(), 1);
+}

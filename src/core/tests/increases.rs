@@ -1,0 +1,236 @@
+//! The life of an increase: journalled, asked for, done, failed, superseded or taken back.
+
+use headroom_core::config::Config;
+use headroom_core::history::{Action, DecisionOutcome, History, IncreasePhase};
+use headroom_core::plan::{Outcome, StepResult};
+use headroom_core::reason::Reason;
+use headroom_core::testing::{NOW, config, node, pod, pool, world};
+use headroom_core::time::UnixTime;
+use headroom_core::world::provider::{FailureClass, GroupState};
+use headroom_core::world::{Delta, World};
+use headroom_core::{absorb, plan};
+
+use crate::scale_up::{answer, check, plan_fresh};
+
+/// The world after kwok has made the nodes of all open increases of `history`, ready a moment ago.
+fn with_nodes_made(mut world: World, history: &History, config: &Config) -> World {
+    for (name, memory) in &history.pools {
+        for intent in &memory.intents {
+            let Action::Increase(increase) = &intent.action else { continue };
+            let template = config.pool(name).and_then(|pool| pool.template.clone()).expect("a template");
+            for node_name in increase.node_names(name, &intent.id) {
+                let made = node(&node_name).of(name, &increase.group).age(0).with(|node| {
+                    node.allocatable = template.allocatable.clone();
+                    node.capacity = template.capacity.clone();
+                });
+                world.apply(Delta::NodeApplied(Box::new(made.build())));
+            }
+        }
+    }
+    world
+}
+
+pub fn increased(pool: &str, intent: &str) -> Outcome {
+    Outcome { pool: pool.into(), intent: intent.into(), result: StepResult::Increased }
+}
+
+pub fn failed(pool: &str, intent: &str) -> Outcome {
+    let result =
+        StepResult::IncreaseFailed { class: FailureClass::QuotaExceeded, message: "no".into(), created: 0 };
+    Outcome { pool: pool.into(), intent: intent.into(), result }
+}
+
+#[test]
+fn replanning_after_the_journal_buys_nothing_twice() {
+    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("1").times(9)).build();
+    let config = config([pool("general")]);
+    let first = plan_fresh(&world, &config);
+    let second = plan(&world, &first.next_history, &config, NOW);
+    assert_eq!(second.steps, first.steps, "the unanswered step is repeated");
+    assert_eq!(second.next_history, first.next_history);
+}
+
+#[test]
+fn more_pods_open_a_second_increase_of_the_same_group() {
+    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let config = config([pool("general")]);
+    let mut history = plan_fresh(&world, &config).next_history;
+    absorb(&mut history, &[increased("general", "1-1")], &world, &config, NOW);
+    let mut world = world;
+    for pod in pod("api").cpu("4").times(3) {
+        world.apply(Delta::PodApplied(Box::new(pod)));
+    }
+    check(&plan(&world, &history, &config, NOW), &[("general", "a", 2, 5)]);
+}
+
+#[test]
+fn increase_is_done_when_its_named_nodes_are_there() {
+    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let config = config([pool("general")]);
+    let first = plan_fresh(&world, &config);
+    let made = with_nodes_made(world, &first.next_history, &config);
+    let second = plan(&made, &first.next_history, &config, NOW);
+    let memory = &second.next_history.pools["general"];
+    assert!(memory.intents.is_empty());
+    assert_eq!(memory.decisions[0].outcome, DecisionOutcome::Done);
+    check(&second, &[]);
+    assert_eq!(second.reasons.pods[0].on_existing_count, 2);
+}
+
+#[test]
+fn increase_of_a_cloud_group_is_done_when_all_instances_are_nodes() {
+    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let config = config([pool("general")]);
+    let mut history = plan_fresh(&world, &config).next_history;
+    absorb(&mut history, &[increased("general", "1-1")], &world, &config, NOW);
+    let after = |count: u32| {
+        let mut builder = headroom_core::testing::world();
+        for index in 0..count {
+            builder = builder.node(node(&format!("ip-{index}")).of("general", "a").age(0));
+        }
+        builder.group("general", "a", "", 2).pods(pod("web").cpu("4").times(2)).build()
+    };
+    let partly = plan(&after(1), &history, &config, NOW);
+    assert_eq!(partly.next_history.pools["general"].intents.len(), 1);
+    check(&partly, &[]);
+    let wholly = plan(&after(2), &history, &config, NOW);
+    assert!(wholly.next_history.pools["general"].intents.is_empty());
+}
+
+#[test]
+fn increase_that_misses_its_deadline_fails_and_holds_the_group_back() {
+    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let config = config([pool("general")]);
+    let mut history = plan_fresh(&world, &config).next_history;
+    absorb(&mut history, &[increased("general", "1-1")], &world, &config, NOW);
+    let at_deadline = UnixTime(NOW.0 + 900);
+    let waiting = plan(&world, &history, &config, at_deadline);
+    assert_eq!(waiting.next_history.pools["general"].intents.len(), 1);
+    assert_eq!(waiting.wake_at, Some(UnixTime(at_deadline.0 + 1)));
+
+    let late = UnixTime(at_deadline.0 + 1);
+    let over = plan(&world, &history, &config, late);
+    check(&over, &[]);
+    let memory = &over.next_history.pools["general"];
+    assert_eq!(memory.decisions[0].outcome, DecisionOutcome::Failed);
+    let backoff = memory.backoffs.values().next().expect("a backoff");
+    assert_eq!((backoff.class, backoff.until), (FailureClass::ProvisionTimeout, UnixTime(late.0 + 300)));
+    assert_eq!(answer(&over, "web-0", "general").0, Reason::BackingOff);
+}
+
+#[test]
+fn refused_increase_is_tried_on_the_next_pool_at_once() {
+    let world =
+        world().group("a", "g", "", 0).group("b", "g", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let config = config([pool("a"), pool("b")]);
+    let first = plan_fresh(&world, &config);
+    check(&first, &[("a", "g", 0, 2)]);
+    let mut history = first.next_history;
+    absorb(&mut history, &[failed("a", "1-1")], &world, &config, NOW);
+    let second = plan(&world, &history, &config, NOW);
+    check(&second, &[("b", "g", 0, 2)]);
+    assert_eq!(second.wake_at, Some(UnixTime(NOW.0 + 301)));
+}
+
+#[test]
+fn superseded_increase_is_planned_anew() {
+    let start = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let config = config([pool("general")]);
+    let mut history = plan_fresh(&start, &config).next_history;
+    let outcome = Outcome { pool: "general".into(), intent: "1-1".into(), result: StepResult::Superseded };
+    absorb(&mut history, &[outcome], &start, &config, NOW);
+    let moved = world().group("general", "a", "", 1).pods(pod("web").cpu("4").times(2)).build();
+    let second = plan(&moved, &history, &config, NOW);
+    check(&second, &[("general", "a", 1, 3)]);
+}
+
+#[test]
+fn failure_reported_by_the_cloud_is_counted_once() {
+    let mut state = GroupState { max: 10, ..GroupState::default() };
+    state.failures.push(headroom_core::world::provider::LaunchFailure {
+        key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
+        class: FailureClass::OutOfCapacity,
+        message: "none left".into(),
+        at: UnixTime(NOW.0 - 10),
+    });
+    let world = world().group_state("general", "a", state).build();
+    let config = config([pool("general")]);
+    let first = plan_fresh(&world, &config);
+    let second = plan(&world, &first.next_history, &config, UnixTime(NOW.0 + 5));
+    assert_eq!(second.next_history, first.next_history);
+    let backoff = second.next_history.pools["general"].backoffs.values().next().expect("a backoff");
+    assert_eq!((backoff.failures, backoff.until), (1, UnixTime(NOW.0 + 290)));
+}
+
+#[test]
+fn failure_from_before_an_increase_says_nothing_about_it() {
+    let config = config([pool("general")]);
+    let first =
+        plan_fresh(&world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(1)).build(), &config);
+    check(&first, &[("general", "a", 0, 1)]);
+    let told = |at: UnixTime| {
+        let mut state = GroupState { target: 1, max: 10, ..GroupState::default() };
+        state.failures.push(headroom_core::world::provider::LaunchFailure {
+            key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
+            class: FailureClass::OutOfCapacity,
+            message: "none left".into(),
+            at,
+        });
+        let world = world().group_state("general", "a", state).pods(pod("web").cpu("4").times(1)).build();
+        plan(&world, &first.next_history, &config, UnixTime(NOW.0 + 1)).next_history.pools["general"]
+            .backoffs
+            .len()
+    };
+    assert_eq!((told(UnixTime(NOW.0 - 1)), told(NOW)), (0, 1));
+}
+
+#[test]
+fn full_journal_means_no_new_action() {
+    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(5)).build();
+    let config = config([pool("general")]);
+    let first = plan_fresh(&world, &config);
+    let mut history = first.next_history;
+    let memory = history.pools.get_mut("general").expect("memory");
+    let intent = memory.intents[0].clone();
+    memory.intents = (0..50)
+        .map(|index| {
+            let mut intent = intent.clone();
+            intent.id = format!("1-{index}").into();
+            if let Action::Increase(increase) = &mut intent.action {
+                increase.group = "other".into();
+                increase.to = 1;
+                increase.phase = IncreasePhase::Requested;
+            }
+            intent
+        })
+        .collect();
+    let plan = plan(&world, &history, &config, NOW);
+    assert_eq!(answer(&plan, "web-0", "general").0, Reason::JournalFull);
+}
+
+#[test]
+fn what_a_failed_increase_did_not_get_is_taken_back_before_it_is_forgotten() {
+    let start = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let config = config([pool("general")]);
+    let mut history = plan_fresh(&start, &config).next_history;
+    let outcome = |result| Outcome { pool: "general".into(), intent: "1-1".into(), result };
+    absorb(&mut history, &[outcome(StepResult::Increased)], &start, &config, NOW);
+    let mut state = GroupState { target: 2, max: 10, ..GroupState::default() };
+    state.failures.push(headroom_core::world::provider::LaunchFailure {
+        key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
+        class: FailureClass::OutOfCapacity,
+        message: "none left".into(),
+        at: UnixTime(NOW.0 + 1),
+    });
+    let failed = world().group_state("general", "a", state).pods(pod("web").cpu("4").times(2)).build();
+    let second = plan(&failed, &history, &config, UnixTime(NOW.0 + 5));
+    let cancels = second
+        .steps
+        .iter()
+        .filter(|step| matches!(step, headroom_core::plan::Step::Cancel { from: 0, to: 2, .. }));
+    assert_eq!((cancels.count(), second.steps.len()), (1, 1), "{:?}", second.steps);
+    let mut history = second.next_history;
+    assert_eq!(history.pools["general"].backoffs.len(), 1);
+    absorb(&mut history, &[outcome(StepResult::Increased)], &failed, &config, UnixTime(NOW.0 + 6));
+    assert!(history.pools["general"].intents.is_empty());
+}

@@ -1,0 +1,287 @@
+//! What happens without us and what we would do: pools and workloads that are only looked at, beside what others do to them.
+//! It reads status, which the operator wrote, and decides nothing.
+
+use headroom_core::config::Mode;
+use headroom_core::labels::ObjectKey;
+use headroom_core::world::node::POOL_LABEL;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Serialize;
+
+use super::case::Opened;
+use super::evidence::{EventSeen, PolicySeen, PoolSeen};
+use super::story::about;
+use super::table::{Column, Table, wrap};
+
+/// Who is told of by events under this name.
+const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
+
+/// Both, and what could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// Pools that are only looked at.
+    pub pools: Vec<PoolRow>,
+    /// Workloads that are only looked at.
+    pub workloads: Vec<WorkloadRow>,
+    /// What could not be read.
+    pub gaps: Vec<String>,
+}
+
+/// A pool in mode Preview.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolRow {
+    /// Its name.
+    pub pool: String,
+    /// The nodes that there are, or are under way: what whoever acts has made of it. Absent while it is not known.
+    pub nodes: Option<i64>,
+    /// The nodes that there would be.
+    pub ours: Option<i64>,
+    /// Ours less theirs.
+    pub difference: Option<i64>,
+    /// What the difference costs an hour, in millionths of a currency unit; absent without a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_per_hour_micro: Option<i64>,
+    /// What others did last to it, if events tell.
+    pub theirs: String,
+    /// Why we would.
+    pub reason: String,
+    /// The same in a sentence.
+    pub message: String,
+}
+
+/// A workload in mode Preview, or one whose HPA is only observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRow {
+    /// Namespace and name.
+    pub workload: String,
+    /// The ScalingPolicy that tells.
+    pub policy: String,
+    /// The replicas that there are.
+    pub replicas: Option<i64>,
+    /// The replicas that there would be.
+    pub ours: Option<i64>,
+    /// Ours less theirs.
+    pub difference: Option<i64>,
+    /// Who scales it, and what they want.
+    pub theirs: String,
+    /// Why we would.
+    pub reason: String,
+    /// The same in a sentence.
+    pub message: String,
+}
+
+/// Everything that is only looked at, in order of names.
+#[must_use]
+pub fn compare(opened: &Opened<'_>) -> Comparison {
+    let evidence = &opened.case.evidence;
+    let pools = evidence.pools.iter().filter(|(name, seen)| {
+        let told = opened.case.input.config.pool(name).is_some_and(|pool| pool.mode == Mode::Preview);
+        told || has_reason(&seen.status.conditions, "PreviewOnly")
+    });
+    let workloads = evidence.policies.iter().filter(|policy| {
+        let conditions = &policy.status.conditions;
+        has_reason(conditions, "PreviewOnly")
+            || has_reason(conditions, "Observed")
+            || policy.mode == "Preview"
+    });
+    Comparison {
+        pools: pools.map(|(name, seen)| pool(opened, name, seen)).collect(),
+        workloads: workloads.map(|policy| workload(opened, policy)).collect(),
+        gaps: evidence.gaps.clone(),
+    }
+}
+
+fn has_reason(conditions: &[Condition], reason: &str) -> bool {
+    conditions.iter().any(|condition| condition.reason == reason)
+}
+
+fn pool(opened: &Opened<'_>, name: &str, seen: &PoolSeen) -> PoolRow {
+    let status = &seen.status;
+    let nodes = status.nodes.as_ref().map(|nodes| i64::from(nodes.desired));
+    let plan = status.preview.as_ref();
+    let change = match (plan, nodes) {
+        (Some(plan), _) => Some(i64::from(plan.add_nodes) - i64::from(plan.remove_nodes)),
+        // A pool whose size is known and whose plan is not told has nothing planned.
+        (None, Some(_)) => Some(0),
+        (None, None) => None,
+    };
+    let price = opened.case.input.config.pool(name).and_then(|pool| pool.price_per_hour_micro);
+    PoolRow {
+        pool: name.to_owned(),
+        nodes,
+        ours: nodes.zip(change).map(|(nodes, change)| nodes + change),
+        difference: nodes.and(change),
+        cost_per_hour_micro: price.zip(nodes.and(change)).map(|(price, change)| price.saturating_mul(change)),
+        theirs: act_of_others(opened, name, seen),
+        reason: plan.map(|plan| plan.reason.clone()).unwrap_or_default(),
+        message: plan.and_then(|plan| plan.message.clone()).unwrap_or_default(),
+    }
+}
+
+/// The last event of Cluster Autoscaler that names a group or a node of the pool.
+fn act_of_others(opened: &Opened<'_>, pool: &str, seen: &PoolSeen) -> String {
+    let of_node = |event: &EventSeen| {
+        let node = opened.world.nodes().find(|(_, node, _)| *node.name == *event.key.name);
+        event.kind == "Node" && node.is_some_and(|(_, node, _)| node.labels.get(POOL_LABEL) == Some(pool))
+    };
+    let of_group = |event: &EventSeen| {
+        // `pod triggered scale-up: [{web-a 1->3 (max: 10)}]`
+        event.reason == "TriggeredScaleUp"
+            && seen.status.groups.iter().any(|group| event.note.contains(&format!("{{{} ", group.id)))
+    };
+    let acts = opened.case.evidence.events.iter().rev();
+    let mut acts = acts.filter(|event| event.reporter == CLUSTER_AUTOSCALER);
+    acts.find(|event| of_group(event) || of_node(event)).map_or_else(String::new, |event| {
+        format!("{CLUSTER_AUTOSCALER} {}: {}", about(event.at, opened.now()), event.note)
+    })
+}
+
+fn workload(opened: &Opened<'_>, policy: &PolicySeen) -> WorkloadRow {
+    let evidence = &opened.case.evidence;
+    let status = &policy.status;
+    let in_namespace = |name: &str| ObjectKey::new(policy.key.namespace.clone(), name);
+    let hpa = match policy.target.0.as_str() {
+        "HPA" => evidence.hpas.iter().find(|hpa| hpa.key == in_namespace(&policy.target.1)),
+        kind => evidence.hpa_of(kind, &in_namespace(&policy.target.1)),
+    };
+    let theirs = hpa.map_or_else(String::new, |hpa| {
+        // Nobody has written this status yet: its 0 is no wish.
+        let desired = hpa.desired.filter(|desired| *desired > 0 || hpa.current.is_some());
+        let wants = desired.map_or_else(String::new, |desired| format!(" wants {desired}"));
+        let last = hpa
+            .last_scale_at
+            .map_or_else(String::new, |at| format!(", changed the size {}", about(at, opened.now())));
+        format!("hpa {}{wants}{last}", hpa.key.name)
+    });
+    let name = hpa.map_or(policy.target.1.as_str(), |hpa| hpa.target.1.as_str());
+    let (replicas, ours) = (status.current_replicas.map(i64::from), status.desired_replicas.map(i64::from));
+    let message = status.decisions.first().and_then(|decision| decision.message.clone());
+    WorkloadRow {
+        workload: format!("{}/{name}", policy.key.namespace),
+        policy: policy.key.name.to_string(),
+        replicas,
+        ours,
+        difference: replicas.zip(ours).map(|(replicas, ours)| ours - replicas),
+        theirs,
+        reason: status.reason.clone().unwrap_or_default(),
+        message: message.unwrap_or_default(),
+    }
+}
+
+impl Comparison {
+    /// As tables of at most 100 columns.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let known = |count: Option<i64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+        let change = |count: Option<i64>| count.map_or_else(|| "?".to_owned(), |count| format!("{count:+}"));
+        let why = |reason: &str, message: &str| match (reason, message) {
+            ("", "") => String::new(),
+            (reason, "") => reason.to_owned(),
+            (reason, message) => format!("{reason}: {message}"),
+        };
+        let mut text = String::new();
+        if !self.pools.is_empty() {
+            let mut table = Table::new([
+                Column::left("POOL"),
+                Column::right("NODES"),
+                Column::right("OURS"),
+                Column::right("DIFF"),
+                Column::right("COST/H"),
+                Column::wide("WHY"),
+            ]);
+            for row in &self.pools {
+                table.row([
+                    row.pool.clone(),
+                    known(row.nodes),
+                    known(row.ours),
+                    change(row.difference),
+                    row.cost_per_hour_micro.map_or_else(|| "-".to_owned(), cost),
+                    why(&row.reason, &row.message),
+                ]);
+            }
+            text += &table.text();
+        }
+        if !self.workloads.is_empty() {
+            let mut table = Table::new([
+                Column::left("WORKLOAD"),
+                Column::right("REPLICAS"),
+                Column::right("OURS"),
+                Column::right("DIFF"),
+                Column::wide("WHY"),
+            ]);
+            for row in &self.workloads {
+                table.row([
+                    row.workload.clone(),
+                    known(row.replicas),
+                    known(row.ours),
+                    change(row.difference),
+                    why(&row.reason, &row.message),
+                ]);
+            }
+            text += if text.is_empty() { "" } else { "\n" };
+            text += &table.text();
+        }
+        if text.is_empty() {
+            text += "Nothing is in mode Preview and no HPA is observed: set spec.mode: Preview on a NodePool or \
+                     ScalingPolicy,\nor start the operator with --preview.\n";
+        }
+        let others = self.pools.iter().map(|row| (&row.pool, &row.theirs));
+        let others: Vec<(&String, &String)> = others
+            .chain(self.workloads.iter().map(|row| (&row.workload, &row.theirs)))
+            .filter(|(_, theirs)| !theirs.is_empty())
+            .collect();
+        if !others.is_empty() {
+            text += "\nWHO ACTS\n";
+        }
+        for (name, theirs) in others {
+            text += &format!("{}\n", wrap(&format!("  {name}: {theirs}"), 4));
+        }
+        for gap in &self.gaps {
+            text += &format!("{}\n", wrap(&format!("not read: {gap}"), 4));
+        }
+        text
+    }
+}
+
+fn cost(micro: i64) -> String {
+    let sign = if micro < 0 { '-' } else { '+' };
+    let micro = micro.unsigned_abs();
+    format!("{sign}{}.{:03}", micro / 1_000_000, micro % 1_000_000 / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_have_a_sign_and_what_is_unknown_is_not_nothing() {
+        let comparison = Comparison {
+            pools: vec![
+                PoolRow {
+                    pool: "general".into(),
+                    nodes: Some(4),
+                    ours: Some(3),
+                    difference: Some(-1),
+                    cost_per_hour_micro: Some(-200_000),
+                    theirs: "cluster-autoscaler 3m ago: pod triggered scale-up: [{web-a 1->4 (max: 9)}]"
+                        .into(),
+                    reason: "Underutilized".into(),
+                    message: "would remove 1 node".into(),
+                },
+                PoolRow { pool: "spot".into(), ..PoolRow::default() },
+            ],
+            ..Comparison::default()
+        };
+        let text = comparison.text();
+        assert!(
+            text.contains("general       4      3     -1   -0.200   Underutilized: would remove"),
+            "{text}"
+        );
+        assert!(text.contains("spot          ?      ?      ?        -"), "{text}");
+        assert!(text.contains("WHO ACTS\n  general: cluster-autoscaler 3m ago"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert!(Comparison::default().text().contains("--preview"));
+    }
+}
