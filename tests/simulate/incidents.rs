@@ -27,6 +27,7 @@ static INCIDENTS: &[(Bug, u64, &str)] = &[
     (Bug::DeadInstancesStay, 12, "I3"),
     (Bug::CreatedThenDeleted, 0, "I25"),
     (Bug::NeverTimesOut, 1, "I16"),
+    (Bug::PodDeletionMissed, 91, "I3"),
 ];
 
 #[test]

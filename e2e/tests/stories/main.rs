@@ -2,9 +2,12 @@
 
 #[cfg(test)]
 mod a_schedule_keeps_its_minute;
+#[cfg(test)]
 mod a_trace_for_each_decision;
 #[cfg(test)]
 mod annotated_pod_keeps_its_node;
+#[cfg(test)]
+mod api_server_restarts_in_mid_action;
 #[cfg(test)]
 mod at_max_pods_stay_pending;
 #[cfg(test)]
@@ -17,6 +20,7 @@ mod bad_pool_beside_good;
 mod behavior_is_obeyed_by_the_second;
 #[cfg(test)]
 mod beside_other_autoscalers;
+#[cfg(test)]
 mod budget_window;
 #[cfg(test)]
 mod cheaper_node_takes_over;
@@ -24,6 +28,7 @@ mod cheaper_node_takes_over;
 mod clocks_survive_a_restart;
 #[cfg(test)]
 mod compare_tells_the_difference;
+#[cfg(test)]
 mod control_plane_comes_up;
 #[cfg(test)]
 mod crash_points;
@@ -97,6 +102,8 @@ mod rules_of_volumes_and_priorities;
 mod schedule_raises_the_minimum;
 #[cfg(test)]
 mod schedule_raises_the_replicas;
+#[cfg(test)]
+mod scheduler_stopped;
 #[cfg(test)]
 mod takeover_from_the_controller_manager;
 #[cfg(test)]

@@ -57,11 +57,19 @@ fn helm_takes_the_charts_and_refuses_values_that_make_no_sense() -> Result<()> {
             "--namespace=headroom-system",
             "--set=provider.kwok=true,provider.aws.region=eu-west-1,serviceMonitor.enabled=true",
             "--set=prometheusRule.enabled=true,dashboards.enabled=true,networkPolicy.enabled=true",
+            "--set=preview=true,traces.endpoint=http://collector:4318",
             "--set=workloads.extraScaleResources[0].apiGroup=argoproj.io",
             "--set=workloads.extraScaleResources[0].resource=rollouts",
         ],
     )?;
-    for wanted in ["kind: PrometheusRule", "kind: ServiceMonitor", "headroom-nodes.json", "rollouts/scale"] {
+    for wanted in [
+        "kind: PrometheusRule",
+        "kind: ServiceMonitor",
+        "headroom-nodes.json",
+        "rollouts/scale",
+        "- --preview",
+        "- --otlp-endpoint=http://collector:4318",
+    ] {
         ensure!(everything.contains(wanted), "no {wanted}");
     }
     for (setting, named) in [
@@ -69,6 +77,7 @@ fn helm_takes_the_charts_and_refuses_values_that_make_no_sense() -> Result<()> {
         ("lease.seconds=1", "seconds"),
         ("lease.second=10", "second"),
         ("log.format=xml", "format"),
+        ("traces.endpoint=collector:4318", "endpoint"),
         ("image.digest=latest", "digest"),
     ] {
         let refused = tools::offline("helm", &["template", "charts/headroom", &format!("--set={setting}")]);

@@ -145,6 +145,29 @@ fn superseded_increase_is_planned_anew() {
 }
 
 #[test]
+fn purchases_that_are_overtaken_one_after_the_other_hold_their_group_back() {
+    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let config = config([pool("general")]);
+    let mut history = headroom_core::history::History::default();
+    for number in 1..=3 {
+        let found = plan(&world, &history, &config, NOW);
+        check(&found, &[("general", "a", 0, 2)]);
+        history = found.next_history;
+        let intent = format!("1-{number}");
+        let outcome = Outcome {
+            pool: "general".into(),
+            intent: intent.as_str().into(),
+            result: StepResult::Superseded,
+        };
+        absorb(&mut history, &[outcome], &world, &config, NOW);
+    }
+    let held = plan(&world, &history, &config, NOW);
+    check(&held, &[]);
+    let backoff = history.pools["general"].backoffs.values().next().expect("held back");
+    assert!(backoff.message.contains("overtaken"), "{}", backoff.message);
+}
+
+#[test]
 fn failure_reported_by_the_cloud_is_counted_once() {
     let mut state = GroupState { max: 10, ..GroupState::default() };
     state.failures.push(headroom_core::world::provider::LaunchFailure {

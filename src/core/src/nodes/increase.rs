@@ -4,15 +4,21 @@ use std::sync::Arc;
 
 use crate::config::{Config, Mode, Pool};
 use crate::history::{
-    Action, BackoffKey, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory,
+    Action, BackoffKey, DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent,
+    PoolHistory,
 };
 use crate::nodes::backoff;
 use crate::nodes::cluster_state::{ClusterState, GroupCounts, PoolState};
 use crate::nodes::group_settings::GroupSettings;
 use crate::plan::{Outcome, Step, StepResult};
-use crate::time::UnixTime;
+use crate::time::{Seconds, UnixTime};
 use crate::world::World;
 use crate::world::provider::FailureClass;
+
+/// So many purchases of a group that were overtaken one after the other hold it back.
+const OVERTAKEN_MAX: usize = 3;
+/// How long one of them counts.
+const OVERTAKEN_WITHIN: Seconds = Seconds(60);
 
 /// How an increase stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -297,7 +303,10 @@ fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, con
                 }
             }
         }
-        StepResult::Superseded => end(memory, &outcome.intent, DecisionOutcome::Superseded),
+        StepResult::Superseded => {
+            end(memory, &outcome.intent, DecisionOutcome::Superseded);
+            hold_if_overtaken(memory, outcome, group, config, now);
+        }
         StepResult::IncreaseFailed { class, message, created: _ } => {
             let settings = config.pool(&outcome.pool).map(|pool| pool.scale_up).unwrap_or_default();
             let key = BackoffKey { group: group.clone(), ..BackoffKey::default() };
@@ -322,6 +331,32 @@ fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, con
         | StepResult::DeleteFailed { .. }
         | StepResult::Unmarked { .. } => {}
     }
+}
+
+/// Holds the group back when one purchase after the other was overtaken: what is known of the group does not agree with
+/// what the cloud tells at the moment of the write, and a plan that follows at once would only repeat itself.
+fn hold_if_overtaken(
+    memory: &mut PoolHistory,
+    outcome: &Outcome,
+    group: &Arc<str>,
+    config: &Config,
+    now: UnixTime,
+) {
+    let overtaken = memory.decisions.iter().filter(|decision| {
+        decision.action == DecisionAction::ScaleUp
+            && decision.group == *group
+            && decision.outcome == DecisionOutcome::Superseded
+            && now.since(decision.time) <= OVERTAKEN_WITHIN
+    });
+    if overtaken.count() < OVERTAKEN_MAX {
+        return;
+    }
+    let settings = config.pool(&outcome.pool).map(|pool| pool.scale_up).unwrap_or_default();
+    let key = BackoffKey { group: group.clone(), ..BackoffKey::default() };
+    let message = format!(
+        "{OVERTAKEN_MAX} purchases in a row were overtaken: the group's size is not what is known of it"
+    );
+    backoff::register(memory, key, FailureClass::Other, &message, now, &settings);
 }
 
 fn is_cancelling(memory: &PoolHistory, id: &str) -> bool {
