@@ -6,7 +6,7 @@ mod pages;
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
-    use std::process::Command;
+    use std::process::{Command, Output};
 
     use super::pages::{section, with_section};
 
@@ -47,13 +47,13 @@ mod tests {
         lines.map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
+    fn simulate(arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headroom"));
+        command.arg("simulate").args(arguments).current_dir(path("")).output().unwrap()
+    }
+
     fn simulated(arguments: &[&str]) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_headroom"))
-            .arg("simulate")
-            .args(arguments)
-            .current_dir(path(""))
-            .output()
-            .unwrap();
+        let output = simulate(arguments);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         lasting(&String::from_utf8(output.stdout).unwrap())
     }
@@ -131,12 +131,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_with_the_field_and_the_fix() {
         let refused = |arguments: &[&str]| {
-            let output = Command::new(env!("CARGO_BIN_EXE_headroom"))
-                .arg("simulate")
-                .args(arguments)
-                .current_dir(path(""))
-                .output()
-                .unwrap();
+            let output = simulate(arguments);
             assert!(!output.status.success(), "{arguments:?}");
             String::from_utf8(output.stderr).unwrap()
         };

@@ -37,6 +37,7 @@ mod reaper;
 pub mod removal;
 pub mod shrink;
 pub mod story;
+pub mod tls;
 pub mod tools;
 pub mod wait;
 pub mod workloads;

@@ -9,17 +9,12 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use jiff::{SignedDuration, Timestamp};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio_rustls::server::TlsStream;
 
 use crate::control_plane::ControlPlane;
+use crate::tls::Tls;
 use crate::wait;
 
 /// The group of custom metrics.
@@ -77,13 +72,14 @@ impl MetricsApi {
         let port = listener.local_addr()?.port();
         let shared: Arc<Mutex<Shared>> = Arc::default();
         let router = Router::new().fallback(answer).with_state(shared.clone());
-        let acceptor = acceptor()?;
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        runtime.spawn(async move {
-            let Ok(listener) = TcpListener::from_std(listener) else { return };
-            // It ends with the runtime only.
-            let _ = axum::serve(Tls { listener, acceptor }, router).await;
-        });
+        // Aggregated servers must speak TLS; the API server is told not to verify this certificate.
+        let (tls, _) = {
+            let _inside = runtime.enter();
+            Tls::new(TcpListener::from_std(listener)?)?
+        };
+        // It ends with the runtime only.
+        runtime.spawn(async move { axum::serve(tls, router).await });
         let api = Self { port, shared, runtime: Mutex::new(Some(runtime)) };
         api.register(cluster, versions).await?;
         Ok(api)
@@ -248,38 +244,4 @@ fn status(code: u16, message: &str) -> Response {
 fn reply(code: u16, body: &Value) -> Response {
     let code = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     (code, [(http::header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
-}
-
-/// Aggregated servers must speak TLS; the API server is told not to verify this certificate.
-fn acceptor() -> Result<TlsAcceptor> {
-    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["localhost".to_owned()])?;
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-struct Tls {
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
-}
-
-impl axum::serve::Listener for Tls {
-    type Io = TlsStream<TcpStream>;
-    type Addr = std::net::SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            let Ok((stream, from)) = self.listener.accept().await else { continue };
-            if let Ok(stream) = self.acceptor.accept(stream).await {
-                return (stream, from);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
 }

@@ -9,9 +9,11 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
+use crate::binaries;
 use crate::burst::MIX;
 use crate::control_plane::ControlPlane;
 use crate::fixtures::pool;
+use crate::operator::Operator;
 use crate::wait;
 
 /// How nodes may leave.
@@ -41,8 +43,24 @@ pub enum Policy {
 /// A shape of nodes: the pool's name, cpu and memory.
 pub type Shape = (&'static str, &'static str, &'static str);
 
-/// The ClusterScalingPolicy and one pool for each shape.
-pub async fn set_up(settings: &Settings, cluster: &ControlPlane, shapes: &[Shape]) -> Result<()> {
+/// The operator, optimized unless `debug`, with a ClusterScalingPolicy and one pool for each shape.
+pub async fn start_operator(
+    settings: &Settings,
+    cluster: &ControlPlane,
+    shapes: &[Shape],
+    debug: bool,
+) -> Result<Operator> {
+    let mut operator = cluster.operator();
+    if !debug {
+        operator = operator.binary(binaries::release_operator()?);
+    }
+    let operator = operator.start()?;
+    operator.ready().await?;
+    set_up(settings, cluster, shapes).await?;
+    Ok(operator)
+}
+
+async fn set_up(settings: &Settings, cluster: &ControlPlane, shapes: &[Shape]) -> Result<()> {
     let removals = json!({"maxParallel": 1000, "maxParallelDrains": settings.drains});
     cluster
         .apply(json!({

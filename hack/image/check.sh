@@ -31,13 +31,13 @@ while read -r platform _ size; do
 done <"$scratch/image.one/digests"
 
 # On an empty root, as in the image.
-mkdir "$scratch/root"
+mkdir "$scratch/empty"
 case $(uname -m) in
   x86_64) triple=x86_64-unknown-linux-musl ;;
   aarch64) triple=aarch64-unknown-linux-musl ;;
 esac
-cp "$scratch/one/target/$triple/image/headroom" "$scratch/root/headroom"
-unshare --map-root-user chroot "$scratch/root" /headroom --version
+cp "$scratch/one/target/$triple/image/headroom" "$scratch/empty/headroom"
+unshare --map-root-user chroot "$scratch/empty" /headroom --version
 
 if [[ -n ${UPDATE:-} ]]; then
   {

@@ -74,7 +74,9 @@ impl Executor {
                 Err(error) => unknown(&error),
             }],
         };
-        let (pool, intent) = address(step);
+        // A mark without pool or intent belongs to nobody's memory.
+        let (pool, intent) = step.address();
+        let (pool, intent) = (pool.cloned().unwrap_or_default(), intent.cloned().unwrap_or_default());
         results
             .into_iter()
             .map(|result| Outcome { pool: pool.clone(), intent: intent.clone(), result })
@@ -281,20 +283,6 @@ fn increase_request(
         now: facts.now,
         known: facts.known.clone(),
     })
-}
-
-/// Whom an outcome concerns; a mark without pool or intent belongs to nobody's memory.
-fn address(step: &Step) -> (Arc<str>, Arc<str>) {
-    match step {
-        Step::Increase { pool, intent, .. }
-        | Step::Cancel { pool, intent, .. }
-        | Step::Mark { pool, intent, .. }
-        | Step::Evict { pool, intent, .. }
-        | Step::Delete { pool, intent, .. } => (pool.clone(), intent.clone()),
-        Step::Unmark { pool, intent, .. } => {
-            (pool.clone().unwrap_or_default(), intent.clone().unwrap_or_default())
-        }
-    }
 }
 
 fn refused(message: &str) -> StepResult {

@@ -42,6 +42,30 @@ pub trait Testimony:
     fn tell(&self, evidence: &mut Evidence);
 }
 
+/// Found at the API server where another kind is.
+macro_rules! served_as {
+    ($kind:ident) => {
+        type DynamicType = ();
+        type Scope = $kind::Scope;
+
+        fn kind(t: &()) -> Cow<'_, str> {
+            $kind::kind(t)
+        }
+
+        fn group(t: &()) -> Cow<'_, str> {
+            $kind::group(t)
+        }
+
+        fn version(t: &()) -> Cow<'_, str> {
+            $kind::version(t)
+        }
+
+        fn plural(t: &()) -> Cow<'_, str> {
+            $kind::plural(t)
+        }
+    };
+}
+
 /// One object of a list, read in two ways: as decisions see it, and as explanations do.
 #[derive(Clone, Debug)]
 pub struct Both<A, B>(pub A, pub B);
@@ -55,24 +79,7 @@ impl<'de, A: DeserializeOwned, B: DeserializeOwned> Deserialize<'de> for Both<A,
 }
 
 impl<A: Resource<DynamicType = ()>, B> Resource for Both<A, B> {
-    type DynamicType = ();
-    type Scope = A::Scope;
-
-    fn kind(t: &()) -> Cow<'_, str> {
-        A::kind(t)
-    }
-
-    fn group(t: &()) -> Cow<'_, str> {
-        A::group(t)
-    }
-
-    fn version(t: &()) -> Cow<'_, str> {
-        A::version(t)
-    }
-
-    fn plural(t: &()) -> Cow<'_, str> {
-        A::plural(t)
-    }
+    served_as!(A);
 
     fn meta(&self) -> &ObjectMeta {
         self.0.meta()
@@ -109,24 +116,7 @@ struct ScaledStatus {
 }
 
 impl<K: Resource<DynamicType = ()>> Resource for Scaled<K> {
-    type DynamicType = ();
-    type Scope = K::Scope;
-
-    fn kind(t: &()) -> Cow<'_, str> {
-        K::kind(t)
-    }
-
-    fn group(t: &()) -> Cow<'_, str> {
-        K::group(t)
-    }
-
-    fn version(t: &()) -> Cow<'_, str> {
-        K::version(t)
-    }
-
-    fn plural(t: &()) -> Cow<'_, str> {
-        K::plural(t)
-    }
+    served_as!(K);
 
     fn meta(&self) -> &ObjectMeta {
         &self.metadata

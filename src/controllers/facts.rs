@@ -46,19 +46,6 @@ pub fn registered(world: &World) -> BTreeSet<Arc<str>> {
     ids.filter(|id| !id.is_empty()).cloned().collect()
 }
 
-/// The step in one word of a closed set, the pool and the intent that it is for.
-#[must_use]
-pub fn address(step: &Step) -> (&'static str, Option<&Arc<str>>, Option<&Arc<str>>) {
-    match step {
-        Step::Increase { pool, intent, .. } => ("Increase", Some(pool), Some(intent)),
-        Step::Cancel { pool, intent, .. } => ("Cancel", Some(pool), Some(intent)),
-        Step::Mark { pool, intent, .. } => ("Mark", Some(pool), Some(intent)),
-        Step::Evict { pool, intent, .. } => ("Evict", Some(pool), Some(intent)),
-        Step::Delete { pool, intent, .. } => ("Delete", Some(pool), Some(intent)),
-        Step::Unmark { pool, intent, .. } => ("Unmark", pool.as_ref(), intent.as_ref()),
-    }
-}
-
 /// Why a step failed, in the words of whoever refused it; `None` for all that is no failure.
 #[must_use]
 pub fn failure_of(outcomes: &[Outcome]) -> Option<String> {
@@ -74,14 +61,7 @@ pub fn failure_of(outcomes: &[Outcome]) -> Option<String> {
 /// What is true of a step's pool at `now`, for the second look before the effect (law 5).
 #[must_use]
 pub fn of_step(step: &Step, world: &World, history: &History, settings: &Settings, now: UnixTime) -> Facts {
-    let (pool, intent) = match step {
-        Step::Increase { pool, intent, .. }
-        | Step::Cancel { pool, intent, .. }
-        | Step::Mark { pool, intent, .. }
-        | Step::Evict { pool, intent, .. }
-        | Step::Delete { pool, intent, .. } => (Some(pool), Some(intent)),
-        Step::Unmark { pool, intent, .. } => (pool.as_ref(), intent.as_ref()),
-    };
+    let (pool, intent) = step.address();
     let spec = pool.and_then(|name| settings.config.pool(name));
     let known: BTreeSet<Arc<str>> = match pool {
         Some(pool) => nodes_of(world, pool).map(|node| node.name.clone()).collect(),

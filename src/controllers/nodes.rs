@@ -594,11 +594,12 @@ impl NodeLoop {
     }
 
     fn begin(&mut self, step: Step, key: StepKey, now: UnixTime) {
-        let (name, pool, intent) = facts::address(&step);
+        let (pool, intent) = step.address();
         let decision = pool.cloned().zip(intent.cloned()).filter(|_| self.ports.traces.is_some());
         let trace = decision.as_ref().map(|(pool, intent)| trace_id(pool, intent));
         info!(step = %facts::in_words(&step), trace, "step begun");
         let facts = facts::of_step(&step, &self.world, &self.history, &self.settings, now);
+        let word = step.word();
         let (executor, finish) = (self.ports.executor.clone(), self.finish.clone());
         let host = self.ports.host.clone();
         let began_at = host.wall();
@@ -607,7 +608,7 @@ impl NodeLoop {
             let ended_at = host.wall();
             let failure = facts::failure_of(&outcomes);
             let call =
-                decision.map(|(pool, intent)| Call { pool, intent, step: name, failure, began_at, ended_at });
+                decision.map(|(pool, intent)| Call { pool, intent, step: word, failure, began_at, ended_at });
             // The loop may have ended meanwhile; the next one finds out from status.
             let _ = finish.send(Finished { key, outcomes, call });
         });

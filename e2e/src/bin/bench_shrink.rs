@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use e2e::binaries;
 use e2e::burst::{MIX, create_deployments, lower_bound, wait_until_running};
 use e2e::control_plane::{ControlPlane, Options, User};
 use e2e::operator::Operator;
-use e2e::shrink::{Settings, Shape, count_nodes, protect, set_up, settled};
+use e2e::shrink::{Settings, Shape, count_nodes, protect, settled, start_operator};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta};
@@ -76,13 +75,7 @@ async fn main() -> Result<()> {
 
 async fn measure(args: &Args, n_pods: u32) -> Result<Measured> {
     let cluster = ControlPlane::start(Options::new().with_audit_log()).await?;
-    let mut operator = cluster.operator();
-    if !args.debug {
-        operator = operator.binary(binaries::release_operator()?);
-    }
-    let operator = operator.start()?;
-    operator.ready().await?;
-    set_up(&args.settings, &cluster, &SHAPES).await?;
+    let operator = start_operator(&args.settings, &cluster, &SHAPES, args.debug).await?;
     let (all_run, created) =
         tokio::join!(wait_until_running(&cluster, n_pods), create_deployments(&cluster, n_pods));
     created?;

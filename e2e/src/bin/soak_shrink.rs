@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum};
 use e2e::audit::Writes;
-use e2e::binaries;
 use e2e::burst::{MIX, create_deployments, lower_bound_of, wait_until_running};
 use e2e::control_plane::{ControlPlane, Options, User};
 use e2e::removal::{DELETION_TAINT, name, traces};
-use e2e::shrink::{Settings, Shape, protect, run_exactly, set_up, settled};
+use e2e::shrink::{Settings, Shape, protect, run_exactly, settled, start_operator};
 use jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::DeleteParams;
@@ -82,13 +81,7 @@ struct Plateau {
 async fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let cluster = ControlPlane::start(Options::new().with_audit_log()).await?;
-    let mut operator = cluster.operator();
-    if !args.debug {
-        operator = operator.binary(binaries::release_operator()?);
-    }
-    let operator = operator.start()?;
-    operator.ready().await?;
-    set_up(&args.settings, &cluster, &SHAPES).await?;
+    let operator = start_operator(&args.settings, &cluster, &SHAPES, args.debug).await?;
 
     let full = args.nodes * PODS_PER_TEN_NODES / 10;
     let began = Timestamp::now();

@@ -2,25 +2,19 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use axum::Router;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
+use e2e::tls::Tls;
 use headroom::host::Host;
 use headroom::metrics::{Answer, Bounds, ClusterMetrics, MetricsSource as _, PrometheusSource};
 use headroom_core::pods::input::{Number, Sample};
 use kube::{Client, Config};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio_rustls::server::TlsStream;
+use tokio::net::TcpListener;
 
 const TOKEN: &str = "a-secret-of-this-test";
 
@@ -63,18 +57,12 @@ async fn token_and_ca_of_a_metric_source_are_used_and_their_faults_told() -> Res
 
 /// A server of Prometheus's query API on loopback, and the certificate to trust.
 async fn serve() -> Result<(u16, String)> {
-    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["localhost".to_owned()])?;
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)?;
     let listener = TcpListener::bind(("localhost", 0)).await?;
     let port = listener.local_addr()?.port();
-    let tls = Tls { listener, acceptor: TlsAcceptor::from(Arc::new(config)) };
+    let (tls, ca) = Tls::new(listener)?;
     let router = Router::new().route("/prometheus/api/v1/query", axum::routing::post(answer));
     tokio::spawn(async move { axum::serve(tls, router).await });
-    Ok((port, cert.pem()))
+    Ok((port, ca))
 }
 
 async fn answer(request: Request) -> Response {
@@ -83,42 +71,13 @@ async fn answer(request: Request) -> Response {
         return (http::StatusCode::UNAUTHORIZED, "a token is wanted").into_response();
     }
     let now = jiff::Timestamp::now().as_second();
-    let body = json!({"status": "success", "data": {"resultType": "vector",
-        "result": [{"metric": {}, "value": [now, "12.5"]}]}});
     // Asked for the time of the sample, it tells the time.
     let bytes = axum::body::to_bytes(request.into_body(), 1 << 16).await.unwrap_or_default();
     let asks_time = String::from_utf8_lossy(&bytes).contains("timestamp");
-    let body = if asks_time {
-        json!({"status": "success", "data": {"resultType": "vector",
-            "result": [{"metric": {}, "value": [now, now.to_string()]}]}})
-    } else {
-        body
-    };
+    let value = if asks_time { now.to_string() } else { "12.5".to_owned() };
+    let body = json!({"status": "success", "data": {"resultType": "vector",
+        "result": [{"metric": {}, "value": [now, value]}]}});
     ([("content-type", "application/json")], body.to_string()).into_response()
-}
-
-struct Tls {
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
-}
-
-impl axum::serve::Listener for Tls {
-    type Io = TlsStream<TcpStream>;
-    type Addr = std::net::SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            let Ok((stream, from)) = self.listener.accept().await else { continue };
-            // A client that does not trust the certificate hangs up here.
-            if let Ok(stream) = self.acceptor.accept(stream).await {
-                return (stream, from);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
 }
 
 fn reader() -> Result<ClusterMetrics> {

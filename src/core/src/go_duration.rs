@@ -1,36 +1,55 @@
 //! Reads durations as Go writes them: in flags, tags and annotations of other programs.
 
+/// Longest text that is read; Go itself writes none that is half as long.
+const BYTES_MAX: usize = 64;
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+/// Longest duration that is read, in seconds: far beyond any that a field takes.
+const SECONDS_MAX: u64 = 1_000_000_000_000;
+
 /// The seconds of a Go duration such as `1h30m`, `90s`, `1.5h` or `0`, rounded up to whole seconds; `None` when it is
-/// none, or negative.
+/// none, negative, or beyond any use.
 #[must_use]
 pub fn go_seconds(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
     }
-    let (mut rest, mut seconds) = (text, 0.0_f64);
-    if rest.is_empty() {
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    let mut nanos = 0_i128;
+    if rest.is_empty() || text.len() > BYTES_MAX {
         return None;
     }
     while !rest.is_empty() {
-        let digits = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, after) = rest.split_at(digits);
-        let letters = after.bytes().take_while(|b| !b.is_ascii_digit() && *b != b'.').count();
-        let (unit, next) = after.split_at_checked(letters)?;
-        let factor = match unit {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 0.001,
-            "us" | "µs" | "μs" => 0.000_001,
-            "ns" => 0.000_000_001,
+        let letters = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, next) = after.split_at(letters);
+        let unit_nanos = match unit {
+            "h" => 3_600 * NANOS_PER_SECOND,
+            "m" => 60 * NANOS_PER_SECOND,
+            "s" => NANOS_PER_SECOND,
+            "ms" => 1_000_000,
+            "us" | "µs" | "μs" => 1_000,
+            "ns" => 1,
             _ => return None,
         };
-        seconds += number.parse::<f64>().ok()? * factor;
+        nanos = nanos.checked_add(scaled(number, unit_nanos)?)?;
         rest = next;
     }
-    // Far beyond any duration that a field takes, and within what a float holds exactly.
-    let rounded = seconds.ceil();
-    (rounded <= 1e12).then(|| format!("{rounded:.0}").parse().ok()).flatten()
+    let seconds = u64::try_from(nanos.checked_add(NANOS_PER_SECOND - 1)? / NANOS_PER_SECOND).ok()?;
+    (seconds <= SECONDS_MAX).then_some(seconds)
+}
+
+/// A decimal number times `unit`; `None` when it is no number or far too large.
+fn scaled(number: &str, unit: i128) -> Option<i128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let digits: String = fraction.chars().take(9).collect();
+    let fraction: i128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+    let divisor = 10_i128.checked_pow(u32::try_from(digits.len()).ok()?)?;
+    whole.checked_mul(unit)?.checked_add(fraction.checked_mul(unit)? / divisor)
 }
 
 #[cfg(test)]
@@ -43,7 +62,7 @@ mod tests {
             (go_seconds("1.5h"), go_seconds("300ms"), go_seconds("0")),
             (Some(5_400), Some(1), Some(0))
         );
-        for wrong in ["", "10", "-5m", "ten", "5d", "m"] {
+        for wrong in ["", "10", "-5m", "ten", "5d", "m", "1.2.3s"] {
             assert_eq!(go_seconds(wrong), None, "{wrong}");
         }
     }

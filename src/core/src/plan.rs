@@ -107,6 +107,34 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// The pool and the intent that it is for; both may be missing for the mark of an intent that nobody knows any more.
+    #[must_use]
+    pub fn address(&self) -> (Option<&Arc<str>>, Option<&IntentId>) {
+        match self {
+            Self::Increase { pool, intent, .. }
+            | Self::Cancel { pool, intent, .. }
+            | Self::Mark { pool, intent, .. }
+            | Self::Evict { pool, intent, .. }
+            | Self::Delete { pool, intent, .. } => (Some(pool), Some(intent)),
+            Self::Unmark { pool, intent, .. } => (pool.as_ref(), intent.as_ref()),
+        }
+    }
+
+    /// What it does, in one word of a closed set.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Increase { .. } => "Increase",
+            Self::Cancel { .. } => "Cancel",
+            Self::Mark { .. } => "Mark",
+            Self::Evict { .. } => "Evict",
+            Self::Delete { .. } => "Delete",
+            Self::Unmark { .. } => "Unmark",
+        }
+    }
+}
+
 /// One pod to evict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

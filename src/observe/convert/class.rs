@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use headroom_core::go_duration::go_seconds;
 use headroom_core::labels::Labels;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{
@@ -340,47 +341,9 @@ fn local_volumes(spec: &PodSpec, decoder: &mut Decoder) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// A Go duration (`1h30m`, `90s`, `1.5h`) in whole seconds, rounded up; `None` when malformed or negative.
+/// A Go duration in whole seconds, rounded up; `None` when it is none.
 fn go_duration(text: &str) -> Option<Seconds> {
-    if text == "0" {
-        return Some(Seconds(0));
-    }
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    let mut nanos = 0_i128;
-    if rest.is_empty() || text.len() > 64 {
-        return None;
-    }
-    while !rest.is_empty() {
-        let number_length = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, after) = rest.split_at(number_length);
-        let unit_length = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let (unit, next) = after.split_at(unit_length);
-        let unit_nanos = match unit {
-            "h" => 3_600_000_000_000,
-            "m" => 60_000_000_000,
-            "s" => 1_000_000_000,
-            "ms" => 1_000_000,
-            "us" | "µs" => 1_000,
-            "ns" => 1,
-            _ => return None,
-        };
-        nanos = nanos.checked_add(scaled(number, unit_nanos)?)?;
-        rest = next;
-    }
-    i64::try_from((nanos + 999_999_999) / 1_000_000_000).ok().map(Seconds)
-}
-
-/// A decimal number times `unit`; `None` when it is no number or far too large.
-fn scaled(number: &str, unit: i128) -> Option<i128> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() {
-        return None;
-    }
-    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let digits: String = fraction.chars().take(9).collect();
-    let fraction: i128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
-    let divisor = 10_i128.checked_pow(u32::try_from(digits.len()).ok()?)?;
-    whole.checked_mul(unit)?.checked_add(fraction.checked_mul(unit)? / divisor)
+    i64::try_from(go_seconds(text)?).ok().map(Seconds)
 }
 
 #[cfg(test)]
