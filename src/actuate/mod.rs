@@ -2,6 +2,7 @@
 
 pub mod gate;
 pub mod guard;
+pub mod lanes;
 pub mod layer;
 pub mod nodes;
 pub mod scale;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use headroom_core::history::Victim;
@@ -10,13 +11,18 @@ use headroom_core::nodes::removal::holds_node;
 use headroom_core::plan::{Eviction, Outcome, Step, StepResult};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::Pod;
+use tokio::time::Instant;
 
+use super::lanes::Lanes;
 use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
+use crate::host::Host;
 use crate::host::bugs::{self, Bug};
 use crate::provider::{self, CloudProvider, Increased, PoolAtProvider};
 
 /// Calls of one step that are under way at once.
 const PARALLEL_CALLS: usize = 16;
+/// Longest from the look at a node to an eviction from it. What has no turn by then is left to the next round.
+const EVICTION_TURN_MAX: Duration = Duration::from_secs(5);
 /// Pause before an increase is tried to be taken back again.
 const CANCEL_PAUSE: Seconds = Seconds(10);
 
@@ -46,13 +52,15 @@ pub struct Facts {
 pub struct Executor {
     nodes: Arc<dyn NodeActions>,
     provider: Arc<dyn CloudProvider>,
+    host: Arc<Host>,
+    lanes: Arc<Lanes>,
 }
 
 impl Executor {
-    /// An executor that acts through these two.
+    /// An executor that acts through these two, by the host's clock.
     #[must_use]
-    pub fn new(nodes: Arc<dyn NodeActions>, provider: Arc<dyn CloudProvider>) -> Self {
-        Self { nodes, provider }
+    pub fn new(nodes: Arc<dyn NodeActions>, provider: Arc<dyn CloudProvider>, host: Arc<Host>) -> Self {
+        Self { nodes, provider, host, lanes: Arc::default() }
     }
 
     /// Carries out one step. Every call in it is bounded by the guard; the step as a whole ends with them.
@@ -151,13 +159,14 @@ impl Executor {
             Ok(None) => return StepResult::Evicted { node: node.clone(), refused: Vec::new() },
             Err(result) => return result,
         }
-        let calls: Vec<_> = pods.iter().map(|pod| self.nodes.evict(pod)).collect();
-        let answers: Vec<Result<EvictionAnswer, ActionError>> =
+        let not_after = self.host.monotonic() + EVICTION_TURN_MAX;
+        let calls: Vec<_> = pods.iter().map(|pod| self.evict_in_turn(pod, not_after)).collect();
+        let answers: Vec<Option<Result<EvictionAnswer, ActionError>>> =
             stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
         let refused = pods
             .iter()
             .zip(answers)
-            .filter_map(|(pod, answer)| match answer {
+            .filter_map(|(pod, answer)| match answer? {
                 Ok(EvictionAnswer::Accepted) => None,
                 Ok(EvictionAnswer::Refused { by_budget, message }) => {
                     Some((pod.pod.clone(), by_budget, message.into()))
@@ -166,6 +175,22 @@ impl Executor {
             })
             .collect();
         StepResult::Evicted { node: node.clone(), refused }
+    }
+
+    /// Evicts a pod when it is its turn at its budget; `None` when that was too late, and nothing was asked for.
+    async fn evict_in_turn(
+        &self,
+        pod: &Eviction,
+        not_after: Instant,
+    ) -> Option<Result<EvictionAnswer, ActionError>> {
+        let _turn = match &pod.budget {
+            Some(budget) => Some(self.lanes.enter(budget).await),
+            None => None,
+        };
+        if self.host.monotonic() > not_after {
+            return None;
+        }
+        Some(self.nodes.evict(pod).await)
     }
 
     async fn delete(&self, intent: &str, victims: &[Victim], force: bool, facts: &Facts) -> Vec<StepResult> {
@@ -311,6 +336,8 @@ mod tests {
     struct Fake {
         live: Option<LiveNode>,
         done: Mutex<Vec<String>>,
+        /// How long an eviction takes.
+        eviction: Duration,
     }
 
     impl Fake {
@@ -343,6 +370,7 @@ mod tests {
         fn evict<'a>(&'a self, _: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>> {
             Box::pin(async {
                 self.note("evict");
+                tokio::time::sleep(self.eviction).await;
                 Ok(EvictionAnswer::Accepted)
             })
         }
@@ -406,7 +434,8 @@ mod tests {
     /// What a step came to, and what was really done.
     async fn outcome(live: Option<LiveNode>, step: Step, facts: Facts) -> (StepResult, Vec<String>) {
         let fake = Arc::new(Fake { live, ..Fake::default() });
-        let mut outcomes = Executor::new(fake.clone(), fake.clone()).run(&step, &facts).await;
+        let mut outcomes =
+            Executor::new(fake.clone(), fake.clone(), Host::machine()).run(&step, &facts).await;
         let done = fake.done.lock().expect("no panic inside").clone();
         (outcomes.remove(0).result, done)
     }
@@ -471,5 +500,29 @@ mod tests {
             assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
             assert!(done.is_empty());
         }
+    }
+
+    /// How many of eight pods of a node are evicted when each eviction takes a second.
+    async fn evicted_of_eight(budget: Option<ObjectKey>) -> usize {
+        let eviction = |number: i32| Eviction {
+            pod: ObjectKey::new("default", format!("web-{number}")),
+            uid: "u".into(),
+            grace: Seconds(30),
+            budget: budget.clone(),
+        };
+        let (pool, intent, node) = ("general".into(), "1-7".into(), "n1".into());
+        let step = Step::Evict { pool, intent, node, pods: (0..8).map(eviction).collect() };
+        let fake =
+            Arc::new(Fake { live: marked(Vec::new()), eviction: Duration::from_secs(1), ..Fake::default() });
+        let outcomes = Executor::new(fake.clone(), fake.clone(), Host::machine()).run(&step, &facts()).await;
+        assert_eq!(outcomes[0].result, StepResult::Evicted { node: "n1".into(), refused: Vec::new() });
+        let done = fake.done.lock().expect("no panic inside");
+        done.iter().filter(|what| *what == "evict").count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pods_of_one_budget_are_evicted_one_after_another_and_not_long_after_the_look() {
+        let budget = Some(ObjectKey::new("default", "web"));
+        assert_eq!((evicted_of_eight(budget).await, evicted_of_eight(None).await), (6, 8));
     }
 }

@@ -100,7 +100,7 @@ pub fn wire(ground: Ground) -> NodeLoop {
         feed,
         sink: Arc::new(KubeSink::new(work.clone())),
         provider: provider.clone(),
-        executor: Executor::new(KubeActions::new(work), provider),
+        executor: Executor::new(KubeActions::new(work), provider, host.clone()),
         host,
         guard,
         leadership,

@@ -145,6 +145,9 @@ pub struct Eviction {
     pub uid: Arc<str>,
     /// The grace it gets.
     pub grace: Seconds,
+    /// The first PodDisruptionBudget that guards it. Evictions under one are asked for one after another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<ObjectKey>,
 }
 
 /// What the world answered to a step.

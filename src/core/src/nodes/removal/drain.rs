@@ -201,17 +201,21 @@ impl One<'_, '_> {
 
     fn evict(&mut self, node: &Arc<str>, due: &[&PodEntry]) {
         let grace_max = self.pool.scale_down.drain.max_grace_period;
-        let eviction = |entry: &&PodEntry| Eviction {
-            pod: entry.pod.key.clone(),
-            uid: entry.pod.uid.clone(),
-            grace: entry.pod.class.termination_grace.min(grace_max),
+        let mut eviction = |entry: &&PodEntry| {
+            let budgets = self.disruptions.guarding(entry.class, &entry.pod.class);
+            Eviction {
+                pod: entry.pod.key.clone(),
+                uid: entry.pod.uid.clone(),
+                grace: entry.pod.class.termination_grace.min(grace_max),
+                budget: budgets.first().map(|budget| self.disruptions.key(*budget).clone()),
+            }
         };
         for pods in due.chunks(EVICTIONS_MAX) {
             self.advance.steps.push(Step::Evict {
                 pool: self.pool.name.clone(),
                 intent: self.intent.id.clone(),
                 node: node.clone(),
-                pods: pods.iter().map(eviction).collect(),
+                pods: pods.iter().map(&mut eviction).collect(),
             });
         }
     }
