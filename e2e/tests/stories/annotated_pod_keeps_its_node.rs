@@ -1,4 +1,5 @@
-//! What a user says on a pod or a node keeps the node, each with its reason; once it is taken back the node goes.
+//! What a user says on a pod or a node keeps the node, and so do pods that cannot move, each with its reason; once that is
+//! taken back the node goes.
 
 use std::time::Duration;
 
@@ -19,33 +20,44 @@ async fn annotated_pods_annotated_nodes_and_naked_pods_keep_their_nodes_until_th
     story(Options::new(), async |cluster| {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
-        cluster.apply(pool("general").nodes(4, 5).quick_scale_down("2s")).await?;
-        wait::until("four nodes are ready", MINUTE, async || cluster.ready_nodes_are("general", 4).await)
+        cluster.apply(pool("general").nodes(6, 7).quick_scale_down("2s")).await?;
+        wait::until("six nodes are ready", MINUTE, async || cluster.ready_nodes_are("general", 6).await)
             .await?;
         let nodes: Vec<String> = cluster.nodes_of_pool("general").await?.iter().map(name).collect();
-        let (naked, annotated, pinned) = (&nodes[0], &nodes[1], &nodes[2]);
+        let (naked, annotated, pinned, local, system) =
+            (&nodes[0], &nodes[1], &nodes[2], &nodes[3], &nodes[4]);
         cluster.apply(bare_pod("naked").requests("500m", "1Gi").node_name(naked)).await?;
         annotate(cluster, annotated, json!("true")).await?;
         let keep = deployment("keep").requests("500m", "1Gi").node_name(pinned);
         cluster.apply(keep.pod_annotation(SAFE_TO_EVICT, "false")).await?;
-        wait::until("both pods run", MINUTE, async || {
+        let scratch = json!([{"name": "scratch", "emptyDir": {}}]);
+        let data = deployment("data").requests("500m", "1Gi").node_name(local);
+        cluster.apply(data.set_in_pod("/spec/volumes", scratch)).await?;
+        let dns = deployment("dns").namespace("kube-system").requests("500m", "1Gi").node_name(system);
+        cluster.apply(dns).await?;
+        wait::until("all pods run", MINUTE, async || {
             cluster.running_pods_are("default", "app=naked", 1).await?;
-            cluster.running_pods_are("default", "app=keep", 1).await
+            cluster.running_pods_are("default", "app=keep", 1).await?;
+            cluster.running_pods_are("default", "app=data", 1).await?;
+            cluster.running_pods_are("kube-system", "app=dns", 1).await
         })
         .await?;
 
         cluster.edit_pool("general", json!({"spec": {"minNodes": 0}})).await?;
-        wait::until("the fourth node has gone", MINUTE, async || cluster.ready_nodes_are("general", 3).await)
+        wait::until("the sixth node has gone", MINUTE, async || cluster.ready_nodes_are("general", 5).await)
             .await?;
         kept(cluster, naked, "NotReplicated", json!("pod/default/naked")).await?;
         kept(cluster, annotated, "ScaleDownDisabledAnnotation", Value::Null).await?;
-        let row = kept(cluster, pinned, "NotSafeToEvictAnnotation", Value::Null).await?;
-        ensure!(
-            row["object"].as_str().is_some_and(|object| object.starts_with("pod/default/keep-")),
-            "the row is {row}"
-        );
-        wait::stays("three nodes, unmarked", Duration::from_secs(4), async || {
-            cluster.ready_nodes_are("general", 3).await?;
+        for (node, reason, pod) in [
+            (pinned, "NotSafeToEvictAnnotation", "pod/default/keep-"),
+            (local, "LocalStorageRequested", "pod/default/data-"),
+            (system, "UnmovableKubeSystemPod", "pod/kube-system/dns-"),
+        ] {
+            let row = kept(cluster, node, reason, Value::Null).await?;
+            ensure!(row["object"].as_str().is_some_and(|object| object.starts_with(pod)), "the row is {row}");
+        }
+        wait::stays("five nodes, unmarked", Duration::from_secs(4), async || {
+            cluster.ready_nodes_are("general", 5).await?;
             cluster.no_node_is_marked().await
         })
         .await?;
@@ -53,6 +65,8 @@ async fn annotated_pods_annotated_nodes_and_naked_pods_keep_their_nodes_until_th
         // Each cause taken back is a node that goes: it was this, and nothing else, that kept it.
         annotate(cluster, annotated, Value::Null).await?;
         cluster.delete("Deployment", "apps/v1", "keep").await?;
+        cluster.delete("Deployment", "apps/v1", "data").await?;
+        cluster.kubectl(&["delete", "deployment", "dns", "--namespace", "kube-system"])?;
         wait::until("only the naked pod's node is left", MINUTE, async || {
             let left: Vec<String> = cluster.nodes_of_pool("general").await?.iter().map(name).collect();
             ensure!(left == [naked.clone()], "nodes are {left:?}");

@@ -118,6 +118,7 @@ mod two_pools_the_right_one;
 mod usage_rises_and_falls;
 #[cfg(test)]
 mod zero_writes_while_nothing_happens;
+mod zone_outage_removes_nothing;
 
 #[cfg(test)]
 #[path = "../../../tests/pages/mod.rs"]
