@@ -94,9 +94,10 @@ impl Writes {
         self.0.is_empty()
     }
 
-    /// The names of the objects written to, or tried to be written to, each once.
+    /// The names of the objects written to, or tried to be written to, each once. A creation that was turned away before
+    /// its body was read has none.
     pub fn names(&self) -> BTreeSet<&str> {
-        self.0.iter().map(|write| write.name.as_str()).collect()
+        self.0.iter().map(|write| write.name.as_str()).filter(|name| !name.is_empty()).collect()
     }
 
     /// One line a write, for the message of a failed assertion.

@@ -167,6 +167,31 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Waits two minutes until so many pods of Deployment `web` run on so many nodes of pool `general`, none of which is
+    /// marked, and nothing is under way.
+    pub async fn settles(&self, pods: usize, nodes: usize) -> Result<()> {
+        let what = format!("{pods} pods run on {nodes} nodes and nothing is under way");
+        wait::until(&what, Duration::from_secs(120), async || {
+            self.running_pods_are("default", "app=web", pods).await?;
+            self.ready_nodes_are("general", nodes).await?;
+            self.no_node_is_marked().await?;
+            let intents = self.pool_status("general").await?["intents"].clone();
+            ensure!(intents.is_null(), "still under way: {intents}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits a minute until pool `general` has written down one action, and returns while it is under way.
+    pub async fn one_action_begins(&self) -> Result<()> {
+        wait::until("one action is written down", Duration::from_secs(60), async || {
+            let intents = self.pool_status("general").await?["intents"].clone();
+            ensure!(intents.as_array().is_some_and(|intents| intents.len() == 1), "intents are {intents}");
+            Ok(())
+        })
+        .await
+    }
+
     /// A NodePool's status; null when it has none yet.
     pub async fn pool_status(&self, pool: &str) -> Result<Value> {
         let (api, _) = self.api_for(&identity("headroom.dev/v1alpha1", "NodePool", pool)).await?;

@@ -17,6 +17,7 @@ use crate::{binaries, permissions, wait};
 
 mod components;
 mod options;
+mod spare;
 
 pub use options::Options;
 

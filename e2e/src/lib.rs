@@ -28,6 +28,7 @@ pub mod burst;
 pub mod cluster;
 pub mod control_plane;
 pub mod fixtures;
+pub mod link;
 pub mod metrics_api;
 pub mod operator;
 pub mod permissions;

@@ -6,10 +6,12 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::control_plane::{ControlPlane, User, free_ports};
+use crate::link::Link;
 use crate::process::{Process, Recipe, Signal};
 use crate::{binaries, permissions, wait};
 
@@ -53,6 +55,16 @@ impl OperatorBuilder {
     pub fn identity(mut self, identity: &str) -> Self {
         self.identity = identity.to_owned();
         self
+    }
+
+    /// It reaches the API server through `link`, by its own kubeconfig with another port.
+    pub fn through(mut self, link: &Link) -> Result<Self> {
+        let text = fs::read_to_string(&self.kubeconfig).context("failed to read the kubeconfig")?;
+        let mut config: Value = serde_json::from_str(&text)?;
+        config["clusters"][0]["cluster"]["server"] = format!("https://127.0.0.1:{}", link.port()).into();
+        self.kubeconfig = self.folder.join(format!("through-{}.kubeconfig", link.port()));
+        fs::write(&self.kubeconfig, serde_json::to_string_pretty(&config)?)?;
+        Ok(self)
     }
 
     /// Another namespace for the Lease than the ServiceAccount's.

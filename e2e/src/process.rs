@@ -99,6 +99,11 @@ impl Process {
         Ok(())
     }
 
+    /// How it was started.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
     /// As [`Process::restart`], with one more argument for this time.
     pub fn restart_with(&self, arg: &str) -> Result<()> {
         let mut recipe = self.recipe.clone();

@@ -159,6 +159,9 @@ impl Executor {
             Ok(None) => return StepResult::Evicted { node: node.clone(), refused: Vec::new() },
             Err(result) => return result,
         }
+        if bugs::on(Bug::NothingEvicted) {
+            return StepResult::Evicted { node: node.clone(), refused: Vec::new() };
+        }
         let not_after = self.host.monotonic() + EVICTION_TURN_MAX;
         let calls: Vec<_> = pods.iter().map(|pod| self.evict_in_turn(pod, not_after)).collect();
         let answers: Vec<Option<Result<EvictionAnswer, ActionError>>> =

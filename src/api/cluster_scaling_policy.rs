@@ -150,6 +150,12 @@ pub struct NodeScaling {
         .message("nodes.expanders must not repeat an expander: remove the second one"))]
     pub expanders: Vec<Expander>,
 
+    /// Whether nodes that one pool would get are spread over all pools whose nodes are alike, the smallest first. Alike:
+    /// equal capacity but for 1.5 % of memory, 5 % of what is allocatable and free, and equal labels but for zone, name,
+    /// pool and group. The groups of one pool are always balanced. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub balance_similar_pools: Option<bool>,
+
     /// Ceilings on the sum over all nodes of the cluster, those of no pool included. A scale-up that would pass one is
     /// cut to what fits. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]

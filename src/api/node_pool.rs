@@ -67,6 +67,8 @@ pub const MAX_POOL_NAME_LENGTH: usize = 40;
     .message("template.capacity is required for provider KWOK, which has no machine to ask: set spec.template.capacity with cpu and memory").field_path(".provider"))]
 #[x_kube(validation = Rule::new("!has(self.schedules) || self.schedules.all(s, !has(s.minNodes) || has(s.maxNodes) || s.minNodes <= self.maxNodes)")
     .message("schedules[].minNodes must not be greater than spec.maxNodes: lower it, or set maxNodes in the same schedule").field_path(".schedules"))]
+#[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.scaleDown) || !has(self.scaleDown.policy) || self.scaleDown.policy != 'WhenCheaper'")
+    .message("groupScaling: ZeroOrMax can not be combined with scaleDown.policy: WhenCheaper, which takes single nodes: remove one of the two").field_path(".groupScaling"))]
 pub struct NodePoolSpec {
     /// What the operator does with this pool. `Apply`: plan and act. `Preview`: plan as if, report the plan in
     /// `status.preview`, change nothing. `Suspend`: change nothing and undo removals under way; increases already
@@ -110,6 +112,13 @@ pub struct NodePoolSpec {
     #[schemars(range(min = -1_000_000, max = 1_000_000))]
     pub priority: Option<i32>,
 
+    /// By which steps each node group of the pool grows and shrinks. `PerNode`: by any number of nodes. `ZeroOrMax`: to its
+    /// maximum at once, and away as a whole or not at all, for machines that are of use together only; it is not
+    /// combined with `scaleDown.policy: WhenCheaper`. A node that a person asks to go still goes alone. Default: `PerNode`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "GroupScaling")]
+    pub group_scaling: Option<GroupScaling>,
+
     /// How the pool grows. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_up: Option<ScaleUp>,
@@ -125,6 +134,16 @@ pub struct NodePoolSpec {
     #[x_kube(validation = Rule::new("self.all(s, self.exists_one(o, o.name == s.name))")
         .message("schedules[].name must be unique: rename one of the two schedules"))]
     pub schedules: Vec<Schedule>,
+}
+
+/// By which steps node groups grow and shrink.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupScaling {
+    /// By any number of nodes.
+    #[default]
+    PerNode,
+    /// To the maximum at once, and away as a whole.
+    ZeroOrMax,
 }
 
 /// What the operator does with an object.
@@ -537,6 +556,15 @@ pub struct ScaleDown {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub gpu_utilization_threshold: Option<i32>,
+
+    /// Whether pods of DaemonSets are left out when a node is measured: their requests, and the part of the node that they
+    /// take. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignore_daemon_sets_utilization: Option<bool>,
+
+    /// Whether mirror pods, the static pods of the kubelet, are left out when a node is measured. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignore_mirror_pods_utilization: Option<bool>,
 
     /// How long a node must have been unneeded without a break before it is removed. Default: `10m`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -191,6 +191,12 @@ pub struct GroupStatus {
     #[schemars(length(max = 63))]
     pub zone: Option<String>,
 
+    /// The zones among which the provider chooses for each new node, where there are several: pods that need one of
+    /// them are not helped by this group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 63)))]
+    pub zones: Vec<String>,
+
     /// Nodes asked of the provider for this group.
     #[schemars(range(min = 0))]
     pub target: i32,
@@ -317,7 +323,7 @@ pub struct Intent {
     /// When it was decided.
     pub started_at: Time,
 
-    /// When it reached the present step, where a limit counts from that.
+    /// When it reached the present step, where a limit counts from that; of an increase: when the provider accepted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase_since: Option<Time>,
 

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::api::StoredScalingPolicy;
 use crate::cli::gather::{Need, Reader};
+use crate::cli::scalers;
 use crate::explain::Evidence;
 use crate::explain::evidence::{ConditionSeen, EventSeen, HpaSeen, PodTimes, PolicySeen, WorkloadSeen};
 use crate::observe::slim::SlimHpa;
@@ -241,6 +242,8 @@ fn hpa(object: &SlimHpa) -> HpaSeen {
         target: (text(&object.spec, "/scaleTargetRef/kind"), text(&object.spec, "/scaleTargetRef/name")),
         min: number(&object.spec, "/minReplicas").unwrap_or(1),
         max: number(&object.spec, "/maxReplicas").unwrap_or(0),
+        spec: Some(object.spec.clone()),
+        cpu_milli: scalers::cpu_milli(&object.status),
         current: number(&object.status, "/currentReplicas"),
         desired: number(&object.status, "/desiredReplicas"),
         last_scale_at: UnixTime::parse(&text(&object.status, "/lastScaleTime")),

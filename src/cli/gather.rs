@@ -297,6 +297,7 @@ fn from_status(status: &NodePoolStatus, pool: &PoolAtProvider, nodes: &[OwnNode]
     for told in &status.groups {
         let mut group = GroupState {
             zone: told.zone.as_deref().map(Arc::from),
+            zones: told.zones.iter().map(|zone| zone.as_str().into()).collect(),
             target: u32::try_from(told.target).unwrap_or(0),
             max: pool.max_nodes,
             ..GroupState::default()

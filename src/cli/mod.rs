@@ -8,6 +8,7 @@ pub mod import;
 pub mod lint;
 pub mod release;
 pub mod run;
+mod scalers;
 pub mod simulate;
 pub mod simulate_faults;
 pub mod snapshot;

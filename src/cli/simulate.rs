@@ -9,6 +9,7 @@ use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use crate::cli::source::{Form, Output};
 use crate::cli::what_if::{self, Length, WhatIf};
 use crate::host::Host;
 use crate::page::{self, Document, Run};
@@ -35,6 +36,7 @@ Examples:
   headroom simulate examples/a-day --every 30m
   headroom simulate examples/rush-hour --html report.html
   headroom simulate examples/rush-hour -o json
+  headroom simulate examples/rush-hour -o yaml
   headroom simulate examples/rush-hour --against other-pools.yaml --html compared.html
   headroom simulate cluster.json.gz --load 10 --for 2h
   headroom simulate cluster.json.gz --zone-down eu-west-1b --compare
@@ -96,8 +98,8 @@ pub struct SimulateOptions {
     html: Option<PathBuf>,
 
     /// What is printed
-    #[arg(short, long, value_enum, default_value_t = Output::Text, conflicts_with_all = ["trace", "hash", "status"])]
-    output: Output,
+    #[arg(short, long, value_enum, default_value_t = Form::Text, conflicts_with_all = ["trace", "hash", "status"])]
+    output: Form,
 
     /// Print nothing but every write to the API, one a line: where two runs part shows in a diff
     #[arg(long)]
@@ -106,15 +108,6 @@ pub struct SimulateOptions {
     /// Print nothing but the hash of all that happened: equal hashes are equal runs
     #[arg(long)]
     hash: bool,
-}
-
-/// What is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// One document, described in docs/scenarios.md
-    Json,
 }
 
 /// Runs the scenario.
@@ -134,7 +127,7 @@ pub fn simulate(options: &SimulateOptions) -> anyhow::Result<()> {
         None if options.compare => (first, Some(changed)),
         None => (changed, None),
     };
-    if second.is_some() || options.html.is_some() || options.output == Output::Json {
+    if second.is_some() || options.html.is_some() || options.output != Form::Text {
         return document_of(&first, second.as_ref(), options);
     }
     let (scenario, settings) = (&first.scenario, settings(&first, options));
@@ -176,7 +169,7 @@ fn other(start: &Start, path: &Path, options: &SimulateOptions) -> anyhow::Resul
 fn document_of(first: &Start, second: Option<&Start>, options: &SimulateOptions) -> anyhow::Result<()> {
     let scenario = &first.scenario;
     let mut runs = Vec::new();
-    if options.output == Output::Text && second.is_none() {
+    if options.output == Form::Text && second.is_none() {
         let mut chronicle = Chronicle::new(scenario, &scenario.name);
         let settings = settings(first, options);
         let outcome = narrated(scenario, &settings, options, &mut |scene| chronicle.saw(scene))?;
@@ -194,13 +187,14 @@ fn document_of(first: &Start, second: Option<&Start>, options: &SimulateOptions)
     if let Some(file) = &options.html {
         write_page(file, &document)?;
     }
-    let mut out = stdout().lock();
-    match (options.output, document.runs.as_slice()) {
-        (Output::Json, _) => writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?,
-        (Output::Text, [a, b]) => write!(out, "{}", compare::side_by_side(a, b))?,
-        (Output::Text, _) => {}
+    if options.output != Form::Text {
+        return Output { output: options.output }.print(&document, String::new);
     }
-    if let (Some(file), Output::Text) = (&options.html, options.output) {
+    let mut out = stdout().lock();
+    if let [a, b] = document.runs.as_slice() {
+        write!(out, "{}", compare::side_by_side(a, b))?;
+    }
+    if let Some(file) = &options.html {
         writeln!(out, "  {:<16} {}", "report", file.display())?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 
 use crate::host::Host;
 use crate::simulate::replica::PortKind;
-use crate::simulate::swarm::{Report, Trial, try_seed};
+use crate::simulate::swarm::{Report, Trial, Until, try_seed};
 use crate::telemetry;
 
 /// Shown under `--help`.
@@ -62,6 +62,17 @@ pub struct FaultOptions {
     #[cfg(feature = "failpoints")]
     #[arg(long, value_enum)]
     bug: Option<crate::host::bugs::Bug>,
+}
+
+impl FaultOptions {
+    /// With a bug put back, the first violation of a seed says enough.
+    fn until(&self) -> Option<Until> {
+        #[cfg(feature = "failpoints")]
+        let searches = self.bug.is_some();
+        #[cfg(not(feature = "failpoints"))]
+        let searches = false;
+        (searches && self.seed.is_none()).then_some(Until::Any)
+    }
 }
 
 /// The sums over all seeds.
@@ -126,6 +137,7 @@ fn one(seed: u64, options: &FaultOptions, sums: &Mutex<Sums>) -> anyhow::Result<
         differential: options.differential,
         stay: Some(options.stay),
         story: alone,
+        until: options.until(),
     };
     let report = try_seed(seed, &trial).context("failed to start the simulation")?;
     let mut same = true;

@@ -10,7 +10,7 @@ use headroom_core::time::Seconds;
 use jiff::SignedDuration;
 
 use crate::cli::simulate::length;
-use crate::cli::source;
+use crate::cli::{scalers, source};
 use crate::explain::Case;
 use crate::explain::story::counted;
 use crate::simulate::changes::{Changes, Start, read_price, read_times};
@@ -74,6 +74,12 @@ impl WhatIf {
 /// # Errors
 /// When it is none of them, or cannot be used; the words name the file, the field and the fix.
 pub fn start(path: &Path, length: &Length) -> anyhow::Result<Start> {
+    let mut start = read(path, length)?;
+    start.run_hpas();
+    Ok(start)
+}
+
+fn read(path: &Path, length: &Length) -> anyhow::Result<Start> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let is = |known: &[&str]| known.contains(&extension);
     if path.is_dir() && path.join("scenario.yaml").exists() {
@@ -135,7 +141,12 @@ fn of_case(case: &Case, name: &str, length: &Length) -> anyhow::Result<Start> {
         ..Scenario::of_manifests(name, standing.policies, duration)
     };
     let mut start = Start { scenario, standing: Arc::new(standing.objects), most: most(case) };
-    for note in standing.notes {
+    let scalers = scalers::of(&case.evidence);
+    start.scenario.manifests.extend(scalers.manifests);
+    for (target, load) in scalers.loads {
+        start.load(target, load);
+    }
+    for note in standing.notes.into_iter().chain(scalers.notes) {
         start.note(note);
     }
     Ok(start)
@@ -166,4 +177,89 @@ fn most(case: &Case) -> BTreeMap<(Kind, ObjectKey), i64> {
         }
     }
     most
+}
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::history::History;
+    use headroom_core::labels::ObjectKey as CoreKey;
+    use headroom_core::snapshot::Snapshot;
+    use headroom_core::testing::{NOW, config, controller, node, pod, pool, world};
+    use headroom_core::world::workload::ControllerKind;
+    use serde_json::json;
+
+    use super::*;
+    use crate::explain::Evidence;
+    use crate::explain::case::ProviderView;
+    use crate::explain::evidence::{HpaSeen, WorkloadSeen};
+    use crate::simulate::run::{Options, run};
+    use crate::simulate::store::number;
+
+    /// A Deployment of two pods of a CPU each, of which each uses 400m, under an HPA of 50 % and at most 7 replicas.
+    fn case() -> Case {
+        let web = || pod("web-1").cpu("1").label("app", "web").label("pod-template-hash", "x1");
+        let owned = |name: &str| {
+            web().with(|pod| pod.key = CoreKey::new("default", name)).owner("ReplicaSet", "web-x1")
+        };
+        let world = world()
+            .node(node("n1").cpu("16").of("general", "a").zone("a"))
+            .group("general", "a", "a", 1)
+            .controller(controller(ControllerKind::ReplicaSet, "web-x1", 2, web()))
+            .pod(owned("web-1").on("n1"))
+            .pod(owned("web-2").on("n1"));
+        let input = Snapshot::of(&world.build(), &History::default(), &config([pool("general")]), NOW);
+        let hpa = HpaSeen {
+            key: CoreKey::new("default", "web"),
+            target: ("Deployment".to_owned(), "web".to_owned()),
+            min: 1,
+            max: 7,
+            current: Some(2),
+            cpu_milli: Some(400),
+            spec: Some(
+                json!({"minReplicas": 1, "maxReplicas": 7, "metrics": [{"type": "Resource", "resource":
+                {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]}),
+            ),
+            ..HpaSeen::default()
+        };
+        let set = WorkloadSeen {
+            kind: "ReplicaSet".to_owned(),
+            key: CoreKey::new("default", "web-x1"),
+            replicas: 2,
+            owner: Some(("Deployment".to_owned(), "web".to_owned())),
+            ..WorkloadSeen::default()
+        };
+        let evidence = Evidence { hpas: vec![hpa], workloads: vec![set], ..Evidence::default() };
+        Case::new(input, evidence, ProviderView::Operator)
+    }
+
+    /// How many replicas it comes to at so many thousandths of the load.
+    fn replicas(load_milli: i64) -> i64 {
+        let length = Length {
+            duration: Some(SignedDuration::from_mins(20)),
+            join_delay: SignedDuration::from_secs(45),
+        };
+        let mut start = of_case(&case(), "cluster", &length).expect("a cluster");
+        start.run_hpas();
+        let changes = Changes { load_milli: Some(load_milli), ..Changes::default() };
+        let start = changes.applied(&start).expect("more load");
+        let settings = Options { standing: start.standing.clone(), ..Options::of(&start.scenario) };
+        let mut replicas = 0;
+        run(&start.scenario, &settings, &mut |scene| {
+            scene.cluster.store().with(|store| {
+                let set = store.find(Kind::ReplicaSet, &ObjectKey::new("default", "web-x1"));
+                replicas = set.and_then(|set| number(set, &["spec", "replicas"])).unwrap_or(-1);
+            });
+        })
+        .expect("a runtime");
+        replicas
+    }
+
+    #[test]
+    fn load_on_a_snapshot_moves_replicas_by_the_decision_of_its_hpa() {
+        // 800m in all at a target of 500m a pod: two are right, and one is as soon as the load halves.
+        assert_eq!(replicas(1_000), 2);
+        assert_eq!(replicas(500), 1);
+        assert_eq!(replicas(2_500), 4);
+        assert_eq!(replicas(10_000), 7, "its most, and not twenty times the replicas");
+    }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, Mode, NodeTemplate, Policy,
-    Pool, Profile, ScaleDown, ScaleUp, Schedule,
+    Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, GroupScaling, Mode,
+    NodeTemplate, Policy, Pool, Profile, ScaleDown, ScaleUp, Schedule,
 };
 use headroom_core::labels::Labels;
 use headroom_core::reason::Reason;
@@ -123,6 +123,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         template,
         price_per_hour_micros,
         priority,
+        group_scaling,
         scale_up,
         scale_down,
         schedules,
@@ -152,6 +153,10 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         startup_taints: taints(&template.startup_taints),
         price_per_hour_micro: price_per_hour_micros.and_then(|micros| i64::try_from(micros).ok()),
         priority: *priority,
+        group_scaling: match group_scaling {
+            node_pool::GroupScaling::PerNode => GroupScaling::PerNode,
+            node_pool::GroupScaling::ZeroOrMax => GroupScaling::ZeroOrMax,
+        },
         scale_up: ScaleUp {
             enabled: scale_up.enabled,
             provision_timeout: seconds(scale_up.provision_timeout),
@@ -171,6 +176,8 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
             },
             utilization_threshold_percent: scale_down.utilization_threshold_percent.into(),
             gpu_utilization_threshold_percent: scale_down.gpu_utilization_threshold_percent.into(),
+            ignore_daemon_sets: scale_down.ignore_daemon_sets_utilization,
+            ignore_mirror: scale_down.ignore_mirror_pods_utilization,
             unneeded_for: seconds(scale_down.unneeded_for),
             unready_for: seconds(scale_down.unready_for),
             delay_after_add: seconds(scale_down.delay_after_add),
@@ -332,6 +339,7 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
     // Without `..`: a new field that nobody hands on must not compile.
     let ValidatedPolicy {
         expanders,
+        balance_similar_pools,
         limits,
         health,
         expendable_pods_priority_cutoff,
@@ -344,6 +352,7 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
     } = policy;
     ClusterSettings {
         expanders: expanders.iter().copied().map(expander).collect(),
+        balance_similar_pools: *balance_similar_pools,
         max_nodes: limits.nodes,
         max_cpu_milli: limits.cpu_milli,
         max_memory_bytes: limits.memory_bytes,

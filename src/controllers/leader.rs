@@ -1,5 +1,6 @@
 //! Leader election by a Lease: who may act, judged by observed change and monotonic time, never by wall clocks.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,13 +55,38 @@ pub struct Election {
     leadership: watch::Sender<Leadership>,
     seen: Option<Seen>,
     held: Option<Held>,
+    /// The newest version of the lease that was seen, as a number; 0 when none, or when versions are no numbers.
+    newest: u64,
+    alarm: Alarm,
+}
+
+/// Called when the API server has gone back to an older state.
+pub struct Alarm(pub Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alarm").finish_non_exhaustive()
+    }
 }
 
 /// The lease as last read, and when its content last changed before our eyes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Seen {
     lease: Lease,
     changed_at: Instant,
+}
+
+impl Seen {
+    /// What was seen before, after another look that ended at `now`: a change restarts the wait for the lease's expiry.
+    fn after(before: Option<&Self>, lease: Lease, now: Instant) -> Self {
+        let unchanged = before.filter(|seen| seen.lease.spec == lease.spec);
+        Self { lease, changed_at: unchanged.map_or(now, |seen| seen.changed_at) }
+    }
+
+    /// Whether nothing has changed for longer than the lease lasts.
+    fn is_silent(&self, now: Instant, duration: Duration) -> bool {
+        self.changed_at + duration < now
+    }
 }
 
 /// The lease while it is ours.
@@ -70,16 +96,39 @@ struct Held {
     expires_at: Instant,
 }
 
+/// When a lease that was written ends for its holder: counted from before the write, since nobody can have seen it any
+/// earlier.
+fn expiry(sent_at: Instant, duration: Duration) -> Instant {
+    sent_at + duration
+}
+
 impl Election {
     /// An election over `api`, whose client must carry the guard's layer of kind `Lease` and not retry writes.
+    ///
+    /// `alarm` is called when the lease shows that the API server went back to an older state, as a restored backup does.
+    /// The lease is read or written every few seconds and never from a cache, so it shows it first.
     pub fn new(
         api: Api<Lease>,
         options: LeaseOptions,
         host: Arc<Host>,
         guard: Guard,
+        alarm: Alarm,
     ) -> (Self, watch::Receiver<Leadership>) {
         let (leadership, receiver) = watch::channel(Leadership::Standby);
-        (Self { api, options, host, guard, leadership, seen: None, held: None }, receiver)
+        let election =
+            Self { api, options, host, guard, leadership, seen: None, held: None, newest: 0, alarm };
+        (election, receiver)
+    }
+
+    /// Notes the version of a lease that the server has just shown.
+    fn note_version(&mut self, lease: &Lease) {
+        let version = lease.metadata.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
+        let Some(version) = version else { return };
+        if version < self.newest {
+            warn!(from = self.newest, to = version, "the API server went back to an older state");
+            (self.alarm.0)();
+        }
+        self.newest = version;
     }
 
     /// Competes for the lease and keeps it, until the task is ended or the lease is lost.
@@ -117,12 +166,8 @@ impl Election {
     async fn read(&mut self) {
         match tokio::time::timeout(self.options.retry * 2, self.api.get_opt(&self.options.name)).await {
             Ok(Ok(Some(lease))) => {
-                let changed = self.seen.as_ref().is_none_or(|seen| seen.lease.spec != lease.spec);
-                let changed_at = match &self.seen {
-                    Some(seen) if !changed => seen.changed_at,
-                    _ => self.host.monotonic(),
-                };
-                self.seen = Some(Seen { lease, changed_at });
+                self.note_version(&lease);
+                self.seen = Some(Seen::after(self.seen.as_ref(), lease, self.host.monotonic()));
             }
             Ok(Ok(None)) => self.seen = None,
             Ok(Err(error)) => warn!(%error, "failed to read the lease"),
@@ -141,7 +186,7 @@ impl Election {
         if let (true, Some(renewed)) = (bugs::on(Bug::WallClockLease), &spec.renew_time) {
             return Duration::from_secs(seconds) < silence(renewed.0, self.host.wall());
         }
-        self.host.monotonic() > seen.changed_at + Duration::from_secs(seconds)
+        seen.is_silent(self.host.monotonic(), Duration::from_secs(seconds))
     }
 
     async fn create(&self) -> Result<Lease, Problem> {
@@ -193,8 +238,9 @@ impl Election {
 
     /// The lease is ours as of `sent_at`: the server cannot have seen the renewal any earlier.
     fn established(&mut self, lease: Lease, sent_at: Instant) {
+        self.note_version(&lease);
         let epoch = epoch_of(&lease);
-        let expires_at = sent_at + self.options.duration;
+        let expires_at = expiry(sent_at, self.options.duration);
         if self.held.is_none() {
             let previous = self.seen.as_ref().and_then(|seen| seen.lease.spec.as_ref()?.renew_time.as_ref());
             let gap = previous.map_or(Duration::ZERO, |renewed| silence(renewed.0, self.host.time()));
@@ -316,4 +362,113 @@ fn epoch_of(lease: &Lease) -> u64 {
 /// How long a lease had not been renewed; zero when its time lies in the future (clocks differ).
 fn silence(renewed: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(renewed)).unwrap_or(Duration::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lease lasts for so many ticks.
+    const LASTS: u64 = 2;
+    /// Every history of so many ticks is tried.
+    const TICKS: u64 = 5;
+    const TICK: Duration = Duration::from_secs(1);
+
+    /// A holder, the lease as it is stored, and somebody who looks at it. Both go by their own monotonic clocks, which run
+    /// at one speed; no wall clock is anywhere.
+    #[derive(Clone)]
+    struct History {
+        now: u64,
+        origin: Instant,
+        /// The holder acts until then.
+        expires_at: Instant,
+        /// Renewals under way: sent at, stored at, whether the answer comes.
+        sent: Vec<(u64, u64, bool)>,
+        /// How often the stored lease was renewed.
+        renewals: i32,
+        /// The observer's look: ends at, what it will show.
+        look: Option<(u64, i32)>,
+        seen: Option<Seen>,
+    }
+
+    impl History {
+        fn at(&self, tick: u64) -> Instant {
+            self.origin + TICK * u32::try_from(tick).expect("few ticks")
+        }
+
+        fn lasts() -> Duration {
+            TICK * u32::try_from(LASTS).expect("few ticks")
+        }
+
+        /// What is due happens: writes are stored and answered, looks end. Then nobody may take what its holder still
+        /// holds.
+        fn settle(&mut self) {
+            let due = std::mem::take(&mut self.sent);
+            for (sent_at, stored_at, answered) in due {
+                if self.now < stored_at {
+                    self.sent.push((sent_at, stored_at, answered));
+                    continue;
+                }
+                self.renewals += 1;
+                if answered {
+                    self.expires_at = self.expires_at.max(expiry(self.at(sent_at), Self::lasts()));
+                }
+            }
+            if let Some((_, renewals)) = self.look.take_if(|(ends_at, _)| *ends_at <= self.now) {
+                let spec = LeaseSpec { lease_transitions: Some(renewals), ..LeaseSpec::default() };
+                let lease = Lease { spec: Some(spec), ..Lease::default() };
+                self.seen = Some(Seen::after(self.seen.as_ref(), lease, self.at(self.now)));
+            }
+            let now = self.at(self.now);
+            // The observer writes with the version that it saw: one that is not the stored one is refused.
+            let stored = Some(self.renewals);
+            let takes = self.seen.as_ref().is_some_and(|seen| {
+                let spec = seen.lease.spec.as_ref();
+                seen.is_silent(now, Self::lasts()) && spec.and_then(|spec| spec.lease_transitions) == stored
+            });
+            assert!(!takes || self.expires_at < now, "the lease is taken at tick {} and held", self.now);
+        }
+
+        /// Every way in which the next tick may go; the number of histories that were tried.
+        fn try_all(&self) -> u64 {
+            if self.now == TICKS {
+                return 1;
+            }
+            let renewals =
+                [None, Some((0, true)), Some((1, true)), Some((2, true)), Some((0, false)), Some((2, false))];
+            let mut tried = 0;
+            for renewal in renewals {
+                for look in [None, Some(0), Some(1), Some(2)] {
+                    let mut next = self.clone();
+                    if let Some((delay, answered)) = renewal {
+                        next.sent.push((next.now, next.now + delay, answered));
+                    }
+                    if let (Some(delay), None) = (look, next.look) {
+                        // What a look shows is what is stored at any moment while it lasts; the oldest is the worst.
+                        next.look = Some((next.now + delay, next.renewals));
+                    }
+                    next.settle();
+                    next.now += 1;
+                    next.settle();
+                    tried += next.try_all();
+                }
+            }
+            tried
+        }
+    }
+
+    #[test]
+    fn in_no_history_of_renewals_and_looks_is_a_lease_taken_that_its_holder_still_holds() {
+        let origin = Instant::now();
+        let start = History {
+            now: 0,
+            origin,
+            expires_at: expiry(origin, History::lasts()),
+            sent: Vec::new(),
+            renewals: 0,
+            look: None,
+            seen: None,
+        };
+        assert_eq!(start.try_all(), 24_u64.pow(5));
+    }
 }

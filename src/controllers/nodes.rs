@@ -9,6 +9,7 @@ use headroom_core::history::History;
 use headroom_core::known::Known;
 use headroom_core::nodes::demand::wanted_count;
 use headroom_core::nodes::memory as clocks;
+use headroom_core::nodes::tenure::Tenure;
 use headroom_core::plan::{Outcome, Plan, PodVerdict, Step, StepResult};
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::{Seconds, UnixTime};
@@ -114,6 +115,8 @@ pub struct NodeLoop {
     herald: Herald,
     history: History,
     traces: Traces,
+    /// Since when each node has been kept by its reason, in this term.
+    tenure: Tenure,
     /// The term in which `history` was read back; `None` while not leading.
     term: Option<u64>,
     in_flight: InFlight,
@@ -144,6 +147,7 @@ impl NodeLoop {
             herald: Herald::default(),
             history: History::default(),
             traces: Traces::default(),
+            tenure: Tenure::default(),
             term: None,
             in_flight: InFlight::default(),
             finished,
@@ -190,10 +194,9 @@ impl NodeLoop {
         let began_at = self.ports.host.wall();
         let mut plan = self.plan(now);
         let planned_at = self.ports.host.wall();
-        self.ports
-            .health
-            .inspection
-            .answer(|| Some(Snapshot::of(&self.world, &self.history, &self.settings.config, now)));
+        let config = &self.settings.config;
+        let look = || Snapshot::of(&self.world, &self.history, config, now).watched(&self.tenure);
+        self.ports.health.inspection.answer(|| Some(look()));
         let mut statuses = self.statuses(&plan, now);
         let journalled = self.journal(&plan, &statuses).await;
         if self.forget_unjournalled(&mut plan, &journalled) {
@@ -348,6 +351,7 @@ impl NodeLoop {
         for object in self.ports.sink.read_pools().await? {
             // A server that has fallen behind may answer with less than the watch has shown already.
             let seen = self.policies.pools.get(&object.name).filter(|seen| seen.uid == object.uid);
+            let seen = seen.filter(|_| !bugs::on(Bug::OlderListBelieved));
             let ahead =
                 seen.filter(|seen| memory::newer(&seen.resource_version, &object.resource_version)).cloned();
             let object = ahead.unwrap_or(object);
@@ -358,6 +362,7 @@ impl NodeLoop {
         self.settings.config.epoch = epoch;
         self.history = History::default();
         self.traces = Traces::default();
+        self.tenure = Tenure::default();
         for (name, stored) in &self.stored {
             self.history.pools.insert(name.clone(), stored.history.clone());
         }
@@ -423,6 +428,10 @@ impl NodeLoop {
                     let nothing = Known::Known { value: ProviderState::default(), at: now };
                     self.world.apply(Delta::ProviderObserved(pool, nothing));
                 }
+                Err(_) if bugs::on(Bug::ProviderCallHangs) => {
+                    self.ports.host.sleep(Duration::from_secs(86_400)).await;
+                    return;
+                }
                 Err(error) => {
                     assert!(!bugs::on(Bug::ThrottleIsFatal), "the provider did not answer");
                     warn!(pool = %pool, %error, "provider did not answer");
@@ -446,6 +455,7 @@ impl NodeLoop {
         if CLOCK_JUMP_MIN <= jump.saturating_abs() && !bugs::on(Bug::WallClockTimers) {
             warn!(seconds = jump, "the wall clock was set; every clock moves with it");
             clocks::shift_clocks(&mut self.history, Seconds(jump));
+            self.tenure.shift(Seconds(jump));
         }
     }
 
@@ -473,6 +483,9 @@ impl NodeLoop {
         // What status cannot hold may not be remembered either (law 2).
         for memory in plan.next_history.pools.values_mut() {
             *memory = report::fit(memory).0;
+        }
+        if !self.world.is_stale() {
+            self.tenure.note(&plan.reasons.nodes, now);
         }
         self.ports.metrics.planned(took, &plan, &self.world, now);
         plan
@@ -583,7 +596,7 @@ impl NodeLoop {
             if journal_of(step).is_some_and(|pool| !journalled.contains(pool)) {
                 continue;
             }
-            if bugs::on(Bug::OrphanMarksStay) && matches!(step, Step::Unmark { intent: None, .. }) {
+            if bugs::on(Bug::OrphanMarksStay) && matches!(step, Step::Unmark { .. }) {
                 continue;
             }
             let key = StepKey::of(step);

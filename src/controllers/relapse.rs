@@ -27,6 +27,10 @@ pub(super) fn settings(config: &mut Config) {
         if bugs::on(Bug::CreatedThenDeleted) {
             pool.scale_down.unneeded_for = Seconds(0);
         }
+        if bugs::on(Bug::RetriesAtOnce) {
+            pool.scale_up.backoff_initial = Seconds(0);
+            pool.scale_up.backoff_max = Seconds(0);
+        }
         if bugs::on(Bug::NeverTimesOut) {
             pool.scale_up.provision_timeout = Seconds::hours(24);
         }

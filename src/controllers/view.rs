@@ -101,6 +101,7 @@ fn describe<'a>(view: &mut PoolView<'a>, state: &'a PoolState<'_>, reasons: &'a 
         .map(|(id, group)| GroupView {
             id: id.clone(),
             zone: group.state.and_then(|known| known.zone.clone()),
+            zones: group.state.map(|known| known.zones.clone()).unwrap_or_default(),
             target: group.target,
             ready: group.ready,
             template: pool.template.as_ref().map(|node| (TemplateSource::Spec, node.allocatable.clone())),

@@ -8,7 +8,7 @@ use kube::api::Api;
 use tokio::sync::watch;
 
 use super::health::Health;
-use super::leader::{Election, LeaseOptions};
+use super::leader::{Alarm, Election, LeaseOptions};
 use super::nodes::{NodeLoop, Ports};
 use super::page::Board;
 use super::workloads::{MetricsFor, WorkloadLoop, WorkloadPorts};
@@ -80,7 +80,9 @@ pub fn wire(ground: Ground) -> NodeLoop {
         preview,
         workloads,
     } = ground;
-    let (election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone());
+    let doubted = feed.clone();
+    let alarm = Alarm(Box::new(move || doubted.distrust()));
+    let (election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone(), alarm);
     host.spawn(election.run());
     if let Some(WorkloadGround { feed, metrics: measures }) = workloads {
         let workloads = WorkloadLoop::new(WorkloadPorts {
@@ -90,6 +92,7 @@ pub fn wire(ground: Ground) -> NodeLoop {
             work: work.clone(),
             metrics: measures,
             numbers: metrics.clone(),
+            traces: traces.clone(),
             leadership: leadership.clone(),
             stop: stop.clone(),
             preview,

@@ -8,6 +8,7 @@ use headroom_core::labels::ObjectKey;
 use headroom_core::snapshot::hide::Hider;
 use headroom_core::time::UnixTime;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::api::{NodePoolStatus, ScalingPolicyStatus};
 
@@ -83,6 +84,12 @@ pub struct HpaSeen {
     pub desired: Option<i64>,
     /// When it last changed the size.
     pub last_scale_at: Option<UnixTime>,
+    /// What it asks for, as it was read: what a simulation gives it again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<Value>,
+    /// CPU of each pod as its status tells it, in thousandths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_milli: Option<i64>,
     /// Each metric as one line: name, now, target.
     pub metrics: Vec<String>,
     /// Type, status, reason and message of its conditions.
@@ -240,6 +247,7 @@ impl Evidence {
             object(&mut hpa.key);
             text(&mut hpa.target.1);
             hpa.metrics.clear();
+            hpa.spec = hpa.spec.take().map(|spec| plain(&spec));
             hpa.conditions.iter_mut().for_each(|condition| condition.message.clear());
         }
         for policy in &mut self.policies {
@@ -265,6 +273,19 @@ impl Evidence {
         self.gaps.clear();
         self.sort();
     }
+}
+
+/// What an HPA asks for of CPU and memory, by which nobody can be told; its other metrics have names, and go.
+fn plain(spec: &Value) -> Value {
+    let metrics = spec["metrics"].as_array().into_iter().flatten();
+    let metrics: Vec<&Value> = metrics.filter(|metric| metric["type"] == "Resource").collect();
+    let mut plain = serde_json::json!({"metrics": metrics});
+    for name in ["minReplicas", "maxReplicas", "behavior"] {
+        if let Some(value) = spec.get(name) {
+            plain[name] = value.clone();
+        }
+    }
+    plain
 }
 
 impl ConditionSeen {

@@ -85,8 +85,12 @@ fn facts(told: &mut Explanation, opened: &Opened<'_>, node: &Node, entry: &NodeE
         (None, None) => told.fact("pool", "none: Headroom does not manage this node"),
     }
     let pods: Vec<_> = entry.pods.iter().map(|id| opened.world.pod(*id)).collect();
-    let ignore_daemon_sets = pool.is_some_and(|pool| settings(opened, node, pool).ignore_daemon_sets());
-    let measure = Measure { ignore_daemon_sets, ..Measure::default() };
+    let own = pool.map(|pool| settings(opened, node, pool));
+    let measure = Measure {
+        ignore_daemon_sets: own.is_some_and(GroupSettings::ignore_daemon_sets),
+        ignore_mirror: own.is_some_and(GroupSettings::ignore_mirror),
+        ..Measure::default()
+    };
     let bodies = pods.iter().map(|pod| &pod.pod).filter(|pod| !pod.phase.finished());
     match utilization(node, bodies, &measure, opened.now()) {
         Ok(used) => {
@@ -195,11 +199,17 @@ fn stays(
         }
         reason => format!("stays, {}: {}{object}", reason.as_str(), lower(reason.doc())),
     };
+    let kept = opened.case.input.kept_since(&node.name, verdict.reason);
+    if let Some((since, seen)) = kept {
+        let at_least = if seen { "" } else { "at least " };
+        let since = format!("{at_least}{since} ({})", about(since, opened.now()));
+        told.fact("this node kept for this reason since", since);
+    }
     // Status keeps a row a reason, with the first node's object: other nodes of the row have been blocked as long at most.
     if let Some(blocked) =
         memory.and_then(|memory| memory.blocked.iter().find(|blocked| blocked.reason == verdict.reason))
     {
-        let own = blocked.object == verdict.object;
+        let own = kept.is_none() && blocked.object == verdict.object;
         let fact = if own { "blocked since" } else { "nodes of the pool blocked for this reason since" };
         told.fact(fact, format!("{} ({})", blocked.since, about(blocked.since, opened.now())));
     }

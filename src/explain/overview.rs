@@ -277,6 +277,7 @@ fn is_stuck(reason: Reason) -> bool {
             | Reason::PlannedFor
             | Reason::NotManaged
             | Reason::ForeignNode
+            | Reason::GroupGoesAsWhole
             | Reason::NoPlaceToMovePods
     )
 }

@@ -179,7 +179,29 @@ fn a_node_that_stays_names_its_blocker_since_when_and_what_helps() {
         object: Some("pdb/default/web".into()),
         since: at(-600),
     });
-    let case = case(world, vec![pool("general")], history, Evidence::default());
+    let mut case = case(world, vec![pool("general")], history, Evidence::default());
+    {
+        let fact = |case: &Case, name: &str| {
+            let told = node::explain(&case.open().unwrap(), "n1").unwrap();
+            told.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone())
+        };
+        // The operator has watched: this node has been kept for a shorter time than others of its pool.
+        let own = "this node kept for this reason since";
+        let row = |seen| headroom_core::nodes::tenure::KeptNodes {
+            reason: Reason::NotEnoughPdb,
+            since: at(-120),
+            seen,
+            nodes: vec!["n1".into()],
+        };
+        let mut watched = case.clone();
+        watched.input.kept = vec![row(true)];
+        assert!(fact(&watched, own).is_some_and(|told| told.ends_with("(2m ago)")));
+        let others = fact(&watched, "nodes of the pool blocked for this reason since");
+        assert!(others.is_some_and(|told| told.ends_with("(10m ago)")));
+        watched.input.kept = vec![row(false)];
+        assert!(fact(&watched, own).is_some_and(|told| told.starts_with("at least ")));
+        case.input.kept.clear();
+    }
     let opened = case.open().unwrap();
     let told = node::explain(&opened, "n1").unwrap();
     assert!(told.summary.starts_with("stays, NotEnoughPdb"), "{}", told.summary);

@@ -24,7 +24,7 @@ pub enum Bug {
     BackoffForgotten,
     /// Intents are forgotten at a restart.
     IntentsForgotten,
-    /// Marks without an intent are taken off by nobody.
+    /// Marks are taken off by nobody.
     OrphanMarksStay,
     /// A node is not looked at again before it is deleted.
     NoSecondLook,
@@ -92,6 +92,18 @@ pub enum Bug {
     StatusTrustedBlindly,
     /// Pods that cannot be read are left out of the view.
     UnreadablePodsLeftOut,
+    /// A call to the cloud that fails is waited for without end.
+    ProviderCallHangs,
+    /// A new leader believes a list that is older than what its watch has shown.
+    OlderListBelieved,
+    /// A drain evicts nothing.
+    NothingEvicted,
+    /// A failed launch is repeated at once.
+    RetriesAtOnce,
+    /// An action that the cloud does not permit ends the process.
+    DeniedIsFatal,
+    /// Metrics that cannot be read count as no load.
+    UnknownLoadIsZero,
 }
 
 #[cfg(feature = "failpoints")]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::time::{Seconds, UnixTime};
@@ -55,6 +55,11 @@ pub trait Feed: Send + Sync {
             self.health(now).iter().map(|watch| watch.silent_for.filter(|_| watch.listed)).collect();
         Some(silences?.into_iter().max().unwrap_or_default())
     }
+
+    /// The server has gone back to an older state, as something else than a watch has shown: every kind is to be listed
+    /// anew. A restored server stays silent of everything up to the versions that watches ask for. Does nothing where
+    /// there are no watches.
+    fn distrust(&self) {}
 
     /// When the server last went back to an older state than it had shown on any watch; `None` if it never did.
     fn regressed_at(&self) -> Option<UnixTime> {
@@ -126,7 +131,9 @@ impl KubeFeed {
     pub fn unfed(host: &Arc<Host>) -> Self {
         let inner = Mutex::default();
         let (bell, workloads_bell) = (Notify::new(), Notify::new());
-        Self { shared: Arc::new(Shared { inner, bell, workloads_bell, host: Arc::downgrade(host) }) }
+        let (distrusted, _) = watch::channel(());
+        let host = Arc::downgrade(host);
+        Self { shared: Arc::new(Shared { inner, bell, workloads_bell, distrusted, host }) }
     }
 
     /// As [`KubeFeed::unfed`], and besides everything that replica decisions read is kept.
@@ -180,6 +187,10 @@ impl Feed for KubeFeed {
         Box::pin(self.shared.bell.notified())
     }
 
+    fn distrust(&self) {
+        self.shared.distrusted.send_replace(());
+    }
+
     fn health(&self, now: UnixTime) -> Vec<WatchHealth> {
         let inner = self.shared.lock();
         let health = Watch::ALL.iter().map(|watch| {
@@ -203,6 +214,8 @@ struct Shared {
     inner: Mutex<Inner>,
     bell: Notify,
     workloads_bell: Notify,
+    /// Changes when what the watches have shown is not to be believed any more.
+    distrusted: watch::Sender<()>,
     /// Weak, because the host's tasks hold this: dropping the host must end them.
     host: Weak<Host>,
 }
@@ -394,6 +407,11 @@ impl Port {
         }
         drop(guard);
         self.ring(Urgency::AtOnce);
+    }
+
+    /// Changes when the kind is to be listed anew.
+    pub(super) fn distrusted(&self) -> watch::Receiver<()> {
+        self.shared.distrusted.subscribe()
     }
 
     /// The host's clock.

@@ -9,13 +9,14 @@ use std::time::Duration;
 use futures::StreamExt;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
+use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
 
 use headroom_core::time::Seconds;
 
 use super::feed::Port;
 use super::remains::{Guarded, Remains};
-use super::watched::Watched;
+use super::watched::{Watch, Watched};
 
 /// Objects a page of a list. 500 is kube's and client-go's.
 const PAGE_SIZE: u32 = 500;
@@ -33,6 +34,11 @@ const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 const PAUSE_MIN: Duration = Duration::from_millis(800);
 /// Longest pause after trouble.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Longest pause after a server has shed our load: it is well, and only busy.
+const SHED_PAUSE_MAX: Duration = Duration::from_secs(4);
+/// Between the turns of two kinds after that. All kinds begin together; asking together again, most would be refused
+/// together again.
+const TURN: Duration = Duration::from_millis(100);
 /// A watch that lasted so long ends the row of troubles.
 const STABLE_AFTER: Seconds = Seconds(2);
 
@@ -62,7 +68,9 @@ impl<K: Watched> Payload<K> for Guarded<K> {
 /// Follows `K` for ever. The first object that cannot be decoded makes it list anew with a guard around each object,
 /// at several times the cost, so that one strange object never hides the others.
 pub(super) async fn follow<K: Watched>(client: Client, port: Port) {
-    let mut pause = Pause { next: PAUSE_MIN };
+    let place = Watch::ALL.iter().position(|watch| *watch == K::WATCH).unwrap_or_default();
+    let turn = TURN * u32::try_from(place).unwrap_or_default();
+    let mut pause = Pause { next: PAUSE_MIN, turn };
     until_undecodable::<K, K>(Api::all(client.clone()), &port, &mut pause).await;
     loop {
         port.warn("an object cannot be decoded: from now on each is decoded on its own");
@@ -78,6 +86,8 @@ enum Stop {
     Ended,
     /// The answer cannot be decoded.
     Undecodable(String),
+    /// The server sheds load.
+    Shed(String),
     /// Anything else.
     Trouble(String),
 }
@@ -86,6 +96,7 @@ impl From<kube::Error> for Stop {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == 410 || status.code == 404 => Self::Expired,
+            kube::Error::Api(status) if status.code == 429 => Self::Shed(status.message),
             kube::Error::SerdeError(error) => Self::Undecodable(error.to_string()),
             other => Self::Trouble(other.to_string()),
         }
@@ -94,11 +105,19 @@ impl From<kube::Error> for Stop {
 
 struct Pause {
     next: Duration,
+    /// How much longer than the first kind this one waits when load is shed.
+    turn: Duration,
 }
 
 impl Pause {
     async fn rest(&mut self) {
         sleep(self.next).await;
+        self.next = (self.next * 2).min(PAUSE_MAX);
+    }
+
+    /// Waits for this kind's turn after the server has shed load.
+    async fn wait_turn(&mut self) {
+        sleep(self.next.min(SHED_PAUSE_MAX) + self.turn).await;
         self.next = (self.next * 2).min(PAUSE_MAX);
     }
 
@@ -108,11 +127,13 @@ impl Pause {
 }
 
 async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, pause: &mut Pause) {
+    let mut distrusted = port.distrusted();
     loop {
+        distrusted.mark_unchanged();
         let mut stop = match list::<K, P>(&api, port).await {
             Ok(mut version) => loop {
                 let opened_at = port.now();
-                let stop = watch::<K, P>(&api, port, &mut version).await;
+                let stop = watch::<K, P>(&api, port, &mut version, &mut distrusted).await;
                 // A server that ends watches at once is treated as one in trouble.
                 let lasted = port.now().since(opened_at) >= STABLE_AFTER;
                 if lasted {
@@ -128,6 +149,10 @@ async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, 
                         port.trouble(&why);
                         pause.rest().await;
                     }
+                    Stop::Shed(why) => {
+                        port.trouble(&why);
+                        pause.wait_turn().await;
+                    }
                     Stop::Expired | Stop::Undecodable(_) => break stop,
                 }
             },
@@ -138,10 +163,14 @@ async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, 
             }
             Err(stop) => stop,
         };
-        if let Stop::Trouble(why) | Stop::Undecodable(why) = &mut stop {
+        if let Stop::Trouble(why) | Stop::Undecodable(why) | Stop::Shed(why) = &mut stop {
             port.trouble(why);
         }
-        pause.rest().await;
+        if matches!(stop, Stop::Shed(_)) {
+            pause.wait_turn().await;
+        } else {
+            pause.rest().await;
+        }
         if matches!(stop, Stop::Undecodable(_)) {
             return;
         }
@@ -181,8 +210,14 @@ async fn list<K: Watched, P: Payload<K>>(api: &Api<P>, port: &Port) -> Result<St
     }
 }
 
-/// Watches from `version`, which moves along, until something stops it.
-async fn watch<K: Watched, P: Payload<K>>(api: &Api<P>, port: &Port, version: &mut String) -> Stop {
+/// Watches from `version`, which moves along, until something stops it: what it has shown is not believed any more when
+/// `distrusted` changes.
+async fn watch<K: Watched, P: Payload<K>>(
+    api: &Api<P>,
+    port: &Port,
+    version: &mut String,
+    distrusted: &mut Receiver<()>,
+) -> Stop {
     let mut params = WatchParams::default().timeout(WATCH_SECONDS);
     if !K::FIELD_SELECTOR.is_empty() {
         params = params.fields(K::FIELD_SELECTOR);
@@ -194,7 +229,13 @@ async fn watch<K: Watched, P: Payload<K>>(api: &Api<P>, port: &Port, version: &m
     };
     port.contact();
     loop {
-        let event = match timeout(SILENCE_MAX, events.next()).await {
+        let next = tokio::select! {
+            biased;
+            // The sender lives as long as the port.
+            _ = distrusted.changed() => return Stop::Expired,
+            next = timeout(SILENCE_MAX, events.next()) => next,
+        };
+        let event = match next {
             Err(_) => return Stop::Trouble("the watch fell silent".to_owned()),
             Ok(None) => return Stop::Ended,
             Ok(Some(Err(error))) => return error.into(),

@@ -279,6 +279,29 @@ async fn silence_shows_as_age_and_ends_in_a_new_watch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn kinds_that_are_refused_together_do_not_ask_together_again() {
+    let shed = || Reply::Fails(429);
+    let server = Server::default()
+        .list("nodepools", shed())
+        .list("nodes", shed())
+        .list("pods", shed())
+        .list("pods", shed())
+        .list("pods", shed());
+    let mut rig = Rig::new(server);
+    // By 0.8 s at the latest each has been refused; a tenth of a second lies between the turns.
+    let mut asked = Vec::new();
+    for _ in 0..60 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        asked.push((rig.calls_of("nodepools"), rig.calls_of("nodes"), rig.calls_of("pods")));
+    }
+    let moment = |of: fn(&(usize, usize, usize)) -> usize| asked.iter().position(|calls| 1 < of(calls));
+    let moments = [moment(|calls| calls.0), moment(|calls| calls.1), moment(|calls| calls.2)];
+    assert!(moments.iter().all(Option::is_some) && moments[0] != moments[1] && moments[1] != moments[2]);
+    rig.pass(12).await;
+    assert!(rig.feed.synced(), "throttled three times, the pauses stay short");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bookmark_counts_as_contact() {
     let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "44"}});
     let server = Server::default().watch("pods", Reply::Open(vec![event("BOOKMARK", bookmark)]));
@@ -298,6 +321,23 @@ async fn a_server_that_goes_back_in_time_is_noticed() {
     rig.pass(5).await;
     assert_eq!(rig.health_of(PODS).regressions_count, 1);
     assert!(rig.feed.regressed_at().is_some(), "nothing is removed for a while");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_is_distrusted_lists_everything_anew_and_sees_how_far_the_server_went_back() {
+    // The restored server has nothing to say to a watch from version 50 until it has come so far again.
+    let server = Server::default()
+        .list("pods", list("50", vec![pod("a", "49"), pod("b", "48")]))
+        .watch("pods", Reply::Open(Vec::new()))
+        .list("pods", list("40", vec![pod("b", "30")]));
+    let mut rig = Rig::new(server);
+    rig.pass(3).await;
+    assert_eq!((rig.calls_of("pods"), rig.feed.regressed_at()), (2, None));
+    rig.feed.distrust();
+    rig.pass(3).await;
+    assert_eq!((rig.calls_of("pods"), rig.calls_of("nodes")), (4, 4), "a list and a watch more of each kind");
+    assert!(rig.feed.regressed_at().is_some(), "nothing is removed for a while");
+    assert_eq!(rig.world.pods_count(), 1, "what the restored server does not know is forgotten");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
@@ -9,7 +10,7 @@ use headroom_core::history::{self, IncreasePhase, Victim};
 use headroom_core::labels::Labels;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::Taint;
-use headroom_core::time::Seconds;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, ZONE_LABEL};
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
 
@@ -23,6 +24,12 @@ use super::{
 const PARALLEL_CREATIONS: usize = 16;
 /// Nodes created by one step; the rest comes with the next one, so that a step stays bounded.
 const NODES_PER_STEP: usize = 500;
+/// For so long a launch that the API server forbids is asked for again before it counts as failed. A server that has just
+/// started forbids everything until it has read its roles, which takes some seconds; a permission that is missing for
+/// longer is missing.
+const FORBIDDEN_FOR: Seconds = Seconds(30);
+/// Pause before the first repetition; each later one is as long as all before it together.
+const FORBIDDEN_PAUSE: Seconds = Seconds(2);
 /// The group of a pool without zones.
 const ONLY_GROUP: &str = "default";
 /// The label and annotation by which KWOK knows its nodes.
@@ -109,14 +116,19 @@ impl Kwok {
             .take(NODES_PER_STEP)
             .map(|name| new_node(&request.pool, &request.group, zone.as_ref(), name))
             .collect();
-        let creations: Vec<_> = new_nodes.iter().map(|node| self.nodes.create(node)).collect();
+        // What is forbidden once is not asked for another five hundred times.
+        let forbidden = AtomicBool::new(false);
+        let creations: Vec<_> = new_nodes.iter().map(|node| self.create(node, &forbidden)).collect();
         let results: Vec<Result<(), Error>> =
             stream::iter(creations).buffered(PARALLEL_CREATIONS).collect().await;
         let created_now = results.iter().filter(|result| result.is_ok()).count();
         let created = launched.len() - missing.len() + created_now;
         let created = u32::try_from(created).unwrap_or(u32::MAX);
         if let Some(error) = results.into_iter().find_map(Result::err) {
-            return Err(Error { created, ..error });
+            return match repeat_at(&error, due, request.now) {
+                Some(at) => Ok(Increased::Pending(at)),
+                None => Err(Error { created, ..error }),
+            };
         }
         if missing.len() > NODES_PER_STEP {
             return Ok(Increased::Pending(request.now));
@@ -128,6 +140,31 @@ impl Kwok {
             Some(_) | None => Ok(Increased::Accepted),
         }
     }
+
+    /// One Node, unless another one has been forbidden before its turn.
+    async fn create(&self, node: &NewNode, forbidden: &AtomicBool) -> Result<(), Error> {
+        if forbidden.load(Ordering::Relaxed) {
+            return Err(Error::unknown("not asked for: another node was forbidden"));
+        }
+        let result = self.nodes.create(node).await;
+        if result.as_ref().is_err_and(is_forbidden) {
+            forbidden.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+fn is_forbidden(error: &Error) -> bool {
+    error.class == FailureClass::PermissionDenied
+}
+
+/// When a launch that was forbidden is to be asked for again; `None` when it has been for long enough, or when something
+/// else was wrong with it. Nodes were due from `due` on.
+///
+/// Pauses double (2, 2, 4, 8, 16 s), so that a permission that is really missing costs six attempts and then a backoff.
+fn repeat_at(error: &Error, due: UnixTime, now: UnixTime) -> Option<UnixTime> {
+    let waited = now.since(due);
+    (is_forbidden(error) && waited < FORBIDDEN_FOR).then(|| now.plus(waited.max(FORBIDDEN_PAUSE)))
 }
 
 impl CloudProvider for Kwok {
@@ -196,6 +233,7 @@ fn names_of(request: &Increase) -> Vec<Arc<str>> {
         from: request.from,
         to: request.to,
         phase: IncreasePhase::Journalled,
+        accepted_at: None,
     };
     if bugs::on(Bug::NamesPerAttempt) {
         let attempt = format!("{}-{}", request.intent, request.now.0);
@@ -237,13 +275,26 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Mutex;
 
-    use headroom_core::time::UnixTime;
-
     use super::super::NodeShape;
     use super::*;
 
     #[derive(Default)]
     struct FakeNodes(Mutex<BTreeSet<Arc<str>>>);
+
+    /// A server that forbids creations, and counts them.
+    #[derive(Default)]
+    struct Forbidding(Mutex<u32>);
+
+    impl NodeApi for Forbidding {
+        fn create<'a>(&'a self, _: &'a NewNode) -> BoxFuture<'a, Result<(), Error>> {
+            *self.0.lock().expect("no panic inside") += 1;
+            let words = "nodes is forbidden: cannot create resource \"nodes\"";
+            Box::pin(async move { Err(Error::refused(FailureClass::PermissionDenied, words)) })
+        }
+        fn delete<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
 
     impl NodeApi for FakeNodes {
         fn create<'a>(&'a self, node: &'a NewNode) -> BoxFuture<'a, Result<(), Error>> {
@@ -327,6 +378,46 @@ mod tests {
         request.known = nodes.0.lock().expect("no panic inside").clone();
         assert_eq!(provider.raise(&request).await, Ok(Increased::Accepted));
         assert_eq!(nodes.0.lock().expect("no panic inside").len(), 701);
+    }
+
+    #[tokio::test]
+    async fn a_permission_that_is_missing_is_asked_for_six_times_in_half_a_minute_and_then_named() {
+        let nodes = Arc::new(Forbidding::default());
+        let provider = Kwok::new(nodes.clone());
+        let mut request = request(zones(), 2);
+        let mut asked_at = Vec::new();
+        let error = loop {
+            asked_at.push(request.now.0 - request.started_at.0);
+            match provider.raise(&request).await {
+                Ok(Increased::Pending(at)) => request.now = at,
+                Ok(other) => panic!("it was forbidden, and is {other:?}"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(asked_at, [0, 2, 4, 8, 16, 32]);
+        assert_eq!((error.class, error.created, error.unknown), (FailureClass::PermissionDenied, 0, false));
+        assert!(error.message.contains("cannot create resource"), "{error}");
+        assert_eq!(*nodes.0.lock().expect("no panic inside"), 6);
+    }
+
+    #[tokio::test]
+    async fn a_permission_that_is_back_within_seconds_costs_no_backoff() {
+        let mut request = request(Settings { join_delay: Seconds(90), ..zones() }, 3);
+        request.now = request.started_at.plus(Seconds(90));
+        let forbidding = Kwok::new(Arc::new(Forbidding::default()));
+        let again_at = UnixTime(request.now.0 + 2);
+        assert_eq!(forbidding.raise(&request).await, Ok(Increased::Pending(again_at)));
+        request.now = again_at;
+        let provider = Kwok::new(Arc::new(FakeNodes::default()));
+        assert_eq!(provider.raise(&request).await, Ok(Increased::Accepted));
+    }
+
+    #[tokio::test]
+    async fn a_large_launch_that_is_forbidden_is_not_asked_for_node_by_node() {
+        let nodes = Arc::new(Forbidding::default());
+        let answer = Kwok::new(nodes.clone()).raise(&request(zones(), 500)).await;
+        assert!(matches!(answer, Ok(Increased::Pending(_))), "{answer:?}");
+        assert!(*nodes.0.lock().expect("no panic inside") <= 16);
     }
 
     #[test]

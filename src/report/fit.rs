@@ -24,6 +24,8 @@ pub const EXAMPLES: usize = EXAMPLES_MAX;
 pub const ROWS_MAX: usize = 50;
 /// Most groups; the schema says the same.
 pub const GROUPS_MAX: usize = 64;
+/// Most zones of a group; the schema says the same.
+pub const ZONES_MAX: usize = 16;
 /// Most anticipations; the schema says the same.
 pub const ANTICIPATIONS_MAX: usize = 256;
 /// Most bytes of text that decisions, refusals and blocked rows take together. With a full list of conditions and
@@ -225,11 +227,12 @@ fn decision_bytes(row: &Decision) -> usize {
 fn intent(row: &Intent) -> Intent {
     let Intent { id, epoch, action, reason, started_at, deadline } = row;
     let action = match action {
-        Action::Increase(Increase { group, from, to, phase }) => Action::Increase(Increase {
+        Action::Increase(Increase { group, from, to, phase, accepted_at }) => Action::Increase(Increase {
             group: group.clone(),
             from: count(*from),
             to: count(*to),
             phase: *phase,
+            accepted_at: accepted_at.map(second),
         }),
         Action::Remove(Removal { group, victims, phase, phase_since }) => Action::Remove(Removal {
             group: group.clone(),

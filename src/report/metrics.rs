@@ -438,6 +438,7 @@ mod tests {
                 from: 2,
                 to: 5,
                 phase: IncreasePhase::Journalled,
+                accepted_at: None,
             }),
             reason: Reason::PodsUnschedulable,
             started_at: UnixTime(0),

@@ -12,6 +12,7 @@ pub mod otlp;
 pub mod parse;
 pub mod policy;
 pub mod render;
+pub mod replica_traces;
 #[cfg(test)]
 mod round_trip_tests;
 pub mod traces;

@@ -145,6 +145,7 @@ mod tests {
                 from: to - 1,
                 to,
                 phase: IncreasePhase::Journalled,
+                accepted_at: None,
             }),
             reason: Reason::PodsUnschedulable,
             started_at: UnixTime(0),

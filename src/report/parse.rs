@@ -168,6 +168,7 @@ fn intent(row: &api::Intent) -> Result<Intent, String> {
             from: natural(row.from.ok_or_else(|| missing("from"))?),
             to: natural(row.to.ok_or_else(|| missing("to"))?),
             phase: word("phase", &row.phase)?,
+            accepted_at: row.phase_since.as_ref().map(second),
         }),
         REMOVE => Action::Remove(Removal {
             group,

@@ -17,7 +17,7 @@ use headroom_core::time::UnixTime;
 use headroom_core::world::provider::Notice;
 
 use super::conditions;
-use super::fit::{GROUPS_MAX, cut, fit};
+use super::fit::{GROUPS_MAX, ZONES_MAX, cut, fit};
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use crate::api::{
     self, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool,
@@ -77,6 +77,8 @@ pub struct GroupView {
     pub id: Arc<str>,
     /// Its zone.
     pub zone: Option<Arc<str>>,
+    /// Its zones, where the provider chooses among several.
+    pub zones: Vec<Arc<str>>,
     /// Nodes asked for.
     pub target: u32,
     /// Nodes that take pods.
@@ -208,6 +210,7 @@ fn groups(learned: &BTreeMap<Arc<str>, LearnedTemplate>, seen: &[GroupView]) -> 
             ..GroupStatus::default()
         });
         row.zone = group.zone.as_ref().map(ToString::to_string);
+        row.zones = group.zones.iter().take(ZONES_MAX).map(ToString::to_string).collect();
         row.target = int(group.target);
         row.ready = int(group.ready);
     }
@@ -295,6 +298,7 @@ fn intent(intent: &Intent) -> api::Intent {
             row.group = increase.group.to_string();
             row.from = Some(int(increase.from));
             row.to = Some(int(increase.to));
+            row.phase_since = increase.accepted_at.map(time);
         }
         Action::Remove(Removal { group, victims, phase, phase_since }) => {
             row.action = REMOVE.to_owned();

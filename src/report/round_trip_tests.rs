@@ -56,9 +56,10 @@ fn names() -> impl Strategy<Value = Vec<Arc<str>>> {
 
 fn action() -> impl Strategy<Value = Action> {
     let increase =
-        (word(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(|(group, from, to, asked)| {
+        (word(), any::<u32>(), any::<u32>(), option::of(at())).prop_map(|(group, from, to, accepted_at)| {
+            let asked = accepted_at.is_some();
             let phase = if asked { IncreasePhase::Requested } else { IncreasePhase::Journalled };
-            Action::Increase(Increase { group, from, to, phase })
+            Action::Increase(Increase { group, from, to, phase, accepted_at })
         });
     let phases = prop_oneof![
         Just(RemovalPhase::Journalled),
@@ -386,6 +387,7 @@ fn an_intent_of_unknown_reason_is_not_forgotten() {
             from: 1,
             to: 2,
             phase: IncreasePhase::Requested,
+            accepted_at: None,
         }),
         reason: Reason::PodsUnschedulable,
         started_at: UnixTime(1),

@@ -284,7 +284,13 @@ mod tests {
     }
 
     fn history(open: bool, outcome: DecisionOutcome) -> History {
-        let increase = Increase { group: "a".into(), from: 0, to: 1, phase: IncreasePhase::Journalled };
+        let increase = Increase {
+            group: "a".into(),
+            from: 0,
+            to: 1,
+            phase: IncreasePhase::Journalled,
+            accepted_at: None,
+        };
         let intent = Intent {
             id: "5-17".into(),
             epoch: 5,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::scenario::{self, Action, Event, Scenario};
+use super::scenario::{self, Action, Event, Scenario, Target};
 use super::store::{Kind, ObjectKey, at, labels, number, object_at, text};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -272,6 +272,33 @@ impl Start {
     fn at_start(&mut self, action: Action) {
         let place = self.scenario.events.partition_point(|event| event.after.is_zero());
         self.scenario.events.insert(place, Event { after: SignedDuration::ZERO, action });
+    }
+
+    /// The pods of a workload use so many thousandths of a CPU together from the beginning.
+    pub fn load(&mut self, target: Target, milli_cpu: i64) {
+        self.at_start(Action::Load(target, milli_cpu));
+    }
+
+    /// Lets the operator run the HPAs that are there: nobody else does in a simulation, and the decisions are the same.
+    pub fn run_hpas(&mut self) {
+        let manifests = &mut self.scenario.manifests;
+        if !manifests.iter().any(|(kind, _)| *kind == Kind::HorizontalPodAutoscaler) {
+            return;
+        }
+        let run = |policy: &mut Value| {
+            object_at(policy, &["spec", "workloads"]).insert("hpaOwnership".to_owned(), "Replace".into());
+        };
+        match manifests.iter_mut().find(|(kind, _)| *kind == Kind::ClusterScalingPolicy) {
+            Some((_, policy)) => run(policy),
+            None => {
+                let mut policy = json!({
+                    "apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
+                    "metadata": {"name": "default"},
+                });
+                run(&mut policy);
+                manifests.push((Kind::ClusterScalingPolicy, policy));
+            }
+        }
     }
 
     /// Adds what is to be told at the beginning.

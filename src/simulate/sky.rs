@@ -81,6 +81,7 @@ fn missing(request: &Increase) -> usize {
         from: request.from,
         to: request.to,
         phase: IncreasePhase::Journalled,
+        accepted_at: None,
     };
     let names = increase.node_names(&request.pool.name, &request.intent);
     names.iter().filter(|name| !request.known.contains(*name)).count()

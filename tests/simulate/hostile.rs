@@ -5,6 +5,8 @@
 
 use headroom::api::validate::{validate_policy, validate_pool, validate_scaling};
 use headroom::api::{ClusterScalingPolicySpec, NodePool, NodePoolSpec, ScalingPolicySpec};
+use headroom::host::Host;
+use headroom::metrics::{Bounds, ClusterMetrics, MetricsSource};
 use headroom::observe::convert::{node, pod, workload};
 use headroom::observe::decoder::Decoder;
 use headroom::observe::slim::{SlimDeployment, SlimDisruptionBudget, SlimNode, SlimPod};
@@ -12,6 +14,8 @@ use headroom::report::{parse, status_of};
 use headroom_core::quantity::Quantity;
 use headroom_core::time::UnixTime;
 use headroom_core::window::Window;
+use kube::Client;
+use kube::client::Body;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -267,5 +271,54 @@ fn quantities_and_windows() {
         } else {
             Ok(())
         }
+    });
+}
+
+/// One question to a metrics server that answers this.
+fn asked<T>(answer: &Value, ask: impl AsyncFn(&ClusterMetrics) -> Result<T, String>) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime can be built").block_on(async {
+        let body = answer.to_string();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let versions = json!({"kind": "APIGroup", "apiVersion": "v1", "name": "custom.metrics.k8s.io", "versions": [
+                {"groupVersion": "custom.metrics.k8s.io/v1beta2", "version": "v1beta2"}]});
+            let discovery = request.uri().path() == "/apis/custom.metrics.k8s.io";
+            let body = if discovery { versions.to_string() } else { body.clone() };
+            async move { Ok::<_, std::io::Error>(http::Response::new(Body::from(body.into_bytes()))) }
+        });
+        let host = Host::simulated(UnixTime(1_800_000_000).to_jiff(), 1);
+        let metrics = ClusterMetrics::new(Client::new(service, "default"), &host, Bounds::default());
+        ask(&metrics).await.map(drop)
+    })
+}
+
+#[test]
+fn answers_of_the_metrics_apis() {
+    let time = UnixTime(1_799_999_990).to_jiff().to_string();
+    let sane = json!({"kind": "PodMetricsList", "metadata": {}, "items": [
+        {"metadata": {"name": "web-1", "namespace": "d"}, "timestamp": time, "window": "14.997s", "containers": [
+            {"name": "app", "usage": {"cpu": "700123456n", "memory": "128Mi"}}]},
+        {"metadata": {"name": "web-2", "namespace": "d"}, "timestamp": time, "window": "15s", "containers": []},
+    ]});
+    try_all(&sane, |answer| {
+        asked(answer, async |metrics| metrics.pod_usage("d").await.map_err(|failure| failure.to_string()))
+    });
+    let of_pod = |name: &str, value: &str| {
+        json!({"describedObject": {"kind": "Pod", "name": name, "namespace": "d"}, "metric": {"name": "rps"},
+            "timestamp": time, "value": value})
+    };
+    let sane = json!({"kind": "MetricValueList", "metadata": {}, "items": [of_pod("web-1", "12"), of_pod("web-2", "1500m")]});
+    try_all(&sane, |answer| {
+        asked(answer, async |metrics| {
+            metrics.pod_metric("d", "rps", "app=web", None).await.map_err(|failure| failure.to_string())
+        })
+    });
+    let series = |value: &str| json!({"metricName": "queue", "metricLabels": {"q": "a"}, "timestamp": time, "value": value});
+    let sane =
+        json!({"kind": "ExternalMetricValueList", "metadata": {}, "items": [series("3"), series("1k")]});
+    try_all(&sane, |answer| {
+        asked(answer, async |metrics| {
+            metrics.external_metric("d", "queue", None).await.map_err(|failure| failure.to_string())
+        })
     });
 }

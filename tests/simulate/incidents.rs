@@ -1,7 +1,9 @@
 //! Bugs that others have had, put back one at a time: the simulator finds each. docs/incidents.md tells of them.
 
 use headroom::host::bugs::{self, Bug};
-use headroom::simulate::swarm::{Trial, try_seed};
+use headroom::simulate::swarm::{Trial, Until, try_seed};
+
+use crate::workloads::offences_at_lunch;
 
 /// A bug, a seed that finds it, and the promise that it breaks there.
 static INCIDENTS: &[(Bug, u64, &str)] = &[
@@ -28,6 +30,12 @@ static INCIDENTS: &[(Bug, u64, &str)] = &[
     (Bug::CreatedThenDeleted, 0, "I25"),
     (Bug::NeverTimesOut, 1, "I16"),
     (Bug::PodDeletionMissed, 91, "I3"),
+    (Bug::ProviderCallHangs, 25, "I16"),
+    (Bug::DeniedIsFatal, 1, "I24"),
+    (Bug::NothingEvicted, 1, "I3"),
+    (Bug::PurchasesNotCounted, 1, "I3"),
+    (Bug::OlderListBelieved, 113, "I3"),
+    (Bug::LateNodeTerminated, 206, "I5"),
 ];
 
 #[test]
@@ -40,11 +48,21 @@ fn each_bug_is_found_when_it_is_put_back() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
-fn missed(incidents: &[(Bug, u64, &str)]) -> Vec<String> {
+/// Upstream's controller has taken what it could not read for no load, and shrunk everything to its minimum.
+#[test]
+fn a_load_that_cannot_be_read_and_counts_as_none_is_found() {
+    bugs::put_back(Some(Bug::UnknownLoadIsZero));
+    let offences = offences_at_lunch();
+    bugs::put_back(None);
+    assert!(offences.iter().any(|words| words.contains("while nothing is known")), "{offences:?}");
+}
+
+fn missed(incidents: &[(Bug, u64, &'static str)]) -> Vec<String> {
     let mut missed = Vec::new();
     for (bug, seed, promise) in incidents {
+        let trial = Trial { until: Some(Until::Promise(promise)), ..Trial::default() };
         bugs::put_back(Some(*bug));
-        let report = try_seed(*seed, &Trial::default()).expect("a runtime can be built");
+        let report = try_seed(*seed, &trial).expect("a runtime can be built");
         bugs::put_back(None);
         if !report.violations.iter().any(|violation| violation.invariant == *promise) {
             missed.push(format!("{bug:?} is not found by seed {seed}: {:?}", report.violations));

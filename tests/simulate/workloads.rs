@@ -91,10 +91,27 @@ fn minutes(minutes: i64) -> SignedDuration {
 }
 
 fn play(scenario: &Scenario, options: &Options) -> (Overseer, Outcome) {
-    let mut overseer = Overseer::default();
-    let outcome = run(scenario, options, &mut |scene| overseer.look(scene)).expect("a runtime can be built");
+    let (overseer, outcome) = watch(scenario, options);
     assert_eq!(overseer.offences, Vec::<String>::new());
     (overseer, outcome)
+}
+
+fn watch(scenario: &Scenario, options: &Options) -> (Overseer, Outcome) {
+    let mut overseer = Overseer::default();
+    let outcome = run(scenario, options, &mut |scene| overseer.look(scene)).expect("a runtime can be built");
+    (overseer, outcome)
+}
+
+/// What goes wrong while the metrics are away for some minutes of a busy lunch.
+pub fn offences_at_lunch() -> Vec<String> {
+    let events = vec![Event { after: minutes(8), action: Action::MetricsOutage(minutes(8)) }];
+    let scenario = part("2026-03-28T11:00:00Z", minutes(16), 7000, events);
+    watch(&scenario, &Options::of(&scenario)).0.offences
+}
+
+#[test]
+fn nothing_goes_wrong_while_the_metrics_are_away() {
+    assert_eq!(offences_at_lunch(), Vec::<String>::new());
 }
 
 fn at(text: &str) -> Timestamp {

@@ -8,6 +8,7 @@ import json
 import time
 
 from moto.autoscaling import models
+from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from .state import ACTIVITIES, DUE, WARM, Due, after, live, now, plan
 
@@ -56,6 +57,30 @@ def version(group):
     return group.ec2_launch_template.get_version(group.launch_template_version) if group.ec2_launch_template else None
 
 
+def described_types(requirements):
+    """Types of machine that meet the requirements on vCPUs and memory, smallest first.
+
+    As AWS does unasked: of the current generation, neither burstable nor bare metal; and of the image's architecture.
+    """
+
+    def within(amount, bounds):
+        return int(bounds.get("Min") or 0) <= amount <= int(bounds.get("Max") or amount)
+
+    def fits(kind):
+        return (
+            within(kind["VCpuInfo"]["DefaultVCpus"], requirements.get("VCpuCount") or {})
+            and within(kind["MemoryInfo"]["SizeInMiB"], requirements.get("MemoryMiB") or {})
+            and kind["CurrentGeneration"]
+            and not kind["BareMetal"]
+            and not kind["BurstablePerformanceSupported"]
+            and "x86_64" in kind["ProcessorInfo"]["SupportedArchitectures"]
+        )
+
+    found = [name for name, kind in INSTANCE_TYPES.items() if fits(kind)]
+    size = lambda name: (INSTANCE_TYPES[name]["VCpuInfo"]["DefaultVCpus"], INSTANCE_TYPES[name]["MemoryInfo"]["SizeInMiB"], name)
+    return sorted(found, key=size)
+
+
 def shape(group):
     """Instance type and market of the group's next instance."""
     own, market = version(group), "OnDemand"
@@ -65,6 +90,11 @@ def shape(group):
     if group.mixed_instances_policy:
         overrides = group.mixed_instances_policy["LaunchTemplate"].get("Overrides") or []
         kind = next((o["InstanceType"] for o in overrides if o.get("InstanceType")), kind)
+        described = next((o["InstanceRequirements"] for o in overrides if o.get("InstanceRequirements")), None)
+        if described:
+            fitting = described_types(described)
+            # AWS takes what it has: a different one each time, the smallest first.
+            kind = fitting[31 * len(live(group)) % len(fitting)]
         distribution = group.mixed_instances_policy.get("InstancesDistribution") or {}
         base = int(distribution.get("OnDemandBaseCapacity", 0))
         above = int(distribution.get("OnDemandPercentageAboveBaseCapacity", 100))

@@ -268,6 +268,22 @@ class Pools(Case):
         self.assertEqual(self.ids(), [])
 
 
+class Described(Case):
+    def test_described_types_are_within_their_bounds_and_differ(self):
+        described = {"VCpuCount": {"Min": 4, "Max": 8}, "MemoryMiB": {"Min": 16384}}
+        specification = {"LaunchTemplateName": "web", "Version": "$Default"}
+        launch = {"LaunchTemplateSpecification": specification, "Overrides": [{"InstanceRequirements": described}]}
+        self.group(desired=4, MixedInstancesPolicy={"LaunchTemplate": launch})
+        self.in_service(4)
+        found = {i["InstanceType"] for i in self.instances()}
+        self.assertLess(1, len(found))
+        for kind in self.ec2.describe_instance_types(InstanceTypes=sorted(found))["InstanceTypes"]:
+            self.assertIn(kind["VCpuInfo"]["DefaultVCpus"], range(4, 9))
+            self.assertLessEqual(16384, kind["MemoryInfo"]["SizeInMiB"])
+        overrides = self.state()["MixedInstancesPolicy"]["LaunchTemplate"]["Overrides"]
+        self.assertEqual(overrides[0]["InstanceRequirements"]["VCpuCount"]["Min"], 4)
+
+
 class Zones(Case):
     def test_unequal_zones_are_made_equal_by_ending_working_instances(self):
         self.plan(rebalance_ms=100, fail={**OUT_OF_CAPACITY, "azs": [ZONES[1]]})

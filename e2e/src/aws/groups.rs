@@ -20,6 +20,7 @@ pub struct GroupBuilder<'a> {
     instance_type: String,
     overrides: Vec<String>,
     spot: bool,
+    described: bool,
     tags: Vec<(String, String)>,
     more: Vec<(String, String)>,
 }
@@ -37,6 +38,7 @@ impl Aws {
             instance_type: "m5.xlarge".to_owned(),
             overrides: Vec::new(),
             spot: false,
+            described: false,
             tags: Vec::new(),
             more: Vec::new(),
         }
@@ -107,6 +109,12 @@ impl GroupBuilder<'_> {
         self
     }
 
+    /// A mixed instances policy whose override describes its types: the requirements are given by [`Self::param`].
+    pub fn described(mut self) -> Self {
+        self.described = true;
+        self
+    }
+
     pub fn tag(mut self, key: &str, value: &str) -> Self {
         self.tags.push((key.to_owned(), value.to_owned()));
         self
@@ -136,7 +144,7 @@ impl GroupBuilder<'_> {
             params.push((format!("AvailabilityZones.member.{number}"), zone.clone()));
         }
         let mixed = "MixedInstancesPolicy.LaunchTemplate";
-        if self.spot || !self.overrides.is_empty() {
+        if self.spot || self.described || !self.overrides.is_empty() {
             let distribution = "MixedInstancesPolicy.InstancesDistribution";
             let above = if self.spot { "0" } else { "100" };
             params

@@ -17,23 +17,18 @@ async fn what_was_begun_is_finished_once_when_the_api_server_is_back() {
         // A lease that outlasts the outage: without it the process ends and starts anew, as another story tells.
         let operator = cluster.operator().flag("--lease-seconds=60").start()?;
         operator.ready().await?;
-        // A server that has just started refuses everything with 403 until it has read its roles: that may cost one try.
-        let pool = pool("general").join_delay("4s").quick_scale_down("1s");
-        cluster.apply(pool.set("/spec/scaleUp/backoff/initial", "1s")).await?;
+        // A server that has just started refuses everything with 403 until it has read its roles. That costs no backoff,
+        // which would last longer than this story waits.
+        cluster.apply(pool("general").join_delay("4s").quick_scale_down("1s")).await?;
         cluster.apply(deployment("web").replicas(7)).await?;
-        wait::until("the purchase is written down", MINUTE, async || {
-            let intents = cluster.pool_status("general").await?["intents"].clone();
-            ensure!(intents.as_array().is_some_and(|intents| intents.len() == 1), "intents are {intents}");
-            Ok(())
-        })
-        .await?;
+        cluster.one_action_begins().await?;
         outage(cluster, &operator).await?;
-        settled(cluster, 7, 2).await?;
+        cluster.settles(7, 2).await?;
 
         cluster.scale_deployment("web", 3).await?;
         wait::until("a node is marked", MINUTE, async || cluster.marked_nodes().await).await?;
         outage(cluster, &operator).await?;
-        settled(cluster, 3, 1).await?;
+        cluster.settles(3, 1).await?;
 
         let ours = cluster.writes()?.by(User::Headroom);
         let asked_for = ours.clone().to("nodes").with_verb("create");
@@ -58,17 +53,4 @@ async fn outage(cluster: &ControlPlane, operator: &Operator) -> Result<()> {
     .await?;
     server.restart()?;
     cluster.ready(MINUTE).await
-}
-
-/// So many pods run on so many nodes, none of which is marked, and nothing is under way.
-async fn settled(cluster: &ControlPlane, pods: usize, nodes: usize) -> Result<()> {
-    wait::until(&format!("{pods} pods run on {nodes} nodes"), MINUTE * 2, async || {
-        cluster.running_pods_are("default", "app=web", pods).await?;
-        cluster.ready_nodes_are("general", nodes).await?;
-        cluster.no_node_is_marked().await?;
-        let intents = cluster.pool_status("general").await?["intents"].clone();
-        ensure!(intents.is_null(), "still under way: {intents}");
-        Ok(())
-    })
-    .await
 }

@@ -7,7 +7,11 @@ mod a_trace_for_each_decision;
 #[cfg(test)]
 mod annotated_pod_keeps_its_node;
 #[cfg(test)]
+mod api_server_is_slow;
+#[cfg(test)]
 mod api_server_restarts_in_mid_action;
+#[cfg(test)]
+mod api_server_sheds_our_load;
 #[cfg(test)]
 mod at_max_pods_stay_pending;
 #[cfg(test)]
@@ -37,6 +41,8 @@ mod drain_of_a_pod_that_never_dies;
 #[cfg(test)]
 mod drain_undone_when_suspended;
 #[cfg(test)]
+mod etcd_restored_from_a_backup;
+#[cfg(test)]
 mod every_kind_with_a_scale;
 #[cfg(test)]
 mod explain_page_is_true;
@@ -44,6 +50,8 @@ mod explain_page_is_true;
 mod from_zero_to_running;
 #[cfg(test)]
 mod gitops_tools_understand_us;
+#[cfg(test)]
+mod history_is_compacted_meanwhile;
 #[cfg(test)]
 mod hpa_observed_then_replaced;
 #[cfg(test)]
@@ -95,6 +103,8 @@ mod replicas_reset_by_another;
 #[cfg(test)]
 mod requested_removal;
 #[cfg(test)]
+mod rules_beside_what_is_there;
+#[cfg(test)]
 mod rules_between_pods;
 #[cfg(test)]
 mod rules_of_volumes_and_priorities;
@@ -104,6 +114,10 @@ mod schedule_raises_the_minimum;
 mod schedule_raises_the_replicas;
 #[cfg(test)]
 mod scheduler_stopped;
+#[cfg(test)]
+mod simulated_api_server_is_true;
+#[cfg(test)]
+mod stale_second_api_server;
 #[cfg(test)]
 mod takeover_from_the_controller_manager;
 #[cfg(test)]
@@ -118,6 +132,7 @@ mod two_pools_the_right_one;
 mod usage_rises_and_falls;
 #[cfg(test)]
 mod zero_writes_while_nothing_happens;
+#[cfg(test)]
 mod zone_outage_removes_nothing;
 
 #[cfg(test)]

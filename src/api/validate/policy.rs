@@ -13,6 +13,8 @@ use crate::api::cluster_scaling_policy::{
 pub struct ValidatedPolicy {
     /// How one pool is chosen among several; at least one, no two alike.
     pub expanders: Vec<Expander>,
+    /// Whether pools whose nodes are alike are balanced.
+    pub balance_similar_pools: bool,
     /// Ceilings on the sum over all nodes.
     pub limits: ValidatedLimits,
     /// When nothing is bought or removed.
@@ -61,6 +63,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
     // Without `..`: a new field that nobody reads here must not compile.
     let NodeScaling {
         expanders,
+        balance_similar_pools,
         limits,
         health,
         expendable_pods_priority_cutoff,
@@ -105,6 +108,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
     let max_pods = check.count(max_pods, 5000, (0, 50_000), "spec.nodes.anticipation.maxPods");
     let policy = ValidatedPolicy {
         expanders: if expanders.is_empty() { vec![Expander::LeastWaste] } else { expanders },
+        balance_similar_pools: balance_similar_pools.unwrap_or(false),
         limits,
         health,
         expendable_pods_priority_cutoff: check.number(
@@ -157,6 +161,7 @@ mod tests {
     fn an_absent_policy_means_the_documented_defaults() {
         let expected = ValidatedPolicy {
             expanders: vec![Expander::LeastWaste],
+            balance_similar_pools: false,
             limits: ValidatedLimits::default(),
             health: ValidatedHealthGate { max_unready_percent: 45, ok_unready_count: 3 },
             expendable_pods_priority_cutoff: -10,

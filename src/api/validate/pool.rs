@@ -8,8 +8,8 @@ use headroom_core::window::Window;
 use super::{Amounts, Checker, FieldError, MAX_NODES, VALUE_FIX, ValidatedBudget, ValidatedLimits};
 use super::{is_label_value, is_qualified_name};
 use crate::api::node_pool::{
-    AwsProvider, Backoff, Drain, FailureClass, KwokProvider, MAX_POOL_NAME_LENGTH, MixedTypes, Mode,
-    NodePool, NodePoolSpec, NodeTemplate, Provider, ProviderType, ScaleDown, ScaleDownPolicy, ScaleUp,
+    AwsProvider, Backoff, Drain, FailureClass, GroupScaling, KwokProvider, MAX_POOL_NAME_LENGTH, MixedTypes,
+    Mode, NodePool, NodePoolSpec, NodeTemplate, Provider, ProviderType, ScaleDown, ScaleDownPolicy, ScaleUp,
     Schedule, Taint,
 };
 
@@ -34,6 +34,8 @@ pub struct ValidatedPool {
     pub price_per_hour_micros: Option<u64>,
     /// Rank for the priority expander.
     pub priority: i32,
+    /// By which steps its groups grow and shrink.
+    pub group_scaling: GroupScaling,
     /// How the pool grows.
     pub scale_up: ValidatedScaleUp,
     /// How the pool shrinks.
@@ -162,6 +164,10 @@ pub struct ValidatedScaleDown {
     pub utilization_threshold_percent: u8,
     /// The same by GPUs alone, for nodes that have some, 0 to 100.
     pub gpu_utilization_threshold_percent: u8,
+    /// Whether DaemonSet pods are left out of it.
+    pub ignore_daemon_sets_utilization: bool,
+    /// Whether static pods are left out of it.
+    pub ignore_mirror_pods_utilization: bool,
     /// How long a node must have been unneeded.
     pub unneeded_for: Duration,
     /// How long an unneeded node must have been unready.
@@ -221,6 +227,7 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
         template,
         price,
         priority,
+        group_scaling,
         scale_up,
         scale_down,
         schedules,
@@ -257,6 +264,13 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
     let priority = check.number(*priority, 0, (-1_000_000, 1_000_000), "spec.priority");
     let scale_up = read_scale_up(&mut check, &scale_up.clone().unwrap_or_default());
     let scale_down = read_scale_down(&mut check, &scale_down.clone().unwrap_or_default());
+    let group_scaling = group_scaling.unwrap_or_default();
+    check.require(
+        group_scaling == GroupScaling::PerNode || scale_down.policy != ScaleDownPolicy::WhenCheaper,
+        "spec.groupScaling",
+        "is ZeroOrMax, which scaleDown.policy: WhenCheaper does not go with",
+        "remove one of the two",
+    );
     let schedules = read_schedules(&mut check, schedules, max_nodes);
     let Some(provider) = read_provider(&mut check, provider) else {
         return Err(check.errors);
@@ -272,6 +286,7 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
         template,
         price_per_hour_micros,
         priority,
+        group_scaling,
         scale_up,
         scale_down,
         schedules,
@@ -471,6 +486,8 @@ fn read_scale_down(check: &mut Checker, scale_down: &ScaleDown) -> ValidatedScal
         consolidate_after,
         utilization_threshold,
         gpu_utilization_threshold,
+        ignore_daemon_sets_utilization,
+        ignore_mirror_pods_utilization,
         unneeded_for,
         unready_for,
         delay_after_add,
@@ -500,6 +517,8 @@ fn read_scale_down(check: &mut Checker, scale_down: &ScaleDown) -> ValidatedScal
             50,
             &at("gpuUtilizationThreshold"),
         ),
+        ignore_daemon_sets_utilization: ignore_daemon_sets_utilization.unwrap_or(false),
+        ignore_mirror_pods_utilization: ignore_mirror_pods_utilization.unwrap_or(false),
         unneeded_for: check.duration(unneeded_for.as_ref(), 10 * MINUTE, &at("unneededFor")),
         unready_for: check.duration(unready_for.as_ref(), 20 * MINUTE, &at("unreadyFor")),
         delay_after_add: check.duration(delay_after_add.as_ref(), 10 * MINUTE, &at("delayAfterAdd")),
@@ -601,6 +620,7 @@ mod tests {
         );
         let down = &pool.scale_down;
         assert_eq!((down.enabled, down.utilization_threshold_percent), (true, 50));
+        assert!(!down.ignore_daemon_sets_utilization && !down.ignore_mirror_pods_utilization);
         assert_eq!((down.unneeded_for, down.unready_for), (minutes(10), minutes(20)));
         assert_eq!((down.delay_after_add, down.delay_after_delete), (minutes(10), minutes(0)));
         assert_eq!((down.delay_after_failure, down.budgets.len()), (minutes(3), 0));

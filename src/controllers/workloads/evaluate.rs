@@ -15,7 +15,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tracing::{debug, info, warn};
 
-use super::gather::{Load, answers, ask};
+use super::gather::{Load, answers, ask, relapse};
 use super::ownership::{self, Circumstances, Judged, Stage};
 use super::state::{
     DONE, FAILED, HELD, HpaWritten, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, hpa_status, newer,
@@ -28,6 +28,8 @@ use crate::host::Host;
 use crate::metrics::MetricsSource;
 use crate::observe::{HpaObject, KubeFeed, ScaleKind, Writer};
 use crate::report::events::{Regarding, RegardingKind, on_workload};
+use crate::report::otlp::TraceSink;
+use crate::report::replica_traces::Course;
 use crate::report::workload::{render, without_numbers, without_repetitions};
 use crate::report::{
     HpaOwned, KubeSink, MetricTrouble, Metrics, PolicyStanding, ScalingSink, StatusSink, WorkloadMemory,
@@ -53,6 +55,8 @@ pub struct Crew {
     pub registry: Mutex<Registry>,
     /// Where decisions are counted.
     pub numbers: Arc<Metrics>,
+    /// Where traces of decisions go, if anywhere.
+    pub traces: Option<TraceSink>,
     /// Whether an HPA was found that nobody else runs, and none since that somebody does.
     pub nobody_else_runs_hpas: AtomicBool,
 }
@@ -106,6 +110,7 @@ impl Crew {
             return self.report(workload, state, &View { standing, ..View::default() }).await;
         }
         let now = self.host.now();
+        let mut course = Course::begin(self.host.wall());
         let owned = match &hpa {
             Some(hpa) => Some(self.judge_ownership(hpa, workload, rules, state).await),
             None => None,
@@ -120,7 +125,12 @@ impl Crew {
             .as_ref()
             .is_ok_and(|scale| needs_metrics(&workload.spec, &bounds, scale.spec_replicas));
         let selector = sight.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
-        let load = if asks { ask(&*rules.metrics, workload, &selector).await } else { Load::default() };
+        let asked_at = self.host.wall();
+        let mut load = if asks { ask(&*rules.metrics, workload, &selector).await } else { Load::default() };
+        if asks {
+            course.part("metrics", true, (asked_at, self.host.wall()), None);
+        }
+        relapse(&mut load, &sight.pods, Moment::from_jiff(self.host.time()));
         let before = match hpa.as_ref().filter(|_| runs_hpa) {
             Some(hpa) => last_hpa_status(hpa, state),
             None => state.told.clone(),
@@ -151,7 +161,8 @@ impl Crew {
             (false, _) => Leave::Denied(OBSERVED),
         };
         let view = View { standing, owned, steps: Some(steps), troubles: load.troubles };
-        let Some(outcome) = self.carry_out(workload, state, &decision, leave, (&sight, &view)).await else {
+        let seen = (&sight, &view, &mut course);
+        let Some(outcome) = self.carry_out(workload, state, &decision, leave, seen).await else {
             return Ended::Again;
         };
         let tick = after_write(decision, &outcome);
@@ -266,7 +277,7 @@ impl Crew {
         state: &mut State,
         decision: &Decision,
         leave: Leave,
-        (sight, view): (&Sight, &View),
+        (sight, view, course): (&Sight, &View, &mut Course),
     ) -> Option<WriteOutcome> {
         let Some(rescale) = &decision.rescale else { return Some(WriteOutcome::NotWritten) };
         let told = |outcome: &str| decision_told(rescale, &decision.steps, outcome, self.host.now());
@@ -279,18 +290,27 @@ impl Crew {
         if matches!(leave, Leave::Denied(_)) {
             if news {
                 self.count(state);
+                self.trace(workload, state, course);
             }
             return Some(WriteOutcome::NotWritten);
         }
         let target = workload.target.as_ref()?;
         state.memory.memory = decision.journal.clone();
+        let journalled_at = self.host.wall();
         if let Err(error) = self.store(workload, state, view).await {
             state.memory = known;
             self.recover(workload, state, &error).await;
             return None;
         }
+        let written_at = self.host.wall();
+        course.part("journal", true, (journalled_at, written_at), None);
         let sizes = (rescale.from, rescale.to);
         let written = self.scales.write(target, sizes, &sight.resource_version).await;
+        let problem = match &written {
+            Err(ScaleError::Failed(message)) => Some(message.clone()),
+            Ok(_) | Err(ScaleError::Superseded { .. }) => None,
+        };
+        course.part("scale", true, (written_at, self.host.wall()), problem);
         let (outcome, word) = match written {
             Ok(resource_version) => {
                 info!(workload = %workload.key, from = rescale.from, to = rescale.to, reason = %rescale.reason, "rescaled");
@@ -309,7 +329,16 @@ impl Crew {
             word.clone_into(&mut last.outcome);
         }
         self.count(state);
+        self.trace(workload, state, course);
         Some(outcome)
+    }
+
+    /// Sends the trace of the decision that was made last, where anybody wants it.
+    fn trace(&self, workload: &Workload, state: &State, course: &Course) {
+        let (Some(sink), Some(decision)) = (&self.traces, state.memory.decisions.first()) else { return };
+        let target = &workload.spec.scale_target_ref;
+        let name = format!("{} {}/{}", target.kind, workload.key.namespace, target.name);
+        sink.put(course.trace(&workload.key, &name, decision, self.host.wall()));
     }
 
     /// Counts the decision that was made last.

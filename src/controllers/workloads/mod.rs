@@ -38,6 +38,7 @@ use crate::host::Host;
 use crate::metrics::MetricsSource;
 use crate::observe::{HpaObject, KubeFeed};
 use crate::options::{GATHERING, WORKLOADS_IN_FLIGHT_MAX};
+use crate::report::otlp::TraceSink;
 use crate::report::{KubeSink, LookResult, Metrics, ScalingSink};
 
 /// The pause after something was in the way.
@@ -70,6 +71,8 @@ pub struct WorkloadPorts {
     pub metrics: MetricsFor,
     /// Where lateness and decisions are counted.
     pub numbers: Arc<Metrics>,
+    /// Where traces of decisions go, if anywhere.
+    pub traces: Option<TraceSink>,
     /// Who leads.
     pub leadership: watch::Receiver<Leadership>,
     /// Becomes true when the process is to stop.
@@ -122,7 +125,8 @@ impl WorkloadLoop {
     /// A loop that has seen nothing yet.
     #[must_use]
     pub fn new(ports: WorkloadPorts) -> Self {
-        let WorkloadPorts { host, guard, feed, work, metrics, numbers, leadership, stop, preview } = ports;
+        let WorkloadPorts { host, guard, feed, work, metrics, numbers, traces, leadership, stop, preview } =
+            ports;
         let (finish, finished) = mpsc::unbounded_channel();
         let settings = ValidatedWorkloads::default();
         let began_at = host.monotonic();
@@ -134,6 +138,7 @@ impl WorkloadLoop {
             host,
             feed,
             numbers,
+            traces,
             nobody_else_runs_hpas: AtomicBool::new(false),
         };
         Self {

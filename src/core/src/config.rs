@@ -66,12 +66,25 @@ pub struct Pool {
     pub price_per_hour_micro: Option<i64>,
     /// Higher is tried first by the priority expander.
     pub priority: i32,
+    /// By which steps its groups grow and shrink. Default: node by node.
+    #[serde(default)]
+    pub group_scaling: GroupScaling,
     /// How it grows.
     pub scale_up: ScaleUp,
     /// How it shrinks.
     pub scale_down: ScaleDown,
     /// Bounds by time of day.
     pub schedules: Vec<Schedule>,
+}
+
+/// By which steps the groups of a pool grow and shrink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupScaling {
+    /// By any number of nodes.
+    #[default]
+    PerNode,
+    /// To its maximum at once, and away as a whole: for machines that are of use together only.
+    ZeroOrMax,
 }
 
 /// Whether a pool's plan is carried out.
@@ -130,6 +143,10 @@ pub struct ScaleDown {
     pub utilization_threshold_percent: u32,
     /// The same for nodes with GPUs, by their GPUs alone. Default 50.
     pub gpu_utilization_threshold_percent: u32,
+    /// Whether DaemonSet pods are left out of both sides when a node is measured. Default false.
+    pub ignore_daemon_sets: bool,
+    /// Whether mirror pods are left out likewise. Default false.
+    pub ignore_mirror: bool,
     /// Default 10 min.
     pub unneeded_for: Seconds,
     /// Default 20 min.
@@ -244,6 +261,8 @@ pub struct ClusterSettings {
     pub min_cpu_milli: Option<i64>,
     /// Least memory in bytes likewise.
     pub min_memory_bytes: Option<i64>,
+    /// Whether what one pool would get is spread over all pools whose nodes are alike. Default false.
+    pub balance_similar_pools: bool,
     /// Unhealthy when more than this part of nodes is unready … Default 45.
     pub max_unready_percent: u32,
     /// … and more than this many are. Default 3.
@@ -310,6 +329,8 @@ impl Default for ScaleDown {
             policy: Policy::default(),
             utilization_threshold_percent: 50,
             gpu_utilization_threshold_percent: 50,
+            ignore_daemon_sets: false,
+            ignore_mirror: false,
             unneeded_for: Seconds::minutes(10),
             unready_for: Seconds::minutes(20),
             delay_after_add: Seconds::minutes(10),
@@ -344,6 +365,7 @@ impl Default for ClusterSettings {
             max_memory_bytes: None,
             min_cpu_milli: None,
             min_memory_bytes: None,
+            balance_similar_pools: false,
             max_unready_percent: 45,
             ok_unready_count: 3,
             expendable_pods_priority_cutoff: -10,
@@ -358,6 +380,14 @@ impl Default for ClusterSettings {
             max_work_units: 50_000_000,
             upstream: UpstreamOptions::default(),
         }
+    }
+}
+
+impl Pool {
+    /// Whether its groups grow and shrink as a whole.
+    #[must_use]
+    pub fn scales_whole(&self) -> bool {
+        self.group_scaling == GroupScaling::ZeroOrMax
     }
 }
 

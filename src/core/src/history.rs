@@ -155,6 +155,9 @@ pub struct Increase {
     pub to: u32,
     /// How far it has come.
     pub phase: IncreasePhase,
+    /// When the cloud accepted `to`; `None` before, and where that was not remembered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_at: Option<UnixTime>,
 }
 
 /// The states of an increase. It leaves the journal when its nodes have been seen.

@@ -34,6 +34,15 @@ impl<T> Known<T> {
         }
     }
 
+    /// When it was read.
+    #[must_use]
+    pub fn read_at(&self) -> Option<UnixTime> {
+        match self {
+            Self::Known { at, .. } => Some(*at),
+            Self::Unknown { .. } => None,
+        }
+    }
+
     /// The value if it is no older than `age_max` at `now`.
     #[must_use]
     pub fn fresh(&self, now: UnixTime, age_max: Seconds) -> Option<&T> {

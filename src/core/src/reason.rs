@@ -165,6 +165,8 @@ reasons! {
     NotManaged,
     /// The node is not started yet.
     NotStarted,
+    /// The node's group goes as a whole, and another node of it stays (groupScaling ZeroOrMax).
+    GroupGoesAsWhole,
     /// A pod has no other place.
     NoPlaceToMovePods,
     /// The pod's controller does not exist.

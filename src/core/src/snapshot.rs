@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::history::History;
+use crate::nodes::tenure::{KeptNodes, Tenure};
 use crate::plan::Plan;
+use crate::reason::Reason;
 use crate::time::UnixTime;
 use crate::world::World;
 use crate::world::record::{Error, WorldRecord};
 
-/// Everything that [`crate::plan`] reads.
+/// Everything that [`crate::plan`] reads, and the clocks that explanations tell.
 ///
 /// Under profile ClusterAutoscaler the memory and the options that only the reference has are left out: it keeps them in
 /// its process and nowhere else.
@@ -26,13 +28,32 @@ pub struct Snapshot {
     pub history: History,
     /// What is.
     pub world: WorldRecord,
+    /// Since when each node has been kept by its reason, for explanations; no plan reads it. Empty where nobody watched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptNodes>,
 }
 
 impl Snapshot {
     /// What a plan made from these four reads.
     #[must_use]
     pub fn of(world: &World, history: &History, config: &Config, now: UnixTime) -> Self {
-        Self { now, config: config.clone(), history: history.clone(), world: WorldRecord::of(world) }
+        let world = WorldRecord::of(world);
+        Self { now, config: config.clone(), history: history.clone(), world, kept: Vec::new() }
+    }
+
+    /// The same, with the clocks of whoever watched.
+    #[must_use]
+    pub fn watched(self, tenure: &Tenure) -> Self {
+        Self { kept: tenure.rows(), ..self }
+    }
+
+    /// Since when this node has been kept by this reason, and whether that was seen to begin.
+    #[must_use]
+    pub fn kept_since(&self, node: &str, reason: Reason) -> Option<(UnixTime, bool)> {
+        let has = |row: &&KeptNodes| {
+            row.reason == reason && row.nodes.binary_search_by(|one| (**one).cmp(node)).is_ok()
+        };
+        self.kept.iter().find(has).map(|row| (row.since, row.seen))
     }
 
     /// Plans again. The same snapshot always gives the same plan.

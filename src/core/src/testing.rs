@@ -424,6 +424,7 @@ pub fn pool(name: &str) -> PoolBuilder {
         startup_taints: Vec::new(),
         price_per_hour_micro: None,
         priority: 0,
+        group_scaling: crate::config::GroupScaling::default(),
         scale_up: ScaleUp::default(),
         scale_down: ScaleDown::default(),
         schedules: Vec::new(),

@@ -15,6 +15,7 @@ use headroom_core::scheduling::Snapshot;
 use headroom_core::testing::{NOW, WorldBuilder, config, controller, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
+use headroom_core::world::pod::PodClass;
 use headroom_core::world::provider::{GroupOptions, GroupState, Instance, InstanceState};
 use headroom_core::world::workload::ControllerKind;
 
@@ -100,6 +101,26 @@ fn daemon_pods_are_left_out_where_a_group_says_so() {
     let own = GroupOptions { ignore_daemon_sets: Some(true), ..GroupOptions::default() };
     let (one, two) = reasons(builder.group_options("a", "a-2", own), &settings(|_| ()), 3600);
     assert_eq!((one, two), (Reason::NotUnderutilized, Reason::Underutilized));
+}
+
+#[test]
+fn pool_leaves_daemon_and_mirror_pods_out_where_it_says_so() {
+    let beside = |change: fn(&mut PodClass)| {
+        let beside = pod("beside").cpu("2000m").on("one").with_class(change);
+        two_groups("300m").pod(beside)
+    };
+    let daemon = || beside(|class| class.daemon_set = true);
+    let mirror = || beside(|class| class.mirror = true);
+    let daemons = settings(|pool| pool.scale_down.ignore_daemon_sets = true);
+    let mirrors = settings(|pool| pool.scale_down.ignore_mirror = true);
+    let one = |world: WorldBuilder, config: &Config| reasons(world, config, 3600).0;
+    assert_eq!(one(daemon(), &daemons), Reason::Underutilized);
+    assert_eq!(one(daemon(), &mirrors), Reason::NotUnderutilized);
+    assert_eq!(one(mirror(), &mirrors), Reason::Underutilized);
+    assert_eq!(one(mirror(), &daemons), Reason::NotUnderutilized);
+    // What the group's own marks say goes before.
+    let own = GroupOptions { ignore_daemon_sets: Some(false), ..GroupOptions::default() };
+    assert_eq!(one(daemon().group_options("a", "a-1", own), &daemons), Reason::NotUnderutilized);
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use headroom_core::config::Config;
 use headroom_core::history::{Action, DecisionOutcome, History, IncreasePhase};
+use headroom_core::known::Known;
 use headroom_core::plan::{Outcome, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, config, node, pod, pool, world};
 use headroom_core::time::UnixTime;
-use headroom_core::world::provider::{FailureClass, GroupState};
+use headroom_core::world::provider::{FailureClass, GroupState, ProviderState};
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
 
@@ -256,4 +257,80 @@ fn what_a_failed_increase_did_not_get_is_taken_back_before_it_is_forgotten() {
     assert_eq!(history.pools["general"].backoffs.len(), 1);
     absorb(&mut history, &[outcome(StepResult::Increased)], &failed, &config, UnixTime(NOW.0 + 6));
     assert!(history.pools["general"].intents.is_empty());
+}
+
+/// The two pods of most tests here, and group a of pool general as a read of `at` shows it.
+fn shown(at: UnixTime, state: GroupState) -> World {
+    let mut world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let groups = [("a".into(), GroupState { max: 10, ..state })].into();
+    let value = ProviderState { groups, ..ProviderState::default() };
+    world.apply(Delta::ProviderObserved("general".into(), Known::Known { value, at }));
+    world
+}
+
+/// The memory after an increase of a from 0 to 2 that the cloud accepted at [`NOW`].
+fn accepted(config: &Config) -> History {
+    let start = shown(NOW, GroupState::default());
+    let mut history = plan_fresh(&start, config).next_history;
+    absorb(&mut history, &[increased("general", "1-1")], &start, config, NOW);
+    history
+}
+
+#[test]
+fn accepted_increase_that_was_lowered_afterwards_is_superseded_and_its_pods_are_planned_anew() {
+    let config = config([pool("general")]);
+    let history = accepted(&config);
+    let later = UnixTime(NOW.0 + 61);
+    let found = plan(&shown(later, GroupState::default()), &history, &config, later);
+    let memory = &found.next_history.pools["general"];
+    assert_eq!(memory.decisions[1].outcome, DecisionOutcome::Superseded);
+    check(&found, &[("general", "a", 0, 2)]);
+    assert!(memory.backoffs.is_empty(), "what somebody took back is no failure");
+}
+
+#[test]
+fn view_that_is_hardly_newer_than_the_acceptance_ends_no_increase() {
+    let config = config([pool("general")]);
+    let history = accepted(&config);
+    let later = UnixTime(NOW.0 + 300);
+    for read_at in [UnixTime(NOW.0 - 5), NOW, UnixTime(NOW.0 + 60)] {
+        let found = plan(&shown(read_at, GroupState::default()), &history, &config, later);
+        assert_eq!(found.next_history, history, "read at {read_at}");
+        check(&found, &[]);
+    }
+}
+
+#[test]
+fn increase_in_a_group_that_shrinks_meanwhile_ends_when_all_that_is_wanted_is_there() {
+    let config = config([pool("general")]);
+    let history = accepted(&config);
+    let later = UnixTime(NOW.0 + 120);
+    // One of the two did not start yet: it still counts as coming, though less is wanted than was accepted.
+    let waiting = shown(later, GroupState { target: 1, ..GroupState::default() });
+    let found = plan(&waiting, &history, &config, later);
+    assert_eq!(found.next_history.pools["general"].intents.len(), 2, "one for the other pod");
+    check(&found, &[("general", "a", 1, 2)]);
+
+    let one = world().node(node("ip-1").of("general", "a").age(0)).group("general", "a", "", 1).build();
+    let Some(Known::Known { value, .. }) = one.provider("general").cloned() else { panic!("known") };
+    let mut there = one;
+    there.apply(Delta::ProviderObserved("general".into(), Known::Known { value, at: later }));
+    let found = plan(&there, &history, &config, later);
+    let memory = &found.next_history.pools["general"];
+    assert_eq!((memory.intents.len(), memory.decisions[0].outcome), (0, DecisionOutcome::Superseded));
+}
+
+#[test]
+fn only_what_the_cloud_accepted_counts_as_added_from_the_moment_it_was_decided() {
+    let start = shown(NOW, GroupState::default());
+    let config = config([pool("general")]);
+    let decided = plan_fresh(&start, &config).next_history;
+    let later = UnixTime(NOW.0 + 7);
+    let after = |outcome| {
+        let mut history = decided.clone();
+        absorb(&mut history, &[outcome], &start, &config, later);
+        history.pools["general"].last_scale_up
+    };
+    assert_eq!(after(increased("general", "1-1")), Some(NOW));
+    assert_eq!(after(failed("general", "1-1")), None);
 }

@@ -9,6 +9,7 @@ mod followers;
 mod group_options;
 mod increases;
 mod mixes;
+mod open_labels;
 mod placements;
 mod properties;
 mod refusals;
@@ -23,6 +24,7 @@ mod speed;
 mod topology;
 mod upstream;
 mod volumes;
+mod whole_groups;
 mod world;
 
 #[test]

@@ -189,7 +189,12 @@ fn live_look_that_finds_a_pod_lets_go_of_the_node() {
     let mut history = open(Reason::Empty, RemovalPhase::Deleting, &["n"]);
     let result = StepResult::NotEmpty { node: "n".into(), pod: ObjectKey::new("default", "p") };
     let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
-    absorb_one(history.pools.get_mut("a").expect("there"), &outcome, later(6));
+    absorb_one(
+        history.pools.get_mut("a").expect("there"),
+        &outcome,
+        &headroom_core::testing::config([]),
+        later(6),
+    );
     assert_eq!(phase(&history), None);
     assert_eq!(end(&history).1, Reason::PodArrived);
     let advance = step(&cluster([marked("n")], []).build(), &settings(|_| {}), &mut history, later(7));
@@ -245,7 +250,12 @@ fn refusal_of_a_webhook_is_told_in_its_own_words() {
         vec![(ObjectKey::new("default", "p"), false, Arc::from("webhook keeper denied the request"))];
     let result = StepResult::Evicted { node: "n".into(), refused };
     let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
-    absorb_one(history.pools.get_mut("a").expect("there"), &outcome, later(1));
+    absorb_one(
+        history.pools.get_mut("a").expect("there"),
+        &outcome,
+        &headroom_core::testing::config([]),
+        later(1),
+    );
     step(&world, &config, &mut history, later(120));
     let (_, reason, words) = end(&history);
     assert_eq!(reason, Reason::DrainTimeout);
@@ -376,7 +386,12 @@ fn refused_deletion_starts_the_cooldown_and_frees_the_node() {
     let mut history = open(Reason::Empty, RemovalPhase::Deleting, &["m", "n"]);
     let result = StepResult::DeleteFailed { node: "n".into(), message: "protected".into() };
     let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
-    absorb_one(history.pools.get_mut("a").expect("there"), &outcome, later(6));
+    absorb_one(
+        history.pools.get_mut("a").expect("there"),
+        &outcome,
+        &headroom_core::testing::config([]),
+        later(6),
+    );
     assert_eq!(victims(&history), ["m"]);
     assert_eq!(history.pools["a"].last_failure, Some(later(6)));
 }
@@ -389,7 +404,12 @@ fn undone_removal_ends_when_its_marks_are_off() {
     assert!(matches!(&advance.steps[..], [Step::Unmark { intent: Some(_), .. }]));
     let result = StepResult::Unmarked { node: "n".into() };
     let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
-    absorb_one(history.pools.get_mut("a").expect("there"), &outcome, later(61));
+    absorb_one(
+        history.pools.get_mut("a").expect("there"),
+        &outcome,
+        &headroom_core::testing::config([]),
+        later(61),
+    );
     assert_eq!(phase(&history), None);
 }
 

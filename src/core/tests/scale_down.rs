@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use headroom_core::config::{Budget, Ceiling, Config, Mode, ScaleUp};
-use headroom_core::history::{BackoffKey, DecisionOutcome, History, PoolHistory, RemovalPhase};
+use headroom_core::history::{
+    Action, BackoffKey, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
+};
 use headroom_core::nodes::backoff;
 use headroom_core::nodes::foreign::Members;
 use headroom_core::nodes::health::Health;
@@ -395,6 +397,28 @@ fn cooldowns_hold_the_pool_and_tell_when_they_end() {
     assert_eq!(decided.wake_at, Some(UnixTime(NOW.0 + 1)));
     let later = run(&world, &settings(), &mut history, UnixTime(NOW.0 + 1));
     assert_eq!(marked(&later), [["n"]]);
+}
+
+#[test]
+fn purchase_that_the_cloud_has_not_answered_holds_removals_back() {
+    let config = with_pool(|pool| pool.scale_down.delay_after_add = Seconds(600));
+    let world = beside_busy(member("n"), []).build();
+    let held = |reason| {
+        let mut history = unneeded(&["n"]);
+        let (group, phase) = ("a-1".into(), IncreasePhase::Journalled);
+        let increase = Increase { group, from: 2, to: 3, phase, accepted_at: None };
+        history.pools.get_mut("a").expect("there").intents.push(Intent {
+            id: "1-1".into(),
+            epoch: 1,
+            action: Action::Increase(increase),
+            reason,
+            started_at: NOW,
+            deadline: UnixTime(NOW.0 + 900),
+        });
+        verdict_on(&world, &config, &mut history).0
+    };
+    assert_eq!(held(Reason::PodsUnschedulable), Reason::InCooldown);
+    assert_eq!(held(Reason::CheaperNodes), Reason::Empty, "nodes in place of others hold none of those back");
 }
 
 #[test]

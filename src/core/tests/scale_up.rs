@@ -65,7 +65,7 @@ fn pods_that_fit_nothing_get_new_nodes() {
     assert_eq!(memory.decisions[0].reason, Reason::PodsUnschedulable);
     assert_eq!((memory.decisions[0].pods_count, memory.decisions[0].to), (9, 3));
     assert_eq!(memory.intents[0].id, Arc::from("1-1"));
-    assert_eq!(memory.last_scale_up, Some(NOW));
+    assert_eq!(memory.last_scale_up, None, "nothing is added before the cloud accepts it");
 }
 
 #[test]

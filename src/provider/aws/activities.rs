@@ -228,31 +228,6 @@ pub fn cut(words: &str) -> Arc<str> {
     }
 }
 
-/// The quota that an instance of this type counts toward, spot apart from on demand.
-///
-/// Source: the quotas that the documentation of EC2 lists: one for standard types (A, C, D, H, I, M, R, T, Z), one each
-/// for the others.
-#[must_use]
-pub fn quota_family(instance_type: &str, spot: bool) -> String {
-    let letters: String = instance_type.chars().take_while(char::is_ascii_lowercase).collect();
-    let family = match letters.as_str() {
-        // Families that only look like standard ones.
-        "dl" | "hpc" | "inf" | "trn" | "mac" | "vt" => letters.as_str(),
-        _ => match letters.chars().next() {
-            Some('a' | 'c' | 'd' | 'h' | 'i' | 'm' | 'r' | 't' | 'z') => "standard",
-            Some('f') => "f",
-            Some('g') => "g-and-vt",
-            Some('p') => "p",
-            Some('x') => "x",
-            Some('u') => "high-memory",
-            Some(_) => letters.as_str(),
-            None => "unknown",
-        },
-    };
-    let family = if family == "vt" { "g-and-vt" } else { family };
-    format!("{family}/{}", if spot { "spot" } else { "on-demand" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,14 +322,5 @@ mod tests {
         let mut begun = activity("PreInService", "", "a", 7);
         begun.description = "Launching a new EC2 instance: i-0abc12".to_owned();
         assert_eq!(launches(&[begun]).begun, [(Arc::from("i-0abc12"), UnixTime(7))]);
-    }
-
-    #[test]
-    fn quotas_are_shared_by_families_and_markets() {
-        assert_eq!(quota_family("m6i.large", false), quota_family("c7g.xlarge", false));
-        assert_ne!(quota_family("m6i.large", false), quota_family("m6i.large", true));
-        assert_eq!(quota_family("g5.xlarge", false), "g-and-vt/on-demand");
-        assert_eq!(quota_family("inf2.xlarge", true), "inf/spot");
-        assert_eq!(quota_family("u-6tb1.metal", false), "high-memory/on-demand");
     }
 }

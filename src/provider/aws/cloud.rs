@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headroom_core::time::UnixTime;
 
-use super::activities::{self, Class, quota_family};
+use super::activities::{self, Class};
 use super::calls::{CallError, Calls, NAMES_PER_CALL, Trouble};
 use super::group::Group;
+use super::quota::quota_family;
 use super::snapshot::{Snapshot, Wanted};
 use super::templates::Templates;
 use crate::host::Host;

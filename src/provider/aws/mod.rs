@@ -8,6 +8,7 @@ mod ec2;
 pub mod group;
 mod holds;
 mod options;
+mod quota;
 mod resize;
 mod sdk;
 pub mod settings;

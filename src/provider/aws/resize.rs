@@ -8,10 +8,11 @@ use headroom_core::history::Victim;
 use headroom_core::time::Seconds;
 use headroom_core::world::provider::FailureClass;
 
-use super::activities::{Class, class_of, cut, quota_family};
+use super::activities::{Class, class_of, cut};
 use super::calls::{CallError, Launch, LaunchError, Launched, Trouble};
 use super::cloud::Cloud;
 use super::group::{Group, Launches, Standing};
+use super::quota::quota_family;
 use super::settings::Settings;
 use crate::host::bugs::{self, Bug};
 use crate::provider::gate::{Closed, End};
@@ -118,7 +119,9 @@ async fn launch(cloud: &Cloud, group: &Group, request: &Increase) -> Option<Resu
         Err(error) => error,
     };
     match error.kind {
-        Trouble::Denied | Trouble::NotImplemented => {}
+        Trouble::Denied | Trouble::NotImplemented => {
+            assert!(!bugs::on(Bug::DeniedIsFatal), "the cloud does not permit {LAUNCH}");
+        }
         // A group or policy that it does not take; what is wrong with the launch itself comes as an error per machine.
         Trouble::Invalid if class_of(&error.code, &error.message) == Class::Other => {}
         Trouble::Contention => {

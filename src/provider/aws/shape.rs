@@ -8,7 +8,7 @@ use headroom_core::quantity::Quantity;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::world::node::ZONE_LABEL;
-use headroom_core::world::provider::{GroupTemplate, TemplateTrust};
+use headroom_core::world::provider::{GroupTemplate, OpenLabels, TemplateTrust};
 
 use super::calls::InstanceType;
 use super::group::{Group, Requirements};
@@ -27,6 +27,9 @@ const MIB: i64 = 1 << 20;
 const EVICTION_BYTES: i64 = 100 * MIB;
 /// Pods of a machine of which the network's limits are not known.
 const PODS_DEFAULT: i64 = 110;
+/// Labels that the kubelet and the cloud's controller put on every node.
+const ARCH_LABEL: &str = "kubernetes.io/arch";
+const TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
 /// The resource that NVIDIA's device plugin offers.
 const GPU: &str = "nvidia.com/gpu";
 
@@ -50,6 +53,7 @@ pub fn template(
         (false, MixedTypes::Smallest, types) => smallest(types),
     };
     let mut labels = generic_labels(group, settings, resolved);
+    let mut open_labels = open_labels(settings, resolved);
     let mut taints = Vec::new();
     for (key, value) in &group.tags {
         let Some(rest) = key.strip_prefix(TAG_PREFIX) else { continue };
@@ -95,8 +99,10 @@ pub fn template(
         (false, _) => TemplateTrust::Mixed,
     };
     let version = (!resolved.version.is_empty()).then(|| resolved.version.clone());
+    // What a tag, EKS or the pool says is so for every node.
+    open_labels.retain(|key, _| labels.get(key).is_none());
     let node = NodeTemplate { labels, taints: last_of_each(taints), capacity, allocatable };
-    Ok(GroupTemplate { node, trust, version })
+    Ok(GroupTemplate { node, open_labels, trust, version })
 }
 
 /// Of taints with the same key and effect the last one holds: sources come in order of precedence.
@@ -116,10 +122,10 @@ fn generic_labels(group: &Group, settings: &Settings, resolved: &Resolved) -> La
     labels.insert("kubernetes.io/os", "linux");
     if let Some(first) = types.first() {
         if types.iter().all(|other| other.arm64 == first.arm64) {
-            labels.insert("kubernetes.io/arch", if first.arm64 { "arm64" } else { "amd64" });
+            labels.insert(ARCH_LABEL, if first.arm64 { "arm64" } else { "amd64" });
         }
         if types.len() == 1 || settings.mixed == MixedTypes::First {
-            labels.insert("node.kubernetes.io/instance-type", first.name.clone());
+            labels.insert(TYPE_LABEL, first.name.clone());
         }
     }
     if let Some(region) = &settings.region {
@@ -130,6 +136,25 @@ fn generic_labels(group: &Group, settings: &Settings, resolved: &Resolved) -> La
         labels.insert("topology.ebs.csi.aws.com/zone", zone.clone());
     }
     labels
+}
+
+/// Labels that every node of the group carries and in which its types differ, with the values there may be. A type that
+/// is described and not named may be any, of either architecture.
+fn open_labels(settings: &Settings, resolved: &Resolved) -> OpenLabels {
+    let mut open = OpenLabels::new();
+    let both = || vec!["amd64".into(), "arm64".into()];
+    if resolved.described {
+        open.insert(ARCH_LABEL.into(), both());
+        open.insert(TYPE_LABEL.into(), Vec::new());
+    } else if let (MixedTypes::Smallest, [first, rest @ ..]) = (settings.mixed, resolved.types.as_slice()) {
+        if rest.iter().any(|other| other.arm64 != first.arm64) {
+            open.insert(ARCH_LABEL.into(), both());
+        }
+        if !rest.is_empty() {
+            open.insert(TYPE_LABEL.into(), resolved.types.iter().map(|one| one.name.clone()).collect());
+        }
+    }
+    open
 }
 
 /// What a machine of this type has, and what pods can have of it.

@@ -59,6 +59,9 @@ fn of_several_types_the_least_of_each_counts_and_no_label_is_guessed() {
     assert!(found.node.capacity.memory_bytes < 8192 * MIB);
     let told = |key| found.node.labels.get(key);
     assert_eq!((told("kubernetes.io/arch"), told("node.kubernetes.io/instance-type")), (None, None));
+    let open = |key: &str| found.open_labels[key].iter().map(|value| &**value).collect::<Vec<_>>();
+    assert_eq!(open("kubernetes.io/arch"), ["amd64", "arm64"]);
+    assert_eq!(open("node.kubernetes.io/instance-type"), ["r5.large", "m6g.large"]);
     assert_eq!(told("topology.kubernetes.io/zone"), Some("eu-west-1a"));
 }
 
@@ -117,6 +120,7 @@ fn described_types_are_as_small_as_their_requirements_let_them_be() {
     assert!(capacity.memory_bytes < 16_384 * MIB);
     for unknown in ["kubernetes.io/arch", "node.kubernetes.io/instance-type"] {
         assert_eq!(labels.get(unknown), None, "{unknown}");
+        assert!(found.open_labels.contains_key(unknown), "{unknown}");
     }
     assert_eq!(labels.get("tier"), Some("web"));
     let unsaid = least_machine(Requirements { cpus: 4, memory_mib: 0 }).expect_err("no least memory");

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use headroom_core::history::BackoffKey;
 use headroom_core::time::UnixTime;
 use headroom_core::world::provider::{
-    GroupState, Instance, InstanceState, LaunchFailure, Notice, NoticeKind, ProviderState,
+    FailureClass, GroupState, Instance, InstanceState, LaunchFailure, Notice, NoticeKind, ProviderState,
 };
 
-use super::activities::{Class, quota_family};
+use super::activities::Class;
 use super::calls::Trouble;
 use super::group::{Group, Standing};
 use super::options;
+use super::quota::{advice, quota_family};
 use super::settings::Settings;
 use super::snapshot::{Read, Snapshot};
 use crate::host::bugs::{self, Bug};
@@ -104,6 +105,7 @@ fn group_state(
     }
     let mut state = GroupState {
         zone: group.only_zone().cloned(),
+        zones: if 1 < group.zones.len() { group.zones.clone() } else { Vec::new() },
         target: group.desired,
         instances: instances(group, snapshot),
         failures: failures(group, snapshot, now),
@@ -175,6 +177,15 @@ fn remark(state: &GroupState, read: &Read, notes: &mut Notes) {
         let words = "its process AZRebalance may terminate nodes without draining them: suspend it, or use one group \
                      a zone";
         notes.add(NoticeKind::ZoneRebalancing, name, words.to_owned());
+    }
+    let quota = state.failures.iter().find(|failed| failed.class == FailureClass::QuotaExceeded);
+    if let Some(failed) = quota {
+        let family = failed
+            .key
+            .instance_type
+            .as_deref()
+            .map(|machine| quota_family(machine, failed.key.market.as_deref() == Some("Spot")));
+        notes.add(NoticeKind::QuotaExhausted, name, advice(family.as_deref(), &failed.message));
     }
     let missing = state.target.saturating_sub(group.counted());
     if 0 < missing && group.desired <= group.min && !state.failures.is_empty() {

@@ -132,6 +132,36 @@ mod tests {
         assert_eq!(set.child("item").and_then(|item| item.text("n")), Some("1 < 2 & 3"));
     }
 
+    /// Answers with bytes replaced, dropped, doubled and moved: each is read or refused with words, and nothing panics.
+    #[test]
+    fn answers_that_were_damaged_are_read_or_refused_with_words() {
+        let whole = "<R><set><item><n>1 &lt; 2 &#38; &amp;</n><m><![CDATA[<x>]]></m></item><item a='1'/></set><!-- c --></R>";
+        let mut random = fastrand::Rng::with_seed(1);
+        let (mut read, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let mut bytes = whole.as_bytes().to_vec();
+            for _ in 0..random.usize(1..6) {
+                // Never empty: what is cut off keeps a byte, and a lone byte is not taken away.
+                let at = random.usize(0..bytes.len());
+                match random.u8(0..5) {
+                    0 => bytes[at] = random.u8(..),
+                    1 => bytes[at] = b"<>&;/'\"=!"[random.usize(0..9)],
+                    2 if 1 < bytes.len() => drop(bytes.remove(at)),
+                    2 | 3 => bytes.extend_from_within(at..),
+                    _ => bytes.truncate(at.max(1)),
+                }
+            }
+            match parse(&String::from_utf8_lossy(&bytes)) {
+                Ok(_) => read += 1,
+                Err(words) => {
+                    assert!(!words.is_empty());
+                    refused += 1;
+                }
+            }
+        }
+        assert!(500 < read && 500 < refused, "{read} were read, {refused} refused");
+    }
+
     #[test]
     fn an_answer_that_is_cut_off_is_no_answer() {
         for text in ["", "<a>", "<a><b></b>", "html it is not"] {

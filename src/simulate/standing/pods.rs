@@ -64,13 +64,18 @@ pub(super) fn owners(
 fn controller(controller: &ControllerRecord, class: &PodClass) -> (Kind, Value) {
     let template = template(class, &controller.priority_class);
     let desired = controller.desired;
+    // Pods are found by their owner; an HPA asks for them by their labels.
+    let selector = (!class.labels.is_empty()).then(|| json!({"matchLabels": class.labels}));
     let (kind, spec) = match controller.kind {
-        ControllerKind::ReplicaSet | ControllerKind::ReplicationController => {
-            (Kind::ReplicaSet, json!({"replicas": desired, "template": template}))
-        }
+        ControllerKind::ReplicaSet | ControllerKind::ReplicationController => (
+            Kind::ReplicaSet,
+            pruned(json!({"replicas": desired, "selector": selector, "template": template})),
+        ),
         ControllerKind::StatefulSet => (
             Kind::StatefulSet,
-            json!({"replicas": desired, "podManagementPolicy": "Parallel", "template": template}),
+            pruned(json!({
+                "replicas": desired, "podManagementPolicy": "Parallel", "selector": selector, "template": template,
+            })),
         ),
         ControllerKind::Job => {
             (Kind::Job, json!({"parallelism": desired, "completions": desired, "template": template}))

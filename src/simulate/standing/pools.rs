@@ -52,6 +52,7 @@ pub(super) fn node_pool(
             },
             "price": pool.price_per_hour_micro.map(|micro| json!({"perHour": price(micro)})),
             "priority": pool.priority,
+            "groupScaling": pool.group_scaling,
             "scaleUp": {
                 "enabled": up.enabled,
                 "provisionTimeout": duration(up.provision_timeout), "startupTimeout": duration(up.startup_timeout),
@@ -67,6 +68,8 @@ pub(super) fn node_pool(
                 "consolidateAfter": cheaper.map(|cheaper| duration(cheaper.consolidate_after)),
                 "utilizationThreshold": down.utilization_threshold_percent,
                 "gpuUtilizationThreshold": down.gpu_utilization_threshold_percent,
+                "ignoreDaemonSetsUtilization": down.ignore_daemon_sets,
+                "ignoreMirrorPodsUtilization": down.ignore_mirror,
                 "unneededFor": duration(down.unneeded_for), "unreadyFor": duration(down.unready_for),
                 "delayAfterAdd": duration(down.delay_after_add),
                 "delayAfterDelete": duration(down.delay_after_delete),
@@ -97,6 +100,7 @@ pub(super) fn cluster_policy(cluster: &ClusterSettings) -> Value {
         "metadata": {"name": "default"},
         "spec": {"nodes": {
             "expanders": expanders,
+            "balanceSimilarPools": cluster.balance_similar_pools,
             "limits": {
                 "nodes": cluster.max_nodes, "cpu": milli(cluster.max_cpu_milli),
                 "memory": bytes(cluster.max_memory_bytes),

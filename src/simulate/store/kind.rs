@@ -91,6 +91,23 @@ impl Kind {
         Kind::ALL.iter().copied().find(|each| each.info().kind == kind && each.api_version() == api_version)
     }
 
+    /// Whether objects count the changes of their spec in `metadata.generation`. Seen on a real API server for ConfigMap and
+    /// Node; the others' strategies do not set it either.
+    pub fn counts_generations(self) -> bool {
+        !matches!(
+            self,
+            Kind::ConfigMap
+                | Kind::Node
+                | Kind::Namespace
+                | Kind::PersistentVolume
+                | Kind::PersistentVolumeClaim
+                | Kind::ResourceQuota
+                | Kind::LimitRange
+                | Kind::Lease
+                | Kind::Event
+        )
+    }
+
     /// `apps/v1`, or `v1` for core.
     pub fn api_version(self) -> String {
         let info = self.info();

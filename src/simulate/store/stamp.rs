@@ -36,6 +36,17 @@ pub(super) fn keep_server_metadata(before: &Value, after: &mut Value) {
     }
 }
 
+/// Labels and annotations of which none is left are not there at all.
+pub(super) fn drop_empty_metadata(object: &mut Value) {
+    for field in ["labels", "annotations"] {
+        let empty =
+            at(object, &["metadata", field]).and_then(Value::as_object).is_some_and(|all| all.is_empty());
+        if empty {
+            object_at(object, &["metadata"]).remove(field);
+        }
+    }
+}
+
 pub(super) fn spec_differs(before: &Value, after: &Value) -> bool {
     let main = |object: &Value| -> Vec<(String, Value)> {
         let fields = object.as_object().into_iter().flatten();

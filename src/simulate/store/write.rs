@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::log::Entry;
 use super::object::{at, number, object_at, seconds, text, timestamp};
 use super::stamp::{
-    after_finalizers, identity, keep_server_metadata, name_suffix, set_or_remove, spec_differs, uid,
-    valid_name,
+    after_finalizers, drop_empty_metadata, identity, keep_server_metadata, name_suffix, set_or_remove,
+    spec_differs, uid, valid_name,
 };
 use super::{ApiError, Kind, ObjectKey, Patch, Store, admission, apply};
 
@@ -75,7 +75,9 @@ impl Store {
 
     /// Puts an object in as it is, with its uid, its times and its status: what stood before the run began.
     pub fn restore(&mut self, kind: Kind, mut object: Value, author: Author<'_>) {
-        object_at(&mut object, &["metadata"]).entry("generation").or_insert_with(|| 1.into());
+        if kind.counts_generations() {
+            object_at(&mut object, &["metadata"]).entry("generation").or_insert_with(|| 1.into());
+        }
         let key = ObjectKey::of(&object);
         self.commit_raw(kind, key.clone(), None, object);
         self.record(author, "restore", kind, Some(&key), None);
@@ -126,7 +128,9 @@ impl Store {
             return Err(ApiError::already_exists(kind, &key.name));
         }
         admission::complete(kind, &mut object, self);
-        object_at(&mut object, &["metadata"]).insert("generation".into(), 1.into());
+        if kind.counts_generations() {
+            object_at(&mut object, &["metadata"]).insert("generation".into(), 1.into());
+        }
         Ok(self.commit(kind, key, None, object, Part::Main, author))
     }
 
@@ -317,12 +321,13 @@ impl Store {
         part: Part,
         author: Author<'_>,
     ) -> Arc<Value> {
+        drop_empty_metadata(&mut after);
         if let Some(before) = &before {
             keep_server_metadata(before, &mut after);
             if **before == after {
                 return before.clone();
             }
-            if spec_differs(before, &after) {
+            if kind.counts_generations() && spec_differs(before, &after) {
                 let next = number(before, &["metadata", "generation"]).unwrap_or(0) + 1;
                 object_at(&mut after, &["metadata"]).insert("generation".into(), next.into());
             }

@@ -33,6 +33,27 @@ pub struct Trial {
     pub stay: Option<SignedDuration>,
     /// Whether the report tells what happened, line by line.
     pub story: bool,
+    /// When the run may end early, because what was looked for is found.
+    pub until: Option<Until>,
+}
+
+/// What ends a run early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// Any violation.
+    Any,
+    /// A violation of this promise.
+    Promise(&'static str),
+}
+
+impl Until {
+    fn is_found(self, violations: &[Violation]) -> bool {
+        let looked_for = |violation: &Violation| match self {
+            Until::Any => true,
+            Until::Promise(promise) => violation.invariant == promise,
+        };
+        violations.iter().any(looked_for)
+    }
 }
 
 /// What one seed came to.
@@ -82,16 +103,16 @@ pub fn try_seed(seed: u64, trial: &Trial) -> std::io::Result<Report> {
     world.scenario.duration += world.stay;
     let blows = Blows::of(seed, &world);
     let port = trial.port.unwrap_or(if seed.is_multiple_of(4) { PortKind::Wire } else { PortKind::Typed });
-    let mut faulty = play(seed, &world, &blows, port, trial.story)?;
+    let mut faulty = play(seed, &world, &blows, port, trial)?;
     if trial.differential {
-        let calm = play(seed, &world, &Blows::none(), port, false)?;
+        let calm = play(seed, &world, &Blows::none(), port, &Trial::default())?;
         compare(&mut faulty, &calm, &world, &blows);
     }
     faulty.report.violations = faulty.judge.lock().violations().to_vec();
     Ok(faulty.report)
 }
 
-fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, story: bool) -> std::io::Result<Run> {
+fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, trial: &Trial) -> std::io::Result<Run> {
     let judge = SharedJudge::default();
     {
         let mut judge = judge.lock();
@@ -103,7 +124,7 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, story: bool) ->
     let account = world.account(seed, blows).map(SharedAccount::new);
     let options = Options {
         port,
-        keep_trace: story,
+        keep_trace: trial.story,
         faults: blows.requests,
         effects_per_life_max: blows.effects_per_life_max,
         replicas_count: blows.replicas_count,
@@ -122,6 +143,10 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, story: bool) ->
             let cloud = truths(account.as_ref());
             (end, wrong) = scene.cluster.store().with(|store| examine(store, &cloud, &world.goal, scene.now));
             judge.lock().rate(wrong.is_empty(), world.stay, scene.now);
+        }
+        if let Some(until) = trial.until {
+            let mut judge = judge.lock();
+            judge.over |= until.is_found(judge.violations());
         }
     })?;
     for words in panics.end() {
@@ -149,7 +174,7 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, story: bool) ->
             made_count: judge.made.values().sum(),
             removed_count: judge.removed_count,
             late_calls_count: judge.late_calls_count,
-            story: if story { tell(&scenario, blows, &outcome.trace) } else { Vec::new() },
+            story: if trial.story { tell(&scenario, blows, &outcome.trace) } else { Vec::new() },
         }
     };
     Ok(Run { end, judge, report })

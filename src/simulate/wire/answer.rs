@@ -44,16 +44,17 @@ pub(super) fn answer(
                 for key in found {
                     store.delete(*kind, &key, &options, author)?;
                 }
-                Ok(reply(
-                    200,
-                    &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}),
-                ))
+                Ok(reply(200, &gone()))
             }
             _ => Err(ApiError::method_not_allowed()),
         },
         Path::Object(kind, key) => object(store, *kind, key, target, body, author),
         Path::Subresource(kind, key, name) => subresource(store, *kind, key, name, target, body, author),
     }
+}
+
+fn gone() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 }
 
 fn object(
@@ -74,7 +75,12 @@ fn object(
         }
         Method::DELETE => {
             let options = delete_options(&parse_or_empty(body)?);
-            Ok(reply(200, &store.delete(kind, key, &options, author)?))
+            let object = store.delete(kind, key, &options, author)?;
+            // What is gone is not shown any more; a pod is, and what a finalizer still holds.
+            if kind != Kind::Pod && store.find(kind, key).is_none() {
+                return Ok(reply(200, &gone()));
+            }
+            Ok(reply(200, &object))
         }
         _ => Err(ApiError::method_not_allowed()),
     }
@@ -146,8 +152,15 @@ fn list(store: &Store, kind: Kind, target: &Target, old_by: u64) -> Result<Value
         metadata["continue"] = format!("{revision}:{}/{}", last.namespace, last.name).into();
         metadata["remainingItemCount"] = (rest.len() - page.len()).into();
     }
-    let items: Vec<Value> =
+    let mut items: Vec<Value> =
         page.iter().map(|(_, object)| (*shaped(object, target.partial)).clone()).collect();
+    if !target.partial && kind.info().group != "headroom.dev" {
+        // Items of built-in kinds do not repeat what the list says.
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            item.remove("apiVersion");
+            item.remove("kind");
+        }
+    }
     let (api_version, name) = if target.partial {
         ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList".to_owned())
     } else {

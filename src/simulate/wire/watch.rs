@@ -171,6 +171,12 @@ impl Watch {
             (false, false) => return None,
         };
         let object: &Arc<Value> = &entry.object;
+        if let (false, "DELETED", Some(before)) = (entry.deleted, type_, &entry.before) {
+            // What leaves the filter is shown as it was before, with the version of the change.
+            let mut last = (**before).clone();
+            last["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
+            return Some(event(type_, &shaped(&Arc::new(last), self.partial)));
+        }
         Some(event(type_, &shaped(object, self.partial)))
     }
 

@@ -50,6 +50,51 @@ fn spot_shortage_falls_back_to_on_demand_and_returns() {
 }
 
 #[test]
+fn used_up_quota_is_told_with_its_name_and_what_to_do() {
+    story(async |bed| {
+        bed.aws.group("standard").create().await?;
+        bed.aws.group("burst").instance_type("m6i.xlarge").create().await?;
+        bed.aws.group("graphics").instance_type("g4dn.xlarge").create().await?;
+        let limit = "You have requested more vCPU capacity than your current vCPU limit of 0 allows for the instance \
+                     bucket that the specified instance type belongs to.";
+        bed.aws.fail_launches("standard", "VcpuLimitExceeded", limit, &[]).await?;
+        bed.aws.fail_launches("burst", "VcpuLimitExceeded", limit, &[]).await?;
+        bed.cluster.apply(aws_pool("general", &["standard", "burst"]).priority(10)).await?;
+        bed.cluster.apply(aws_pool("graphics", &["graphics"])).await?;
+        let policy = json!({
+            "apiVersion": "headroom.dev/v1alpha1",
+            "kind": "ClusterScalingPolicy",
+            "metadata": {"name": "default"},
+            "spec": {"nodes": {"expanders": ["Priority"]}},
+        });
+        bed.cluster.apply(policy).await?;
+        bed.cluster.apply(deployment("web").replicas(PODS_A_NODE)).await?;
+        let _operator = bed.operator().start()?;
+        settles(bed, PODS_A_NODE, &[("standard", 0), ("burst", 0), ("graphics", 1)]).await?;
+        let told = wait::until("the quota is told", MINUTE, async || {
+            let told = bed.cluster.pool_condition("general", "ProviderDegraded").await?;
+            ensure!(told["reason"] == "QuotaExhausted", "{told}");
+            Ok(told)
+        })
+        .await?;
+        let message = told["message"].as_str().unwrap_or_default();
+        for part in ["L-1216C47A", "Running On-Demand Standard", "Service Quotas", "standard", "burst", limit]
+        {
+            ensure!(message.contains(part), "{part} is not in {message}");
+        }
+        let spared = bed.cluster.pool_status("graphics").await?["conditions"].to_string();
+        ensure!(!spared.contains("QuotaExhausted"), "another quota's pool is told {spared}");
+        // One try says enough for all machines of the quota.
+        let tried = writes(bed).await?;
+        ensure!(
+            tried.iter().all(|call| call.params["AutoScalingGroupName"] != "graphics") || tried.len() <= 4,
+            "{tried:?}"
+        );
+        only_ended(bed, &[]).await
+    });
+}
+
+#[test]
 fn straggler_that_launches_while_its_wish_is_cancelled_lives() {
     story(async |bed| {
         // Two zones in one group: its size is set, and what fails is known from activities only.

@@ -18,8 +18,10 @@ mod odd_groups;
 mod simulator_and_bridge;
 mod throttled;
 mod timeout_after_commit;
+mod types_that_aws_chooses;
 mod walk_through_is_true;
 mod zonal_groups;
+mod zones_that_aws_chooses;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Pods of one CPU that a node of four, less what its kubelet keeps, takes.

@@ -104,7 +104,7 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "balance-similar-node-groups",
         Switch,
-        Shapes("groups that belong together stand in one NodePool, which balances them"),
+        Shapes("groups that belong together stand in one NodePool, which balances them; so are pools alike"),
     ),
     flag("balancing-ignore-label", Text, SIMILAR),
     flag("balancing-label", Text, SIMILAR),
@@ -211,18 +211,8 @@ pub const FLAGS: &[Flag] = &[
     flag("scale-down-unready-time", Time, Pool("scaleDown.unreadyFor")),
     flag("scale-down-utilization-threshold", Ratio, Pool("scaleDown.utilizationThreshold")),
     flag("scale-down-gpu-utilization-threshold", Ratio, Pool("scaleDown.gpuUtilizationThreshold")),
-    flag(
-        "ignore-daemonsets-utilization",
-        Switch,
-        NoEffect(
-            "DaemonSet pods count toward utilization: raise scaleDown.utilizationThreshold by their share",
-        ),
-    ),
-    flag(
-        "ignore-mirror-pods-utilization",
-        Switch,
-        NoEffect("static pods count toward utilization: raise scaleDown.utilizationThreshold by their share"),
-    ),
+    flag("ignore-daemonsets-utilization", Switch, Pool("scaleDown.ignoreDaemonSetsUtilization")),
+    flag("ignore-mirror-pods-utilization", Switch, Pool("scaleDown.ignoreMirrorPodsUtilization")),
     flag("scale-down-non-empty-candidates-count", Number, GONE),
     flag("scale-down-candidates-pool-ratio", Ratio, GONE),
     flag("scale-down-candidates-pool-min-count", Number, GONE),

@@ -328,8 +328,7 @@ fn option_tag(draft: &mut Draft, found: &Found, option: &str, value: &str) {
         "scaledownunreadytime" => go_seconds(value).map(|s| ("scaleDown.unreadyFor", json!(written(s)))),
         "maxnodeprovisiontime" => go_seconds(value).map(|s| ("scaleUp.provisionTimeout", json!(written(s)))),
         "ignoredaemonsetsutilization" => {
-            let words = "read as it is, for this group; no field says the same";
-            return draft.say(format!("{tag}: {words}."));
+            truth(value).map(|ignored| ("scaleDown.ignoreDaemonSetsUtilization", json!(ignored)))
         }
         _ => return draft.say(format!("{tag}: unknown option. Nothing was made of it.")),
     };
@@ -340,5 +339,14 @@ fn option_tag(draft: &mut Draft, found: &Found, option: &str, value: &str) {
             draft.set(field, value, &format!("{tag}, which overrides the flag"));
         }
         None => draft.say(format!("{tag}: cannot be read. Nothing was made of it.")),
+    }
+}
+
+/// A truth value as Go's strconv.ParseBool reads it.
+fn truth(value: &str) -> Option<bool> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
     }
 }

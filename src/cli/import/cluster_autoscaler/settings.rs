@@ -89,7 +89,8 @@ fn shape(settings: &mut Settings, given: &Given, words: &str) -> anyhow::Result<
     let comment = match given.name.as_str() {
         "balance-similar-node-groups" => {
             settings.balance = switch(given)?;
-            Some(format!("{flag}: {words}."))
+            policy.set("nodes.balanceSimilarPools", settings.balance, &flag);
+            settings.balance.then(|| format!("{flag}: {words}."))
         }
         "expander" => expanders(policy, given)?,
         "max-nodes-total" => {

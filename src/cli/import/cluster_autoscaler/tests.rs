@@ -140,6 +140,8 @@ fn groups_that_look_alike_stand_together_only_where_they_were_balanced() {
         text.contains("utilizationThreshold: 70 #") && text.contains("utilizationThreshold: 30 #"),
         "{text}"
     );
+    assert!(text.contains("balanceSimilarPools: true # --balance-similar-node-groups"), "{text}");
     let text = convert_now(&[deployment(&flags[..1]), groups]).unwrap();
     assert_eq!(text.matches("kind: NodePool").count(), 3, "{text}");
+    assert!(!text.contains("balanceSimilarPools"), "{text}");
 }

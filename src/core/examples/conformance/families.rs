@@ -361,7 +361,7 @@ fn template(input: &EstimatorInput, snapshot: &mut Snapshot<'_>) -> Arc<Template
         daemon_pods.push(snapshot.class_ix(&pod.class));
         daemon_requested.add(&pod.class.requests);
     }
-    Arc::new(TemplateNode { node, daemon_pods, daemon_requested, attach_limits: None })
+    Arc::new(TemplateNode { node, daemon_pods, daemon_requested, ..TemplateNode::default() })
 }
 
 /// The limit on new nodes.

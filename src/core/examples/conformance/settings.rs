@@ -177,6 +177,7 @@ fn pool(group: &Group, options: &Options, own: &GroupOptions, priority: Option<i
         startup_taints: Vec::new(),
         price_per_hour_micro: price,
         priority: priority.unwrap_or(i32::MIN),
+        group_scaling: headroom_core::config::GroupScaling::default(),
         scale_up: ScaleUp {
             enabled: true,
             provision_timeout: or(own.max_node_provision_s, options.max_node_provision_s),

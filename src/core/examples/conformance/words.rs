@@ -233,7 +233,7 @@ fn rejection(rejection: &Rejection) -> Vec<String> {
             "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
         }
         Refusal::AttachLimit { .. } => "node(s) exceed max volume count",
-        Refusal::Unsupported { .. } => "unsupported",
+        Refusal::OpenDomain { .. } | Refusal::Unsupported { .. } => "unsupported",
     };
     vec![words.into()]
 }

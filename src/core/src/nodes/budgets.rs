@@ -15,6 +15,8 @@ pub struct Allowance<'c> {
     config: &'c Config,
     ready: BTreeMap<Arc<str>, u32>,
     leaving: Vec<Leaving>,
+    /// How many were leaving, and how many of them draining, when a group began to be taken as a whole.
+    whole: Option<(usize, usize)>,
     now: UnixTime,
 }
 
@@ -52,7 +54,7 @@ impl<'c> Allowance<'c> {
                 leaving.extend(removal.victims.iter().map(|_| one.clone()));
             }
         }
-        Self { config, ready, leaving, now }
+        Self { config, ready, leaving, whole: None, now }
     }
 
     /// Takes room for one more removal; nothing is taken when it is held back.
@@ -68,10 +70,11 @@ impl<'c> Allowance<'c> {
         if cluster.voluntary_disruption_stopped {
             return Err(Held { reason: Reason::DisruptionStopped, object: None });
         }
-        if reaches(self.leaving.len(), cluster.max_removals) {
+        let (in_flight, in_drain) = self.whole.unwrap_or_else(|| self.in_flight());
+        if reaches(in_flight, cluster.max_removals) {
             return Err(exhausted("maxParallel"));
         }
-        if drains && reaches(self.leaving.iter().filter(|one| one.drains).count(), cluster.max_drains) {
+        if drains && reaches(in_drain, cluster.max_drains) {
             return Err(exhausted("maxParallelDrains"));
         }
         let ready_all = self.ready.values().fold(0u32, |sum, count| sum.saturating_add(*count));
@@ -90,6 +93,24 @@ impl<'c> Allowance<'c> {
         }
         self.leaving.push(Leaving { pool: pool.name.clone(), reason, drains });
         Ok(())
+    }
+
+    /// From here on until [`Allowance::end_whole`] a group is taken as a whole: it needs room for its first node in the
+    /// cluster's `max_removals` and `max_drains`, and may go beyond them, or else a large one could never go. Budgets that
+    /// people wrote hold for all its nodes.
+    ///
+    /// Source: core/scaledown/budgets, CropNodes: one atomic group may overflow the budget.
+    pub fn begin_whole(&mut self) {
+        self.whole = Some(self.in_flight());
+    }
+
+    /// The group has been taken, or not.
+    pub fn end_whole(&mut self) {
+        self.whole = None;
+    }
+
+    fn in_flight(&self) -> (usize, usize) {
+        (self.leaving.len(), self.leaving.iter().filter(|one| one.drains).count())
     }
 
     /// How many nodes of `pool` are leaving, those taken here included.

@@ -45,6 +45,8 @@ pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec
     let mut shared: BTreeMap<(usize, Arc<str>, Reason), Vec<Candidate>> = BTreeMap::new();
     let mut alone = Vec::new();
     let mut order = Vec::new();
+    let (whole, chosen) = chosen.into_iter().partition(|one| goes_whole(one, config));
+    let whole = whole_groups(whole);
     for candidate in chosen {
         if goes_alone(candidate.reason) {
             alone.push(vec![candidate]);
@@ -71,7 +73,7 @@ pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec
         let free = (INTENTS_MAX - INTENTS_KEPT_FREE).saturating_sub(taken).max(1);
         nodes.div_ceil(free).clamp(1, DRAINS_MAX)
     };
-    let mut bundles = Vec::new();
+    let mut bundles = whole;
     // Bulks of empty nodes first: they disturb nobody.
     order.sort_by_key(|(_, _, reason)| *reason != Reason::Empty);
     for key in order {
@@ -81,6 +83,31 @@ pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec
     }
     bundles.extend(alone);
     bundles
+}
+
+/// Whether a candidate goes with all the others of its group. Who asks for one node gets that one.
+#[must_use]
+pub fn goes_whole(candidate: &Candidate, config: &Config) -> bool {
+    config.pools[candidate.pool].scales_whole() && candidate.reason != Reason::RemovalRequested
+}
+
+/// Each group in one bundle, as far as an intent can name its nodes: what goes together is given up together. Its reason is
+/// that of all its nodes, or else that of the ones which are drained.
+fn whole_groups(chosen: Vec<Candidate>) -> Vec<Vec<Candidate>> {
+    let mut groups: BTreeMap<(usize, Arc<str>), Vec<Candidate>> = BTreeMap::new();
+    for one in chosen {
+        groups.entry((one.pool, one.group.clone())).or_default().push(one);
+    }
+    for members in groups.values_mut() {
+        let first = members[0].reason;
+        if members.iter().any(|one| one.reason != first) {
+            members.iter_mut().for_each(|one| one.reason = Reason::Underutilized);
+        }
+    }
+    groups
+        .into_values()
+        .flat_map(|members| members.chunks(VICTIMS_MAX).map(<[Candidate]>::to_vec).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Whether a node that goes for this reason has an intent of its own: who asked for it, or the state it is in, is told

@@ -117,7 +117,7 @@ pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, co
         && digest.is_ordinary()
         && summed
         && measured
-        && !settings.ignore_daemon_sets()
+        && settings.counts_all_pods()
         && deciding(
             share(requested.cpu_milli, allocatable.cpu_milli),
             share(requested.memory_bytes, allocatable.memory_bytes),
@@ -264,8 +264,12 @@ fn above_threshold(
 ) -> bool {
     let Some(node) = &entry.node else { return true };
     let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
-    let ignore_daemon_sets = settings.ignore_daemon_sets();
-    let measure = Measure { priority_cutoff: Some(cutoff), ignore_daemon_sets, ..Measure::default() };
+    let measure = Measure {
+        priority_cutoff: Some(cutoff),
+        ignore_daemon_sets: settings.ignore_daemon_sets(),
+        ignore_mirror: settings.ignore_mirror(),
+        ..Measure::default()
+    };
     let above = |found: Utilization| {
         let percent = if found.on_gpu {
             settings.gpu_utilization_threshold_percent()
@@ -275,7 +279,7 @@ fn above_threshold(
         found.share().exceeds_percent(percent)
     };
     // Where no pod can be left out, the sum that the world keeps says the same without a look at each pod.
-    if entry.unusual_count == 0 && cutoff <= 0 && !ignore_daemon_sets {
+    if entry.unusual_count == 0 && cutoff <= 0 && settings.counts_all_pods() {
         return utilization_of_sum(node, &entry.requested, &measure).map_or(true, above);
     }
     // What is only planned counts apart: it keeps the node without ending its clock.

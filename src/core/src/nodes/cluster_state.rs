@@ -6,10 +6,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use crate::config::{Config, Pool};
-use crate::history::{Action, BackoffKey, History, PoolHistory, RemovalPhase};
+use crate::history::{Action, BackoffKey, History, Increase, Intent, PoolHistory, RemovalPhase};
 use crate::known::Known;
 use crate::nodes::bounds::{self, Bounds};
 use crate::nodes::group_settings::GroupSettings;
+use crate::nodes::increase;
 use crate::nodes::template;
 use crate::nodes::wake::Wake;
 use crate::resources::Resources;
@@ -443,13 +444,10 @@ fn count_instances(
     wake: &mut Wake,
 ) {
     let removed = memory.map(removed_instances).unwrap_or_default();
-    let read_at = match world.provider(&pool.pool.name) {
-        Some(Known::Known { at, .. }) => Some(*at),
-        Some(Known::Unknown { .. }) | None => None,
-    };
+    let read_at = world.provider(&pool.pool.name).and_then(Known::read_at);
     for (id, group) in &mut pool.groups {
-        let open =
-            memory.map_or(0, |memory| memory.growing(id).map(|(_, increase)| increase.to).max().unwrap_or(0));
+        let wanted = |(intent, of): (&Intent, &Increase)| increase::wanted(intent, of, group.state, read_at);
+        let open = memory.map_or(0, |memory| memory.growing(id).map(wanted).max().unwrap_or(0));
         group.growing = memory.is_some_and(|memory| memory.growing(id).next().is_some());
         group.backed_off_until = memory.and_then(|memory| backed_off_until(memory, id, now));
         if let Some(until) = group.backed_off_until {

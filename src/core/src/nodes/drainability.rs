@@ -185,7 +185,7 @@ fn kind_of(owner: &Owner) -> Option<ControllerKind> {
 /// The disruptions that PodDisruptionBudgets still allow; what one candidate spends is gone for the next.
 ///
 /// Which budgets guard a class of pods is found once and remembered: 150,000 pods are of few classes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Disruptions<'w> {
     budgets: Vec<(&'w DisruptionBudget, u32)>,
     queues: Vec<Queue>,

@@ -7,18 +7,24 @@ use crate::history::{
     Action, BackoffKey, DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent,
     PoolHistory,
 };
+use crate::known::Known;
 use crate::nodes::backoff;
 use crate::nodes::cluster_state::{ClusterState, GroupCounts, PoolState};
 use crate::nodes::group_settings::GroupSettings;
 use crate::plan::{Outcome, Step, StepResult};
+use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::World;
-use crate::world::provider::FailureClass;
+use crate::world::provider::{FailureClass, GroupState};
 
 /// So many purchases of a group that were overtaken one after the other hold it back.
 const OVERTAKEN_MAX: usize = 3;
 /// How long one of them counts.
 const OVERTAKEN_WITHIN: Seconds = Seconds(60);
+
+/// A view of the cloud that is so much newer than the acceptance of an increase shows what became of it; an older one
+/// may show the size before. AWS says of its reads only that they are consistent in the end.
+const VIEW_LAG: Seconds = Seconds(60);
 
 /// How an increase stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +33,8 @@ enum Standing {
     Open,
     /// Its nodes are there.
     Done,
+    /// The cloud wants less than it accepted, and all of that is there: somebody lowered the size, or a node left.
+    Superseded,
     /// Taken back before the cloud was asked.
     Cancelled,
     /// It had failed, and what did not come has been taken back.
@@ -38,8 +46,8 @@ enum Standing {
 /// Brings the journal up to what the world shows; whether anything has changed.
 ///
 /// Increases end as Done when their nodes are there, as Failed when the cloud says so or the deadline has passed, as
-/// Cancelled when the pool no longer wants them and the cloud has not been asked. Failures that the cloud reported
-/// become backoffs, old backoffs are forgotten.
+/// Cancelled when the pool no longer wants them and the cloud has not been asked, as Superseded when the size that the
+/// cloud accepted was lowered afterwards. Failures that the cloud reported become backoffs, old backoffs are forgotten.
 pub fn settle(
     next: &mut History,
     cluster: &ClusterState<'_>,
@@ -117,6 +125,7 @@ fn settle_pool(
         }
         let outcome = match standing {
             Standing::Open | Standing::Done => DecisionOutcome::Done,
+            Standing::Superseded => DecisionOutcome::Superseded,
             Standing::Cancelled => DecisionOutcome::Cancelled,
             Standing::Withdrawn => DecisionOutcome::Failed,
             Standing::Failed(class, message) => {
@@ -176,8 +185,13 @@ fn standing(
     let group = state.groups.get(&increase.group);
     let names = increase.node_names(&pool.name, &intent.id);
     let named_here = names.iter().filter(|name| world.node_named(name).is_some()).count();
-    if named_here == names.len() || accounted(increase, group) {
+    let read_at = world.provider(&pool.name).and_then(Known::read_at);
+    let wanted = wanted(intent, increase, group.and_then(|group| group.state), read_at);
+    if named_here == names.len() || increase.to <= wanted && accounted(wanted, group) {
         return Standing::Done;
+    }
+    if wanted < increase.to && accounted(wanted, group) {
+        return Standing::Superseded;
     }
     let asked = increase.phase == IncreasePhase::Requested
         || named_here != 0
@@ -194,30 +208,54 @@ fn standing(
     if now <= intent.deadline {
         return Standing::Open;
     }
-    match missing(increase, group) {
+    match missing(wanted, group) {
+        0 if wanted < increase.to => Standing::Superseded,
         0 => Standing::Done,
         missing => {
-            let wanted = increase.to.saturating_sub(increase.from);
-            let message = format!("{} of {wanted} nodes did not register in time", missing.min(wanted));
+            let asked = increase.to.saturating_sub(increase.from);
+            let message = format!("{} of {asked} nodes did not register in time", missing.min(asked));
             Standing::Failed(FailureClass::ProvisionTimeout, message)
         }
     }
 }
 
-/// Whether the cloud has reached `to` and every one of its instances is a node.
-fn accounted(increase: &Increase, group: Option<&GroupCounts<'_>>) -> bool {
+/// The size that an increase still stands for: `to`, or what the cloud wants where it is less.
+///
+/// A size is lowered by hand, by a status that was restored, or by a removal in the same group. It is believed only from
+/// a view that is more than [`VIEW_LAG`] newer than the acceptance: a stale one must not end what is about to come. Even
+/// if it is believed wrongly nothing is bought twice, since every write asks for an absolute size and reads first.
+#[must_use]
+pub fn wanted(
+    intent: &Intent,
+    increase: &Increase,
+    state: Option<&GroupState>,
+    read_at: Option<UnixTime>,
+) -> u32 {
+    let accepted_at = increase.accepted_at.unwrap_or(intent.started_at);
+    match (state, read_at) {
+        (Some(state), Some(read_at))
+            if increase.phase == IncreasePhase::Requested && VIEW_LAG < read_at.since(accepted_at) =>
+        {
+            increase.to.min(state.target)
+        }
+        _ => increase.to,
+    }
+}
+
+/// Whether the cloud has reached this size and every one of its instances is a node.
+fn accounted(wanted: u32, group: Option<&GroupCounts<'_>>) -> bool {
     let Some(group) = group else { return false };
     let Some(state) = group.state else { return false };
-    increase.to <= state.target
+    wanted <= state.target
         && state.target <= state.live_count()
         && group.unregistered == 0
         && group.long_unregistered.is_empty()
 }
 
 /// Nodes of the group that are wanted and not registered.
-fn missing(increase: &Increase, group: Option<&GroupCounts<'_>>) -> u32 {
+fn missing(wanted: u32, group: Option<&GroupCounts<'_>>) -> u32 {
     let registered = group.map_or(0, |group| group.ready + group.unready + group.not_started + group.leaving);
-    increase.to.saturating_sub(registered)
+    wanted.saturating_sub(registered)
 }
 
 /// Whether the spec no longer allows what was journalled.
@@ -295,14 +333,7 @@ fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, con
         StepResult::Increased if is_cancelling(memory, &outcome.intent) => {
             end(memory, &outcome.intent, DecisionOutcome::Failed);
         }
-        StepResult::Increased => {
-            for intent in &mut memory.intents {
-                if let (true, Action::Increase(increase)) = (intent.id == outcome.intent, &mut intent.action)
-                {
-                    increase.phase = IncreasePhase::Requested;
-                }
-            }
-        }
+        StepResult::Increased => accept(memory, &outcome.intent, now),
         StepResult::Superseded => {
             end(memory, &outcome.intent, DecisionOutcome::Superseded);
             hold_if_overtaken(memory, outcome, group, config, now);
@@ -333,6 +364,21 @@ fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, con
     }
 }
 
+/// Notes that the cloud has accepted an increase.
+///
+/// Only now it holds removals back: what failed adds no node. The time that counts is that of the decision.
+/// Source: core/static_autoscaler.go, lastScaleUpTime: the start of the loop, set where its scale-up succeeded. Differs from
+/// upstream: nodes that are bought in place of others do not hold back those that they replace.
+fn accept(memory: &mut PoolHistory, id: &str, now: UnixTime) {
+    let Some(intent) = memory.intents.iter_mut().find(|intent| &*intent.id == id) else { return };
+    let Action::Increase(increase) = &mut intent.action else { return };
+    increase.phase = IncreasePhase::Requested;
+    increase.accepted_at = Some(now);
+    if intent.reason != Reason::CheaperNodes {
+        memory.last_scale_up = memory.last_scale_up.max(Some(intent.started_at));
+    }
+}
+
 /// Holds the group back when one purchase after the other was overtaken: what is known of the group does not agree with
 /// what the cloud tells at the moment of the write, and a plan that follows at once would only repeat itself.
 fn hold_if_overtaken(
@@ -357,6 +403,13 @@ fn hold_if_overtaken(
         "{OVERTAKEN_MAX} purchases in a row were overtaken: the group's size is not what is known of it"
     );
     backoff::register(memory, key, FailureClass::Other, &message, now, &settings);
+}
+
+/// Whether an intent is an increase that the cloud has not answered yet and that would hold removals back.
+#[must_use]
+pub fn is_asked(intent: &Intent) -> bool {
+    intent.reason != Reason::CheaperNodes
+        && matches!(&intent.action, Action::Increase(increase) if increase.phase == IncreasePhase::Journalled)
 }
 
 fn is_cancelling(memory: &PoolHistory, id: &str) -> bool {

@@ -147,6 +147,18 @@ fn narrow_amount(room: &mut Room, reason: Reason, word: &str, limit: Option<i64>
     }
 }
 
+/// Why a group that grows to its maximum at once cannot: these rooms leave less than the `missing` nodes.
+#[must_use]
+pub fn whole_barrier(id: &str, missing: u32, most: u32, rooms: Vec<Room>) -> Option<Limit> {
+    if most < missing {
+        let message = format!("group {id} grows by {missing} nodes at once, and a plan adds at most {most}");
+        return Some(Limit::new(Reason::PoolLimitReached, message));
+    }
+    let narrow = rooms.into_iter().find(|room| room.nodes < missing)?;
+    let message = format!("group {id} grows by {missing} nodes at once; {}", narrow.limit.message);
+    Some(Limit::new(narrow.limit.reason, message))
+}
+
 /// The most nodes that one plan may add to one group.
 #[must_use]
 pub fn per_scale_up(config: &Config) -> u32 {

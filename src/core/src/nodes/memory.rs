@@ -1,7 +1,7 @@
 //! Rules for memory that was read back: clocks after a takeover, and caps on what a hand may have written.
 
 use crate::config::{Config, Pool};
-use crate::history::{Action, Backoff, History, PoolHistory, REPLACED_MAX, UNNEEDED_MAX};
+use crate::history::{Action, Backoff, History, Increase, PoolHistory, REPLACED_MAX, UNNEEDED_MAX};
 use crate::nodes::consolidation;
 use crate::nodes::removal::DELETE_TIMEOUT;
 use crate::time::{Seconds, UnixTime};
@@ -35,8 +35,11 @@ pub fn shift_clocks(history: &mut History, by: Seconds) {
         for intent in &mut memory.intents {
             intent.started_at = intent.started_at.plus(by);
             intent.deadline = intent.deadline.plus(by);
-            if let Action::Remove(removal) = &mut intent.action {
-                removal.phase_since = removal.phase_since.plus(by);
+            match &mut intent.action {
+                Action::Remove(removal) => removal.phase_since = removal.phase_since.plus(by),
+                Action::Increase(increase) => {
+                    increase.accepted_at = increase.accepted_at.map(|at| at.plus(by));
+                }
             }
         }
         for backoff in memory.backoffs.values_mut() {
@@ -81,6 +84,9 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
     } = memory;
     for intent in intents {
         cap(&mut intent.started_at, now);
+        if let Action::Increase(Increase { accepted_at: Some(at), .. }) = &mut intent.action {
+            cap(at, now);
+        }
         let longest = match (&mut intent.action, pool) {
             (_, None) => DEADLINE_MAX,
             // A group's own marks may say longer than the pool does.

@@ -54,7 +54,7 @@ pub fn absorb(history: &mut History, outcomes: &[Outcome], _world: &World, confi
     }
     for outcome in outcomes {
         if let Some(memory) = history.pools.get_mut(&outcome.pool) {
-            removal::absorb_one(memory, outcome, now);
+            removal::absorb_one(memory, outcome, config, now);
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
 use crate::nodes::room::{self, Room, Spare};
 use crate::nodes::verdicts::{self, Verdict};
+use crate::nodes::whole::Wholes;
 use crate::plan::{NodeVerdict, PreviewAction, Step};
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
@@ -270,7 +271,15 @@ impl<'a, 's> Pass<'a, 's> {
         self.work_before = snapshot.work_units;
         self.take_places(&mut found, snapshot, &destinations);
         let mark = snapshot.checkpoint();
+        let mut wholes = Wholes::of(&mut found, self.scene);
         for candidate in found {
+            if bundles::goes_whole(&candidate, self.scene.config)
+                && let Some(members) = wholes.take(&candidate)
+            {
+                let outside = wholes.outside(&candidate, &members);
+                self.try_whole(&members, outside, snapshot, &mut destinations, history);
+                continue;
+            }
             if let Err(verdict) = self.try_one(&candidate, snapshot, &mut destinations, history) {
                 let node = candidate.victim.node.clone();
                 self.verdict(&node, Some(candidate.pool), verdict);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::config::{Mode, Profile};
+use crate::config::{Mode, Pool, Profile};
 use crate::history::{
     Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, IncreasePhase,
     Intent,
@@ -16,6 +16,7 @@ use crate::nodes::followers::{self, Held};
 use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::limits::{self, Limit};
 use crate::nodes::packing::{self, Growable, Packing, PackingLimits, Wanted};
+use crate::nodes::similar_pools;
 use crate::nodes::spare;
 use crate::nodes::utilization::GPU_RESOURCES;
 use crate::reason::Reason;
@@ -39,13 +40,22 @@ pub fn enforce_min(ctx: &mut Context<'_>, mode: Mode) {
         let capacity = pool.template.as_ref().map(|template| template.capacity.clone()).unwrap_or_default();
         let room = room(ctx, &pool.name, &capacity);
         let (ids, mut sizes) = open_groups(ctx, &pool.name);
-        for _ in 0..missing.min(room) {
+        let mut left = missing.min(room);
+        while left != 0 {
             let Some(group) = balance::next_group(&sizes) else { break };
-            sizes[group].current += 1;
-            buy(ctx, &pool.name, &ids[group]);
-            if let Some(purchase) = ctx.purchases.get_mut(&(pool.name.clone(), ids[group].clone())) {
-                purchase.for_min += 1;
+            // A group that grows as a whole may take the pool beyond its minimum.
+            let step = if pool.scales_whole() { sizes[group].max - sizes[group].current } else { 1 };
+            sizes[group].current += step;
+            if pool.scales_whole() && whole_barrier(ctx, &pool.name, &ids[group]).is_some() {
+                continue;
             }
+            for _ in 0..step {
+                buy(ctx, &pool.name, &ids[group]);
+            }
+            if let Some(purchase) = ctx.purchases.get_mut(&(pool.name.clone(), ids[group].clone())) {
+                purchase.for_min += step;
+            }
+            left = left.saturating_sub(step);
         }
     }
 }
@@ -111,7 +121,12 @@ pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
         let offers: Vec<Offer> = options.iter().map(|option| option.offer.clone()).collect();
         let around = Surroundings { cluster_nodes: ctx.cluster.nodes_total(), profile: ctx.config.profile };
         let Some(best) = expander::choose(&offers, &ctx.config.cluster.expanders, around) else { return };
-        commit(ctx, &options[best]);
+        let shares = if ctx.config.cluster.balance_similar_pools {
+            similar_pools::shares(ctx, &options, best)
+        } else {
+            Vec::new()
+        };
+        commit(ctx, &options, best, &shares);
         if ctx.config.profile == Profile::ClusterAutoscaler {
             return;
         }
@@ -119,13 +134,13 @@ pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
 }
 
 /// What one pool could do.
-struct PoolOption {
-    pool: Arc<str>,
-    groups: Vec<Growable>,
+pub(super) struct PoolOption {
+    pub(super) pool: Arc<str>,
+    pub(super) groups: Vec<Growable>,
     /// Indexes of the demand's groups, in the order of the packing's.
     wanted: Vec<usize>,
-    packing: Packing,
-    offer: Offer,
+    pub(super) packing: Packing,
+    pub(super) offer: Offer,
 }
 
 fn options(ctx: &mut Context<'_>, mode: Mode) -> Vec<PoolOption> {
@@ -149,8 +164,18 @@ fn option(ctx: &mut Context<'_>, name: &Arc<str>) -> Option<PoolOption> {
     if limits::pool_barrier(state, ctx.next.pools.get(name)).is_some() {
         return None;
     }
-    let pool = state.pool;
+    if state.pool.scales_whole() {
+        // One group at a time: it is filled before another one is begun.
+        let groups: Vec<Growable> = growables(ctx, name);
+        return groups.into_iter().find_map(|group| option_of(ctx, name, vec![group]));
+    }
     let groups = growables(ctx, name);
+    option_of(ctx, name, groups)
+}
+
+/// What these groups of one pool could do.
+fn option_of(ctx: &mut Context<'_>, name: &Arc<str>, groups: Vec<Growable>) -> Option<PoolOption> {
+    let pool = ctx.cluster.pools.get(name)?.pool;
     let capacity = groups.first()?.template.node.capacity.clone();
     let room = room(ctx, name, &capacity);
     if room == 0 {
@@ -169,9 +194,12 @@ fn option(ctx: &mut Context<'_>, name: &Arc<str>) -> Option<PoolOption> {
     let limits = PackingLimits { nodes: room, work_units: budget };
     let packing = packing::pack(&mut ctx.snapshot, &groups, &wanted, limits);
     let requested = requested(ctx, &indexes, &packing);
+    let packed = u32::try_from(packing.nodes.len()).unwrap_or(u32::MAX);
+    // Source: estimator, ZeroOrMax → max: the expander compares with what will be bought.
+    let whole = groups[0].size.max.saturating_sub(groups[0].size.current);
     let offer = Offer {
         name: name.clone(),
-        nodes: u32::try_from(packing.nodes.len()).unwrap_or(u32::MAX),
+        nodes: if pool.scales_whole() && packed != 0 { whole } else { packed },
         pods: u32::try_from(packing.pods()).unwrap_or(u32::MAX),
         node: capacity,
         requested,
@@ -235,12 +263,24 @@ pub(super) fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec<Growable>
     let mut groups = Vec::new();
     for (id, size) in ids.into_iter().zip(sizes) {
         if size.current < size.max
+            && whole_barrier(ctx, pool, &id).is_none()
             && let Some(template) = ctx.template(pool, &id)
         {
             groups.push(Growable { id, template, size });
         }
     }
     groups
+}
+
+/// Why a group that grows as a whole cannot do so now; `None` for others.
+fn whole_barrier(ctx: &Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<Limit> {
+    let state = ctx.cluster.pools.get(pool).filter(|state| state.pool.scales_whole())?;
+    let counts = state.groups.get(group)?;
+    let bought = ctx.purchases.get(&(pool.clone(), group.clone())).map_or(0, |purchase| purchase.nodes);
+    let size = counts.target.saturating_add(bought);
+    let missing = counts.state.map_or(0, |state| state.max).saturating_sub(size);
+    let capacity = state.pool.template.as_ref().map(|template| template.capacity.clone()).unwrap_or_default();
+    limits::whole_barrier(group, missing, limits::per_scale_up(ctx.config), rooms(ctx, pool, &capacity))
 }
 
 /// Adds a node of the group to the purchases, and to the snapshot if its shape is known.
@@ -252,8 +292,22 @@ fn buy(ctx: &mut Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<NodeI
     node
 }
 
+/// The smallest group of the pool that can grow.
+fn smallest_group(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Arc<str>> {
+    let groups = growables(ctx, pool);
+    let sizes: Vec<Size> = groups.iter().map(|group| group.size).collect();
+    balance::next_group(&sizes).map(|at| groups[at].id.clone())
+}
+
 /// Carries a packing out on the snapshot: its nodes are bought, its pods placed there.
-fn commit(ctx: &mut Context<'_>, option: &PoolOption) {
+///
+/// By `shares` some of the nodes are bought of other pools; without any, all are its own. Pods that do not fit there go back
+/// into the demand, and are served in the next round.
+fn commit(ctx: &mut Context<'_>, options: &[PoolOption], best: usize, shares: &[(usize, u32)]) {
+    let option = &options[best];
+    let mut others = shares.iter().filter(|(at, _)| *at != best).copied();
+    let mut other = others.next();
+    let mut own = shares.iter().find(|(at, _)| *at == best).map_or(u32::MAX, |(_, nodes)| *nodes);
     let mut queues: Vec<std::vec::IntoIter<PodRef>> = Vec::new();
     for (index, placed) in option.wanted.iter().zip(&option.packing.placed) {
         let group = &mut ctx.demand.groups[*index];
@@ -266,14 +320,44 @@ fn commit(ctx: &mut Context<'_>, option: &PoolOption) {
         }
     }
     for packed in &option.packing.nodes {
-        let group_id = option.groups[packed.group].id.clone();
-        let Some(node) = buy(ctx, &option.pool, &group_id) else { continue };
+        while own == 0 && other.is_some_and(|(_, left)| left == 0) {
+            other = others.next();
+        }
+        let elsewhere = match &mut other {
+            Some((at, left)) if own == 0 => {
+                *left -= 1;
+                let pool = options[*at].pool.clone();
+                smallest_group(ctx, &pool).map(|group| (pool, group))
+            }
+            _ => None,
+        };
+        own = own.saturating_sub(1);
+        // What nobody else takes stays where it was planned.
+        let here = || (option.pool.clone(), option.groups[packed.group].id.clone());
+        let (pool, group_id) = elsewhere.unwrap_or_else(here);
+        let node = buy(ctx, &pool, &group_id);
         for (index, count) in &packed.pods {
             let pods: Vec<PodRef> = queues[*index].by_ref().take(*count).collect();
-            pods.iter().for_each(|pod| ctx.snapshot.place(*pod, node));
-            let served = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+            let class = ctx.demand.groups[option.wanted[*index]].class;
+            let (mut served, mut left) = (0, Vec::new());
+            for pod in pods {
+                match node {
+                    Some(node) if pool == option.pool || ctx.snapshot.fits(class, node) => {
+                        ctx.snapshot.place(pod, node);
+                        served += 1;
+                    }
+                    _ => left.push(pod),
+                }
+            }
             let group = &mut ctx.demand.groups[option.wanted[*index]];
-            *group.on_new.entry(option.pool.clone()).or_insert(0) += served;
+            group.pods.splice(0..0, left);
+            *group.on_new.entry(pool.clone()).or_insert(0) += served;
+        }
+    }
+    if ctx.config.pool(&option.pool).is_some_and(Pool::scales_whole) {
+        let packed = u32::try_from(option.packing.nodes.len()).unwrap_or(u32::MAX);
+        for _ in packed..option.offer.nodes {
+            buy(ctx, &option.pool, &option.groups[0].id);
         }
     }
 }
@@ -358,12 +442,12 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
                 from,
                 to: from.saturating_add(purchase.nodes),
                 phase: IncreasePhase::Journalled,
+                accepted_at: None,
             }),
             reason,
             started_at: ctx.now,
             deadline: ctx.now.plus(timeout),
         });
-        memory.last_scale_up = Some(ctx.now);
         let mut examples = purchase.examples.clone();
         examples.sort();
         memory.record(Decision {
@@ -428,7 +512,9 @@ pub fn barrier(ctx: &Context<'_>, pool: &Arc<str>) -> Option<Limit> {
     let barriers: Vec<Limit> =
         state.groups.iter().filter_map(|(id, group)| limits::group_barrier(id, group)).collect();
     if barriers.len() != state.groups.len() {
-        return None;
+        let open = state.groups.iter().filter(|(id, group)| limits::group_barrier(id, group).is_none());
+        let whole: Vec<Option<Limit>> = open.map(|(id, _)| whole_barrier(ctx, pool, id)).collect();
+        return whole.into_iter().collect::<Option<Vec<Limit>>>()?.into_iter().next();
     }
     // A full pool says so itself: its groups' maximum may be no more than the pool's, seen from inside the cloud.
     let full = state.bounds.max <= state.target();

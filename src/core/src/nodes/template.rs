@@ -12,12 +12,15 @@ use crate::scheduling::{Snapshot, TemplateNode};
 use crate::world::World;
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, ZONE_LABEL};
 use crate::world::pod::PodClass;
-use crate::world::provider::{GroupState, TemplateTrust};
+use crate::world::provider::{GroupState, OpenLabels, TemplateTrust};
 use crate::world::volume::AttachLimits;
 
 /// Prefixes of taints that tell a node's condition: the node lifecycle controller and clouds put them on and take
 /// them off again, so a new node will not keep them.
 const CONDITION_TAINTS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
+
+/// AWS's second name of a zone, the same in all accounts.
+const ZONE_ID_LABEL: &str = "topology.k8s.aws/zone-id";
 
 /// Whether a starting node will lose this taint.
 #[must_use]
@@ -29,7 +32,8 @@ pub fn is_passing(taint: &Taint, pool: &Pool) -> bool {
             .any(|startup| startup.key == taint.key && startup.effect == taint.effect)
 }
 
-/// The node that `group` would add, without its DaemonSets; `None` when nothing is known of its shape.
+/// The node that `group` would add, without its DaemonSets, and the labels that only its cloud chooses; `None` when
+/// nothing is known of its shape.
 ///
 /// Source of each part, in this order: what the pool declares; a node of the group that is ready, unless the group's
 /// machines differ; what was learned from such nodes before; what the provider says. Startup taints are left out: a
@@ -41,7 +45,7 @@ pub fn template_node(
     cluster: &ClusterState<'_>,
     memory: Option<&PoolHistory>,
     world: &World,
-) -> Option<Node> {
+) -> Option<(Node, OpenLabels)> {
     let pool = state.pool;
     let group = state.groups.get(group_id)?;
     let shape = match &pool.template {
@@ -51,14 +55,34 @@ pub fn template_node(
     let mut labels = shape.labels;
     labels.insert(POOL_LABEL, pool.name.clone());
     labels.insert(GROUP_LABEL, group_id.clone());
-    match group.state {
-        Some(GroupState { zone: Some(zone), .. }) => labels.insert(ZONE_LABEL, zone.clone()),
-        // A live node of a group with several zones says nothing of the next one's.
-        Some(GroupState { zone: None, template: Some(_), .. }) => labels.remove(ZONE_LABEL),
-        Some(_) | None => {}
+    let open = group.state.map(|state| open_labels(state, &labels)).unwrap_or_default();
+    for key in open.keys() {
+        labels.remove(key);
+    }
+    if let Some(GroupState { zone: Some(zone), .. }) = group.state {
+        labels.insert(ZONE_LABEL, zone.clone());
     }
     let taints = shape.taints.into_iter().filter(|taint| !is_passing(taint, pool)).collect();
-    Some(Node { labels, taints, allocatable: shape.allocatable, capacity: shape.capacity, ..Node::default() })
+    let (allocatable, capacity) = (shape.allocatable, shape.capacity);
+    Some((Node { labels, taints, allocatable, capacity, ..Node::default() }, open))
+}
+
+/// Labels whose value the cloud chooses for each new node of the group: those in which its machines differ, and with
+/// several zones the zone. A live node says nothing of the next one's, neither in the zone's own label nor in those that
+/// drivers of volumes put on with the same value.
+fn open_labels(state: &GroupState, labels: &Labels) -> OpenLabels {
+    let mut open = state.template.as_ref().map(|template| template.open_labels.clone()).unwrap_or_default();
+    if !state.zones.is_empty() {
+        let of_zone = |(_, value): &(&Arc<str>, &Arc<str>)| state.zones.contains(*value);
+        open.extend(labels.shared().filter(of_zone).map(|(key, _)| (key.clone(), state.zones.clone())));
+        open.insert(ZONE_LABEL.into(), state.zones.clone());
+        if labels.get(ZONE_ID_LABEL).is_some() {
+            open.insert(ZONE_ID_LABEL.into(), Vec::new());
+        }
+    } else if state.zone.is_none() && state.template.is_some() && labels.get(ZONE_LABEL).is_some() {
+        open.insert(ZONE_LABEL.into(), Vec::new());
+    }
+    open
 }
 
 /// The shape of a group whose pool declares no amounts.
@@ -135,13 +159,14 @@ pub fn attach_limits(state: &PoolState<'_>, group_id: &Arc<str>, world: &World) 
 /// A set whose pod no longer fits beside the others is left out, as its pod would stay pending there.
 #[must_use]
 pub fn with_daemon_sets(
-    node: Node,
+    (node, open_labels): (Node, OpenLabels),
     attach_limits: Option<Arc<AttachLimits>>,
     snapshot: &mut Snapshot<'_>,
 ) -> Arc<TemplateNode> {
     let mark = snapshot.checkpoint();
     let bare = Arc::new(TemplateNode {
         node: node.clone(),
+        open_labels: open_labels.clone(),
         daemon_pods: Vec::new(),
         daemon_requested: Resources::default(),
         attach_limits: attach_limits.clone(),
@@ -157,7 +182,7 @@ pub fn with_daemon_sets(
     }
     let daemon_requested = snapshot.node(trial).requested().clone();
     snapshot.rollback(mark);
-    Arc::new(TemplateNode { node, daemon_pods, daemon_requested, attach_limits })
+    Arc::new(TemplateNode { node, open_labels, daemon_pods, daemon_requested, attach_limits })
 }
 
 /// A DaemonSet's class as its pods are, whatever the set's template forgot to say.

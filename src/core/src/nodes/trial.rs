@@ -5,6 +5,7 @@ use crate::history::{History, PoolHistory};
 use crate::nodes::bundles;
 use crate::nodes::candidates::{Candidate, ROUNDS_MAX, is_tight};
 use crate::nodes::group_settings::GroupSettings;
+use crate::nodes::increase;
 use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::Scene;
 use crate::nodes::scale_down::Pass;
@@ -155,8 +156,11 @@ impl Pass<'_, '_> {
             return Err(reason.into());
         }
         let Some(memory) = memory else { return Ok(()) };
+        // Until the cloud has answered, what was asked of it counts as added.
+        let asked = memory.intents.iter().filter(|intent| increase::is_asked(intent));
+        let asked_at = asked.map(|intent| intent.started_at).max();
         let cooldowns = [
-            (memory.last_scale_up, scale_down.delay_after_add),
+            (memory.last_scale_up.max(asked_at), scale_down.delay_after_add),
             (memory.last_scale_down, scale_down.delay_after_delete),
         ];
         let ends = cooldowns.iter().filter_map(|(last, delay)| last.map(|last| last.plus(*delay)));

@@ -63,6 +63,7 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::DisruptionStopped
             | Reason::ClusterUnhealthy
             | Reason::ForeignNode
+            | Reason::GroupGoesAsWhole
             | Reason::JournalFull
     )
 }

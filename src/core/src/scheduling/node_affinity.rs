@@ -14,6 +14,49 @@ pub trait LabelledNode {
     fn node_name(&self) -> &str;
     /// The value of a label, if it has it.
     fn label(&self, key: &str) -> Option<&str>;
+    /// The values that a label may have which the node will have and nobody knows yet, none where those are not known
+    /// either; `None` for every other label. What is asked of such a label must hold for each of them.
+    fn open(&self, key: &str) -> Option<&[Arc<str>]> {
+        let _ = key;
+        None
+    }
+}
+
+/// Whether the label is one of these values, whichever it will be.
+#[must_use]
+pub fn is_one_of(node: &impl LabelledNode, key: &str, values: &[Arc<str>]) -> bool {
+    let wanted = |found: &str| values.iter().any(|value| &**value == found);
+    match node.open(key) {
+        None => node.label(key).is_some_and(wanted),
+        Some(open) => !open.is_empty() && open.iter().all(|value| wanted(value)),
+    }
+}
+
+/// What a person is told that a node has: a label's value, or among which its cloud chooses.
+#[must_use]
+pub fn found(node: &impl LabelledNode, key: &str) -> Option<Arc<str>> {
+    match node.open(key) {
+        None => node.label(key).map(Arc::from),
+        Some([]) => Some("what its cloud chooses".into()),
+        Some(open) => {
+            let values = open.iter().map(|value| &**value).collect::<Vec<_>>().join(" or ");
+            Some(format!("{values} as its cloud chooses").into())
+        }
+    }
+}
+
+/// Whether one requirement holds for this node, whatever its open labels will be.
+fn holds(requirement: &Requirement, node: &impl LabelledNode) -> bool {
+    let Some(open) = node.open(&requirement.key) else {
+        return requirement_holds(requirement, node.label(&requirement.key));
+    };
+    match requirement.operator {
+        Operator::Exists => true,
+        Operator::DoesNotExist => false,
+        Operator::In | Operator::NotIn | Operator::Gt | Operator::Lt => {
+            !open.is_empty() && open.iter().all(|value| requirement_holds(requirement, Some(value)))
+        }
+    }
 }
 
 /// Whether the node meets the node selector and the required affinity.
@@ -28,12 +71,11 @@ pub fn check(
     node: &impl LabelledNode,
 ) -> Result<(), Refusal> {
     for (key, wanted) in selector.iter() {
-        let found = node.label(key);
-        if found != Some(wanted) {
+        if node.label(key) != Some(wanted) {
             return Err(Refusal::NodeSelector {
                 key: key.into(),
                 wanted: wanted.into(),
-                found: found.map(Arc::from),
+                found: found(node, key),
             });
         }
     }
@@ -56,10 +98,7 @@ pub fn matches(selector: &Labels, affinity: Option<&RequiredNodeAffinity>, node:
 fn term_holds(term: &NodeSelectorTerm, node: &impl LabelledNode) -> bool {
     let empty = term.match_expressions.is_empty() && term.match_fields.is_empty();
     !empty
-        && term
-            .match_expressions
-            .iter()
-            .all(|requirement| requirement_holds(requirement, node.label(&requirement.key)))
+        && term.match_expressions.iter().all(|requirement| holds(requirement, node))
         && term.match_fields.iter().all(|requirement| field_holds(requirement, node))
 }
 
@@ -111,12 +150,11 @@ pub fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
 fn refuse(affinity: &RequiredNodeAffinity, node: &impl LabelledNode) -> Refusal {
     for term in &affinity.terms {
         for requirement in &term.match_expressions {
-            let found = node.label(&requirement.key);
-            if !requirement_holds(requirement, found) {
+            if !holds(requirement, node) {
                 return Refusal::NodeAffinity {
                     wanted: words(requirement).into(),
                     key: requirement.key.clone(),
-                    found: found.map(Arc::from),
+                    found: found(node, &requirement.key),
                 };
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, Snapshot};
 use crate::scheduling::topology::ClassRules;
@@ -34,11 +35,15 @@ impl Snapshot<'_> {
         pod: &PodClass,
         node: NodeIx,
     ) -> Result<(), Refusal> {
-        match self.broken_affinity(rules, pod, node) {
-            None => Ok(()),
-            Some(Term::Wants(key)) => Err(Refusal::PodAffinity { topology_key: key.clone() }),
-            Some(Term::Avoids(key)) => Err(Refusal::PodAntiAffinity { topology_key: key.clone() }),
+        let Some(term) = self.broken_affinity(rules, pod, node) else { return Ok(()) };
+        let (Term::Wants(key) | Term::Avoids(key)) = &term;
+        if self.node(node).open(key).is_some() {
+            return Err(Refusal::open_domain(self.node(node), key));
         }
+        Err(match term {
+            Term::Wants(key) => Refusal::PodAffinity { topology_key: key.clone() },
+            Term::Avoids(key) => Refusal::PodAntiAffinity { topology_key: key.clone() },
+        })
     }
 
     /// The first term that keeps the pod away.
@@ -65,12 +70,16 @@ impl Snapshot<'_> {
                 return Some(Term::Wants(&term.topology_key));
             }
         }
+        // A node whose domain the cloud chooses may come to be where the pod must not go.
+        let open = |key: &str| self.node(node).open(key).is_some();
         for (counter, term) in rules.anti_affinity.iter().zip(&pod.pod_anti_affinity) {
-            if self.occupied(*counter, node) {
+            if self.occupied(*counter, node) || open(&term.topology_key) {
                 return Some(Term::Avoids(&term.topology_key));
             }
         }
-        let guard = rules.guarded_by.iter().find(|(counter, _)| self.occupied(*counter, node));
+        let guard = rules.guarded_by.iter().find(|(counter, key)| {
+            self.occupied(*counter, node) || (0 < self.counted(*counter).total && open(key))
+        });
         guard.map(|(_, topology_key)| Term::Avoids(topology_key))
     }
 

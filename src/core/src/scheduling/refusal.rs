@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::reason::Reason;
 use crate::resources::Shortfall;
 use crate::scheduling::constraints::Taint;
+use crate::scheduling::node_affinity::{self, LabelledNode};
 
 /// The first rule that a node fails for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,14 +100,27 @@ pub enum Refusal {
         /// Most volumes.
         limit: u32,
     },
+    /// A rule about a topology key whose value the cloud chooses for each new node: whether it would hold is not known.
+    OpenDomain {
+        /// The topology key.
+        topology_key: Arc<str>,
+        /// What is known of the node's value.
+        found: Arc<str>,
+    },
     /// A constraint that this version cannot simulate.
     Unsupported {
-        /// Which, for example `volume claim data`.
+        /// Which, for example `resource claim gpu (devices)`.
         what: Arc<str>,
     },
 }
 
 impl Refusal {
+    /// A rule about `topology_key` cannot be judged on this node, which will have a value that its cloud chooses.
+    pub(super) fn open_domain(node: &impl LabelledNode, topology_key: &Arc<str>) -> Self {
+        let found = node_affinity::found(node, topology_key).unwrap_or_default();
+        Self::OpenDomain { topology_key: topology_key.clone(), found }
+    }
+
     /// The reason that status and metrics carry.
     #[must_use]
     pub fn reason(&self) -> Reason {
@@ -125,7 +139,7 @@ impl Refusal {
             Self::VolumeNotReady { .. } => Reason::VolumeNotReady,
             Self::VolumeInUse { .. } => Reason::VolumeInUse,
             Self::AttachLimit { .. } => Reason::VolumeLimitReached,
-            Self::Unsupported { .. } => Reason::UnsupportedConstraint,
+            Self::OpenDomain { .. } | Self::Unsupported { .. } => Reason::UnsupportedConstraint,
         }
     }
 
@@ -193,6 +207,9 @@ impl fmt::Display for Refusal {
             }
             Self::AttachLimit { driver, used, wanted, limit } => {
                 write!(f, "volumes of {driver}: {used} of at most {limit} are attached, {wanted} more wanted")
+            }
+            Self::OpenDomain { topology_key, found } => {
+                write!(f, "where its pods may run depends on {topology_key}, and a new node gets {found}")
             }
             Self::Unsupported { what } => write!(f, "not simulated in this version: {what}"),
         }

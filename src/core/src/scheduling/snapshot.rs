@@ -15,6 +15,7 @@ use crate::world::digest::Amounts;
 use crate::world::interner::InternedId;
 use crate::world::node::{HOSTNAME_LABEL, Node};
 use crate::world::pod::PodClass;
+use crate::world::provider::OpenLabels;
 use crate::world::volume::AttachLimits;
 use crate::world::{NodeId, PodId, World};
 
@@ -51,6 +52,8 @@ pub enum Presence {
 pub struct TemplateNode {
     /// Labels, taints and allocatable; name and hostname label are given by each added node.
     pub node: Node,
+    /// Labels that it will have and whose value only the cloud chooses.
+    pub open_labels: OpenLabels,
     /// The pods of the DaemonSets that will run there.
     pub daemon_pods: Vec<ClassIx>,
     /// The sum of their requests.
@@ -544,5 +547,9 @@ impl LabelledNode for NodeView<'_> {
 
     fn label(&self, key: &str) -> Option<&str> {
         if key == HOSTNAME_LABEL && self.is_added() { Some(&self.name) } else { self.labels().get(key) }
+    }
+
+    fn open(&self, key: &str) -> Option<&[Arc<str>]> {
+        self.template()?.open_labels.get(key).map(Vec::as_slice)
     }
 }

@@ -1,5 +1,6 @@
 //! PodTopologySpread: DoNotSchedule constraints with minDomains and node inclusion policies.
 
+use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::snapshot::{NodeIx, Snapshot};
 use crate::scheduling::topology::ClassRules;
@@ -15,6 +16,9 @@ impl Snapshot<'_> {
     ) -> Result<(), Refusal> {
         let Some((index, skew)) = self.broken_spread(rules, pod, node) else { return Ok(()) };
         let spread = &pod.topology_spread[index];
+        if self.node(node).open(&spread.topology_key).is_some() {
+            return Err(Refusal::open_domain(self.node(node), &spread.topology_key));
+        }
         Err(Refusal::TopologySpread {
             topology_key: spread.topology_key.clone(),
             skew,

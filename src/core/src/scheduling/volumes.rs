@@ -286,16 +286,15 @@ impl BoundClaim {
             return Err(elsewhere(&self.claim, refusal));
         }
         // Source: volume_zone.go, hasAnyNodeConstraint: a node without any place is everywhere.
-        let placed = node.label(ZONE_LABEL).is_some() || node.label(REGION_LABEL).is_some();
-        let wrong = |(key, values): &&(Arc<str>, Vec<Arc<str>>)| {
-            !node.label(key).is_some_and(|found| values.iter().any(|value| **value == *found))
-        };
+        let has = |key: &str| node.label(key).is_some() || node.open(key).is_some();
+        let placed = has(ZONE_LABEL) || has(REGION_LABEL);
+        let wrong = |(key, values): &&(Arc<str>, Vec<Arc<str>>)| !node_affinity::is_one_of(node, key, values);
         match self.zones.iter().find(wrong) {
             Some((key, values)) if placed => Err(Refusal::VolumeAffinity {
                 claim: self.claim.clone(),
                 wanted: one_of(key, values).into(),
                 key: key.clone(),
-                found: node.label(key).map(Arc::from),
+                found: node_affinity::found(node, key),
             }),
             Some(_) | None => Ok(()),
         }
@@ -331,16 +330,14 @@ impl WaitingClaim {
             });
         };
         // Source: component-helpers, corev1 helpers, MatchTopologySelectorTerms: no terms match everything.
-        let wrong = |(key, values): &&(Arc<str>, Vec<Arc<str>>)| {
-            !node.label(key).is_some_and(|found| values.iter().any(|value| **value == *found))
-        };
+        let wrong = |(key, values): &&(Arc<str>, Vec<Arc<str>>)| !node_affinity::is_one_of(node, key, values);
         let misses: Vec<_> = terms.iter().map(|term| term.iter().find(wrong)).collect();
         match misses.first() {
             Some(Some((key, values))) if misses.iter().all(Option::is_some) => Err(Refusal::VolumeAffinity {
                 claim: self.claim.clone(),
                 wanted: one_of(key, values).into(),
                 key: key.clone(),
-                found: node.label(key).map(Arc::from),
+                found: node_affinity::found(node, key),
             }),
             _ => Ok(()),
         }
@@ -372,5 +369,11 @@ impl LabelledNode for Reach<'_, '_> {
         let alias =
             || (self.0.awaits_drivers() && ZONE_ALIASES.contains(&key)).then(|| self.0.label(ZONE_LABEL));
         self.0.label(key).or_else(|| alias().flatten())
+    }
+
+    fn open(&self, key: &str) -> Option<&[Arc<str>]> {
+        let alias =
+            || (self.0.awaits_drivers() && ZONE_ALIASES.contains(&key)).then(|| self.0.open(ZONE_LABEL));
+        self.0.open(key).or_else(|| self.0.label(key).is_none().then(alias).flatten().flatten())
     }
 }

@@ -210,7 +210,11 @@ impl<'a> Hider<'a> {
             }
             group.failures.iter_mut().for_each(|failure| failure.message = HIDDEN.into());
             if let Some(template) = &mut group.template {
-                let node = &mut Arc::make_mut(template).node;
+                let template = Arc::make_mut(template);
+                for (key, values) in &mut template.open_labels {
+                    values.iter_mut().for_each(|value| *value = self.value(key, value));
+                }
+                let node = &mut template.node;
                 self.labels(&mut node.labels);
                 node.taints.iter_mut().for_each(|taint| self.taint(taint));
             }
@@ -319,5 +323,9 @@ pub fn hide(snapshot: &mut Snapshot, hider: &Hider<'_>) {
         pool.startup_taints.iter_mut().for_each(|taint| hider.taint(taint));
     }
     snapshot.history.pools.values_mut().for_each(|memory| hider.memory(memory));
+    for row in &mut snapshot.kept {
+        hider.names(&mut row.nodes);
+        row.nodes.sort();
+    }
     hider.world(&mut snapshot.world);
 }

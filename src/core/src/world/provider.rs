@@ -9,6 +9,10 @@ use crate::config::NodeTemplate;
 use crate::history::BackoffKey;
 use crate::time::{Seconds, UnixTime};
 
+/// Labels that every new node has and whose value is known once it is there: the values that there may be, none where
+/// those are not known either.
+pub type OpenLabels = BTreeMap<Arc<str>, Vec<Arc<str>>>;
+
 /// The state of one pool at its provider, as one read gave it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -27,6 +31,9 @@ pub struct ProviderState {
 pub struct GroupState {
     /// The zone of all its nodes, if it has one.
     pub zone: Option<Arc<str>>,
+    /// The zones among which the cloud chooses for each new node; empty where `zone` says it or nothing is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<Arc<str>>,
     /// How many instances the cloud wants to have.
     pub target: u32,
     /// The cloud's own lower bound.
@@ -58,7 +65,7 @@ pub struct GroupOptions {
     pub unready_for: Option<Seconds>,
     /// In place of the pool's; at most [`GroupOptions::LENGTH_MAX`].
     pub provision_timeout: Option<Seconds>,
-    /// Whether DaemonSet pods are left out when a node is measured; a pool says nothing of it, and they count.
+    /// Whether DaemonSet pods are left out when a node is measured, in place of what the pool says.
     pub ignore_daemon_sets: Option<bool>,
 }
 
@@ -82,6 +89,9 @@ impl GroupState {
 pub struct GroupTemplate {
     /// The node, the pool's own labels and taints among its own.
     pub node: NodeTemplate,
+    /// Labels in which its machines differ; none of them is among the node's.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub open_labels: OpenLabels,
     /// How much it says beside what live nodes show.
     pub trust: TemplateTrust,
     /// The provider's version of what it was read from, if it has versions.
@@ -123,6 +133,8 @@ pub enum NoticeKind {
     GroupNotFound,
     /// A group that can not be managed.
     GroupUnsupported,
+    /// A quota of the account keeps a group from growing.
+    QuotaExhausted,
     /// A group that is being deleted, or some of whose processes are suspended.
     GroupSuspended,
     /// What the group would launch can not be read.
@@ -141,11 +153,12 @@ pub enum NoticeKind {
 
 impl NoticeKind {
     /// Every kind, in the order of declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::PermissionMissing,
         Self::ReadFailed,
         Self::GroupNotFound,
         Self::GroupUnsupported,
+        Self::QuotaExhausted,
         Self::GroupSuspended,
         Self::TemplateUnreadable,
         Self::TagUnreadable,
@@ -163,6 +176,7 @@ impl NoticeKind {
             Self::ReadFailed => "ReadFailed",
             Self::GroupNotFound => "GroupNotFound",
             Self::GroupUnsupported => "GroupUnsupported",
+            Self::QuotaExhausted => "QuotaExhausted",
             Self::GroupSuspended => "GroupSuspended",
             Self::TemplateUnreadable => "TemplateUnreadable",
             Self::TagUnreadable => "TagUnreadable",

@@ -124,6 +124,11 @@ async fn a_quota_that_is_used_up_holds_back_every_group_of_its_family() {
     let classes: Vec<_> =
         ["a", "b"].iter().map(|name| state.groups[*name].failures.first().map(|one| one.class)).collect();
     assert_eq!(classes, [Some(FailureClass::QuotaExceeded); 2]);
+    let told: Vec<_> = state.notices.iter().filter(|one| one.kind == NoticeKind::QuotaExhausted).collect();
+    assert_eq!(told.iter().map(|one| one.group.as_deref()).collect::<Vec<_>>(), [Some("a"), Some("b")]);
+    for part in ["Running On-Demand Standard", "L-1216C47A", "ask for more", "your current vCPU limit"] {
+        assert!(told.iter().all(|one| one.message.contains(part)), "{part} is not in {told:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -232,7 +232,9 @@ fn may_grow(ctx: &mut Context<'_>, pool: &Pool) -> Vec<Growable> {
     let held =
         memory.and_then(|memory| memory.consolidation_backoff).is_some_and(|held| ctx.now <= held.until);
     let barred = limits::pool_barrier(state, memory).is_some();
-    if pool.mode != Mode::Apply || held || barred || ctx.quarantine.pools.contains(&pool.name) {
+    // A whole group costs more than what a few nodes of it would replace.
+    let apart = pool.mode != Mode::Apply || pool.scales_whole();
+    if apart || held || barred || ctx.quarantine.pools.contains(&pool.name) {
         return Vec::new();
     }
     let mut groups = scale_up::growables(ctx, &pool.name);
@@ -340,6 +342,7 @@ fn buy(ctx: &mut Context<'_>, offer: Offer) {
             from,
             to,
             phase: IncreasePhase::Journalled,
+            accepted_at: None,
         }),
         reason: Reason::CheaperNodes,
         started_at: ctx.now,

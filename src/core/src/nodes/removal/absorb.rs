@@ -1,5 +1,6 @@
 //! What the world answered to a removal's steps, noted in memory. The next plan looks at the world again.
 
+use crate::config::{Config, Pool};
 use crate::history::{Action, DecisionOutcome, PoolHistory, RemovalPhase};
 use crate::nodes::removal::ending::{let_go, shortened};
 use crate::plan::{Outcome, StepResult};
@@ -10,12 +11,13 @@ use crate::time::UnixTime;
 ///
 /// `Marked` and `Deleted` change nothing: that a mark is on, or a node gone, is believed when the world shows it.
 /// Nor do `Refused` and `Unknown`: the next tick looks again, and deadlines bound how often.
-pub fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, now: UnixTime) {
+pub fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, config: &Config, now: UnixTime) {
+    let whole = config.pool(&outcome.pool).is_some_and(Pool::scales_whole);
     let id = &*outcome.intent;
     match &outcome.result {
         StepResult::MarkFailed { node, message } => {
             let words = format!("node {node} could not be marked: {message}");
-            let_go(memory, id, node, Reason::DeletionFailed, &words, DecisionOutcome::Cancelled, now);
+            let_go(memory, id, node, whole, Reason::DeletionFailed, &words, DecisionOutcome::Cancelled, now);
         }
         StepResult::Evicted { node, refused } => {
             let Some((pod, by_budget, message)) = refused.iter().min() else { return };
@@ -27,11 +29,11 @@ pub fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, now: UnixTime) {
         }
         StepResult::NotEmpty { node, pod } => {
             let words = format!("pod {pod} came to node {node}");
-            let_go(memory, id, node, Reason::PodArrived, &words, DecisionOutcome::Cancelled, now);
+            let_go(memory, id, node, whole, Reason::PodArrived, &words, DecisionOutcome::Cancelled, now);
         }
         StepResult::DeleteFailed { node, message } => {
             let words = format!("the provider did not delete node {node}: {message}");
-            let_go(memory, id, node, Reason::DeletionFailed, &words, DecisionOutcome::Failed, now);
+            let_go(memory, id, node, whole, Reason::DeletionFailed, &words, DecisionOutcome::Failed, now);
         }
         StepResult::Unmarked { node } => unmarked(memory, id, node),
         StepResult::Marked

@@ -62,6 +62,9 @@ impl One<'_, '_> {
     /// Draining: the next round of evictions, the deletion, or the end of patience.
     pub(super) fn drain(&mut self) {
         self.release_spared();
+        if self.is_undone() {
+            return self.take_off();
+        }
         let unmarked = self.unmarked();
         if unmarked.is_empty() {
             self.drain_on(false);
@@ -78,6 +81,9 @@ impl One<'_, '_> {
         let mut due: Vec<(Arc<str>, Vec<&PodEntry>)> = Vec::new();
         let mut gone_by = Vec::new();
         for victim in &victims {
+            if self.is_undone() {
+                break;
+            }
             let Some((node, _, _)) = self.node(victim) else { continue };
             let load = load(self.scene, self.pool, node);
             match self.progress(victim, &load) {
@@ -101,8 +107,8 @@ impl One<'_, '_> {
                 }
             }
         }
-        if self.removal().phase == RemovalPhase::Undoing {
-            // The only victim was given up.
+        if self.is_undone() {
+            // The only victim was given up, or one of those that go together.
             return;
         }
         if let Some(at) = gone_by.into_iter().min() {
@@ -227,6 +233,9 @@ impl One<'_, '_> {
             self.take_off();
         } else {
             self.let_go(node, reason, words, outcome);
+            if self.is_undone() {
+                self.take_off();
+            }
         }
     }
 

@@ -30,15 +30,26 @@ pub(super) fn undo(
 }
 
 /// Drops one victim of an intent that is held outside of `memory`; its mark is then an orphan and comes off.
+///
+/// Where groups go as a whole (`whole`) the others stay with it, unless the deletion has begun: what is gone is gone.
+#[allow(clippy::too_many_arguments)] // Where it ends, which node, and all that the record says of it.
 pub(super) fn release(
     memory: &mut PoolHistory,
     intent: &mut Intent,
     node: &str,
+    whole: bool,
     reason: Reason,
     words: &str,
     outcome: DecisionOutcome,
     now: UnixTime,
 ) {
+    let removal = removal_of_mut(intent);
+    let stays = removal.victims.iter().any(|victim| &*victim.node == node);
+    let open = removal.phase < RemovalPhase::Deleting;
+    if whole && open && stays && intent.reason != Reason::RemovalRequested {
+        let words = format!("its group goes as a whole, and node {node} stays: {words}");
+        return undo(memory, intent, reason, &words, outcome, now);
+    }
     let victims = &mut removal_of_mut(intent).victims;
     let before = victims.len();
     victims.retain(|victim| &*victim.node != node);
@@ -60,10 +71,12 @@ pub(super) fn release(
 }
 
 /// The same for an intent of `memory`; it is closed when it has no victims left.
+#[allow(clippy::too_many_arguments)] // As above.
 pub(super) fn let_go(
     memory: &mut PoolHistory,
     id: &str,
     node: &str,
+    whole: bool,
     reason: Reason,
     words: &str,
     outcome: DecisionOutcome,
@@ -74,7 +87,7 @@ pub(super) fn let_go(
         return;
     }
     let mut intent = memory.intents.remove(index);
-    release(memory, &mut intent, node, reason, words, outcome, now);
+    release(memory, &mut intent, node, whole, reason, words, outcome, now);
     if !removal_of_mut(&mut intent).victims.is_empty() {
         memory.intents.insert(index, intent);
     }

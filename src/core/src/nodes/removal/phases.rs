@@ -165,6 +165,9 @@ impl One<'_, '_> {
     /// Journalled: the mark is put on until the world shows it on every victim.
     fn mark(&mut self) {
         self.release_spared();
+        if self.is_undone() {
+            return self.take_off();
+        }
         let unmarked = self.unmarked();
         if unmarked.is_empty() {
             self.enter(RemovalPhase::Marked);
@@ -203,6 +206,9 @@ impl One<'_, '_> {
     /// Marked: pods that were bound just before the mark show up; then empties are deleted and others drained.
     fn settle(&mut self) {
         self.release_spared();
+        if self.is_undone() {
+            return self.take_off();
+        }
         let unmarked = self.unmarked();
         if !unmarked.is_empty() {
             return self.put_mark(unmarked);
@@ -215,6 +221,9 @@ impl One<'_, '_> {
         }
         if empty {
             self.release_occupied();
+            if self.is_undone() {
+                return self.take_off();
+            }
             self.begin_delete();
         } else {
             self.begin_drain();
@@ -334,7 +343,13 @@ impl One<'_, '_> {
     }
 
     pub(super) fn let_go(&mut self, node: &str, reason: Reason, words: &str, outcome: DecisionOutcome) {
-        ending::release(self.memory, self.intent, node, reason, words, outcome, self.scene.now);
+        let whole = self.pool.scales_whole();
+        ending::release(self.memory, self.intent, node, whole, reason, words, outcome, self.scene.now);
+    }
+
+    /// Whether the removal has been given up.
+    pub(super) fn is_undone(&self) -> bool {
+        self.removal().phase == RemovalPhase::Undoing
     }
 }
 

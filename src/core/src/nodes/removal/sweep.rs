@@ -47,7 +47,8 @@ pub(super) fn keep_within_min(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolH
     }
     for (id, node) in too_many {
         let words = "the pool keeps its minimum";
-        let_go(memory, &id, &node, Reason::MinNodesReached, words, DecisionOutcome::Cancelled, scene.now);
+        let (whole, reason) = (pool.scales_whole(), Reason::MinNodesReached);
+        let_go(memory, &id, &node, whole, reason, words, DecisionOutcome::Cancelled, scene.now);
     }
 }
 

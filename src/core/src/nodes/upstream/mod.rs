@@ -157,12 +157,12 @@ fn journal(ctx: &mut Context<'_>, pool: &Arc<str>, resized: &Resized) {
             from: size(resized.current),
             to: size(resized.new),
             phase: IncreasePhase::Journalled,
+            accepted_at: None,
         }),
         reason: Reason::PodsUnschedulable,
         started_at: ctx.now,
         deadline: ctx.now.plus(timeout),
     });
-    memory.last_scale_up = Some(ctx.now);
 }
 
 /// Puts increases in the order in which the loop decided on them: the first failure drops the rest.

@@ -225,5 +225,5 @@ fn daemon_sets(
 fn with_pods(ctx: &Context<'_>, node: Node, pods: Vec<ClassIx>) -> Arc<TemplateNode> {
     let mut daemon_requested = Resources::default();
     pods.iter().for_each(|class| daemon_requested.add(&ctx.snapshot.class(*class).requests));
-    Arc::new(TemplateNode { node, daemon_pods: pods, daemon_requested, attach_limits: None })
+    Arc::new(TemplateNode { node, daemon_pods: pods, daemon_requested, ..TemplateNode::default() })
 }
