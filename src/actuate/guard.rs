@@ -226,13 +226,16 @@ impl CrashPoint {
         Self(Some(Box::new(reached)))
     }
 
-    /// As the environment says: `HEADROOM_CRASH_AT` is the number of an effect point, and
-    /// `HEADROOM_CRASH_LOG` a file to which each point is appended. Compiled for tests only.
+    /// As the environment says: `HEADROOM_CRASH_AT` is the number of an effect point, or the beginning of its side and
+    /// operation, such as `after DELETE /api/v1/nodes/`, and `HEADROOM_CRASH_LOG` a file to which each point is appended.
+    /// Compiled for tests only.
     #[cfg(feature = "failpoints")]
     #[must_use]
     pub fn from_environment() -> Self {
         use std::io::Write;
-        let at: Option<u64> = std::env::var("HEADROOM_CRASH_AT").ok().and_then(|at| at.parse().ok());
+        let at = std::env::var("HEADROOM_CRASH_AT").ok().filter(|at| !at.is_empty());
+        let at_number: Option<u64> = at.as_ref().and_then(|at| at.parse().ok());
+        let at_words = at.filter(|_| at_number.is_none());
         let log = std::env::var("HEADROOM_CRASH_LOG").ok();
         Self::new(move |number, operation, side| {
             if let Some(path) = &log
@@ -241,7 +244,9 @@ impl CrashPoint {
                 // The log is a help for the test's reader; a full disk must not change where the process dies.
                 let _ = writeln!(file, "{number} {side} {operation}");
             }
-            if at == Some(number) {
+            let named =
+                at_words.as_ref().is_some_and(|words| format!("{side} {operation}").starts_with(words));
+            if named || at_number == Some(number) {
                 eprintln!("crash point {number} reached {side} {operation}");
                 std::process::abort();
             }

@@ -1,10 +1,14 @@
-//! Evictions under one PodDisruptionBudget go one after another.
+//! Evictions under one PodDisruptionBudget go a few at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headroom_core::labels::ObjectKey;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Evictions under one budget that are under way at once. One alone waits for most of its time; with many the API server
+/// writes past itself.
+const WIDTH: usize = 4;
 
 /// The turns at each budget.
 ///
@@ -13,18 +17,20 @@ use tokio::sync::OwnedMutexGuard;
 /// when two hundred pods under four budgets were evicted together.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    by_budget: Mutex<BTreeMap<ObjectKey, Arc<tokio::sync::Mutex<()>>>>,
+    by_budget: Mutex<BTreeMap<ObjectKey, Arc<Semaphore>>>,
 }
 
 impl Lanes {
     /// Waits for the turn at this budget, which lasts until what is returned is dropped. First come, first served.
-    pub async fn enter(&self, budget: &ObjectKey) -> OwnedMutexGuard<()> {
+    ///
+    /// `None` never comes: no lane is ever closed.
+    pub async fn enter(&self, budget: &ObjectKey) -> Option<OwnedSemaphorePermit> {
         let lane = {
             let mut lanes = self.by_budget.lock().unwrap_or_else(PoisonError::into_inner);
             // Whoever waits or acts holds a count of its lane: the others are over.
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
-            lanes.entry(budget.clone()).or_default().clone()
+            lanes.entry(budget.clone()).or_insert_with(|| Arc::new(Semaphore::new(WIDTH))).clone()
         };
-        lane.lock_owned().await
+        lane.acquire_owned().await.ok()
     }
 }

@@ -14,6 +14,13 @@ use serde_json::json;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Nodes, each with one pod, at the start: each round takes one away, and two are to be left.
 const NODES: u32 = 18;
+/// What a removal does, each of which somebody must have died after.
+const CALLS: [&str; 4] = [
+    "PUT /apis/headroom.dev/v1alpha1/nodepools/general/status",
+    "PATCH /api/v1/nodes/",
+    "POST /api/v1/namespaces/default/pods/",
+    "DELETE /api/v1/nodes/",
+];
 
 #[tokio::test]
 async fn removal_ends_well_wherever_the_operator_was_killed() {
@@ -29,10 +36,22 @@ async fn removal_ends_well_wherever_the_operator_was_killed() {
         let points = points_of_a_removal(cluster).await?;
         let mut left = NODES - 1;
         let mut reached = BTreeSet::new();
-        for number in points {
+        let mut next = |point: &str| {
             left = left.checked_sub(1).filter(|left| 2 <= *left).context("a removal makes too many calls")?;
-            let round = one_round(cluster, number, left).await;
-            reached.extend(round.with_context(|| format!("call {number}, after {reached:?}"))?);
+            Ok::<_, anyhow::Error>((point.to_owned(), left))
+        };
+        for number in points {
+            let (point, left) = next(&number.to_string())?;
+            let round = one_round(cluster, &point, left).await;
+            reached.extend(round.with_context(|| format!("call {point}, after {reached:?}"))?);
+        }
+        // On a busy machine a removal writes its status more often or more seldom, and the numbers shift.
+        for call in CALLS.map(|call| format!("after {call}")) {
+            if !was_reached(&reached, &call) {
+                let (point, left) = next(&call)?;
+                let round = one_round(cluster, &point, left).await;
+                reached.extend(round.with_context(|| format!("call {point}, after {reached:?}"))?);
+            }
         }
         judge(cluster, &reached, left).await
     })
@@ -62,10 +81,10 @@ async fn points_of_a_removal(cluster: &ControlPlane) -> Result<Vec<u32>> {
     Ok(points.into_iter().map(|(number, _)| number).collect())
 }
 
-/// Lets one node go with an operator that dies at call `number`, and then with one that does not. Returns the call it
+/// Lets one node go with an operator that dies at the call with this number or of these words, and then with one that does not. Returns the call it
 /// died at; none if the removal was over before.
-async fn one_round(cluster: &ControlPlane, number: u32, left: u32) -> Result<Option<String>> {
-    let doomed = start(cluster, &[("HEADROOM_CRASH_AT", &number.to_string())])?;
+async fn one_round(cluster: &ControlPlane, point: &str, left: u32) -> Result<Option<String>> {
+    let doomed = start(cluster, &[("HEADROOM_CRASH_AT", point)])?;
     shrink_to(cluster, left).await?;
     let died = wait::until("it dies, or the removal is over", MINUTE, async || {
         if doomed.process().exit_status().is_some() {
@@ -100,15 +119,13 @@ async fn settled(cluster: &ControlPlane, left: u32) -> Result<()> {
     cluster.running_pods_are("default", "app=web", usize::try_from(NODES)?).await
 }
 
+fn was_reached(reached: &BTreeSet<String>, call: &str) -> bool {
+    reached.iter().any(|reached| reached.starts_with(call))
+}
+
 async fn judge(cluster: &ControlPlane, reached: &BTreeSet<String>, left: u32) -> Result<()> {
-    let calls = [
-        "PUT /apis/headroom.dev/v1alpha1/nodepools/general/status",
-        "PATCH /api/v1/nodes/",
-        "POST /api/v1/namespaces/default/pods/",
-        "DELETE /api/v1/nodes/",
-    ];
-    for start in calls.map(|call| format!("after {call}")) {
-        ensure!(reached.iter().any(|call| call.starts_with(&start)), "nobody died {start}: {reached:#?}");
+    for call in CALLS.map(|call| format!("after {call}")) {
+        ensure!(was_reached(reached, &call), "nobody died {call}: {reached:#?}");
     }
     let ours = cluster.writes()?.by(User::Headroom).accepted();
     let deleted = ours.clone().to("nodes").with_verb("delete").len();

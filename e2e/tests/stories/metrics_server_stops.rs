@@ -12,7 +12,7 @@ use e2e::workloads::{hpa, quick_workloads};
 /// metrics-server reports a change up to 15 s later, and KWOK's usage is an average over time.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Ten sync periods.
-const OUTAGE: Duration = Duration::from_secs(20);
+const OUTAGE: Duration = Duration::from_secs(120);
 
 #[tokio::test]
 async fn without_metrics_server_nothing_grows_or_shrinks_and_with_it_both_go_on() {

@@ -2,7 +2,8 @@
 //! and nearly every one has a pod in the end.
 //!
 //! Nearly: a plan does not bind the scheduler. Where pods that may go anywhere take up nodes of the zone that others must
-//! go to, those others need one more there, and the node that was bought for the former stays empty. So few nodes may.
+//! go to, those others need one more there, and the node that was bought for the former stays empty. So few nodes may: none
+//! and one of some 250 in the runs that were counted.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +19,7 @@ const SEEDS: u64 = 50;
 /// Mixes that are under way at once: the machine is shared with a whole control plane.
 const AT_ONCE: u64 = 10;
 /// Most nodes without a pod over all mixes, of some 250.
-const EMPTY_MAX: usize = 5;
+const EMPTY_MAX: usize = 3;
 const THREE_MINUTES: Duration = Duration::from_secs(180);
 const SEED: &str = "example.com/seed";
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -26,7 +27,6 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 #[tokio::test]
-#[ignore = "not shown yet: all pods run, but how many nodes stay empty is not counted on a quiet machine"]
 async fn pods_that_fit_a_pool_run_and_no_node_is_bought_in_vain() {
     story(Options::new(), async |cluster| {
         let operator = cluster.operator().start()?;

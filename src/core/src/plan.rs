@@ -145,7 +145,7 @@ pub struct Eviction {
     pub uid: Arc<str>,
     /// The grace it gets.
     pub grace: Seconds,
-    /// The first PodDisruptionBudget that guards it. Evictions under one are asked for one after another.
+    /// The first PodDisruptionBudget that guards it. Evictions under one are asked for a few at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<ObjectKey>,
 }
