@@ -17,7 +17,9 @@ pub async fn story(options: Options, body: impl AsyncFnOnce(&ControlPlane) -> Re
 async fn tell(options: Options, body: impl AsyncFnOnce(&ControlPlane) -> Result<()>) -> Result<()> {
     let mut cluster = ControlPlane::start(options).await?;
     let told = body(&cluster).await.and_then(|()| cluster.check_running());
-    if told.is_err() {
+    if let Err(failure) = &told {
+        // First: of a long output, often only the beginning is kept.
+        eprintln!("the story fails: {failure:#}");
         cluster.explain_on_drop();
     }
     told

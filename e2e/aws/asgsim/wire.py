@@ -27,7 +27,7 @@ from xml.sax.saxutils import escape
 from moto.autoscaling.models import autoscaling_backends
 
 from . import state
-from .state import CALLS, FAULTS, LOCK, LOG, PLANS, TERMINATIONS, WARM, WRITING, live, now, plan, reset
+from .state import CALLS, FAULTS, LOCK, LOG, PLANS, TERMINATIONS, WARM, WRITING, Era, live, now, plan, reset
 
 CONTROL = "/_sim/"
 LOG_MAX = 20_000
@@ -93,7 +93,7 @@ class Sim:
         """Runs the call; a write holds its group for a while, in which other writes are refused."""
         group = call.group() if call.action in WRITES else None
         if group is None:
-            return self.run(env)
+            return self.run(env, call)
         with LOCK:
             if group in WRITING:
                 return error(call.service, CONTENTION)
@@ -101,14 +101,17 @@ class Sim:
             hold_ms = plan(group)["write_ms"]
         try:
             time.sleep(hold_ms / 1000)
-            return self.run(env)
+            return self.run(env, call)
         finally:
             with LOCK:
                 WRITING.discard(group)
 
-    def run(self, env):
+    def run(self, env, call=None):
         caught = []
         with LOCK:
+            # It slept through a reset: whoever sent it is gone, and its group's name may be another story's.
+            if call and call.era != Era.now:
+                return "500 Reset", [], b""
             body = b"".join(self.moto(env, lambda status, headers, exc_info=None: caught.append((status, headers))))
         return *caught[-1], body
 
@@ -124,6 +127,7 @@ class Call:
         if "json" not in env.get("CONTENT_TYPE", ""):
             self.params = {k: v[0] for k, v in urllib.parse.parse_qs(body.decode("latin1")).items()}
         self.action = self.params.pop("Action", f"{env['REQUEST_METHOD']} {env['PATH_INFO']}")
+        self.era = Era.now
 
     def group(self):
         """The group that the call is about; for a call about an instance, that instance's."""
@@ -154,7 +158,7 @@ class Call:
     def log(self, status):
         params = {k: v for k, v in self.params.items() if k != "Version"}
         with LOCK:
-            if len(LOG) < LOG_MAX:
+            if self.era == Era.now and len(LOG) < LOG_MAX:
                 call = f"{self.service}:{self.action}"
                 LOG.append({"key": self.key, "call": call, "params": params, "status": status, "at": now().isoformat()})
 

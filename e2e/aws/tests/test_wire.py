@@ -96,6 +96,27 @@ class Faults(Case):
             self.set_desired(1)
         self.assertEqual(self.state()["DesiredCapacity"], 0)
 
+    def test_a_call_that_sleeps_through_a_reset_is_neither_done_nor_logged(self):
+        self.group()
+        self.faults({"action": "SetDesiredCapacity", "latency_ms": 2000})
+        outcomes = []
+
+        def write():
+            try:
+                self.set_desired(1)
+            except ClientError as refused:
+                outcomes.append(refused.response["ResponseMetadata"]["HTTPStatusCode"])
+
+        sleeper = threading.Thread(target=write)
+        sleeper.start()
+        self.until("the call has come", lambda: "autoscaling:SetDesiredCapacity" in self.sim.control("GET", "calls"))
+        self.sim.control("POST", "reset")
+        sleeper.join()
+        self.assertEqual(outcomes, [500])
+        self.assertEqual(self.state()["DesiredCapacity"], 0)
+        calls = [entry["call"] for entry in self.sim.control("GET", "log")]
+        self.assertNotIn("autoscaling:SetDesiredCapacity", calls)
+
     def test_two_writes_at_once_contend(self):
         self.plan(write_ms=500)
         self.group()

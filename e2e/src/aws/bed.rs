@@ -52,7 +52,9 @@ pub fn story(body: impl AsyncFnOnce(&Bed) -> Result<()>) {
         bed.wipe().await.context("failed to wipe the bed")?;
         let told =
             body(bed).await.and_then(|()| bed.bridge.check()).and_then(|()| bed.cluster.check_running());
-        if told.is_err() {
+        if let Err(failure) = &told {
+            // First: of a long output, often only the beginning is kept.
+            eprintln!("the story fails: {failure:#}");
             eprintln!("{}{}", bed.cluster.log_tails(5), bed.cluster.operator_log_tails(40));
             eprintln!("logs are kept in {}", bed.cluster.folder().display());
             reaper::keep(bed.cluster.folder())?;
