@@ -12,7 +12,7 @@ use kube::core::GroupVersionKind;
 use kube::core::discovery::Scope;
 use serde_json::{Value, json};
 
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, User};
 use crate::fixtures::POOL_LABEL;
 use crate::wait;
 
@@ -178,6 +178,29 @@ impl ControlPlane {
             let intents = self.pool_status("general").await?["intents"].clone();
             ensure!(intents.is_null(), "still under way: {intents}");
             Ok(())
+        })
+        .await
+    }
+
+    /// Errors, telling them, unless the operator has asked for so many different nodes since the start, refused requests
+    /// included. Needs the audit log.
+    pub fn nodes_asked_for_are(&self, count: usize) -> Result<()> {
+        let asked_for = self.writes()?.by(User::Headroom).to("nodes").with_verb("create");
+        ensure!(asked_for.names().len() == count, "nodes that were asked for:\n{}", asked_for.describe());
+        Ok(())
+    }
+
+    /// Errors, telling them, unless the operator has deleted so many different nodes since the start. Needs the audit log.
+    pub fn nodes_deleted_are(&self, count: usize) -> Result<()> {
+        let deleted = self.writes()?.by(User::Headroom).to("nodes").with_verb("delete").accepted();
+        ensure!(deleted.names().len() == count, "nodes that were deleted:\n{}", deleted.describe());
+        Ok(())
+    }
+
+    /// Waits two minutes until so many pods with this label `app` run.
+    pub async fn pods_come_to_run(&self, namespace: &str, app: &str, pods: usize) -> Result<()> {
+        wait::until(&format!("{pods} pods of {app} run"), Duration::from_secs(120), async || {
+            self.running_pods_are(namespace, &format!("app={app}"), pods).await
         })
         .await
     }

@@ -220,6 +220,16 @@ impl Workload {
     }
 }
 
+/// The ClusterScalingPolicy, with this spec.
+pub fn cluster_policy(spec: Value) -> Value {
+    json!({
+        "apiVersion": "headroom.dev/v1alpha1",
+        "kind": "ClusterScalingPolicy",
+        "metadata": {"name": "default"},
+        "spec": spec,
+    })
+}
+
 /// A PodDisruptionBudget in namespace `default` over the pods labelled `app: <name>`.
 pub fn disruption_budget(name: &str, min_available: u32) -> Value {
     json!({

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::binaries;
 use crate::burst::MIX;
 use crate::control_plane::ControlPlane;
-use crate::fixtures::pool;
+use crate::fixtures::{cluster_policy, pool};
 use crate::operator::Operator;
 use crate::wait;
 
@@ -62,12 +62,7 @@ pub async fn start_operator(
 
 async fn set_up(settings: &Settings, cluster: &ControlPlane, shapes: &[Shape]) -> Result<()> {
     let removals = json!({"maxParallel": 1000, "maxParallelDrains": settings.drains});
-    cluster
-        .apply(json!({
-            "apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
-            "metadata": {"name": "default"}, "spec": {"nodes": {"removals": removals}},
-        }))
-        .await?;
+    cluster.apply(cluster_policy(json!({"nodes": {"removals": removals}}))).await?;
     for (name, cpu, memory) in shapes {
         let mut pool = pool(name).capacity(cpu, memory).nodes(0, 2000).quick_scale_down(&settings.unneeded);
         if settings.policy == Policy::WhenCheaper {

@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::control_plane::ControlPlane;
+use crate::fixtures::cluster_policy;
 
 /// A ScalingPolicy in namespace `default` of a Deployment of the same name, 1 to `max` replicas, by CPU at 50 percent.
 pub fn scaling_policy(name: &str, deployment: &str, max: u32) -> Value {
@@ -54,18 +55,13 @@ pub fn hpa(name: &str, min: u32, max: u32) -> Value {
 
 /// The ClusterScalingPolicy for stories: quick sync periods, short windows, CPU that counts from the start.
 pub fn quick_workloads(ownership: &str, stabilization: &str) -> Value {
-    json!({
-        "apiVersion": "headroom.dev/v1alpha1",
-        "kind": "ClusterScalingPolicy",
-        "metadata": {"name": "default"},
-        "spec": {"workloads": {
-            "hpaOwnership": ownership,
-            "syncPeriod": "2s",
-            "downscaleStabilization": stabilization,
-            "cpuInitializationPeriod": "0s",
-            "initialReadinessDelay": "0s",
-        }},
-    })
+    cluster_policy(json!({"workloads": {
+        "hpaOwnership": ownership,
+        "syncPeriod": "2s",
+        "downscaleStabilization": stabilization,
+        "cpuInitializationPeriod": "0s",
+        "initialReadinessDelay": "0s",
+    }}))
 }
 
 impl ControlPlane {

@@ -234,8 +234,6 @@ impl CrashPoint {
     pub fn from_environment() -> Self {
         use std::io::Write;
         let at = std::env::var("HEADROOM_CRASH_AT").ok().filter(|at| !at.is_empty());
-        let at_number: Option<u64> = at.as_ref().and_then(|at| at.parse().ok());
-        let at_words = at.filter(|_| at_number.is_none());
         let log = std::env::var("HEADROOM_CRASH_LOG").ok();
         Self::new(move |number, operation, side| {
             if let Some(path) = &log
@@ -244,9 +242,10 @@ impl CrashPoint {
                 // The log is a help for the test's reader; a full disk must not change where the process dies.
                 let _ = writeln!(file, "{number} {side} {operation}");
             }
-            let named =
-                at_words.as_ref().is_some_and(|words| format!("{side} {operation}").starts_with(words));
-            if named || at_number == Some(number) {
+            let here = |at: &String| {
+                *at == number.to_string() || format!("{side} {operation}").starts_with(at.as_str())
+            };
+            if at.as_ref().is_some_and(here) {
                 eprintln!("crash point {number} reached {side} {operation}");
                 std::process::abort();
             }

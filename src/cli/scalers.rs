@@ -52,9 +52,7 @@ fn one(hpa: &HpaSeen, evidence: &Evidence) -> Result<(Value, Target, i64, bool),
     let (kind, name) = workload(hpa, evidence)?;
     let metrics: Vec<&Value> =
         at(spec, &["metrics"]).and_then(Value::as_array).into_iter().flatten().collect();
-    let (cpu, others): (Vec<&Value>, Vec<&Value>) = metrics.into_iter().partition(|metric| {
-        text(metric, &["type"]) == Some("Resource") && text(metric, &["resource", "name"]) == Some("cpu")
-    });
+    let (cpu, others): (Vec<&Value>, Vec<&Value>) = metrics.into_iter().partition(|metric| is_cpu(metric));
     let Some(measured) = cpu.first() else { return Err("the simulation measures CPU only".to_owned()) };
     let average = hpa.cpu_milli.ok_or("its status tells no CPU usage yet")?;
     let current = hpa.current.filter(|current| 0 < *current).ok_or("its status tells no replicas")?;
@@ -107,11 +105,14 @@ fn workload(hpa: &HpaSeen, evidence: &Evidence) -> Result<(Kind, String), String
 #[must_use]
 pub fn cpu_milli(status: &Value) -> Option<i64> {
     let current = at(status, &["currentMetrics"]).and_then(Value::as_array);
-    let cpu = current.into_iter().flatten().find(|metric| {
-        text(metric, &["type"]) == Some("Resource") && text(metric, &["resource", "name"]) == Some("cpu")
-    })?;
+    let cpu = current.into_iter().flatten().find(|metric| is_cpu(metric))?;
     let told = text(cpu, &["resource", "current", "averageValue"])?;
     Quantity::parse(told).ok().map(Quantity::milli)
+}
+
+/// Whether a metric, asked for or told, is the pods' CPU.
+fn is_cpu(metric: &Value) -> bool {
+    text(metric, &["type"]) == Some("Resource") && text(metric, &["resource", "name"]) == Some("cpu")
 }
 
 #[cfg(test)]

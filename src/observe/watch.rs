@@ -110,14 +110,10 @@ struct Pause {
 }
 
 impl Pause {
-    async fn rest(&mut self) {
-        sleep(self.next).await;
-        self.next = (self.next * 2).min(PAUSE_MAX);
-    }
-
-    /// Waits for this kind's turn after the server has shed load.
-    async fn wait_turn(&mut self) {
-        sleep(self.next.min(SHED_PAUSE_MAX) + self.turn).await;
+    /// Waits as the reason asks for: after shed load for less long, and for this kind's turn.
+    async fn after(&mut self, stop: &Stop) {
+        let shed = matches!(stop, Stop::Shed(_));
+        sleep(if shed { self.next.min(SHED_PAUSE_MAX) + self.turn } else { self.next }).await;
         self.next = (self.next * 2).min(PAUSE_MAX);
     }
 
@@ -130,7 +126,7 @@ async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, 
     let mut distrusted = port.distrusted();
     loop {
         distrusted.mark_unchanged();
-        let mut stop = match list::<K, P>(&api, port).await {
+        let stop = match list::<K, P>(&api, port).await {
             Ok(mut version) => loop {
                 let opened_at = port.now();
                 let stop = watch::<K, P>(&api, port, &mut version, &mut distrusted).await;
@@ -139,19 +135,12 @@ async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, 
                 if lasted {
                     pause.reset();
                 }
-                match stop {
-                    Stop::Ended => {
-                        if !lasted {
-                            pause.rest().await;
-                        }
-                    }
-                    Stop::Trouble(why) => {
-                        port.trouble(&why);
-                        pause.rest().await;
-                    }
-                    Stop::Shed(why) => {
-                        port.trouble(&why);
-                        pause.wait_turn().await;
+                match &stop {
+                    Stop::Ended if lasted => {}
+                    Stop::Ended => pause.after(&stop).await,
+                    Stop::Trouble(why) | Stop::Shed(why) => {
+                        port.trouble(why);
+                        pause.after(&stop).await;
                     }
                     Stop::Expired | Stop::Undecodable(_) => break stop,
                 }
@@ -163,14 +152,10 @@ async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, 
             }
             Err(stop) => stop,
         };
-        if let Stop::Trouble(why) | Stop::Undecodable(why) | Stop::Shed(why) = &mut stop {
+        if let Stop::Trouble(why) | Stop::Undecodable(why) | Stop::Shed(why) = &stop {
             port.trouble(why);
         }
-        if matches!(stop, Stop::Shed(_)) {
-            pause.wait_turn().await;
-        } else {
-            pause.rest().await;
-        }
+        pause.after(&stop).await;
         if matches!(stop, Stop::Undecodable(_)) {
             return;
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
-use headroom_core::history::{self, IncreasePhase, Victim};
+use headroom_core::history::Victim;
 use headroom_core::labels::Labels;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::Taint;
@@ -228,18 +228,10 @@ fn zone_of(settings: &Settings, group: &Arc<str>) -> Option<Arc<str>> {
 
 /// The names of an increase's nodes: the same after every crash and retry.
 fn names_of(request: &Increase) -> Vec<Arc<str>> {
-    let increase = history::Increase {
-        group: request.group.clone(),
-        from: request.from,
-        to: request.to,
-        phase: IncreasePhase::Journalled,
-        accepted_at: None,
-    };
     if bugs::on(Bug::NamesPerAttempt) {
-        let attempt = format!("{}-{}", request.intent, request.now.0);
-        return increase.node_names(&request.pool.name, &attempt);
+        return request.node_names_as(&format!("{}-{}", request.intent, request.now.0));
     }
-    increase.node_names(&request.pool.name, &request.intent)
+    request.node_names()
 }
 
 fn new_node(pool: &PoolAtProvider, group: &Arc<str>, zone: Option<&Arc<str>>, name: &Arc<str>) -> NewNode {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use headroom_core::history::Victim;
+use headroom_core::history::{self, Victim};
 use headroom_core::labels::Labels;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::Taint;
@@ -150,6 +150,21 @@ pub struct Increase {
     pub now: UnixTime,
     /// Names of nodes that the watch knows already, of this increase among others.
     pub known: BTreeSet<Arc<str>>,
+}
+
+impl Increase {
+    /// The names of the Node objects that it brings where the provider makes them itself.
+    #[must_use]
+    pub fn node_names(&self) -> Vec<Arc<str>> {
+        self.node_names_as(&self.intent)
+    }
+
+    /// The names if the intent were this one.
+    #[must_use]
+    pub fn node_names_as(&self, intent: &str) -> Vec<Arc<str>> {
+        let journalled = history::Increase::journalled(self.group.clone(), self.from, self.to);
+        journalled.node_names(&self.pool.name, intent)
+    }
 }
 
 /// How an increase went.

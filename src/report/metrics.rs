@@ -418,7 +418,7 @@ fn result_class(result: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_core::history::{Action, History, Increase, IncreasePhase, Intent, PoolHistory};
+    use headroom_core::history::{Action, History, Increase, Intent, PoolHistory};
     use headroom_core::reason::Reason;
     use headroom_core::time::UnixTime;
 
@@ -433,13 +433,7 @@ mod tests {
         Intent {
             id: "1-1".into(),
             epoch: 1,
-            action: Action::Increase(Increase {
-                group: "a".into(),
-                from: 2,
-                to: 5,
-                phase: IncreasePhase::Journalled,
-                accepted_at: None,
-            }),
+            action: Action::Increase(Increase::journalled("a".into(), 2, 5)),
             reason: Reason::PodsUnschedulable,
             started_at: UnixTime(0),
             deadline: UnixTime(900),

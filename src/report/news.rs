@@ -129,7 +129,7 @@ fn compare(pool: &Arc<str>, before: &Seen, memory: &PoolHistory, news: &mut Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_core::history::{IncreasePhase, Intent};
+    use headroom_core::history::Intent;
     use headroom_core::time::UnixTime;
 
     fn history(memory: PoolHistory) -> History {
@@ -140,13 +140,7 @@ mod tests {
         let intent = Intent {
             id: format!("1-{to}").into(),
             epoch: 1,
-            action: Action::Increase(Increase {
-                group: "a".into(),
-                from: to - 1,
-                to,
-                phase: IncreasePhase::Journalled,
-                accepted_at: None,
-            }),
+            action: Action::Increase(Increase::journalled("a".into(), to - 1, to)),
             reason: Reason::PodsUnschedulable,
             started_at: UnixTime(0),
             deadline: UnixTime(900),

@@ -269,9 +269,7 @@ fn span(
 
 #[cfg(test)]
 mod tests {
-    use headroom_core::history::{
-        Action, Decision, DecisionAction, Increase, IncreasePhase, Intent, PoolHistory,
-    };
+    use headroom_core::history::{Action, Decision, DecisionAction, Increase, Intent, PoolHistory};
     use headroom_core::reason::Reason;
     use headroom_core::testing::{node, world};
 
@@ -284,13 +282,7 @@ mod tests {
     }
 
     fn history(open: bool, outcome: DecisionOutcome) -> History {
-        let increase = Increase {
-            group: "a".into(),
-            from: 0,
-            to: 1,
-            phase: IncreasePhase::Journalled,
-            accepted_at: None,
-        };
+        let increase = Increase::journalled("a".into(), 0, 1);
         let intent = Intent {
             id: "5-17".into(),
             epoch: 5,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
-use headroom_core::history::{self, IncreasePhase, Victim};
+use headroom_core::history::Victim;
 use headroom_core::time::Seconds;
 use jiff::{SignedDuration, Timestamp};
 
@@ -76,15 +76,7 @@ fn weathered(
 
 /// How many nodes of the increase are not there yet: those that are cannot fail any more.
 fn missing(request: &Increase) -> usize {
-    let increase = history::Increase {
-        group: request.group.clone(),
-        from: request.from,
-        to: request.to,
-        phase: IncreasePhase::Journalled,
-        accepted_at: None,
-    };
-    let names = increase.node_names(&request.pool.name, &request.intent);
-    names.iter().filter(|name| !request.known.contains(*name)).count()
+    request.node_names().iter().filter(|name| !request.known.contains(*name)).count()
 }
 
 impl CloudProvider for Sky {

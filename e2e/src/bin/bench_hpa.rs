@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum};
 use e2e::audit::Writes;
 use e2e::control_plane::{Component, ControlPlane, Options};
-use e2e::fixtures::{deployment, node};
+use e2e::fixtures::{cluster_policy, deployment, node};
 use e2e::operator::Operator;
 use e2e::process::Process;
 use e2e::{binaries, cluster, wait};
@@ -154,13 +154,7 @@ async fn cost(worker: &Process, api_server: &Process, length: Duration) -> Resul
 }
 
 async fn start_operator(cluster: &ControlPlane) -> Result<Operator> {
-    let replace = json!({
-        "apiVersion": "headroom.dev/v1alpha1",
-        "kind": "ClusterScalingPolicy",
-        "metadata": {"name": "default"},
-        "spec": {"workloads": {"hpaOwnership": "Replace"}},
-    });
-    cluster.apply(replace).await?;
+    cluster.apply(cluster_policy(json!({"workloads": {"hpaOwnership": "Replace"}}))).await?;
     let operator = cluster
         .operator()
         .binary(binaries::release_operator()?)

@@ -43,11 +43,8 @@ async fn late_answers_and_calls_that_land_late_neither_buy_twice_nor_forget() {
         link.freeze(false);
         cluster.settles(3, 1).await?;
 
-        let ours = cluster.writes()?.by(User::Headroom);
-        let asked_for = ours.clone().to("nodes").with_verb("create");
-        ensure!(asked_for.names().len() == 2, "nodes that were asked for:\n{}", asked_for.describe());
-        let deleted = ours.to("nodes").with_verb("delete").accepted();
-        ensure!(deleted.names().len() == 1, "nodes that were deleted:\n{}", deleted.describe());
+        cluster.nodes_asked_for_are(2)?;
+        cluster.nodes_deleted_are(1)?;
         operator.process().check_running()
     })
     .await;

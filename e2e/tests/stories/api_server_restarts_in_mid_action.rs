@@ -30,11 +30,8 @@ async fn what_was_begun_is_finished_once_when_the_api_server_is_back() {
         outage(cluster, &operator).await?;
         cluster.settles(3, 1).await?;
 
-        let ours = cluster.writes()?.by(User::Headroom);
-        let asked_for = ours.clone().to("nodes").with_verb("create");
-        ensure!(asked_for.names().len() == 2, "nodes that were asked for:\n{}", asked_for.describe());
-        let deleted = ours.to("nodes").with_verb("delete").accepted();
-        ensure!(deleted.names().len() == 1, "nodes that were deleted:\n{}", deleted.describe());
+        cluster.nodes_asked_for_are(2)?;
+        cluster.nodes_deleted_are(1)?;
         operator.process().check_running()
     })
     .await;

@@ -47,8 +47,7 @@ async fn nodes_are_bought_and_returned_once_although_most_requests_are_refused()
         cluster.scale_deployment("web", 3).await?;
         cluster.settles(3, 1).await?;
 
-        let asked_for = cluster.writes()?.by(User::Headroom).to("nodes").with_verb("create");
-        ensure!(asked_for.names().len() == 5, "nodes that were asked for:\n{}", asked_for.describe());
+        cluster.nodes_asked_for_are(5)?;
         ensure!(0.0 < refused(cluster)?, "the API server has refused nothing: the story tells nothing");
         operator.process().check_running()
     })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
-use e2e::fixtures::{Pool, Workload, deployment, pool};
+use e2e::fixtures::{Pool, Workload, cluster_policy, deployment, pool};
 use e2e::story::story;
 use e2e::wait;
 use serde_json::json;
@@ -60,12 +60,7 @@ fn tier_pods(tier: &str, count: u32) -> Workload {
 }
 
 fn policy(max_nodes: u32) -> serde_json::Value {
-    json!({
-        "apiVersion": "headroom.dev/v1alpha1",
-        "kind": "ClusterScalingPolicy",
-        "metadata": {"name": "default"},
-        "spec": {"nodes": {"limits": {"nodes": max_nodes}}},
-    })
+    cluster_policy(json!({"nodes": {"limits": {"nodes": max_nodes}}}))
 }
 
 async fn runs(cluster: &ControlPlane, tier: &str, count: usize) -> Result<()> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
-use e2e::fixtures::{pool, window};
+use e2e::fixtures::{cluster_policy, pool, window};
 use e2e::story::story;
 use e2e::wait;
 use serde_json::{Value, json};
@@ -85,12 +85,6 @@ async fn kill_switch_undoes_the_drain_under_way_and_begins_no_other() {
 }
 
 async fn switch(cluster: &ControlPlane, to: Value) -> Result<()> {
-    let policy = json!({
-        "apiVersion": "headroom.dev/v1alpha1",
-        "kind": "ClusterScalingPolicy",
-        "metadata": {"name": "default"},
-        "spec": {"nodes": {"voluntaryDisruption": to}},
-    });
-    cluster.apply(policy).await?;
+    cluster.apply(cluster_policy(json!({"nodes": {"voluntaryDisruption": to}}))).await?;
     Ok(())
 }

@@ -38,11 +38,8 @@ async fn an_operator_whose_versions_are_forgotten_lists_anew_and_goes_on() {
         cluster.settles(3, 1).await?;
         lists_anew(cluster, back_at)?;
 
-        let ours = cluster.writes()?.by(User::Headroom);
-        let asked_for = ours.clone().to("nodes").with_verb("create");
-        ensure!(asked_for.names().len() == 3, "nodes that were asked for:\n{}", asked_for.describe());
-        let deleted = ours.to("nodes").with_verb("delete").accepted();
-        ensure!(deleted.names().len() == 2, "nodes that were deleted:\n{}", deleted.describe());
+        cluster.nodes_asked_for_are(3)?;
+        cluster.nodes_deleted_are(2)?;
         operator.process().check_running()
     })
     .await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use e2e::control_plane::Options;
-use e2e::fixtures::pool;
+use e2e::fixtures::{cluster_policy, pool};
 use e2e::removal::traces;
 use e2e::story::story;
 use e2e::wait;
@@ -18,13 +18,7 @@ async fn two_hundred_empty_nodes_go_within_the_budget() {
     story(Options::new(), async |cluster| {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
-        cluster
-            .apply(json!({
-                "apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
-                "metadata": {"name": "default"},
-                "spec": {"nodes": {"removals": {"maxParallel": 1000}}},
-            }))
-            .await?;
+        cluster.apply(cluster_policy(json!({"nodes": {"removals": {"maxParallel": 1000}}}))).await?;
         let budget = json!([{"name": "slowly", "maxNodes": AT_ONCE}]);
         let general = pool("general").nodes(NODES, NODES).quick_scale_down("1s");
         cluster.apply(general.set("/spec/scaleDown/budgets", budget)).await?;

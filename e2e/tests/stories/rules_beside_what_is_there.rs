@@ -67,7 +67,7 @@ async fn pods_run_exactly_on_what_was_bought_beside_what_is_there() {
             cluster.apply(workload.node_selector(TIER, tier)).await?;
         }
         for (name, pods) in [("squatter", 1), ("wave-one", 4), ("shy", 1), ("tenant-x", 2)] {
-            running(cluster, name, pods).await?;
+            cluster.pods_come_to_run("default", name, pods).await?;
         }
         for (name, nodes) in [("walled", 2), ("fields", 1), ("cordoned", 1)] {
             wait::until(&format!("{name} has its nodes"), TWO_MINUTES, async || {
@@ -82,9 +82,9 @@ async fn pods_run_exactly_on_what_was_bought_beside_what_is_there() {
         }
         preempted(cluster).await?;
         for (name, pods) in RUNNING {
-            running(cluster, name, pods).await?;
+            cluster.pods_come_to_run("default", name, pods).await?;
         }
-        running(cluster, "operators", 2).await?;
+        cluster.pods_come_to_run("default", "operators", 2).await?;
         wait::stays("no node is missing and none is too many", Duration::from_secs(3), async || {
             for (pool, zones) in NODES {
                 let nodes = cluster.nodes_of_pool(pool).await?;
@@ -232,18 +232,11 @@ async fn preempted(cluster: &ControlPlane) -> Result<()> {
     )
     .await?;
     cluster.patch("Pod", "v1", "squatter", json!({"metadata": {"finalizers": null}})).await?;
-    running(cluster, "urgent", 1).await
+    cluster.pods_come_to_run("default", "urgent", 1).await
 }
 
 async fn only_node(cluster: &ControlPlane, pool: &str) -> Result<String> {
     let nodes = cluster.nodes_of_pool(pool).await?;
     ensure!(nodes.len() == 1, "{pool} has {} nodes", nodes.len());
     nodes.into_iter().next().and_then(|node| node.metadata.name).context("a node without a name")
-}
-
-async fn running(cluster: &ControlPlane, name: &str, pods: usize) -> Result<()> {
-    wait::until(&format!("{pods} pods of {name} run"), TWO_MINUTES, async || {
-        cluster.running_pods_are("default", &format!("app={name}"), pods).await
-    })
-    .await
 }

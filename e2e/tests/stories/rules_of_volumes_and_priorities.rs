@@ -59,15 +59,15 @@ async fn pods_run_exactly_on_what_was_bought_for_their_volumes_and_priorities() 
         // What is there before the others: a node that tells its limit, pods that give way, neighbours to avoid.
         cluster.apply(in_tier(filler(), "cheap")).await?;
         cluster.apply(in_tier(deployment("noisy").namespace("others").replicas(2), "neighbours")).await?;
-        running(cluster, "default", "filler", 4).await?;
-        running(cluster, "others", "noisy", 2).await?;
+        cluster.pods_come_to_run("default", "filler", 4).await?;
+        cluster.pods_come_to_run("others", "noisy", 2).await?;
         tell_limit(cluster).await?;
         for (workload, tier) in workloads() {
             cluster.apply(in_tier(workload, tier)).await?;
         }
         provision(cluster).await?;
         for (name, pods) in RUNNING {
-            running(cluster, "default", name, pods).await?;
+            cluster.pods_come_to_run("default", name, pods).await?;
         }
         wait::stays("no node is missing and none is too many", Duration::from_secs(3), async || {
             for (pool, nodes) in NODES {
@@ -227,11 +227,4 @@ async fn provision(cluster: &ControlPlane) -> Result<()> {
                     {"key": ZONE, "operator": "In", "values": ["c"]}]}]}}}}))
         .await?;
     Ok(())
-}
-
-async fn running(cluster: &ControlPlane, namespace: &str, name: &str, pods: usize) -> Result<()> {
-    wait::until(&format!("{pods} pods of {name} run"), TWO_MINUTES, async || {
-        cluster.running_pods_are(namespace, &format!("app={name}"), pods).await
-    })
-    .await
 }

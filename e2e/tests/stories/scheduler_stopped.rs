@@ -37,8 +37,7 @@ async fn pods_that_nobody_schedules_buy_what_they_need_and_no_more() {
         scheduler.resume()?;
         run_on(cluster, 11, 3).await?;
 
-        let asked_for = cluster.writes()?.by(User::Headroom).to("nodes").with_verb("create");
-        ensure!(asked_for.names().len() == 3, "nodes that were asked for:\n{}", asked_for.describe());
+        cluster.nodes_asked_for_are(3)?;
         operator.process().check_running()
     })
     .await;

@@ -42,11 +42,8 @@ async fn nothing_is_done_by_the_view_of_a_server_that_has_fallen_behind() {
 
         to_etcd.freeze(false);
         cluster.settles(7, 2).await?;
-        let ours = cluster.writes()?.by(User::Headroom);
-        let asked_for = ours.clone().to("nodes").with_verb("create");
-        ensure!(asked_for.names().len() == 3, "nodes that were asked for:\n{}", asked_for.describe());
-        let deleted = ours.to("nodes").with_verb("delete").accepted();
-        ensure!(deleted.names().len() == 1, "nodes that were deleted:\n{}", deleted.describe());
+        cluster.nodes_asked_for_are(3)?;
+        cluster.nodes_deleted_are(1)?;
         second.check_running()?;
         operator.process().check_running()
     })

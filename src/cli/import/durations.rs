@@ -1,6 +1,6 @@
 //! Durations as Go, Karpenter and KEDA write them, and as our objects do.
 
-pub use headroom_core::go_duration::go_seconds;
+pub use headroom_core::go_values::go_seconds;
 
 /// Seconds as our durations are written: `1h30m`, `90s` as `1m30s`, `0s`.
 #[must_use]

@@ -397,4 +397,10 @@ impl Config {
     pub fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools.binary_search_by(|pool| (*pool.name).cmp(name)).ok().map(|index| &self.pools[index])
     }
+
+    /// Whether there is a pool of this name and its groups grow and shrink as a whole.
+    #[must_use]
+    pub fn scales_whole(&self, pool: &str) -> bool {
+        self.pool(pool).is_some_and(Pool::scales_whole)
+    }
 }

@@ -440,6 +440,12 @@ impl Victim {
 }
 
 impl Increase {
+    /// An increase that is decided on, and that nobody has been asked for yet.
+    #[must_use]
+    pub fn journalled(group: Arc<str>, from: u32, to: u32) -> Self {
+        Self { group, from, to, phase: IncreasePhase::Journalled, accepted_at: None }
+    }
+
     /// The names of the Node objects that a provider which makes nodes itself gives them: derived from pool and
     /// intent, so that a retry after a crash asks for the very same ones.
     #[must_use]

@@ -2,7 +2,7 @@
 #![deny(missing_docs)]
 
 pub mod config;
-pub mod go_duration;
+pub mod go_values;
 pub mod history;
 pub mod known;
 pub mod labels;

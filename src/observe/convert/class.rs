@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use headroom_core::go_duration::go_seconds;
+use headroom_core::go_values::go_seconds;
 use headroom_core::labels::Labels;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::go_duration::go_seconds;
+use headroom_core::go_values::{go_bool, go_seconds};
 use headroom_core::quantity::Quantity;
 use headroom_core::time::Seconds;
 use headroom_core::world::provider::GroupOptions;
@@ -89,13 +89,8 @@ fn length(value: &str) -> Result<Seconds, &'static str> {
     seconds.map(Seconds).ok_or("write a duration such as 10m or 1h30m")
 }
 
-/// Source: Go's strconv.ParseBool.
 fn truth(value: &str) -> Result<bool, &'static str> {
-    match value.trim() {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
-        _ => Err("write true or false"),
-    }
+    go_bool(value.trim()).ok_or("write true or false")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use e2e::aws::{aws_pool, story};
-use e2e::fixtures::deployment;
+use e2e::fixtures::{cluster_policy, deployment};
 use e2e::wait;
 use serde_json::json;
 
@@ -21,13 +21,7 @@ fn spot_shortage_falls_back_to_on_demand_and_returns() {
         let spot = aws_pool("spot", &["spot"]).priority(10).set("/spec/scaleUp/backoff", backoff);
         bed.cluster.apply(spot).await?;
         bed.cluster.apply(aws_pool("on-demand", &["on-demand"])).await?;
-        let policy = json!({
-            "apiVersion": "headroom.dev/v1alpha1",
-            "kind": "ClusterScalingPolicy",
-            "metadata": {"name": "default"},
-            "spec": {"nodes": {"expanders": ["Priority"]}},
-        });
-        bed.cluster.apply(policy).await?;
+        bed.cluster.apply(cluster_policy(json!({"nodes": {"expanders": ["Priority"]}}))).await?;
         bed.cluster.apply(deployment("web").replicas(PODS_A_NODE)).await?;
         let _operator = bed.operator().start()?;
         settles(bed, PODS_A_NODE, &[("spot", 0), ("on-demand", 1)]).await?;
@@ -61,13 +55,7 @@ fn used_up_quota_is_told_with_its_name_and_what_to_do() {
         bed.aws.fail_launches("burst", "VcpuLimitExceeded", limit, &[]).await?;
         bed.cluster.apply(aws_pool("general", &["standard", "burst"]).priority(10)).await?;
         bed.cluster.apply(aws_pool("graphics", &["graphics"])).await?;
-        let policy = json!({
-            "apiVersion": "headroom.dev/v1alpha1",
-            "kind": "ClusterScalingPolicy",
-            "metadata": {"name": "default"},
-            "spec": {"nodes": {"expanders": ["Priority"]}},
-        });
-        bed.cluster.apply(policy).await?;
+        bed.cluster.apply(cluster_policy(json!({"nodes": {"expanders": ["Priority"]}}))).await?;
         bed.cluster.apply(deployment("web").replicas(PODS_A_NODE)).await?;
         let _operator = bed.operator().start()?;
         settles(bed, PODS_A_NODE, &[("standard", 0), ("burst", 0), ("graphics", 1)]).await?;

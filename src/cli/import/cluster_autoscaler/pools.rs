@@ -11,6 +11,7 @@ use super::settings::Settings;
 use crate::cli::import::durations::{go_seconds, written};
 use crate::cli::import::names;
 use crate::cli::import::output::Draft;
+use headroom_core::go_values::go_bool;
 
 /// Beginning of the tags that describe a group's nodes.
 const TEMPLATE_TAG: &str = "k8s.io/cluster-autoscaler/node-template/";
@@ -328,7 +329,7 @@ fn option_tag(draft: &mut Draft, found: &Found, option: &str, value: &str) {
         "scaledownunreadytime" => go_seconds(value).map(|s| ("scaleDown.unreadyFor", json!(written(s)))),
         "maxnodeprovisiontime" => go_seconds(value).map(|s| ("scaleUp.provisionTimeout", json!(written(s)))),
         "ignoredaemonsetsutilization" => {
-            truth(value).map(|ignored| ("scaleDown.ignoreDaemonSetsUtilization", json!(ignored)))
+            go_bool(value).map(|ignored| ("scaleDown.ignoreDaemonSetsUtilization", json!(ignored)))
         }
         _ => return draft.say(format!("{tag}: unknown option. Nothing was made of it.")),
     };
@@ -339,14 +340,5 @@ fn option_tag(draft: &mut Draft, found: &Found, option: &str, value: &str) {
             draft.set(field, value, &format!("{tag}, which overrides the flag"));
         }
         None => draft.say(format!("{tag}: cannot be read. Nothing was made of it.")),
-    }
-}
-
-/// A truth value as Go's strconv.ParseBool reads it.
-fn truth(value: &str) -> Option<bool> {
-    match value {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
     }
 }

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::config::{Mode, Pool, Profile};
+use crate::config::{Mode, Profile};
 use crate::history::{
-    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, IncreasePhase,
-    Intent,
+    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent,
 };
 use crate::nodes::balance::{self, Size};
 use crate::nodes::context::{Context, Part, Purchase};
@@ -354,7 +353,7 @@ fn commit(ctx: &mut Context<'_>, options: &[PoolOption], best: usize, shares: &[
             *group.on_new.entry(pool.clone()).or_insert(0) += served;
         }
     }
-    if ctx.config.pool(&option.pool).is_some_and(Pool::scales_whole) {
+    if ctx.config.scales_whole(&option.pool) {
         let packed = u32::try_from(option.packing.nodes.len()).unwrap_or(u32::MAX);
         for _ in packed..option.offer.nodes {
             buy(ctx, &option.pool, &option.groups[0].id);
@@ -437,13 +436,11 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
         memory.intents.push(Intent {
             id: id.clone(),
             epoch: ctx.config.epoch,
-            action: Action::Increase(Increase {
-                group: group_id.clone(),
+            action: Action::Increase(Increase::journalled(
+                group_id.clone(),
                 from,
-                to: from.saturating_add(purchase.nodes),
-                phase: IncreasePhase::Journalled,
-                accepted_at: None,
-            }),
+                from.saturating_add(purchase.nodes),
+            )),
             reason,
             started_at: ctx.now,
             deadline: ctx.now.plus(timeout),

@@ -33,8 +33,7 @@ pub(super) fn shares(ctx: &Context<'_>, options: &[PoolOption], best: usize) -> 
 }
 
 fn alike(ctx: &Context<'_>, best: &PoolOption, other: &PoolOption) -> bool {
-    let whole =
-        |option: &PoolOption| ctx.config.pool(&option.pool).is_none_or(crate::config::Pool::scales_whole);
+    let whole = |option: &PoolOption| ctx.config.scales_whole(&option.pool);
     let rule = Similarity {
         // Its labels mean the same wherever they stand.
         comparator: Comparator::Aws,

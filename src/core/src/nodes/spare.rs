@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::config::{Mode, Pool};
+use crate::config::Mode;
 use crate::nodes::context::Context;
 use crate::nodes::demand::{Demand, PodGroup};
 use crate::nodes::{placement, scale_up};
@@ -34,7 +34,7 @@ pub fn give_up_unneeded(ctx: &mut Context<'_>, wanted: &Demand) {
         while trial <= looks_left && spareable(ctx, &key) != 0 {
             looks_left -= trial;
             // A group that is bought as a whole is given up as a whole.
-            let step = if scales_whole(ctx, &key) { spareable(ctx, &key) } else { 1 };
+            let step = if ctx.config.scales_whole(&key.0) { spareable(ctx, &key) } else { 1 };
             if !try_without(ctx, wanted, &BTreeMap::from([(key.clone(), step)])) {
                 break;
             }
@@ -58,7 +58,8 @@ fn unused(ctx: &Context<'_>) -> Counts {
     }
     for (key, count) in &mut counts {
         let spareable = spareable(ctx, key);
-        *count = if scales_whole(ctx, key) && *count < spareable { 0 } else { (*count).min(spareable) };
+        *count =
+            if ctx.config.scales_whole(&key.0) && *count < spareable { 0 } else { (*count).min(spareable) };
     }
     counts.retain(|_, count| *count != 0);
     counts
@@ -67,10 +68,6 @@ fn unused(ctx: &Context<'_>) -> Counts {
 /// How many nodes of a group in the purchases are not there for the pool's minimum.
 fn spareable(ctx: &Context<'_>, key: &(Arc<str>, Arc<str>)) -> u32 {
     ctx.purchases.get(key).map_or(0, |purchase| purchase.nodes.saturating_sub(purchase.for_min))
-}
-
-fn scales_whole(ctx: &Context<'_>, (pool, _): &(Arc<str>, Arc<str>)) -> bool {
-    ctx.config.pool(pool).is_some_and(Pool::scales_whole)
 }
 
 /// Gives up so many nodes, unless a pod loses its place by it or the next plan would buy them again; whether they are

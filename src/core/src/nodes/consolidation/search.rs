@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::config::{Mode, Policy, Pool};
 use crate::history::{
-    Action, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, IncreasePhase, Intent,
-    REPLACED_MAX, Replaced, Replacement,
+    Action, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent, REPLACED_MAX,
+    Replaced, Replacement,
 };
 use crate::nodes::budgets::Allowance;
 use crate::nodes::candidates::{self, Candidate};
@@ -337,13 +337,7 @@ fn buy(ctx: &mut Context<'_>, offer: Offer) {
     memory.intents.push(Intent {
         id: id.clone(),
         epoch: ctx.config.epoch,
-        action: Action::Increase(Increase {
-            group: offer.group.clone(),
-            from,
-            to,
-            phase: IncreasePhase::Journalled,
-            accepted_at: None,
-        }),
+        action: Action::Increase(Increase::journalled(offer.group.clone(), from, to)),
         reason: Reason::CheaperNodes,
         started_at: ctx.now,
         deadline: ctx.now.plus(provision_timeout),

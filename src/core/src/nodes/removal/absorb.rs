@@ -1,6 +1,6 @@
 //! What the world answered to a removal's steps, noted in memory. The next plan looks at the world again.
 
-use crate::config::{Config, Pool};
+use crate::config::Config;
 use crate::history::{Action, DecisionOutcome, PoolHistory, RemovalPhase};
 use crate::nodes::removal::ending::{let_go, shortened};
 use crate::plan::{Outcome, StepResult};
@@ -12,7 +12,7 @@ use crate::time::UnixTime;
 /// `Marked` and `Deleted` change nothing: that a mark is on, or a node gone, is believed when the world shows it.
 /// Nor do `Refused` and `Unknown`: the next tick looks again, and deadlines bound how often.
 pub fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, config: &Config, now: UnixTime) {
-    let whole = config.pool(&outcome.pool).is_some_and(Pool::scales_whole);
+    let whole = config.scales_whole(&outcome.pool);
     let id = &*outcome.intent;
     match &outcome.result {
         StepResult::MarkFailed { node, message } => {

@@ -24,7 +24,7 @@ pub use status::{
 };
 
 use crate::config::Config;
-use crate::history::{Action, History, Increase, IncreasePhase, Intent};
+use crate::history::{Action, History, Increase, Intent};
 use crate::nodes::context::Context;
 use crate::nodes::similarity::Similarity;
 use crate::plan::{Outcome, Step, StepResult};
@@ -152,13 +152,11 @@ fn journal(ctx: &mut Context<'_>, pool: &Arc<str>, resized: &Resized) {
     memory.intents.push(Intent {
         id,
         epoch: ctx.config.epoch,
-        action: Action::Increase(Increase {
-            group: resized.group.clone(),
-            from: size(resized.current),
-            to: size(resized.new),
-            phase: IncreasePhase::Journalled,
-            accepted_at: None,
-        }),
+        action: Action::Increase(Increase::journalled(
+            resized.group.clone(),
+            size(resized.current),
+            size(resized.new),
+        )),
         reason: Reason::PodsUnschedulable,
         started_at: ctx.now,
         deadline: ctx.now.plus(timeout),

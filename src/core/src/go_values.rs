@@ -1,4 +1,4 @@
-//! Reads durations as Go writes them: in flags, tags and annotations of other programs.
+//! Reads durations and truth values as Go writes them: in flags, tags and annotations of other programs.
 
 /// Longest text that is read; Go itself writes none that is half as long.
 const BYTES_MAX: usize = 64;
@@ -37,6 +37,18 @@ pub fn go_seconds(text: &str) -> Option<u64> {
     }
     let seconds = u64::try_from(nanos.checked_add(NANOS_PER_SECOND - 1)? / NANOS_PER_SECOND).ok()?;
     (seconds <= SECONDS_MAX).then_some(seconds)
+}
+
+/// A truth value such as `true` or `0`; `None` when it is none.
+///
+/// Source: Go's `strconv.ParseBool`.
+#[must_use]
+pub fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
 }
 
 /// A decimal number times `unit`; `None` when it is no number or far too large.
