@@ -27,16 +27,16 @@ use headroom_core::world::provider::{FailureClass, GroupState, Instance, Instanc
 use headroom_core::world::workload::ControllerKind;
 
 /// A replica of a ReplicaSet that exists in every [`cluster`].
-fn replica(name: &str) -> PodBuilder {
+pub(crate) fn replica(name: &str) -> PodBuilder {
     pod(name).cpu("500m").memory("1Gi").label("app", "web").owner("ReplicaSet", "web")
 }
 
-fn member(name: &str) -> NodeBuilder {
+pub(crate) fn member(name: &str) -> NodeBuilder {
     node(name).of("a", "a-1").zone("z1")
 }
 
 /// These nodes and pods, in the group a-1 of pool a.
-fn cluster(
+pub(crate) fn cluster(
     nodes: impl IntoIterator<Item = NodeBuilder>,
     pods: impl IntoIterator<Item = PodBuilder>,
 ) -> WorldBuilder {
@@ -57,21 +57,21 @@ fn settings() -> Config {
     config([pool("a").with(|pool| pool.scale_down.delay_after_add = Seconds(0))])
 }
 
-fn with_pool(change: impl FnOnce(&mut headroom_core::config::Pool)) -> Config {
+pub(crate) fn with_pool(change: impl FnOnce(&mut headroom_core::config::Pool)) -> Config {
     let mut config = settings();
     change(&mut config.pools[0]);
     config
 }
 
 /// Memory in which these nodes have been unneeded for an hour.
-fn unneeded(nodes: &[&str]) -> History {
+pub(crate) fn unneeded(nodes: &[&str]) -> History {
     let since = UnixTime(NOW.0 - 3600);
     let unneeded = nodes.iter().map(|name| ((*name).into(), since)).collect();
     let memory = PoolHistory { unneeded, ..PoolHistory::default() };
     History { pools: BTreeMap::from([("a".into(), memory)]), ..History::default() }
 }
 
-fn run(world: &World, config: &Config, history: &mut History, now: UnixTime) -> ScaleDown {
+pub(crate) fn run(world: &World, config: &Config, history: &mut History, now: UnixTime) -> ScaleDown {
     run_on(&mut Snapshot::new(world), world, config, history, now)
 }
 
@@ -92,7 +92,7 @@ fn run_on(
 }
 
 /// Each node's reason and object.
-fn reasons(decided: &ScaleDown) -> Vec<(String, Reason, Option<String>)> {
+pub(crate) fn reasons(decided: &ScaleDown) -> Vec<(String, Reason, Option<String>)> {
     let line = |verdict: &headroom_core::plan::NodeVerdict| {
         (verdict.node.to_string(), verdict.reason, verdict.object.as_deref().map(str::to_owned))
     };
@@ -112,7 +112,7 @@ fn verdict_on(world: &World, config: &Config, history: &mut History) -> (Reason,
 }
 
 /// The nodes that are marked by the first steps of new removals.
-fn marked(decided: &ScaleDown) -> Vec<Vec<String>> {
+pub(crate) fn marked(decided: &ScaleDown) -> Vec<Vec<String>> {
     let nodes = |step: &Step| match step {
         Step::Mark { nodes, .. } => Some(nodes.iter().map(ToString::to_string).collect()),
         _ => None,

@@ -13,6 +13,7 @@ pub mod consolidation;
 pub mod context;
 pub mod demand;
 pub mod drainability;
+mod ending;
 pub mod equivalence;
 pub mod estimator;
 pub mod expander;

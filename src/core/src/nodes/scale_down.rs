@@ -11,6 +11,7 @@ use crate::nodes::bundles;
 use crate::nodes::candidates::{self, Candidate, Judgement};
 use crate::nodes::consolidation::Replacing;
 use crate::nodes::drainability::Disruptions;
+use crate::nodes::ending::Ending;
 use crate::nodes::foreign::{Membership, Standing};
 use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::memory::trim_unneeded;
@@ -92,6 +93,8 @@ pub(super) struct Pass<'a, 's> {
     pub(super) replaceable: Vec<Candidate>,
     /// The snapshot's work counter when candidates began to be tried.
     pub(super) work_before: u64,
+    /// What lacks room only because pods are ending.
+    pub(super) ending: Ending,
     replacing: Replacing,
     verdicts: Vec<NodeVerdict>,
     preview: BTreeMap<Arc<str>, PreviewAction>,
@@ -118,6 +121,7 @@ impl<'a, 's> Pass<'a, 's> {
             chosen: Vec::new(),
             replaceable: Vec::new(),
             work_before: 0,
+            ending: Ending::default(),
             replacing: Replacing::of(scene, history),
             verdicts: Vec::new(),
             preview: BTreeMap::new(),
@@ -270,6 +274,7 @@ impl<'a, 's> Pass<'a, 's> {
         let mut destinations = Destinations::new(destination_order(&found, snapshot));
         self.work_before = snapshot.work_units;
         self.take_places(&mut found, snapshot, &destinations);
+        self.foresee(&found, snapshot, &destinations);
         let mark = snapshot.checkpoint();
         let mut wholes = Wholes::of(&mut found, self.scene);
         for candidate in found {
@@ -286,6 +291,7 @@ impl<'a, 's> Pass<'a, 's> {
             }
         }
         snapshot.rollback(mark);
+        self.wait_for_what_is_held_up();
         self.keep_what_fits_together(snapshot);
     }
 

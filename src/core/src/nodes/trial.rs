@@ -16,7 +16,7 @@ use crate::time::{Seconds, UnixTime};
 
 /// Work units that one plan spends on nodes above the threshold, pod-node checks as elsewhere: a tenth of a second or
 /// so. What is not reached keeps its clock, and the next plan may reach it.
-const CONSOLIDATION_WORK_MAX: u64 = 2_000_000;
+pub(super) const CONSOLIDATION_WORK_MAX: u64 = 2_000_000;
 
 impl Pass<'_, '_> {
     /// Whether one candidate goes now; the verdict says why not.
@@ -53,6 +53,11 @@ impl Pass<'_, '_> {
         }
         let guard = candidate.guarded_by.map(|budget| Verdict::pdb(self.disruptions.key(budget)));
         if let Err(no_place) = self.relocate(candidate, snapshot, destinations) {
+            if self.ending.foresees(&candidate.victim.node) {
+                self.ending.hold_up(is_tight(pool));
+                self.ripe(candidate, pool, memory)?;
+                return Err(guard.unwrap_or(no_place));
+            }
             if guard.is_none() && is_tight(pool) {
                 self.replaceable.push(candidate.clone());
             }

@@ -1,0 +1,86 @@
+//! Pods that are ending: what they hold up has its clock running, and leaves together with the rest.
+
+use headroom_core::config::{Config, Consolidation, Policy};
+use headroom_core::history::History;
+use headroom_core::nodes::scale_down::ScaleDown;
+use headroom_core::reason::Reason;
+use headroom_core::testing::{NOW, PodBuilder};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::World;
+
+use crate::scale_down::{cluster, marked, member, reasons, replica, run, unneeded, with_pool};
+
+/// A replica on `node` that takes up most of it, and that was told to end so many seconds ago.
+fn ending(node: &str, seconds_ago: i64) -> PodBuilder {
+    let told = replica(&format!("ending-{node}")).cpu("3500m").on(node);
+    told.with(|pod| pod.deletion_at = Some(UnixTime(NOW.0 - seconds_ago)))
+}
+
+fn reason(decided: &ScaleDown, wanted: &str) -> Reason {
+    let found = reasons(decided).into_iter().find(|(node, _, _)| node == wanted);
+    found.expect("a verdict on the node").1
+}
+
+fn has_clock(history: &History, node: &str) -> bool {
+    history.pools.get("a").is_some_and(|memory| memory.unneeded.contains_key(node))
+}
+
+/// Node n with one replica, beside m, which has no room for it until its pod has ended.
+fn full_beside(full: PodBuilder) -> World {
+    cluster([member("n"), member("m")], [replica("p").cpu("1").on("n"), full]).build()
+}
+
+#[test]
+fn clock_runs_while_pods_that_are_ending_hold_the_room() {
+    let (world, config) =
+        (full_beside(ending("m", 1)), with_pool(|pool| pool.scale_down.delay_after_add = Seconds(0)));
+    let mut history = History::default();
+    let decided = run(&world, &config, &mut history, NOW);
+    assert_eq!(reason(&decided, "n"), Reason::NotUnneededLongEnough);
+    assert!(has_clock(&history, "n"));
+
+    let mut history = unneeded(&["n"]);
+    let decided = run(&world, &config, &mut history, NOW);
+    assert_eq!(reason(&decided, "n"), Reason::NoPlaceToMovePods, "its pod has no room yet");
+    assert!(marked(&decided).is_empty() && has_clock(&history, "n"));
+}
+
+#[test]
+fn no_clock_runs_for_room_that_pods_keep_or_do_not_give_back_in_time() {
+    let config = with_pool(|pool| pool.scale_down.delay_after_add = Seconds(0));
+    // 30 s of grace once more, and 30 s: it is taken for stuck then.
+    for full in [ending("m", 61), ending("m", 1).with(|pod| pod.deletion_at = None)] {
+        let mut history = unneeded(&["n"]);
+        let decided = run(&full_beside(full), &config, &mut history, NOW);
+        assert_eq!(reason(&decided, "n"), Reason::NoPlaceToMovePods);
+        assert!(!has_clock(&history, "n"));
+    }
+}
+
+/// A pool whose nodes get full, and that waits for nothing but the clock of 10 min.
+fn tight() -> Config {
+    with_pool(|pool| {
+        let at_once = Consolidation { consolidate_after: Seconds(0), ..Consolidation::default() };
+        pool.scale_down.policy = Policy::WhenCheaper(at_once);
+        pool.scale_down.delay_after_add = Seconds(0);
+    })
+}
+
+#[test]
+fn what_can_leave_waits_a_minute_for_what_pods_that_are_ending_hold_up() {
+    let clock = tight().pools[0].scale_down.unneeded_for;
+    let large = |name: &str, node: &str| replica(name).cpu("2").on(node);
+    // p of n has room on m; q of k will have, when the pod on l has ended.
+    let nodes = [member("n"), member("k"), member("m"), member("l")];
+    let pods = [large("p", "n"), large("q", "k"), large("r", "m"), ending("l", 1)];
+    let world = cluster(nodes, pods).build();
+    let run_after = |seconds: i64| {
+        let mut history = unneeded(&["n", "k", "m"]);
+        let since = UnixTime(NOW.0 - clock.0 - seconds);
+        let memory = history.pools.get_mut("a").expect("pool a");
+        memory.unneeded.values_mut().for_each(|at| *at = since);
+        run(&world, &tight(), &mut history, NOW)
+    };
+    assert!(marked(&run_after(59)).is_empty());
+    assert_eq!(marked(&run_after(60)).concat().len(), 1, "the wait is over");
+}
