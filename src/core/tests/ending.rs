@@ -66,21 +66,35 @@ fn tight() -> Config {
     })
 }
 
+/// A decision so many seconds after the clocks of n, k and m have run out.
+fn run_on(world: &World, seconds: i64) -> ScaleDown {
+    let mut history = unneeded(&["n", "k", "m"]);
+    let since = UnixTime(NOW.0 - tight().pools[0].scale_down.unneeded_for.0 - seconds);
+    let memory = history.pools.get_mut("a").expect("pool a");
+    memory.unneeded.values_mut().for_each(|at| *at = since);
+    run(world, &tight(), &mut history, NOW)
+}
+
 #[test]
 fn what_can_leave_waits_a_minute_for_what_pods_that_are_ending_hold_up() {
-    let clock = tight().pools[0].scale_down.unneeded_for;
     let large = |name: &str, node: &str| replica(name).cpu("2").on(node);
     // p of n has room on m; q of k will have, when the pod on l has ended.
     let nodes = [member("n"), member("k"), member("m"), member("l")];
     let pods = [large("p", "n"), large("q", "k"), large("r", "m"), ending("l", 1)];
     let world = cluster(nodes, pods).build();
-    let run_after = |seconds: i64| {
-        let mut history = unneeded(&["n", "k", "m"]);
-        let since = UnixTime(NOW.0 - clock.0 - seconds);
-        let memory = history.pools.get_mut("a").expect("pool a");
-        memory.unneeded.values_mut().for_each(|at| *at = since);
-        run(&world, &tight(), &mut history, NOW)
-    };
+    let run_after = |seconds: i64| run_on(&world, seconds);
     assert!(marked(&run_after(59)).is_empty());
+    assert!(run_after(59).replaceable.is_empty(), "there will be room, and nothing is bought for any");
     assert_eq!(marked(&run_after(60)).concat().len(), 1, "the wait is over");
+}
+
+#[test]
+fn nothing_waits_for_pods_that_stay() {
+    let large = |name: &str, node: &str| replica(name).cpu("2").on(node);
+    let nodes = [member("n"), member("k"), member("m"), member("l")];
+    let stays = ending("l", 1).with(|pod| pod.deletion_at = None);
+    let world = cluster(nodes, [large("p", "n"), large("q", "k"), large("r", "m"), stays]).build();
+    let decided = run_on(&world, 1);
+    assert_eq!(marked(&decided).concat().len(), 1);
+    assert!(!decided.replaceable.is_empty());
 }

@@ -35,6 +35,12 @@ impl Ending {
         self.foreseen.contains(node)
     }
 
+    /// Whether a foreseen node, in a pool whose nodes get full, has no room yet: there will be more of it soon, and nothing
+    /// is bought in place of what is there.
+    pub(super) fn holds_up(&self) -> bool {
+        self.held_up
+    }
+
     /// Notes that a foreseen node has no room yet.
     pub(super) fn hold_up(&mut self, tight: bool) {
         self.held_up |= tight;
@@ -96,7 +102,7 @@ impl Pass<'_, '_> {
 
     /// Lets go of what could leave now while pods that are ending hold up others that could leave with it, for a while.
     pub(super) fn wait_for_what_is_held_up(&mut self) {
-        if !self.ending.held_up {
+        if !self.ending.holds_up() {
             return;
         }
         let scene = self.scene;

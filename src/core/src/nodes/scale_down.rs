@@ -70,7 +70,7 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
         steps: pass.steps,
         verdicts: pass.verdicts,
         preview: pass.preview.into_values().collect(),
-        replaceable: pass.replaceable,
+        replaceable: if pass.ending.holds_up() { Vec::new() } else { pass.replaceable },
         wake_at: pass.wake_at,
     }
 }
