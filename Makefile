@@ -4,7 +4,7 @@
 CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
+.PHONY: help check test soak soak-seeds soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,12 +16,19 @@ test: ## Everything, on a real control plane too; ends with the counts.
 	@hack/test.sh
 
 SEEDS ?= 2000
+SHARD ?= 1/1
 CASES ?= 1000000
 
 soak: ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
 	cargo test --workspace --release --locked -- --ignored soak
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test simulate -- hostile
-	cargo run --release --locked -- simulate-faults --seeds $(SEEDS) --stay 1h --differential
+	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --lib -- that_were_damaged
+	$(MAKE) --no-print-directory soak-seeds
+
+soak-seeds: ## Random worlds with random trouble; SEEDS=20000, SHARD=1/4 for a part. Interrupted, it goes on where it was.
+	@mkdir -p target/soak
+	cargo run --release --locked -- simulate-faults --seeds $(SEEDS) --shard $(SHARD) --stay 1h --differential \
+	  --log target/soak/seeds-$(subst /,-of-,$(SHARD)).jsonl
 
 lint: ## Formatting and clippy, every warning an error.
 	cargo fmt --all --check

@@ -50,9 +50,9 @@ export HEADROOM_BIN
 # What the operator does in all stories together, to find permissions that nothing needs.
 export HEADROOM_USED_PERMISSIONS="$log.permissions"
 step "pages in a browser" e2e/pages/test.sh
-# Three at a time: stories mostly wait, and two cores carry three control planes with room to spare.
+# Two at a time: stories mostly wait, and two cores carry two control planes with room to spare.
 step "stories on a real control plane" \
-  cargo test "${features[@]}" --test stories -- --test-threads="${HEADROOM_STORIES_AT_ONCE:-3}"
+  cargo test "${features[@]}" --test stories -- --test-threads="${HEADROOM_STORIES_AT_ONCE:-2}"
 step "no permission without a use" "$target/debug/unused_permissions" "$HEADROOM_USED_PERMISSIONS"
 
 if (( ${#failed[@]} )); then

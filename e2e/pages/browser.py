@@ -29,6 +29,26 @@ FLAGS = [
 PATIENCE_SECONDS = 60
 
 
+# Words whose contrast with what is behind them is under 4.5, as WCAG 2 counts at level AA.
+CONTRAST = """(() => {
+  const parse = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return m.length > 3 && m[3] === 0 ? null : m; };
+  const light = (c) => { const f = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+    return 0.2126 * f(c[0]) + 0.7152 * f(c[1]) + 0.0722 * f(c[2]); };
+  const behind = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c) return c; } return [255, 255, 255]; };
+  const poor = [];
+  for (const e of document.querySelectorAll('body *')) {
+    if (!e.checkVisibility() || ![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())) continue;
+    const style = getComputedStyle(e);
+    const ink = parse(e instanceof SVGElement ? style.fill : style.color);
+    if (!ink || e.closest('svg') && e.tagName !== 'text') continue;
+    const [x, y] = [light(ink), light(behind(e))];
+    const ratio = (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05);
+    if (ratio < 4.5) poor.push(`${e.tagName}.${e.className.baseVal ?? e.className} ${ratio.toFixed(2)}`);
+  }
+  return [...new Set(poor)];
+})()"""
+
+
 class Trouble(Exception):
     """The browser did not do what it was asked."""
 

@@ -10,7 +10,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from browser import Browser
+from browser import CONTRAST, Browser
 
 PAGE = os.environ.get("HEADROOM_PAGE", "")
 
@@ -38,13 +38,20 @@ class Live(unittest.TestCase):
             browser.wait_for("Number(document.querySelector('.figure .value').textContent) > 1", "more nodes")
             self.assertTrue(browser.run("window.sameDocument"), "the page was loaded anew")
             self.assertTrue(browser.run("document.querySelector('.item.chosen').open"), "what was open was closed")
-            for dark in [False, True]:
-                browser.size(390, dark=dark)
-                browser.wait_for("document.querySelector('#charts svg').viewBox.baseVal.width <= 390", "the charts' new size")
-                self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), 390)
-            if folder := os.environ.get("HEADROOM_PICTURES"):
-                browser.size(1280, 1500)
-                browser.picture(pathlib.Path(folder) / "live.png")
+            for width in [390, 1280]:
+                for dark in [False, True]:
+                    browser.size(width, 1500, dark)
+                    browser.open(PAGE)
+                    browser.wait_for("document.querySelectorAll('.mark.up').length", "a scale-up")
+                    self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), width)
+                    browser.click(".mark.up")
+                    why = browser.wait_for("[...document.querySelectorAll('.item.chosen')].map((i) => i.innerText).join(' ')", "the reasons")
+                    self.assertIn("PodsUnschedulable", why, f"at {width}")
+                    self.assertEqual(browser.run(CONTRAST), [], f"{'dark' if dark else 'light'} at {width}")
+                    if folder := os.environ.get("HEADROOM_PICTURES"):
+                        browser.run("scrollTo(0, 0)")
+                        name = f"live-{width}-dark.png" if dark else "live.png" if width == 1280 else f"live-{width}.png"
+                        browser.picture(pathlib.Path(folder) / name)
             self.assertEqual(browser.errors, [])
             hosts = {url.split("/")[2] for url in browser.requests if url.startswith("http")}
             self.assertEqual(hosts, {PAGE.split("/")[2]})

@@ -21,4 +21,8 @@ impl Gate for Guard {
     fn read(&self, operation: &str, result: &str, _took: Duration) {
         self.note(operation, result);
     }
+
+    fn ended(&self, action: &'static str, outcome: &'static str, took: Duration) {
+        self.note_cloud(action, outcome, took);
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -58,6 +58,9 @@ pub struct Call {
 /// Sees every mutating call and its end: metrics in production, the trace in a simulation.
 pub type Observer = Box<dyn Fn(&Call) + Send + Sync>;
 
+/// Sees the end of each call to a cloud, reads too: its action, how it ended, and how long it took.
+pub type CloudObserver = Box<dyn Fn(&'static str, &'static str, Duration) + Send + Sync>;
+
 /// The layer's shared state; cheap to clone.
 #[derive(Clone)]
 pub struct Guard {
@@ -71,6 +74,7 @@ struct Shared {
     calls: AtomicU64,
     crash: CrashPoint,
     observer: Option<Observer>,
+    cloud_observer: OnceLock<CloudObserver>,
 }
 
 impl fmt::Debug for Guard {
@@ -93,6 +97,7 @@ impl Guard {
                 calls: AtomicU64::new(0),
                 crash,
                 observer,
+                cloud_observer: OnceLock::new(),
             }),
         }
     }
@@ -157,6 +162,19 @@ impl Guard {
     pub fn note(&self, operation: &str, result: &str) {
         if let Some(observer) = &self.shared.observer {
             observer(&Call { operation: operation.to_owned(), result: result.to_owned() });
+        }
+    }
+
+    /// From now on `observer` sees the end of each call to a cloud; the first one given stays.
+    pub fn observe_clouds(&self, observer: CloudObserver) {
+        // A second one would count everything twice.
+        let _ = self.shared.cloud_observer.set(observer);
+    }
+
+    /// Tells of the end of a call to a cloud.
+    pub fn note_cloud(&self, action: &'static str, outcome: &'static str, took: Duration) {
+        if let Some(observer) = self.shared.cloud_observer.get() {
+            observer(action, outcome, took);
         }
     }
 

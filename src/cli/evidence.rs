@@ -295,6 +295,7 @@ fn policy(object: &StoredScalingPolicy) -> PolicySeen {
         key: key(&object.metadata),
         target,
         mode: if mode.is_empty() { "Apply".to_owned() } else { mode },
+        spec: Some(spec.clone()),
         // A status of another version, or one edited by hand, tells nothing; it is no reason to fail.
         status: serde_json::from_value(object.status.clone()).unwrap_or_default(),
     }

@@ -11,7 +11,7 @@ use crate::explain::{Explanation, compare, journal, node, overview, pod, pool, t
 /// Examples of `headroom explain`.
 pub const EXPLAIN_EXAMPLES: &str = "Examples:
   headroom explain pod web-5d4c7-x2x9p -n shop     why it waits, or how it got its node
-  headroom explain node general-3f-12-0            why it stays, since when, and when that can change
+  headroom explain node general-3f-12-0            why it stays, since when, until when
   headroom explain deployment web -n shop          each step from metric to replicas
   headroom explain nodepool general                what it does and what holds it back
   headroom explain pod web-0 --snapshot cluster.json.gz";

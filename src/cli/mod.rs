@@ -6,9 +6,11 @@ pub mod explain;
 mod gather;
 pub mod import;
 pub mod lint;
+mod progress;
 pub mod release;
 pub mod run;
 mod scalers;
+mod seed_log;
 pub mod simulate;
 pub mod simulate_faults;
 pub mod snapshot;
@@ -163,22 +165,44 @@ fn in_runtime(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Resu
 mod tests {
     use super::*;
 
+    /// The command and all beneath it, each with the words that call it.
+    fn all(command: &clap::Command, before: &str) -> Vec<(String, clap::Command)> {
+        let mut found = Vec::new();
+        for one in command.get_subcommands().filter(|one| one.get_name() != "help") {
+            let name = format!("{before} {}", one.get_name());
+            found.extend(all(one, &name));
+            found.push((name, one.clone()));
+        }
+        found
+    }
+
     #[test]
     fn the_help_of_every_command_shows_examples() {
-        for command in Cli::command().get_subcommands() {
+        let commands = all(&Cli::command(), "headroom");
+        assert!(commands.iter().any(|(name, _)| name == "headroom import hpa"), "none beneath import");
+        for (name, command) in commands {
             let shown = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            let name = command.get_name();
-            let example = format!("headroom {name}");
-            assert!(
-                name == "help" || shown.contains("xample") && shown.contains(&example),
-                "{name}: {shown}"
-            );
+            assert!(shown.contains("xample") && shown.contains(&name), "{name}: {shown}");
             // Whoever types it as it stands is understood.
-            let lines = shown.lines().map(str::trim).filter(|line| line.starts_with(&example));
+            let lines = shown.lines().map(str::trim).filter(|line| line.starts_with(&name));
             for line in lines.filter(|line| !line.contains(['|', '>', '<', '$', '&'])) {
                 let words = line.split("   ").next().unwrap_or(line).split_whitespace();
                 let parsed = Cli::command().try_get_matches_from(words);
                 assert!(parsed.is_ok(), "{line}: {parsed:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn help_fits_a_hundred_columns_and_breaks_no_example() {
+        for (name, mut command) in all(&Cli::command(), "headroom") {
+            let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let help = command.render_long_help().to_string();
+            for line in help.lines() {
+                assert!(line.chars().count() <= 100, "{name}: {line}");
+            }
+            for line in examples.lines().filter(|line| line.starts_with("  headroom")) {
+                assert!(help.lines().any(|shown| shown == line), "{name} breaks the line: {line}");
             }
         }
     }

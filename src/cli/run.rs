@@ -49,6 +49,8 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let observed = metrics.clone();
     let observer = Box::new(move |call: &Call| observed.call(&call.operation, &call.result));
     let guard = Guard::new(host.clone(), CrashPoint::from_environment(), Some(observer));
+    let observed = metrics.clone();
+    guard.observe_clouds(Box::new(move |action, outcome, took| observed.cloud_call(action, outcome, took)));
     let config = cluster_config().await?;
     let work = client(&config, &guard, ClientKind::Work)?;
     ensure_definitions(&work).await?;

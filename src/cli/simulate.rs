@@ -1,14 +1,15 @@
 //! `headroom simulate`: reads a scenario, runs it and prints what happened, as text, JSON or a page.
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::Value;
 
+use crate::cli::progress::Progress;
 use crate::cli::source::{Form, Output};
 use crate::cli::what_if::{self, Length, WhatIf};
 use crate::host::Host;
@@ -40,15 +41,13 @@ Examples:
   headroom simulate examples/rush-hour --against other-pools.yaml --html compared.html
   headroom simulate cluster.json.gz --load 10 --for 2h
   headroom simulate cluster.json.gz --zone-down eu-west-1b --compare
-  headroom simulate cluster.json.gz --with general.yaml --price spot=0.31 --compare --html what-if.html
+  headroom simulate cluster.json.gz --with general.yaml --price spot=0.31 --html what-if.html
   headroom simulate examples/rush-hour --port wire --hash
 
 docs/scenarios.md describes scenario.yaml, what a snapshot leaves out, and the JSON.";
 
 /// Lines of figures that a run of any length comes to, about.
 const ROWS: i64 = 40;
-/// Nothing is said of what takes no longer than this.
-const QUIET: SignedDuration = SignedDuration::from_secs(1);
 /// What `--every` may come to by itself, in seconds.
 const STEPS: [i64; 8] = [60, 120, 300, 600, 900, 1800, 3600, 21_600];
 
@@ -208,52 +207,15 @@ fn write_page(file: &Path, document: &Document) -> anyhow::Result<()> {
 fn chronicled(start: &Start, options: &SimulateOptions) -> anyhow::Result<Run> {
     let scenario = &start.scenario;
     let mut chronicle = Chronicle::new(scenario, &scenario.name);
-    let mut progress = Progress::of(scenario);
+    let mut progress = Progress::of(scenario.name.clone());
+    let seconds = |length: SignedDuration| u64::try_from(length.as_secs()).unwrap_or(0);
     let outcome = run(scenario, &settings(start, options), &mut |scene| {
         chronicle.saw(scene);
-        progress.saw(scene.now);
+        progress.saw(seconds(scene.now.duration_since(scenario.start)), seconds(scenario.duration));
     })
     .context("failed to start the simulation")?;
-    progress.done();
+    progress.clear();
     Ok(chronicle.finish(&outcome))
-}
-
-/// Says how far a run that takes long has come, on a terminal only; a run that is told says it by itself.
-struct Progress {
-    machine: Arc<Host>,
-    name: String,
-    start: Timestamp,
-    length: SignedDuration,
-    began_at: Timestamp,
-    shown: Option<i64>,
-}
-
-impl Progress {
-    fn of(scenario: &Scenario) -> Progress {
-        let machine = Host::machine();
-        let began_at = machine.wall();
-        let (name, start, length) = (scenario.name.clone(), scenario.start, scenario.duration);
-        Progress { machine, name, start, length, began_at, shown: None }
-    }
-
-    fn saw(&mut self, now: Timestamp) {
-        let percent = now.duration_since(self.start).as_secs() * 100 / self.length.as_secs().max(1);
-        if self.shown == Some(percent) || !stderr().is_terminal() {
-            return;
-        }
-        if self.machine.wall().duration_since(self.began_at) < QUIET {
-            return;
-        }
-        self.shown = Some(percent);
-        let filled = usize::try_from(percent / 5).unwrap_or(0).min(20);
-        eprint!("\r\u{1b}[K[{:<20}] {percent:>3} % of {}", "#".repeat(filled), self.name);
-    }
-
-    fn done(&mut self) {
-        if self.shown.take().is_some() {
-            eprint!("\r\u{1b}[K");
-        }
-    }
 }
 
 fn tell(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> anyhow::Result<()> {

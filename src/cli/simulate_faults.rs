@@ -1,17 +1,20 @@
 //! `headroom simulate-faults`: random worlds with random trouble, held against the invariants; it tells which seed failed.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 use clap::Args;
 use jiff::SignedDuration;
 
-use crate::host::Host;
+use super::progress::Progress;
+use super::seed_log::{Alone, SeedLine, SeedLog, Sums, total};
+use super::source::{Form, Output};
+use crate::host::thread_cpu_time;
 use crate::simulate::replica::PortKind;
-use crate::simulate::swarm::{Report, Trial, Until, try_seed};
+use crate::simulate::swarm::{Trial, Until, try_seed};
 use crate::telemetry;
 
 /// Shown under `--help`.
@@ -22,7 +25,12 @@ faults in which everything must come right and stay.
 
 Examples:
   headroom simulate-faults --seeds 1000
-  headroom simulate-faults --seed 4711";
+  headroom simulate-faults --seed 4711
+  headroom simulate-faults --seeds 200 -o json | jq .failed
+
+A long run in four parts, each of which may be interrupted and started again, and their sum:
+  headroom simulate-faults --seeds 20000 --shard 1/4 --log part1.jsonl
+  headroom simulate-faults --totals part1.jsonl part2.jsonl part3.jsonl part4.jsonl";
 
 /// Every so manieth seed is run twice: equal hashes are equal runs.
 const TWICE_EVERY: u64 = 25;
@@ -58,13 +66,67 @@ pub struct FaultOptions {
     #[arg(long, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
 
+    #[command(flatten)]
+    output: Output,
+
+    /// Run one part of the seeds only, such as 2/8 for the second of eight
+    #[arg(long, value_name = "PART", value_parser = shard, conflicts_with = "seed")]
+    shard: Option<Shard>,
+
+    /// Add what each seed comes to to this file; seeds that it holds already are not run again, and count
+    #[arg(long, value_name = "FILE", conflicts_with = "seed")]
+    log: Option<PathBuf>,
+
+    /// Run nothing and print the sums over these files
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["seed", "log"])]
+    totals: Vec<PathBuf>,
+
     /// Put a known bug back: then seeds are expected to fail
     #[cfg(feature = "failpoints")]
     #[arg(long, value_enum)]
     bug: Option<crate::host::bugs::Bug>,
 }
 
+/// The `index`th of `count` parts, from 0.
+#[derive(Clone, Copy, Debug)]
+struct Shard {
+    index: u64,
+    count: u64,
+}
+
+fn shard(words: &str) -> Result<Shard, String> {
+    let read = || {
+        let (index, count) = words.split_once('/')?;
+        let (index, count): (u64, u64) = (index.parse().ok()?, count.parse().ok()?);
+        (1 <= index && index <= count).then(|| Shard { index: index - 1, count })
+    };
+    read().ok_or_else(|| "write a part such as 1/4, of 1/4 to 4/4".to_owned())
+}
+
 impl FaultOptions {
+    /// The command that shows a seed again.
+    fn replay(&self, seed: u64) -> String {
+        let port = self.port.map_or_else(String::new, |port| format!(" --port {}", port.word()));
+        let differential = if self.differential { " --differential" } else { "" };
+        format!("headroom simulate-faults --seed {seed}{port}{differential}")
+    }
+
+    /// How the seeds are tried, in words.
+    fn tried(&self) -> String {
+        let port = self.port.map_or("drawn", PortKind::word);
+        let differential = if self.differential { ", differential" } else { "" };
+        #[cfg(feature = "failpoints")]
+        let bug = self.bug.map_or_else(String::new, |bug| format!(", {bug:?}"));
+        #[cfg(not(feature = "failpoints"))]
+        let bug = "";
+        format!("stay {:#}, port {port}{differential}{bug}", self.stay)
+    }
+
+    /// Whether the seed is in the part that is asked for.
+    fn wants(&self, seed: u64) -> bool {
+        self.shard.is_none_or(|shard| (seed - self.from) % shard.count == shard.index)
+    }
+
     /// With a bug put back, the first violation of a seed says enough.
     fn until(&self) -> Option<Until> {
         #[cfg(feature = "failpoints")]
@@ -75,19 +137,15 @@ impl FaultOptions {
     }
 }
 
-/// The sums over all seeds.
-#[derive(Debug, Default)]
-struct Sums {
-    seeds: u64,
-    simulated_seconds: f64,
-    faults: BTreeMap<&'static str, u64>,
-    failed: Vec<u64>,
-    violations: u64,
-    writes: u64,
-    made: u64,
-    removed: u64,
-    late_calls: u64,
-    twice: u64,
+/// The sums, and the file that they go to as well.
+struct Book {
+    sums: Sums,
+    log: Option<SeedLog>,
+    progress: Progress,
+    /// Seeds that are run now, and those of them that are through.
+    due: u64,
+    done: u64,
+    alone: Option<Alone>,
 }
 
 /// Runs the seeds.
@@ -96,26 +154,32 @@ struct Sums {
 /// When an invariant was violated, or a seed was not the same run twice; what and how to replay it has been printed.
 pub fn simulate_faults(options: &FaultOptions) -> anyhow::Result<()> {
     telemetry::start_quiet();
-    let (first, end) = match options.seed {
+    if !options.totals.is_empty() {
+        return end(&total(&options.totals)?, None, options);
+    }
+    let mut sums = Sums::default();
+    let log =
+        options.log.as_ref().map(|path| SeedLog::open(path, &options.tried(), &mut sums)).transpose()?;
+    let (first, last) = match options.seed {
         Some(seed) => (seed, seed.saturating_add(1)),
         None => (options.from, options.from.saturating_add(options.seeds)),
     };
+    let due: Vec<u64> = (first..last)
+        .filter(|seed| options.seed.is_some() || (options.wants(*seed) && !sums.has(*seed)))
+        .collect();
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let jobs = options.jobs.map_or(cores, NonZeroUsize::get);
-    let jobs = jobs.min(usize::try_from(end - first).unwrap_or(usize::MAX)).max(1);
-    let (next, sums) = (AtomicU64::new(first), Mutex::new(Sums::default()));
-    let machine = Host::machine();
-    let began_at = machine.monotonic();
+    let jobs = options.jobs.map_or(cores, NonZeroUsize::get).min(due.len()).max(1);
+    let count = u64::try_from(due.len()).unwrap_or(u64::MAX);
+    let progress = Progress::of(format!("{count} seeds"));
+    let book = Mutex::new(Book { sums, log, progress, due: count, done: 0, alone: None });
+    let next = AtomicUsize::new(0);
     let work = || -> anyhow::Result<()> {
         #[cfg(feature = "failpoints")]
         crate::host::bugs::put_back(options.bug);
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if end <= seed {
-                return Ok(());
-            }
-            one(seed, options, &sums)?;
+        while let Some(seed) = due.get(next.fetch_add(1, Ordering::Relaxed)) {
+            one(*seed, options, &book)?;
         }
+        Ok(())
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
@@ -123,14 +187,20 @@ pub fn simulate_faults(options: &FaultOptions) -> anyhow::Result<()> {
             thread.join().map_err(|_| anyhow::anyhow!("the simulator itself panicked"))?
         })
     })?;
-    let took = (machine.monotonic() - began_at).as_secs_f64();
-    let sums = sums.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    print!("{}", summary(&sums, took, jobs));
-    anyhow::ensure!(sums.failed.is_empty(), "{} of {} seeds failed", sums.failed.len(), sums.seeds);
+    let Book { sums, alone, progress, .. } = book.into_inner().unwrap_or_else(PoisonError::into_inner);
+    drop(progress);
+    end(&sums, alone, options)
+}
+
+/// Prints the sums; an error if any seed has failed.
+fn end(sums: &Sums, alone: Option<Alone>, options: &FaultOptions) -> anyhow::Result<()> {
+    options.output.print(&sums.told(alone, |seed| options.replay(seed)), || sums.in_words())?;
+    let failed = sums.failed();
+    anyhow::ensure!(failed.is_empty(), "{} of {} seeds failed", failed.len(), sums.count());
     Ok(())
 }
 
-fn one(seed: u64, options: &FaultOptions, sums: &Mutex<Sums>) -> anyhow::Result<()> {
+fn one(seed: u64, options: &FaultOptions, book: &Mutex<Book>) -> anyhow::Result<()> {
     let alone = options.seed.is_some();
     let trial = Trial {
         port: options.port,
@@ -139,6 +209,7 @@ fn one(seed: u64, options: &FaultOptions, sums: &Mutex<Sums>) -> anyhow::Result<
         story: alone,
         until: options.until(),
     };
+    let began_at = thread_cpu_time();
     let report = try_seed(seed, &trial).context("failed to start the simulation")?;
     let mut same = true;
     let twice = alone || seed.is_multiple_of(TWICE_EVERY);
@@ -146,62 +217,43 @@ fn one(seed: u64, options: &FaultOptions, sums: &Mutex<Sums>) -> anyhow::Result<
         let again = try_seed(seed, &trial).context("failed to start the simulation")?;
         same = again.hash == report.hash;
     }
-    let mut sums = sums.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    sums.take(&report, twice);
+    let cpu = thread_cpu_time().saturating_sub(began_at);
+    let line = SeedLine::of(&report, &options.tried(), if twice { 2 } else { 1 }, same, cpu);
+    let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+    let Book { sums, log, progress, due, done, alone: told_alone } = &mut *book;
+    sums.take(&line);
+    if let Some(log) = log {
+        log.add(&line)?;
+    }
+    let text = options.output.output == Form::Text;
     if alone {
-        report.story.iter().for_each(|line| println!("{line}"));
-        println!("seed {seed} over the {} port: hash {}", report.port.word(), report.hash);
+        let (port, hash) = (report.port.word(), report.hash.to_string());
+        if text {
+            report.story.iter().for_each(|line| println!("{line}"));
+            println!("seed {seed} over the {port} port: hash {hash}");
+        }
+        *told_alone = Some(Alone { seed, port, hash, story: report.story });
     }
-    if !same {
-        println!("seed {seed}: two runs of it differ");
+    if text && !line.violations.is_empty() {
+        progress.clear();
+        println!("seed {seed} ({}):", options.replay(seed));
+        line.violations.iter().for_each(|violation| println!("  {violation}"));
     }
-    if !report.violations.is_empty() {
-        let port = options.port.map_or_else(String::new, |port| format!(" --port {}", port.word()));
-        let differential = if options.differential { " --differential" } else { "" };
-        println!("seed {seed} (headroom simulate-faults --seed {seed}{port}{differential}):");
-        report.violations.iter().for_each(|violation| println!("  {violation}"));
-    }
-    if !same || !report.violations.is_empty() {
-        sums.failed.push(seed);
-    }
+    *done += 1;
+    progress.saw(*done, *due);
     Ok(())
 }
 
-impl Sums {
-    fn take(&mut self, report: &Report, twice: bool) {
-        self.seeds += 1;
-        let runs = if twice { 2.0 } else { 1.0 };
-        self.simulated_seconds += report.simulated.as_secs_f64() * runs;
-        for (name, count) in &report.faults {
-            *self.faults.entry(name).or_default() += count;
-        }
-        self.violations += u64::try_from(report.violations.len()).unwrap_or(u64::MAX);
-        self.writes += report.writes_count;
-        self.made += u64::try_from(report.made_count).unwrap_or(u64::MAX);
-        self.removed += report.removed_count;
-        self.late_calls += report.late_calls_count;
-        self.twice += u64::from(twice);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::shard;
 
-fn summary(sums: &Sums, took_seconds: f64, jobs: usize) -> String {
-    use std::fmt::Write;
-    let mut text = String::new();
-    let total: u64 = sums.faults.values().sum();
-    let speed = sums.simulated_seconds / took_seconds.max(0.001) / jobs as f64;
-    let hours = sums.simulated_seconds / 3600.0;
-    // Writing to a String cannot fail.
-    let _ =
-        writeln!(text, "seeds             {} ({} of them twice, to the same end)", sums.seeds, sums.twice);
-    let _ = writeln!(text, "simulated         {hours:.1} hours, {speed:.0} times real time per core");
-    let _ = writeln!(text, "faults            {total}");
-    for (name, count) in &sums.faults {
-        let _ = writeln!(text, "  {name:<24}{count}");
+    #[test]
+    fn parts_are_counted_from_one() {
+        let part = shard("2/8").unwrap();
+        assert_eq!((part.index, part.count), (1, 8));
+        for odd in ["0/4", "5/4", "1", "a/b", "1/0"] {
+            assert!(shard(odd).unwrap_err().contains("1/4"), "{odd}");
+        }
     }
-    let _ = writeln!(text, "operator          {} writes", sums.writes);
-    let _ = writeln!(text, "nodes             {} made, {} removed", sums.made, sums.removed);
-    let _ =
-        writeln!(text, "late calls        {} (landed after the next leader's first write)", sums.late_calls);
-    let _ = writeln!(text, "violations        {} in {} seeds", sums.violations, sums.failed.len());
-    text
 }

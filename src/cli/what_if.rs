@@ -141,7 +141,7 @@ fn of_case(case: &Case, name: &str, length: &Length) -> anyhow::Result<Start> {
         ..Scenario::of_manifests(name, standing.policies, duration)
     };
     let mut start = Start { scenario, standing: Arc::new(standing.objects), most: most(case) };
-    let scalers = scalers::of(&case.evidence);
+    let scalers = scalers::of(&case.evidence, &case.input.world);
     start.scenario.manifests.extend(scalers.manifests);
     for (target, load) in scalers.loads {
         start.load(target, load);
@@ -184,7 +184,10 @@ mod tests {
     use headroom_core::history::History;
     use headroom_core::labels::ObjectKey as CoreKey;
     use headroom_core::snapshot::Snapshot;
-    use headroom_core::testing::{NOW, config, controller, node, pod, pool, world};
+    use headroom_core::testing::{
+        NOW, bound_claim, config, controller, node, pod, pool, storage_class, volume, world,
+    };
+    use headroom_core::world::node::ZONE_LABEL;
     use headroom_core::world::workload::ControllerKind;
     use serde_json::json;
 
@@ -193,7 +196,7 @@ mod tests {
     use crate::explain::case::ProviderView;
     use crate::explain::evidence::{HpaSeen, WorkloadSeen};
     use crate::simulate::run::{Options, run};
-    use crate::simulate::store::number;
+    use crate::simulate::store::{number, text};
 
     /// A Deployment of two pods of a CPU each, of which each uses 400m, under an HPA of 50 % and at most 7 replicas.
     fn case() -> Case {
@@ -261,5 +264,54 @@ mod tests {
         assert_eq!(replicas(500), 1);
         assert_eq!(replicas(2_500), 4);
         assert_eq!(replicas(10_000), 7, "its most, and not twenty times the replicas");
+    }
+
+    /// A StatefulSet of one pod in zone a, whose volume is there too if it has one, and a pool that may buy in b.
+    fn with_volume(mounts: bool) -> Case {
+        let db = |pod: headroom_core::testing::PodBuilder| if mounts { pod.claim("data-db-0") } else { pod };
+        let world = world()
+            .node(node("n1").cpu("4").of("general", "a").zone("a"))
+            .group("general", "a", "a", 1)
+            .group("general", "b", "b", 0)
+            .storage_class(storage_class("fast", &[]))
+            .claim(bound_claim("data-db-0", "disk"))
+            .volume(volume("disk", ZONE_LABEL, "a"))
+            .controller(controller(ControllerKind::StatefulSet, "db", 1, db(pod("x").cpu("1"))))
+            .pod(db(pod("db-0").cpu("1").owner("StatefulSet", "db")).on("n1"));
+        let input = Snapshot::of(&world.build(), &History::default(), &config([pool("general")]), NOW);
+        Case::new(input, Evidence::default(), ProviderView::Operator)
+    }
+
+    /// The zone that the one pod of db is in after half an hour without zone a.
+    fn place_without_zone_a(case: &Case) -> Option<String> {
+        let length = Length {
+            duration: Some(SignedDuration::from_mins(30)),
+            join_delay: SignedDuration::from_secs(45),
+        };
+        let start = of_case(case, "cluster", &length).expect("a cluster");
+        assert!(
+            start.scenario.events.iter().all(|event| !format!("{event:?}").contains("olumes are left out"))
+        );
+        let changes = Changes { zones_down: vec!["a".to_owned()], ..Changes::default() };
+        let start = changes.applied(&start).expect("a zone less");
+        let settings = Options { standing: start.standing.clone(), ..Options::of(&start.scenario) };
+        let mut place = None;
+        run(&start.scenario, &settings, &mut |scene| {
+            scene.cluster.store().with(|store| {
+                let db = store.find(Kind::Pod, &ObjectKey::new("default", "db-0"));
+                let node = db.and_then(|db| text(db, &["spec", "nodeName"]));
+                let node = node.and_then(|node| store.find(Kind::Node, &ObjectKey::new("", node)));
+                let zone = node.and_then(|node| text(node, &["metadata", "labels", ZONE_LABEL]));
+                place = zone.map(str::to_owned);
+            });
+        })
+        .expect("a runtime");
+        place
+    }
+
+    #[test]
+    fn a_pod_waits_for_the_zone_of_its_volume_and_one_without_goes_elsewhere() {
+        assert_eq!(place_without_zone_a(&with_volume(false)).as_deref(), Some("b"));
+        assert_ne!(place_without_zone_a(&with_volume(true)).as_deref(), Some("b"));
     }
 }

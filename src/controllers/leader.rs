@@ -57,11 +57,31 @@ pub struct Election {
     held: Option<Held>,
     /// The newest version of the lease that was seen, as a number; 0 when none, or when versions are no numbers.
     newest: u64,
+    /// Whether versions of the lease and of what watches show have been seen to grow together.
+    comparable: bool,
     alarm: Alarm,
 }
 
-/// Called when the API server has gone back to an older state.
-pub struct Alarm(pub Box<dyn Fn() + Send + Sync>);
+/// How the election learns and tells that the API server has gone back to an older state.
+pub struct Alarm {
+    /// The newest version that any watch has shown, as a number; 0 when none, or when versions are no numbers.
+    pub shown: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Called when it has gone back.
+    pub ring: Box<dyn Fn() + Send + Sync>,
+}
+
+/// Whether the server has forgotten what a watch had `shown` before a write was sent that came out as version `written`:
+/// whatever is written later has a higher version. A backup that is younger than the last renewal of the lease leaves the
+/// lease as it was, and is seen by this.
+///
+/// Where leases are kept apart from the rest (`--etcd-servers-overrides`) versions say nothing about each other. So one
+/// write must have come out higher before a lower one says anything: `comparable` remembers that.
+fn forgot(shown: u64, written: u64, comparable: &mut bool) -> bool {
+    let later = shown < written;
+    let forgot = !later && *comparable;
+    *comparable = later && 0 < shown;
+    forgot
+}
 
 impl fmt::Debug for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,20 +135,39 @@ impl Election {
         alarm: Alarm,
     ) -> (Self, watch::Receiver<Leadership>) {
         let (leadership, receiver) = watch::channel(Leadership::Standby);
-        let election =
-            Self { api, options, host, guard, leadership, seen: None, held: None, newest: 0, alarm };
+        let election = Self {
+            api,
+            options,
+            host,
+            guard,
+            leadership,
+            seen: None,
+            held: None,
+            newest: 0,
+            comparable: false,
+            alarm,
+        };
         (election, receiver)
     }
 
     /// Notes the version of a lease that the server has just shown.
     fn note_version(&mut self, lease: &Lease) {
-        let version = lease.metadata.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
-        let Some(version) = version else { return };
+        let Some(version) = version_of(lease) else { return };
         if version < self.newest {
             warn!(from = self.newest, to = version, "the API server went back to an older state");
-            (self.alarm.0)();
+            (self.alarm.ring)();
         }
         self.newest = version;
+    }
+
+    /// The same for a write of ours, before which watches had `shown` this.
+    fn note_written(&mut self, lease: &Lease, shown: u64) {
+        self.note_version(lease);
+        let Some(version) = version_of(lease) else { return };
+        if forgot(shown, version, &mut self.comparable) {
+            warn!(from = shown, to = version, "the API server has forgotten what its watches had shown");
+            (self.alarm.ring)();
+        }
     }
 
     /// Competes for the lease and keeps it, until the task is ended or the lease is lost.
@@ -147,7 +186,7 @@ impl Election {
         if self.seen.is_none() {
             self.read().await;
         }
-        let sent_at = self.host.monotonic();
+        let (sent_at, shown) = (self.host.monotonic(), (self.alarm.shown)());
         let outcome = match &self.seen {
             None => self.create().await,
             Some(seen) if self.held.is_some() || self.is_free(seen) => self.replace().await,
@@ -157,7 +196,10 @@ impl Election {
             }
         };
         match outcome {
-            Ok(lease) => self.established(lease, sent_at),
+            Ok(lease) => {
+                self.note_written(&lease, shown);
+                self.established(lease, sent_at);
+            }
             Err(problem) => self.failed(&problem).await,
         }
     }
@@ -238,7 +280,6 @@ impl Election {
 
     /// The lease is ours as of `sent_at`: the server cannot have seen the renewal any earlier.
     fn established(&mut self, lease: Lease, sent_at: Instant) {
-        self.note_version(&lease);
         let epoch = epoch_of(&lease);
         let expires_at = expiry(sent_at, self.options.duration);
         if self.held.is_none() {
@@ -351,6 +392,11 @@ enum Problem {
     Conflict,
     /// The call failed, or its end is unknown.
     Failed(String),
+}
+
+/// The lease's version, if it is a number.
+fn version_of(lease: &Lease) -> Option<u64> {
+    lease.metadata.resource_version.as_deref()?.parse().ok()
 }
 
 /// The term a lease stands for.
@@ -470,5 +516,25 @@ mod tests {
             seen: None,
         };
         assert_eq!(start.try_all(), 24_u64.pow(5));
+    }
+
+    #[test]
+    fn a_write_that_comes_out_before_what_was_shown_tells_of_a_restored_backup() {
+        let mut comparable = false;
+        assert!(!forgot(1_003, 1_005, &mut comparable));
+        // The backup was made after 1,005 and before 1,009, which a watch had shown.
+        assert!(forgot(1_009, 1_008, &mut comparable));
+        assert!(!forgot(1_009, 1_009, &mut comparable), "told once");
+        assert!(!forgot(1_009, 1_010, &mut comparable));
+        assert!(forgot(1_012, 1_012, &mut comparable), "two things cannot have one version");
+    }
+
+    #[test]
+    fn versions_of_another_etcd_say_nothing() {
+        // Leases are kept apart and have come less far, or no watch has shown anything yet.
+        for (shown, written) in [(90_000, 12), (0, 12)] {
+            let mut comparable = false;
+            assert!((0..3).all(|later| !forgot(shown, written + later, &mut comparable)));
+        }
     }
 }

@@ -80,8 +80,9 @@ pub fn wire(ground: Ground) -> NodeLoop {
         preview,
         workloads,
     } = ground;
-    let doubted = feed.clone();
-    let alarm = Alarm(Box::new(move || doubted.distrust()));
+    let (asked, doubted) = (feed.clone(), feed.clone());
+    let alarm =
+        Alarm { shown: Box::new(move || asked.newest_version()), ring: Box::new(move || doubted.distrust()) };
     let (election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone(), alarm);
     host.spawn(election.run());
     if let Some(WorkloadGround { feed, metrics: measures }) = workloads {

@@ -10,6 +10,7 @@ use headroom_core::time::UnixTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api::scaling_policy_status::RecommendationStatus;
 use crate::api::{NodePoolStatus, ScalingPolicyStatus};
 
 /// What surrounds a decision.
@@ -106,6 +107,9 @@ pub struct PolicySeen {
     pub target: (String, String),
     /// `Apply`, `Preview` or `Suspend`.
     pub mode: String,
+    /// What it asks for, as it was read: what a simulation gives it again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<Value>,
     /// The status.
     pub status: ScalingPolicyStatus,
 }
@@ -253,10 +257,11 @@ impl Evidence {
         for policy in &mut self.policies {
             object(&mut policy.key);
             text(&mut policy.target.1);
+            policy.spec = policy.spec.take().map(|spec| plain_policy(&spec, &policy.target));
             let status = &mut policy.status;
             status.target = None;
             status.contest = None;
-            status.recommendation = None;
+            status.recommendation = status.recommendation.take().map(without_names);
             status.conditions.clear();
             status.decisions.iter_mut().for_each(|decision| decision.message = None);
         }
@@ -285,6 +290,38 @@ fn plain(spec: &Value) -> Value {
             plain[name] = value.clone();
         }
     }
+    plain
+}
+
+/// What a ScalingPolicy computed from CPU and memory; other metrics have names, and steps have sentences.
+fn without_names(mut recommendation: RecommendationStatus) -> RecommendationStatus {
+    recommendation.steps.clear();
+    recommendation
+        .metrics
+        .retain(|one| ["cpu resource", "memory resource"].iter().any(|own| one.metric.starts_with(own)));
+    recommendation.metrics.iter_mut().for_each(|one| one.failure = None);
+    recommendation
+}
+
+/// The same of a ScalingPolicy; its target is the one that has its code already, and schedules are numbered.
+fn plain_policy(spec: &Value, target: &(String, String)) -> Value {
+    let mut plain = plain(spec);
+    let (kind, name) = target;
+    plain["target"] = match kind.as_str() {
+        "HPA" => serde_json::json!({"type": "HPA", "hpa": {"name": name}}),
+        _ => serde_json::json!({"type": "Scale", "scale":
+            {"apiVersion": spec["target"]["scale"]["apiVersion"], "kind": kind, "name": name}}),
+    };
+    for field in ["mode", "fallback"] {
+        if let Some(value) = spec.get(field) {
+            plain[field] = value.clone();
+        }
+    }
+    let mut schedules = spec["schedules"].as_array().cloned().unwrap_or_default();
+    for (place, schedule) in schedules.iter_mut().enumerate() {
+        schedule["name"] = format!("schedule-{place}").into();
+    }
+    plain["schedules"] = schedules.into();
     plain
 }
 

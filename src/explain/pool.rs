@@ -13,6 +13,8 @@ use super::chain;
 use super::evidence::PoolSeen;
 use super::story::{Explanation, Stage, about, counted};
 
+/// Most kinds of pods told that the pool does not take.
+const REFUSED_MAX: usize = 5;
 /// Most decisions told.
 const DECISIONS_MAX: usize = 10;
 
@@ -31,6 +33,9 @@ pub fn explain(opened: &Opened<'_>, name: &str) -> Option<Explanation> {
         facts(&mut told, seen);
     }
     nodes(&mut told, opened, name);
+    for words in refused(opened, name).into_iter().take(REFUSED_MAX) {
+        told.fact("not for", words);
+    }
     for decision in memory.decisions.iter().take(DECISIONS_MAX) {
         chain::decision(&mut told, name, decision);
     }
@@ -102,6 +107,18 @@ fn nodes(told: &mut Explanation, opened: &Opened<'_>, name: &str) {
     }
 }
 
+/// The pods that wait and that the pool does not take, each with its first rule that fails.
+fn refused(opened: &Opened<'_>, name: &str) -> Vec<String> {
+    let waiting = opened.plan.reasons.pods.iter().filter(|verdict| verdict.unplaced_count > 0);
+    let refused = waiting.filter_map(|verdict| {
+        let own = verdict.pools.iter().find(|pool| *pool.pool == *name)?;
+        let pods = counted(usize::try_from(verdict.unplaced_count).unwrap_or(usize::MAX), "pod");
+        let whose = format!("{}/{}", verdict.namespace, verdict.owner);
+        Some(format!("{pods} of {whose}, {}: {}", own.reason.as_str(), own.message))
+    });
+    refused.collect()
+}
+
 fn summary(
     opened: &Opened<'_>,
     name: &str,
@@ -123,6 +140,9 @@ fn summary(
     match said {
         _ if helped > 0 => format!("is about to grow for {helped} pods"),
         Some(reason) => format!("does nothing now, {}: {}", reason.reason.as_str(), reason.message),
+        None if !refused(opened, name).is_empty() => {
+            "has nothing to do: it does not take the pods that wait, and no node of it may go now".to_owned()
+        }
         None => "has nothing to do: no pod waits for it, and no node of it may go now".to_owned(),
     }
 }

@@ -95,7 +95,8 @@ fn pending() -> Case {
         ..ScalingPolicyStatus::default()
     };
     let target = ("Deployment".to_owned(), "web".to_owned());
-    evidence.policies = vec![PolicySeen { key: key("web"), target, mode: "Apply".to_owned(), status }];
+    evidence.policies =
+        vec![PolicySeen { key: key("web"), target, mode: "Apply".to_owned(), spec: None, status }];
     evidence.pods = vec![PodTimes {
         key: key("web-0"),
         unscheduled: Some((at(-59), "0/1 nodes are available".to_owned())),
@@ -130,6 +131,17 @@ fn a_pod_that_waits_has_each_pools_first_failing_rule_and_its_chain_of_causes() 
     assert!(chain[1].contains("ScalingReplicaSet"), "{chain:?}");
     assert!(chain[2].contains("was created"), "{chain:?}");
     fits(&told.text());
+}
+
+#[test]
+fn a_pool_names_the_pods_that_wait_and_its_rule_that_keeps_them_out() {
+    let case = pending();
+    let opened = case.open().unwrap();
+    let told = pool::explain(&opened, "gpu").unwrap();
+    let words = told.text();
+    assert!(words.contains("2 pods of default/web-5d4, TaintNotTolerated: taint dedicated=x"), "{words}");
+    assert!(told.summary.contains("does not take the pods that wait"), "{}", told.summary);
+    fits(&words);
 }
 
 #[test]

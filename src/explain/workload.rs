@@ -71,7 +71,7 @@ pub fn explain_hpa(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> 
     conditions(&mut told, &hpa.conditions);
     let (current, desired) = (number(hpa.current), number(hpa.desired));
     let why = policy.and_then(why).or_else(|| why_of_hpa(hpa)).unwrap_or_default();
-    told.summary = format!("{current} replicas, {desired} wanted{why}");
+    told.summary = format!("{}, {desired} wanted{why}", replicas(&current));
     told.gaps.clone_from(&evidence.gaps);
     Some(told.finished())
 }
@@ -120,18 +120,20 @@ pub fn explain_policy(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanatio
     let seen: Vec<ConditionSeen> = status.conditions.iter().map(ConditionSeen::of).collect();
     conditions(&mut told, &seen);
     let why = why(policy).unwrap_or_default();
-    let replicas = |count: Option<i32>| number(count.map(i64::from));
-    told.summary = format!(
-        "{} replicas, {} wanted{why}",
-        replicas(status.current_replicas),
-        replicas(status.desired_replicas)
-    );
+    let count = |count: Option<i32>| number(count.map(i64::from));
+    let (current, desired) = (count(status.current_replicas), count(status.desired_replicas));
+    told.summary = format!("{}, {desired} wanted{why}", replicas(&current));
     told.gaps.clone_from(&evidence.gaps);
     Some(told.finished())
 }
 
 fn number(count: Option<i64>) -> String {
     count.map_or_else(|| "?".to_owned(), |count| count.to_string())
+}
+
+/// `1 replica`, `2 replicas`, `? replicas`.
+fn replicas(count: &str) -> String {
+    if count == "1" { "1 replica".to_owned() } else { format!("{count} replicas") }
 }
 
 /// The recommendation step by step: each metric's proposal, then what made of it the result.

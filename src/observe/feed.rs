@@ -57,9 +57,15 @@ pub trait Feed: Send + Sync {
     }
 
     /// The server has gone back to an older state, as something else than a watch has shown: every kind is to be listed
-    /// anew. A restored server stays silent of everything up to the versions that watches ask for. Does nothing where
-    /// there are no watches.
+    /// anew. A restored server stays silent of everything up to the versions that watches ask for, and may have come
+    /// past them by the time of the lists, so that [`Feed::regressed_at`] is now in any case. Does nothing where there
+    /// are no watches.
     fn distrust(&self) {}
+
+    /// The newest version that any watch has shown; 0 when none, or when versions are no numbers.
+    fn newest_version(&self) -> u64 {
+        self.health(UnixTime(0)).iter().map(|watch| watch.version).max().unwrap_or(0)
+    }
 
     /// When the server last went back to an older state than it had shown on any watch; `None` if it never did.
     fn regressed_at(&self) -> Option<UnixTime> {
@@ -188,7 +194,35 @@ impl Feed for KubeFeed {
     }
 
     fn distrust(&self) {
+        let now = self.shared.host.upgrade().map(|host| host.now()).unwrap_or_default();
+        for state in self.shared.lock().watches.values_mut() {
+            state.regressed_at = Some(now);
+        }
         self.shared.distrusted.send_replace(());
+    }
+
+    // What each turn of the loop asks is answered without telling the whole health, which is made of texts.
+    fn synced(&self) -> bool {
+        let inner = self.shared.lock();
+        Watch::ALL.iter().all(|watch| inner.watches.get(watch).is_some_and(|state| state.listed))
+    }
+
+    fn staleness(&self, now: UnixTime) -> Option<Seconds> {
+        let inner = self.shared.lock();
+        let silences: Option<Vec<Seconds>> = Watch::ALL
+            .iter()
+            .map(|watch| inner.watches.get(watch).filter(|state| state.listed)?.heard_at)
+            .map(|heard_at| Some(now.since(heard_at?)))
+            .collect();
+        Some(silences?.into_iter().max().unwrap_or_default())
+    }
+
+    fn newest_version(&self) -> u64 {
+        self.shared.lock().watches.values().map(|state| state.version).max().unwrap_or(0)
+    }
+
+    fn regressed_at(&self) -> Option<UnixTime> {
+        self.shared.lock().watches.values().filter_map(|state| state.regressed_at).max()
     }
 
     fn health(&self, now: UnixTime) -> Vec<WatchHealth> {

@@ -14,6 +14,12 @@ pub trait Gate: Send + Sync {
 
     /// Told of each read: its name, how it ended, and how long it took.
     fn read(&self, operation: &str, result: &str, took: Duration);
+
+    /// Told of each call once it ended, reads and writes: its action as IAM spells it, how it ended in a word of a closed
+    /// set, and how long it took.
+    fn ended(&self, action: &'static str, outcome: &'static str, took: Duration) {
+        let _ = (action, outcome, took);
+    }
 }
 
 /// How a write ended, in a word for logs and metrics: a code, or `200`.

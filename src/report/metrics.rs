@@ -65,9 +65,18 @@ struct CallLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CloudCallLabel {
+    action: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct WatchLabel {
     watch: &'static str,
 }
+
+/// Buckets of calls to a cloud in seconds: from an answer out of a cache to the deadline of a step.
+const CLOUD_BUCKETS: [f64; 8] = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
 
 /// The decision behind an observation, as an exemplar: its trace, and its id in status, events and logs.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -101,6 +110,7 @@ pub struct Metrics {
     decision_to_node: Family<PoolLabel, HistogramWithExemplars<DecisionLabel>>,
     status_writes: Family<ResultLabel, Counter>,
     calls: Family<CallLabel, Counter>,
+    cloud_calls: Family<CloudCallLabel, Histogram>,
     watch_silence: Family<WatchLabel, Gauge<f64, AtomicU64>>,
     watch_regressions: Family<WatchLabel, Gauge>,
     undecodable: Family<WatchLabel, Gauge>,
@@ -142,6 +152,7 @@ impl Default for Metrics {
             }),
             status_writes: Family::default(),
             calls: Family::default(),
+            cloud_calls: Family::new_with_constructor(|| Histogram::new(CLOUD_BUCKETS)),
             watch_silence: Family::default(),
             watch_regressions: Family::default(),
             undecodable: Family::default(),
@@ -212,6 +223,8 @@ impl Metrics {
         self.seconds("decision_to_node_duration", help, self.decision_to_node.clone());
         self.counter("status_writes", "Writes of status, by result", self.status_writes.clone());
         self.counter("api_calls", "Calls through the guard, by verb and result", self.calls.clone());
+        let help = "Calls to AWS with their retries, by action and result";
+        self.seconds("aws_request_duration", help, self.cloud_calls.clone());
         let help = "Time since the server was last heard on a watch";
         self.seconds("watch_silence", help, self.watch_silence.clone());
         let help = "Times that the server went back to an older version";
@@ -352,6 +365,11 @@ impl Metrics {
     pub fn call(&self, operation: &str, result: &str) {
         let label = CallLabel { verb: verb(operation), result: result_class(result) };
         self.calls.get_or_create(&label).inc();
+    }
+
+    /// A call to a cloud ended: its action as IAM spells it, how, and after how long.
+    pub fn cloud_call(&self, action: &'static str, result: &'static str, took: Duration) {
+        self.cloud_calls.get_or_create(&CloudCallLabel { action, result }).observe(took.as_secs_f64());
     }
 
     /// How a watch is: seconds of silence (none if never heard), versions that went back, objects left out.

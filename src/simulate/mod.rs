@@ -8,6 +8,7 @@ pub mod changes;
 pub mod chronicle;
 pub mod cluster;
 pub mod compare;
+pub mod damage;
 pub mod disturbance;
 pub mod judge;
 pub mod ledger;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use headroom_core::time::UnixTime;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::Delta;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -64,6 +64,26 @@ impl Feed for Paced {
 
     fn health(&self, now: UnixTime) -> Vec<WatchHealth> {
         self.inner.health(now)
+    }
+
+    fn synced(&self) -> bool {
+        self.inner.synced()
+    }
+
+    fn staleness(&self, now: UnixTime) -> Option<Seconds> {
+        self.inner.staleness(now)
+    }
+
+    fn newest_version(&self) -> u64 {
+        self.inner.newest_version()
+    }
+
+    fn regressed_at(&self) -> Option<UnixTime> {
+        self.inner.regressed_at()
+    }
+
+    fn distrust(&self) {
+        self.inner.distrust();
     }
 }
 

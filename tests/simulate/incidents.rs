@@ -36,6 +36,11 @@ static INCIDENTS: &[(Bug, u64, &str)] = &[
     (Bug::PurchasesNotCounted, 1, "I3"),
     (Bug::OlderListBelieved, 113, "I3"),
     (Bug::LateNodeTerminated, 206, "I5"),
+    (Bug::RetriesAtOnce, 5, "I14"),
+    (Bug::OutageLooksHealthy, 90, "I2"),
+    (Bug::OrphanMarksStay, 166, "I12"),
+    (Bug::SequenceReused, 50, "I2"),
+    (Bug::WishesStay, 232, "I2"),
 ];
 
 #[test]

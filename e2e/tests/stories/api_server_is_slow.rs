@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use e2e::control_plane::{Options, User};
+use e2e::control_plane::Options;
 use e2e::fixtures::{deployment, pool};
 use e2e::link::Link;
 use e2e::story::story;

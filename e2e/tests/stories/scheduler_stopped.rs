@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::control_plane::{Component, ControlPlane, Options, User};
+use e2e::control_plane::{Component, ControlPlane, Options};
 use e2e::fixtures::{deployment, pool};
 use e2e::story::story;
 use e2e::wait;

@@ -29,6 +29,25 @@ Examples:
   headroom import karpenter --live
   headroom import keda scaledobjects.yaml";
 
+const CLUSTER_AUTOSCALER: &str = "\
+Examples:
+  kubectl -n kube-system get deployment,configmap -o yaml > ca.yaml
+  aws autoscaling describe-auto-scaling-groups > groups.json
+  headroom import cluster-autoscaler ca.yaml groups.json
+  headroom import cluster-autoscaler --live --live-groups --region eu-west-1 --preview";
+const HPA: &str = "\
+Examples:
+  headroom import hpa web-hpa.yaml
+  headroom import hpa --live -n shop --preview | kubectl apply -f -";
+const KARPENTER: &str = "\
+Examples:
+  headroom import karpenter nodepools.yaml nodeclasses.yaml
+  headroom import karpenter --live --preview > pools.yaml";
+const KEDA: &str = "\
+Examples:
+  headroom import keda scaledobjects.yaml
+  headroom import keda --live -n shop --preview > policies.yaml";
+
 /// Options of `headroom import`.
 #[derive(Args, Clone, Debug)]
 pub struct ImportOptions {
@@ -39,6 +58,7 @@ pub struct ImportOptions {
 #[derive(Subcommand, Clone, Debug)]
 enum From {
     /// NodePools and a ClusterScalingPolicy from the flags of Cluster Autoscaler on AWS
+    #[command(after_help = CLUSTER_AUTOSCALER)]
     ClusterAutoscaler {
         #[command(flatten)]
         input: Input,
@@ -52,10 +72,13 @@ enum From {
         region: Option<String>,
     },
     /// ScalingPolicies from HorizontalPodAutoscalers
+    #[command(after_help = HPA)]
     Hpa(Input),
     /// NodePools from Karpenter's NodePools and EC2NodeClasses
+    #[command(after_help = KARPENTER)]
     Karpenter(Input),
     /// ScalingPolicies from KEDA's ScaledObjects
+    #[command(after_help = KEDA)]
     Keda(Input),
 }
 

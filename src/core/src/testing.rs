@@ -699,6 +699,15 @@ impl WorldBuilder {
         self.group_state(pool, id, GroupState { options: Some(options.into()), ..state })
     }
 
+    /// Zones among which the cloud chooses for the nodes of a group; the group is there already.
+    #[must_use]
+    pub fn group_zones(self, pool: &str, id: &str, zones: &[&str]) -> Self {
+        let provider = self.world.provider(pool).and_then(Known::value);
+        let state = provider.and_then(|provider| provider.groups.get(id)).cloned().unwrap_or_default();
+        let zones = zones.iter().map(|zone| Arc::from(*zone)).collect();
+        self.group_state(pool, id, GroupState { zone: None, zones, ..state })
+    }
+
     /// A namespace with labels.
     #[must_use]
     pub fn namespace(self, name: &str, labels: Labels) -> Self {

@@ -201,6 +201,23 @@ fn live_look_that_finds_a_pod_lets_go_of_the_node() {
     assert!(matches!(&advance.steps[..], [Step::Unmark { .. }]));
 }
 
+/// A 403 on the mark says nothing of the pool's other nodes: the removal ends, and the pool's cooldown after a failure,
+/// which is for nodes that could not be drained or deleted, does not begin.
+#[test]
+fn a_mark_that_is_refused_ends_the_removal_and_starts_no_cooldown() {
+    let mut history = open(Reason::Empty, RemovalPhase::Journalled, &["n"]);
+    let message = "nodes \"n\" is forbidden".into();
+    let result = StepResult::MarkFailed { node: "n".into(), message };
+    let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
+    let memory = history.pools.get_mut("a").expect("there");
+    absorb_one(memory, &outcome, &headroom_core::testing::config([]), later(6));
+    assert_eq!(phase(&history), None);
+    let (end, reason, words) = end(&history);
+    assert_eq!((end, reason), (DecisionOutcome::Cancelled, Reason::DeletionFailed));
+    assert!(words.contains("forbidden"), "{words}");
+    assert_eq!(history.pools["a"].last_failure, None);
+}
+
 #[test]
 fn refused_evictions_are_tried_again_every_ten_seconds_until_the_timeout() {
     let config = settings(|_| {});

@@ -372,6 +372,26 @@ fn removals_of_one_plan_together_leave_the_minimum() {
     assert_eq!(reasons(&decided)[2].1, Reason::MinNodesReached);
 }
 
+/// Six empty nodes of one group over two zones: two in z1, four in z2, the names of the former first.
+#[test]
+fn of_a_group_over_zones_the_nodes_of_the_fullest_zone_go_first() {
+    let names = ["n1", "n2", "n3", "n4", "n5", "n6"];
+    let zone = |name: &str| if name < "n3" { "z1" } else { "z2" };
+    let nodes = || names.into_iter().map(|name| node(name).of("a", "a-1").zone(zone(name)));
+    let wide = |builder: WorldBuilder| builder.group_zones("a", "a-1", &["z1", "z2"]);
+    let gone = |min, builder: WorldBuilder| {
+        let config = with_pool(|pool| pool.min_nodes = min);
+        marked(&run(&builder.build(), &config, &mut unneeded(&names), NOW)).concat()
+    };
+    assert_eq!(gone(4, wide(cluster(nodes(), []))), ["n3", "n4"]);
+    // Even now: one of each.
+    let mut even = gone(2, wide(cluster(nodes(), [])));
+    even.sort();
+    assert_eq!(even, ["n1", "n3", "n4", "n5"]);
+    // A group whose zone is known has nothing to even out.
+    assert_eq!(gone(4, cluster(nodes(), [])), ["n1", "n2"]);
+}
+
 #[test]
 fn schedule_raises_the_minimum_while_its_window_is_open() {
     let window = Window::new("Etc/UTC", "0 13 * * *", 3600).expect("valid");

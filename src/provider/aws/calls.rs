@@ -181,6 +181,28 @@ pub enum Trouble {
     Unknown,
 }
 
+impl Trouble {
+    /// The word for metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotSent => "notSent",
+            Self::Throttled => "throttled",
+            Self::Denied => "denied",
+            Self::Credentials => "credentials",
+            Self::Contention => "contention",
+            Self::Invalid => "invalid",
+            Self::NotImplemented => "notImplemented",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// How a call ended, in the word for metrics: `ok`, or the kind of trouble.
+pub fn outcome<T>(result: &Result<T, CallError>) -> &'static str {
+    result.as_ref().map_or_else(|error| error.kind.word(), |_| "ok")
+}
+
 impl CallError {
     /// A failure with this code and these words of the service.
     ///

@@ -21,7 +21,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::calls::{CallError, InstanceType, NodeGroup, TemplateData, Trouble};
+use super::calls::{CallError, InstanceType, NodeGroup, TemplateData, Trouble, outcome};
 use super::group::{Requirements, TemplateRef};
 use super::xml::{self, Element};
 use crate::host::Host;
@@ -180,7 +180,9 @@ impl Reader {
                 .await
                 .unwrap_or_else(|_| Err(CallError::silent(action, "no answer in time")));
             let word = result.as_ref().map_or_else(|error| error.code.clone(), |_| "200".to_owned());
-            self.gate.read(action, &word, self.host.monotonic() - started);
+            let took = self.host.monotonic() - started;
+            self.gate.read(action, &word, took);
+            self.gate.ended(action, outcome(&result), took);
             match result {
                 Err(error)
                     if attempt < ATTEMPTS_MAX

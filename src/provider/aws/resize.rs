@@ -9,7 +9,7 @@ use headroom_core::time::Seconds;
 use headroom_core::world::provider::FailureClass;
 
 use super::activities::{Class, class_of, cut};
-use super::calls::{CallError, Launch, LaunchError, Launched, Trouble};
+use super::calls::{CallError, Launch, LaunchError, Launched, Trouble, outcome};
 use super::cloud::Cloud;
 use super::group::{Group, Launches, Standing};
 use super::quota::quota_family;
@@ -424,7 +424,9 @@ async fn through_gate<'c, T: Send + 'c>(
     let slot = Arc::new(std::sync::Mutex::new(None));
     let answer = slot.clone();
     let ended = Box::pin(async move {
+        let started = cloud.host.monotonic();
         let result = call.await;
+        cloud.gate.ended(action, outcome(&result), cloud.host.monotonic() - started);
         let word = result.as_ref().map_or_else(|error| error.code.clone(), |_| "200".to_owned());
         *answer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(result);
         End(word)

@@ -17,7 +17,9 @@ use futures::future::BoxFuture;
 use headroom_core::time::UnixTime;
 
 use super::budget::Budget;
-use super::calls::{CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData};
+use super::calls::{
+    CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData, outcome,
+};
 use super::ec2::Reader;
 use super::group::{Activity, Group, Launches, Machine, Mixed, Requirements, TemplateRef};
 use crate::host::Host;
@@ -87,7 +89,9 @@ impl Sdk {
         let started = self.host.monotonic();
         let result = call.await.map_err(|error| failure(action, &error));
         let word = result.as_ref().map_or_else(|error| error.code.as_str(), |_| "200");
-        self.gate.read(action, word, self.host.monotonic() - started);
+        let took = self.host.monotonic() - started;
+        self.gate.read(action, word, took);
+        self.gate.ended(action, outcome(&result), took);
         result
     }
 

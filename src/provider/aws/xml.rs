@@ -122,6 +122,7 @@ fn character(name: &str) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::damage;
 
     #[test]
     fn an_answer_is_read_whatever_its_namespaces_and_entities() {
@@ -136,30 +137,12 @@ mod tests {
     #[test]
     fn answers_that_were_damaged_are_read_or_refused_with_words() {
         let whole = "<R><set><item><n>1 &lt; 2 &#38; &amp;</n><m><![CDATA[<x>]]></m></item><item a='1'/></set><!-- c --></R>";
-        let mut random = fastrand::Rng::with_seed(1);
-        let (mut read, mut refused) = (0, 0);
-        for _ in 0..20_000 {
-            let mut bytes = whole.as_bytes().to_vec();
-            for _ in 0..random.usize(1..6) {
-                // Never empty: what is cut off keeps a byte, and a lone byte is not taken away.
-                let at = random.usize(0..bytes.len());
-                match random.u8(0..5) {
-                    0 => bytes[at] = random.u8(..),
-                    1 => bytes[at] = b"<>&;/'\"=!"[random.usize(0..9)],
-                    2 if 1 < bytes.len() => drop(bytes.remove(at)),
-                    2 | 3 => bytes.extend_from_within(at..),
-                    _ => bytes.truncate(at.max(1)),
-                }
-            }
-            match parse(&String::from_utf8_lossy(&bytes)) {
-                Ok(_) => read += 1,
-                Err(words) => {
-                    assert!(!words.is_empty());
-                    refused += 1;
-                }
-            }
-        }
-        assert!(500 < read && 500 < refused, "{read} were read, {refused} refused");
+        let read = |bytes: &[u8]| {
+            parse(&String::from_utf8_lossy(bytes)).map(drop).map_err(|words| words.to_string())
+        };
+        let cases = damage::cases(20_000);
+        let tally = damage::try_bytes(whole.as_bytes(), b"<>&;/'\"=!", cases, read).unwrap();
+        assert!(500 < tally.read && 500 < tally.refused, "{tally:?}");
     }
 
     #[test]

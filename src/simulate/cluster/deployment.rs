@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::pods::owner;
+use super::pods::is_owned_by;
 use super::template::{self, count_or_percent};
 use crate::simulate::store::{
-    Author, DeleteOptions, Filter, Kind, ObjectKey, Store, at, number, object_at, set_condition, text,
+    Author, DeleteOptions, Filter, Kind, ObjectKey, Store, at, condition, number, object_at, set_condition,
+    text,
 };
 
 const ME: Author<'static> = Author::actor("deployment-controller");
@@ -23,12 +25,31 @@ struct Set {
     available: i64,
 }
 
+/// The hash of each deployment's template, until its spec changes.
+#[derive(Debug, Default)]
+pub(super) struct Hashes(FxHashMap<ObjectKey, (String, i64, Arc<str>)>);
+
+impl Hashes {
+    fn of(&mut self, key: &ObjectKey, deployment: &Value) -> Arc<str> {
+        let uid = text(deployment, &["metadata", "uid"]).unwrap_or_default();
+        let generation = number(deployment, &["metadata", "generation"]).unwrap_or(0);
+        match self.0.get(key) {
+            Some((known, at, hash)) if known == uid && *at == generation => hash.clone(),
+            _ => {
+                let hash: Arc<str> = template::hash(deployment).into();
+                self.0.insert(key.clone(), (uid.to_owned(), generation, hash.clone()));
+                hash
+            }
+        }
+    }
+}
+
 /// One sync. Differs from upstream: a deployment that is scaled in the middle of a rollout is not scaled in
 /// proportion over its sets, the new set takes the difference; nothing here measures that.
-pub(super) fn sync(store: &mut Store, key: &ObjectKey) {
+pub(super) fn sync(store: &mut Store, hashes: &mut Hashes, key: &ObjectKey) {
     let Some(deployment) = store.find(Kind::Deployment, key).cloned() else { return };
     let paused = at(&deployment, &["spec", "paused"]).and_then(Value::as_bool).unwrap_or(false);
-    let hash = template::hash(&deployment);
+    let hash = hashes.of(key, &deployment);
     let (mut new, mut old) = sets(store, key, &deployment, &hash);
     if new.is_none() && !paused {
         let revision = old.iter().map(|set| set.revision).max().unwrap_or(0) + 1;
@@ -93,7 +114,7 @@ fn sets(store: &Store, key: &ObjectKey, deployment: &Value, hash: &str) -> (Opti
     let uid = text(deployment, &["metadata", "uid"]).unwrap_or_default();
     let mut sets: Vec<(bool, Set)> = store
         .list(Kind::ReplicaSet, &in_namespace)
-        .filter(|(_, set)| owner(set).is_some_and(|owner| &*owner.uid == uid))
+        .filter(|(_, set)| is_owned_by(set, uid))
         .map(|(key, set)| {
             (text(set, &["metadata", "labels", "pod-template-hash"]) == Some(hash), Set::of(key, set))
         })
@@ -167,22 +188,29 @@ fn tell(store: &mut Store, key: &ObjectKey, replicas: i64, new: &Set, old: &[Set
     let available = new.available + old.iter().map(|set| set.available).sum::<i64>();
     let now = store.now();
     let complete = new.there == replicas && new.available == replicas && there == replicas;
-    // The deployment is there: it was read at the top of the sync.
+    let Some(deployment) = store.find(Kind::Deployment, key) else { return };
+    let counts = [
+        ("replicas", there),
+        ("updatedReplicas", new.there),
+        ("readyReplicas", available),
+        ("availableReplicas", available),
+        ("unavailableReplicas", (replicas - available).max(0)),
+        ("observedGeneration", number(deployment, &["metadata", "generation"]).unwrap_or(1)),
+    ];
+    let reason = if complete { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" };
+    let progressing = [("status", "True"), ("reason", reason), ("message", "")];
+    let told = condition(deployment, "Progressing")
+        .is_some_and(|known| progressing.iter().all(|(field, word)| text(known, &[field]) == Some(word)))
+        && counts.iter().all(|(field, count)| number(deployment, &["status", field]) == Some(*count));
+    if told {
+        return;
+    }
+    // The deployment is there: it was found a few lines above.
     let _ = store.edit(Kind::Deployment, key, ME, |deployment| {
-        let generation = number(deployment, &["metadata", "generation"]).unwrap_or(1);
         let status = object_at(deployment, &["status"]);
-        for (field, count) in [
-            ("replicas", there),
-            ("updatedReplicas", new.there),
-            ("readyReplicas", available),
-            ("availableReplicas", available),
-            ("unavailableReplicas", (replicas - available).max(0)),
-            ("observedGeneration", generation),
-        ] {
+        for (field, count) in counts {
             status.insert(field.into(), count.into());
         }
-        let (word, reason) =
-            if complete { ("True", "NewReplicaSetAvailable") } else { ("True", "ReplicaSetUpdated") };
-        set_condition(deployment, "Progressing", word, reason, "", now);
+        set_condition(deployment, "Progressing", "True", reason, "", now);
     });
 }

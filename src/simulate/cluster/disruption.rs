@@ -44,6 +44,9 @@ impl Disruption {
     }
 
     pub(super) fn observe_pod(&mut self, entry: &Entry) {
+        if self.budgets.is_empty() {
+            return;
+        }
         let first = ObjectKey::new(&entry.key.namespace, "");
         let budgets =
             self.budgets.range_mut(first..).take_while(|(key, _)| key.namespace == entry.key.namespace);

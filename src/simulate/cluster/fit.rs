@@ -79,10 +79,14 @@ pub struct PodShape {
     pub pinned: Option<Arc<str>>,
     /// What it asks of the pods around it.
     pub(crate) neighbours: Neighbours,
+    /// Names of the claims that it mounts.
+    pub(crate) claims: Vec<Arc<str>>,
+    /// Volumes whose claims are made for each pod, with what the claims ask for.
+    pub(crate) ephemeral: Vec<(Arc<str>, Value)>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Term(Vec<Expression>);
+pub(super) struct Term(Vec<Expression>);
 
 #[derive(Debug, Clone)]
 struct Expression {
@@ -127,7 +131,21 @@ pub(crate) fn signature(pod: &Value) -> String {
     );
     part(&["spec", "tolerations"], &mut signature);
     neighbours::signature(pod, &mut signature);
+    if volumes(pod).any(|volume| claim_of(volume).is_some()) {
+        // Claims of one name in two namespaces are two claims.
+        part(&["metadata", "namespace"], &mut signature);
+        part(&["spec", "volumes"], &mut signature);
+    }
     signature
+}
+
+fn volumes(pod: &Value) -> impl Iterator<Item = &Value> {
+    at(pod, &["spec", "volumes"]).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The part of a volume that names or describes its claim.
+fn claim_of(volume: &Value) -> Option<&Value> {
+    volume.get("persistentVolumeClaim").or_else(|| volume.get("ephemeral"))
 }
 
 impl PodShape {
@@ -158,7 +176,21 @@ impl PodShape {
             tolerations: tolerations.into_iter().flatten().map(Toleration::of).collect(),
             pinned,
             neighbours: Neighbours::of(pod),
+            claims: volumes(pod)
+                .filter_map(|volume| text(volume, &["persistentVolumeClaim", "claimName"]).map(Arc::from))
+                .collect(),
+            ephemeral: volumes(pod)
+                .filter_map(|volume| {
+                    let spec = at(volume, &["ephemeral", "volumeClaimTemplate", "spec"])?;
+                    Some((Arc::from(text(volume, &["name"])?), spec.clone()))
+                })
+                .collect(),
         }
+    }
+
+    /// Whether it mounts volumes that are claimed.
+    pub(crate) fn mounts(&self) -> bool {
+        !self.claims.is_empty() || !self.ephemeral.is_empty()
     }
 
     /// For how long a pod of this shape stays with a `NoExecute` taint; `None` is for ever, 0 not at all.
@@ -206,7 +238,7 @@ fn requests(pod: &Value) -> Amounts {
 }
 
 impl Term {
-    fn of(term: &Value) -> Term {
+    pub(super) fn of(term: &Value) -> Term {
         let mut expressions = Vec::new();
         for (list, on_name) in [("matchExpressions", false), ("matchFields", true)] {
             for expression in at(term, &[list]).and_then(Value::as_array).into_iter().flatten() {
@@ -227,13 +259,34 @@ impl Term {
         Term(expressions)
     }
 
+    /// A term of a storage class's topologies: labels, each with the values that will do.
+    pub(super) fn of_topology(term: &Value) -> Term {
+        let pairs = at(term, &["matchLabelExpressions"]).and_then(Value::as_array).into_iter().flatten();
+        let listed = |pair: &Value| {
+            let values = at(pair, &["values"]).and_then(Value::as_array).into_iter().flatten();
+            let values = values.filter_map(Value::as_str);
+            Expression::within(text(pair, &["key"]).unwrap_or_default(), values)
+        };
+        Term(pairs.map(listed).collect())
+    }
+
+    /// A label with the values that will do.
+    pub(super) fn within<'a>(key: &str, values: impl Iterator<Item = &'a str>) -> Term {
+        Term(vec![Expression::within(key, values)])
+    }
+
     /// An empty term matches nothing.
-    fn holds(&self, node: &NodeShape) -> bool {
+    pub(super) fn holds(&self, node: &NodeShape) -> bool {
         !self.0.is_empty() && self.0.iter().all(|expression| expression.holds(node))
     }
 }
 
 impl Expression {
+    fn within<'a>(key: &str, values: impl Iterator<Item = &'a str>) -> Expression {
+        let values = values.map(str::to_owned).collect();
+        Expression { key: key.to_owned(), operator: "In".to_owned(), values, on_name: false }
+    }
+
     fn holds(&self, node: &NodeShape) -> bool {
         let found =
             if self.on_name { Some(&*node.name) } else { node.labels.get(&self.key).map(String::as_str) };

@@ -17,6 +17,7 @@ mod replica_set;
 mod scheduler;
 mod stateful_set;
 mod template;
+mod volumes;
 mod weather;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ use self::node_lifecycle::NodeLifecycle;
 use self::pods::{Pods, owner};
 use self::queue::WorkQueue;
 use self::scheduler::Scheduler;
+use self::volumes::Volumes;
 use super::ledger::Ledger;
 use super::store::{Entry, Kind, ObjectKey, SharedStore, Store};
 
@@ -85,10 +87,12 @@ pub struct SimCluster {
     pods: Pods,
     nodes: BTreeMap<Arc<str>, NodeShape>,
     workloads: WorkQueue<Workload>,
+    template_hashes: deployment::Hashes,
     disruption: Disruption,
     garbage: Garbage,
     lifecycle: NodeLifecycle,
     scheduler: Scheduler,
+    volumes: Volumes,
     scheduler_stopped: bool,
     kubelet: Kubelet,
     zones: ZoneWatch,
@@ -110,10 +114,12 @@ impl SimCluster {
             pods: Pods::default(),
             nodes: BTreeMap::new(),
             workloads: WorkQueue::default(),
+            template_hashes: deployment::Hashes::default(),
             disruption: Disruption::default(),
             garbage: Garbage::default(),
             lifecycle: NodeLifecycle::default(),
             scheduler: Scheduler::default(),
+            volumes: Volumes::default(),
             scheduler_stopped: false,
             kubelet: Kubelet::default(),
             zones: ZoneWatch::default(),
@@ -184,6 +190,9 @@ impl SimCluster {
 
     fn observe_one(&mut self, entry: &Entry, store: &Store) {
         self.garbage.observe(entry, store);
+        if self.volumes.observe(entry) {
+            self.scheduler.observe_volumes();
+        }
         match entry.kind {
             Kind::Pod => self.observe_pod(entry, store),
             Kind::Node => self.observe_node(entry, store),
@@ -252,7 +261,7 @@ impl SimCluster {
                 Kind::ReplicaSet => replica_set::sync(store, &self.pods, &key),
                 Kind::Job => job::sync(store, &self.pods, &key),
                 Kind::Deployment => {
-                    deployment::sync(store, &key);
+                    deployment::sync(store, &mut self.template_hashes, &key);
                     None
                 }
                 Kind::StatefulSet => {
@@ -272,6 +281,7 @@ impl SimCluster {
         self.disruption.act(store, &self.pods);
         self.garbage.act(store, &self.pods);
         self.lifecycle.act(store, &self.pods);
+        self.volumes.act(store);
         if !self.scheduler_stopped {
             self.scheduler.act(store, &self.pods);
         }

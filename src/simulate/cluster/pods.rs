@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::fit::{PodShape, signature};
@@ -64,11 +65,28 @@ impl PodFacts {
 /// for each of them was two thirds of a simulated day.
 #[derive(Debug, Default)]
 pub(crate) struct Pods {
-    all: BTreeMap<ObjectKey, Arc<PodFacts>>,
-    by_owner: BTreeMap<Arc<str>, BTreeMap<ObjectKey, Arc<PodFacts>>>,
+    all: FxHashMap<ObjectKey, Arc<PodFacts>>,
+    by_owner: BTreeMap<Arc<str>, Crew>,
     by_node: BTreeMap<Arc<str>, BTreeMap<ObjectKey, Arc<PodFacts>>>,
     shapes: BTreeMap<String, usize>,
     classes: Vec<Arc<PodShape>>,
+}
+
+/// The pods of one controller, with the sums that it asks for at each look.
+#[derive(Debug, Default)]
+struct Crew {
+    pods: BTreeMap<ObjectKey, Arc<PodFacts>>,
+    active_count: usize,
+    ready_count: usize,
+}
+
+impl Crew {
+    fn note(&mut self, before: Option<&PodFacts>, after: Option<&PodFacts>) {
+        let active = |pod: Option<&PodFacts>| usize::from(pod.is_some_and(PodFacts::active));
+        let ready = |pod: Option<&PodFacts>| usize::from(pod.is_some_and(|pod| pod.active() && pod.ready));
+        self.active_count = self.active_count + active(after) - active(before);
+        self.ready_count = self.ready_count + ready(after) - ready(before);
+    }
 }
 
 impl Pods {
@@ -78,7 +96,12 @@ impl Pods {
 
     /// The pods that a controller owns, by its uid.
     pub(crate) fn owned(&self, uid: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<PodFacts>)> {
-        self.by_owner.get(uid).into_iter().flatten()
+        self.by_owner.get(uid).into_iter().flat_map(|crew| &crew.pods)
+    }
+
+    /// How many of them are active, and how many of those are ready.
+    pub(crate) fn owned_counts(&self, uid: &str) -> (usize, usize) {
+        self.by_owner.get(uid).map_or((0, 0), |crew| (crew.active_count, crew.ready_count))
     }
 
     /// The pods bound to a node.
@@ -91,21 +114,43 @@ impl Pods {
         let before = self.all.remove(&entry.key);
         if entry.deleted {
             if let Some(before) = &before {
-                remove(&mut self.by_owner, before.owner.as_ref().map(|owner| &owner.uid), &entry.key);
-                remove(&mut self.by_node, before.node.as_ref(), &entry.key);
+                self.leave(before, &entry.key);
             }
             return before;
         }
         // Owner and node never change while a pod lives, so an insert replaces what was there.
         let facts = Arc::new(self.facts(&entry.object, before.as_deref()));
         if let Some(owner) = &facts.owner {
-            self.by_owner.entry(owner.uid.clone()).or_default().insert(entry.key.clone(), facts.clone());
+            let crew = self.by_owner.entry(owner.uid.clone()).or_default();
+            crew.note(before.as_deref(), Some(&facts));
+            crew.pods.insert(entry.key.clone(), facts.clone());
         }
         if let Some(node) = &facts.node {
             self.by_node.entry(node.clone()).or_default().insert(entry.key.clone(), facts.clone());
         }
         self.all.insert(entry.key.clone(), facts);
         before
+    }
+
+    /// Takes a pod that is gone out of the indexes.
+    fn leave(&mut self, pod: &PodFacts, key: &ObjectKey) {
+        if let Some(owner) = &pod.owner
+            && let Some(crew) = self.by_owner.get_mut(&owner.uid)
+        {
+            crew.note(Some(pod), None);
+            crew.pods.remove(key);
+            if crew.pods.is_empty() {
+                self.by_owner.remove(&owner.uid);
+            }
+        }
+        if let Some(node) = &pod.node
+            && let Some(pods) = self.by_node.get_mut(node)
+        {
+            pods.remove(key);
+            if pods.is_empty() {
+                self.by_node.remove(node);
+            }
+        }
     }
 
     fn facts(&mut self, pod: &Value, before: Option<&PodFacts>) -> PodFacts {
@@ -159,24 +204,19 @@ impl Pods {
     }
 }
 
-fn remove(
-    index: &mut BTreeMap<Arc<str>, BTreeMap<ObjectKey, Arc<PodFacts>>>,
-    link: Option<&Arc<str>>,
-    key: &ObjectKey,
-) {
-    let Some(link) = link else { return };
-    if let Some(pods) = index.get_mut(link) {
-        pods.remove(key);
-        if pods.is_empty() {
-            index.remove(link);
-        }
-    }
+/// Whether the object's controller has this uid.
+pub(crate) fn is_owned_by(object: &Value, uid: &str) -> bool {
+    controller(object).is_some_and(|reference| text(reference, &["uid"]) == Some(uid))
+}
+
+fn controller(object: &Value) -> Option<&Value> {
+    let references = at(object, &["metadata", "ownerReferences"])?.as_array()?;
+    references.iter().find(|r| r.get("controller").and_then(Value::as_bool) == Some(true))
 }
 
 /// The controlling owner, where it is of a kind that is simulated.
 pub(crate) fn owner(object: &Value) -> Option<Owner> {
-    let references = at(object, &["metadata", "ownerReferences"])?.as_array()?;
-    let reference = references.iter().find(|r| r.get("controller").and_then(Value::as_bool) == Some(true))?;
+    let reference = controller(object)?;
     let word = |field: &str| text(reference, &[field]).unwrap_or_default();
     let kind = Kind::by_type(word("apiVersion"), word("kind"))?;
     let namespace = if kind.info().namespaced { text(object, &["metadata", "namespace"])? } else { "" };

@@ -1,14 +1,14 @@
 //! The ReplicaSet controller: makes and removes pods until their number is right, and tells it in status.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use rustc_hash::FxHashMap;
 
 use super::pods::{Phase, PodFacts, Pods};
 use super::template;
-use crate::simulate::store::{Author, DeleteOptions, Kind, ObjectKey, Store, number, object_at, text};
+use crate::simulate::store::{Author, DeleteOptions, Kind, ObjectKey, Store, number, text};
 
 const ME: Author<'static> = Author::actor("replicaset-controller");
 /// Source: replica_set.go BurstReplicas: no more creations or deletions in one sync.
@@ -24,28 +24,35 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
         return None;
     }
     let wanted = usize::try_from(number(&set, &["spec", "replicas"]).unwrap_or(1)).unwrap_or(0);
-    let active: Vec<(&ObjectKey, &Arc<PodFacts>)> = pods.owned(uid).filter(|(_, pod)| pod.active()).collect();
     let mut again = None;
-    let (mut there, mut ready) = (active.len(), active.iter().filter(|(_, pod)| pod.ready).count());
+    let (mut there, mut ready) = pods.owned_counts(uid);
     if there < wanted {
         let missing = wanted - there;
+        let pod = template::pod(Kind::ReplicaSet, key, &set, None);
         for _ in 0..missing.min(BURST) {
-            let pod = template::pod(Kind::ReplicaSet, key, &set, None);
             // A refusal (a quota, a name taken) is retried with the next burst, as the real controller does.
-            there += usize::from(store.create(Kind::Pod, pod, ME).is_ok());
+            there += usize::from(store.create(Kind::Pod, pod.clone(), ME).is_ok());
         }
         if there < wanted {
             again = store.now().checked_add(BURST_PAUSE).ok();
         }
     } else if wanted < there {
-        let mut crowds: BTreeMap<&str, usize> = BTreeMap::new();
+        let active: Vec<(&ObjectKey, &Arc<PodFacts>)> =
+            pods.owned(uid).filter(|(_, pod)| pod.active()).collect();
+        let mut crowds: FxHashMap<&str, usize> = FxHashMap::default();
         for node in active.iter().filter_map(|(_, pod)| pod.node.as_deref()) {
             *crowds.entry(node).or_default() += 1;
         }
         let mut victims: Vec<(Rank, &ObjectKey, bool)> =
             active.iter().map(|(key, pod)| (rank(&crowds, pod), *key, pod.ready)).collect();
+        let gone_count = (there - wanted).min(BURST);
+        if gone_count < victims.len() {
+            // Only those that go need be in order.
+            victims.select_nth_unstable(gone_count);
+            victims.truncate(gone_count);
+        }
         victims.sort_unstable();
-        for (_, victim, was_ready) in victims.into_iter().take((there - wanted).min(BURST)) {
+        for (_, victim, was_ready) in victims {
             if store.delete(Kind::Pod, victim, &DeleteOptions::default(), ME).is_ok() {
                 there -= 1;
                 ready -= usize::from(was_ready);
@@ -55,20 +62,17 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
             again = store.now().checked_add(BURST_PAUSE).ok();
         }
     }
+    let generation = number(&set, &["metadata", "generation"]).unwrap_or(1);
+    let (there, ready) = (there as i64, ready as i64);
+    let counts = [
+        ("replicas", there),
+        ("fullyLabeledReplicas", there),
+        ("readyReplicas", ready),
+        ("availableReplicas", ready),
+        ("observedGeneration", generation),
+    ];
     // The set is there: it was read at the top of this very call.
-    let _ = store.edit(Kind::ReplicaSet, key, ME, |set| {
-        let generation = number(set, &["metadata", "generation"]).unwrap_or(1);
-        let status = object_at(set, &["status"]);
-        for (field, count) in [
-            ("replicas", there),
-            ("fullyLabeledReplicas", there),
-            ("readyReplicas", ready),
-            ("availableReplicas", ready),
-        ] {
-            status.insert(field.into(), count.into());
-        }
-        status.insert("observedGeneration".into(), generation.into());
-    });
+    let _ = store.tell_counts(Kind::ReplicaSet, key, ME, &counts);
     again
 }
 
@@ -77,7 +81,7 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
 /// Source: controller_utils.go ActivePodsWithRanks: unbound, pending, not ready, cheap to delete, crowded, young.
 type Rank = (bool, bool, bool, i64, Reverse<usize>, Reverse<Timestamp>);
 
-fn rank(crowds: &BTreeMap<&str, usize>, pod: &PodFacts) -> Rank {
+fn rank(crowds: &FxHashMap<&str, usize>, pod: &PodFacts) -> Rank {
     let neighbours = pod.node.as_deref().and_then(|node| crowds.get(node)).copied().unwrap_or(0);
     (
         pod.node.is_some(),

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
 use super::fit::{Amounts, Misfit, NodeShape, PodShape};
 use super::neighbours::{Around, Repellents};
 use super::pods::{PodFacts, Pods};
+use super::volumes::{self, Reach};
 use crate::simulate::store::{Author, Kind, ObjectKey, Store, set_condition};
 
 const ME: Author<'static> = Author::actor("scheduler");
@@ -32,10 +34,14 @@ pub(super) struct Scheduler {
     placed: BTreeMap<ObjectKey, (Arc<str>, Arc<PodShape>)>,
     waiting: BTreeMap<Turn, usize>,
     parked: BTreeMap<usize, (Arc<PodShape>, BTreeSet<Turn>)>,
-    turns: BTreeMap<ObjectKey, (Turn, usize)>,
-    told: BTreeSet<ObjectKey>,
+    turns: FxHashMap<ObjectKey, (Turn, usize)>,
+    told: FxHashSet<ObjectKey>,
+    /// What the class that failed last in this pass was told; a pod that is bound meanwhile changes it.
+    explained: Option<(usize, Arc<str>)>,
     changed_nodes: BTreeSet<Arc<str>>,
     repellents: Repellents,
+    /// Whether claims, volumes or who mounts them changed since the last turn.
+    volumes_changed: bool,
 }
 
 impl Scheduler {
@@ -101,6 +107,7 @@ impl Scheduler {
     fn release(&mut self, key: &ObjectKey) {
         let Some((node, shape)) = self.placed.remove(key) else { return };
         self.repellents.went(&shape);
+        self.volumes_changed |= shape.mounts();
         if let Some(state) = self.nodes.get_mut(&node) {
             state.used.add(&shape.requests, -1);
             self.changed_nodes.insert(node);
@@ -128,22 +135,52 @@ impl Scheduler {
     /// Tries each waiting pod once; whether one was bound.
     fn pass(&mut self, store: &mut Store, pods: &Pods) -> bool {
         let mut bound = false;
+        self.explained = None;
         while let Some((turn, class)) = self.waiting.pop_first() {
             let key = turn.2.clone();
             let Some(shape) = pods.get(&key).map(|pod| pod.shape.clone()) else { continue };
             // A class that has just failed fails again: nothing frees room during a pass.
             let failed = self.parked.contains_key(&class);
-            let best = if failed { None } else { self.best_node(&shape) };
+            let reach = if failed { Ok(None) } else { self.reach(store, pods, &key, &shape) };
+            let best = match &reach {
+                Ok(reach) if !failed => self.best_node(&shape, reach.as_ref()),
+                _ => None,
+            };
             match best {
                 Some(node) if store.bind(&key, &node, ME).is_ok() => {
+                    if let Some(state) = self.nodes.get(&node).filter(|_| shape.mounts()) {
+                        volumes::provide(store, &key, &shape, &state.shape);
+                    }
                     self.turns.remove(&key);
+                    self.explained = None;
                     self.occupy(&key, node, shape);
                     bound = true;
                 }
-                _ => self.park(store, turn, class, shape),
+                _ => self.park(store, turn, class, shape, reach),
             }
         }
         bound
+    }
+
+    /// Claims, volumes or limits have changed: pods that mount any are tried again.
+    pub(super) fn observe_volumes(&mut self) {
+        self.volumes_changed = true;
+    }
+
+    /// Where the claims of a pod let it run; `None` when it mounts none.
+    fn reach(
+        &self,
+        store: &mut Store,
+        pods: &Pods,
+        key: &ObjectKey,
+        shape: &PodShape,
+    ) -> Result<Option<Reach>, Misfit> {
+        if !shape.mounts() {
+            return Ok(None);
+        }
+        volumes::make_ephemeral(store, key, shape);
+        let placed = self.placed.iter().map(|(key, (_, shape))| (key, &**shape));
+        volumes::reach(store, key, shape, pods, placed).map(Some)
     }
 
     /// Lets pods that ask something of their neighbours try again; whether there are any.
@@ -168,8 +205,11 @@ impl Scheduler {
         let states: Vec<&NodeState> = changed.iter().filter_map(|name| self.nodes.get(name)).collect();
         let changes = !states.is_empty();
         // A change anywhere may change what spreads over domains.
+        let volumes = std::mem::take(&mut self.volumes_changed);
         let fits = |shape: &PodShape| {
-            changes && shape.neighbours.asks() || states.iter().any(|state| state.takes(shape).is_ok())
+            changes && shape.neighbours.asks()
+                || volumes && shape.mounts()
+                || states.iter().any(|state| state.takes(shape).is_ok())
         };
         let classes: Vec<usize> =
             self.parked.iter().filter(|(_, (shape, _))| fits(shape)).map(|(class, _)| *class).collect();
@@ -187,10 +227,11 @@ impl Scheduler {
     /// The node that would be left with the largest free share; the first by name among equals.
     ///
     /// Source: noderesources LeastAllocated, with cpu and memory of equal weight.
-    fn best_node(&self, shape: &PodShape) -> Option<Arc<str>> {
+    fn best_node(&self, shape: &PodShape, reach: Option<&Reach>) -> Option<Arc<str>> {
         let around = self.around(shape);
         let takes = |state: &NodeState| {
             state.takes(shape).is_ok()
+                && reach.is_none_or(|reach| reach.allows(&state.shape).is_ok())
                 && around.as_ref().is_none_or(|around| around.allow(&state.shape).is_ok())
         };
         if let Some(pinned) = &shape.pinned {
@@ -206,10 +247,26 @@ impl Scheduler {
         best.map(|(_, name)| name.clone())
     }
 
-    fn park(&mut self, store: &mut Store, turn: Turn, class: usize, shape: Arc<PodShape>) {
+    fn park(
+        &mut self,
+        store: &mut Store,
+        turn: Turn,
+        class: usize,
+        shape: Arc<PodShape>,
+        reach: Result<Option<Reach>, Misfit>,
+    ) {
         let key = turn.2.clone();
         if self.told.insert(key.clone()) {
-            let message = self.explain(&shape);
+            // What claims reach is each pod's own.
+            let common = matches!(reach, Ok(None));
+            let message = match &self.explained {
+                Some((known, message)) if common && *known == class => message.clone(),
+                _ => {
+                    let message: Arc<str> = self.explain(&shape, reach).into();
+                    self.explained = common.then(|| (class, message.clone()));
+                    message
+                }
+            };
             let now = store.now();
             // The pod is there: it was read from the index a moment ago; a lost race is nothing to tell.
             let _ = store.edit(Kind::Pod, &key, ME, |pod| {
@@ -219,12 +276,17 @@ impl Scheduler {
         self.parked.entry(class).or_insert_with(|| (shape, BTreeSet::new())).1.insert(turn);
     }
 
-    fn explain(&self, shape: &PodShape) -> String {
+    fn explain(&self, shape: &PodShape, reach: Result<Option<Reach>, Misfit>) -> String {
         let mut reasons: BTreeMap<Misfit, usize> = BTreeMap::new();
         let around = self.around(shape);
+        let reach = match reach {
+            Ok(reach) => reach,
+            Err(nowhere) => return format!("0/{} nodes are available: {nowhere}.", self.nodes.len()),
+        };
         let misfit = |state: &NodeState| {
             state
                 .takes(shape)
+                .and_then(|()| reach.as_ref().map_or(Ok(()), |reach| reach.allows(&state.shape)))
                 .and_then(|()| around.as_ref().map_or(Ok(()), |around| around.allow(&state.shape)))
         };
         for misfit in self.nodes.values().filter_map(|state| misfit(state).err()) {
@@ -249,6 +311,10 @@ impl NodeState {
     /// Millionths of cpu plus millionths of memory that stay free.
     fn free_share(&self, requests: &Amounts) -> i64 {
         let share = |used: i64, wanted: i64, there: i64| {
+            let free = there.checked_sub(used).and_then(|free| free.checked_sub(wanted));
+            if let Some(millionths) = free.and_then(|free| free.checked_mul(1_000_000)) {
+                return millionths / there.max(1);
+            }
             let free = i128::from(there) - i128::from(used) - i128::from(wanted);
             i64::try_from(free * 1_000_000 / i128::from(there.max(1))).unwrap_or(0)
         };

@@ -1,13 +1,13 @@
-//! The StatefulSet controller: pods by ordinal, one after another unless the policy is Parallel; it keeps no volumes.
+//! The StatefulSet controller: pods by ordinal, one after another unless the policy is Parallel, each with its own claims.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::pods::{Phase, PodFacts, Pods};
 use super::template;
-use crate::simulate::store::{Author, DeleteOptions, Kind, ObjectKey, Store, number, object_at, text};
+use crate::simulate::store::{Author, DeleteOptions, Kind, ObjectKey, Store, at, number, object_at, text};
 
 const ME: Author<'static> = Author::actor("statefulset-controller");
 
@@ -71,12 +71,32 @@ fn fill(
                     "statefulset.kubernetes.io/pod-name".into(),
                     format!("{}-{ordinal}", key.name).into(),
                 );
+                claim(store, key, set, ordinal, &mut pod);
                 // A name still taken by a leaving pod is tried again when that is gone.
                 let _ = store.create(Kind::Pod, pod, ME);
             }
         }
         if !parallel {
             return;
+        }
+    }
+}
+
+/// Makes the claims of a pod, unless they are there from an earlier pod of its name, and lets it mount them.
+fn claim(store: &mut Store, key: &ObjectKey, set: &Value, ordinal: i64, pod: &mut Value) {
+    let templates =
+        at(set, &["spec", "volumeClaimTemplates"]).and_then(Value::as_array).into_iter().flatten();
+    for template in templates {
+        let Some(volume) = text(template, &["metadata", "name"]) else { continue };
+        let name = format!("{volume}-{}-{ordinal}", key.name);
+        let claim = json!({
+            "metadata": {"namespace": &*key.namespace, "name": name}, "spec": at(template, &["spec"]),
+        });
+        let _ = store.create(Kind::PersistentVolumeClaim, claim, ME);
+        let volumes = object_at(pod, &["spec"]).entry("volumes").or_insert_with(|| json!([]));
+        if let Some(volumes) = volumes.as_array_mut() {
+            volumes.retain(|other| text(other, &["name"]) != Some(volume));
+            volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": name}}));
         }
     }
 }

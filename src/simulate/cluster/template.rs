@@ -7,12 +7,12 @@ use crate::simulate::trace::StableHash;
 
 /// A pod from the template of `owner`; `name` or a generated one.
 pub(super) fn pod(kind: Kind, owner: &ObjectKey, object: &Value, name: Option<String>) -> Value {
-    let template = at(object, &["spec", "template"]).cloned().unwrap_or_default();
+    let template = at(object, &["spec", "template"]).unwrap_or(&Value::Null);
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template.get("spec").cloned()
                          .unwrap_or_else(|| json!({"containers": []}))});
     let metadata = object_at(&mut pod, &["metadata"]);
     for field in ["labels", "annotations"] {
-        if let Some(value) = at(&template, &["metadata", field]) {
+        if let Some(value) = at(template, &["metadata", field]) {
             metadata.insert(field.into(), value.clone());
         }
     }

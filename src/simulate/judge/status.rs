@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::truth::{self, Intent};
 use super::{BELIEF, Judge};
-use crate::simulate::store::{Store, at, number, text};
+use crate::simulate::store::{Store, at, number, text, timestamp};
 use crate::simulate::wire::Call;
 
 /// Largest status without the unneeded clocks (law 9).
@@ -106,7 +106,7 @@ impl Judge {
             return;
         }
         let wanted = at(pool, &["spec", "scaleDown", "unneededFor"]).and_then(Value::as_str);
-        let wanted: Option<jiff::SignedDuration> = wanted.and_then(|words| words.parse().ok());
+        let wanted: Option<SignedDuration> = wanted.and_then(|words| words.parse().ok());
         let Some(wanted) = wanted else { return };
         for (node, _) in &intent.instances {
             // Kept: a removal whose write was not answered may be decided once more, under another id.
@@ -121,9 +121,20 @@ impl Judge {
         }
     }
 
-    /// I14: a backoff that has not run out is neither forgotten nor shortened.
+    /// I14: a backoff that has not run out is neither forgotten nor shortened, and none is shorter than the first one is to
+    /// be.
     fn check_backoffs(&mut self, now: Timestamp, pool: &str, before: &Value, after: &Value) {
         let (was, is) = (backoffs(before), backoffs(after));
+        let tampered = self.status_tampered;
+        for (key, length) in backoff_lengths(after).into_iter().filter(|_| !tampered) {
+            let least = at(after, &["spec", "scaleUp", "backoff", "initial"]).and_then(Value::as_str);
+            if let Some(least) = least.and_then(|words| words.parse::<SignedDuration>().ok())
+                && length < least
+            {
+                let words = format!("backoff {key} of {pool} lasts {length:#}, the first lasts {least:#}");
+                self.blame(now, "I14", words);
+            }
+        }
         for (key, until) in &was {
             if *until <= now {
                 continue;
@@ -217,14 +228,20 @@ fn unneeded(pool: &Value) -> BTreeSet<String> {
 
 /// Ends of backoffs by what they hold back.
 fn backoffs(pool: &Value) -> BTreeMap<String, Timestamp> {
+    backoff_rows(pool).filter_map(|(key, row)| Some((key, timestamp(row, &["until"])?))).collect()
+}
+
+/// Their lengths.
+fn backoff_lengths(pool: &Value) -> Vec<(String, SignedDuration)> {
+    let length = |row: &Value| Some(timestamp(row, &["until"])?.duration_since(timestamp(row, &["since"])?));
+    backoff_rows(pool).filter_map(|(key, row)| Some((key, length(row)?))).collect()
+}
+
+fn backoff_rows(pool: &Value) -> impl Iterator<Item = (String, &Value)> {
     let list = at(pool, &["status", "backoffs"]).and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .filter_map(|one| {
-            let word = |field: &str| text(one, &[field]).unwrap_or_default();
-            let key =
-                format!("{}/{}/{}/{}", word("group"), word("zone"), word("instanceType"), word("market"));
-            Some((key, text(one, &["until"])?.parse().ok()?))
-        })
-        .collect()
+    list.into_iter().flatten().map(|row| {
+        let word = |field: &str| text(row, &[field]).unwrap_or_default();
+        let key = format!("{}/{}/{}/{}", word("group"), word("zone"), word("instanceType"), word("market"));
+        (key, row)
+    })
 }

@@ -2,10 +2,11 @@
 //! was read from. It decides nothing.
 //!
 //! What a snapshot does not hold is left out or assumed, and said in a note: images and commands, Deployments (their
-//! ReplicaSets keep the pods), HPAs (`cli/scalers` adds them), volumes, what a PodDisruptionBudget asks for beyond what it allows now, how long Jobs run.
+//! ReplicaSets keep the pods), HPAs (`cli/scalers` adds them), what a PodDisruptionBudget asks for beyond what it allows now, how long Jobs run.
 
 mod pods;
 mod pools;
+mod volumes;
 mod words;
 
 #[cfg(test)]
@@ -89,11 +90,7 @@ pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<Standing, record::
     for budget in &world.budgets {
         standing.objects.push((Kind::PodDisruptionBudget, disruption_budget(budget, snapshot)));
     }
-    let claiming = |class: &usize| world.classes.get(*class).is_some_and(|class| !class.claims.is_empty());
-    let claims = world.pods.iter().filter(|pod| claiming(&pod.class)).count();
-    if claims > 0 {
-        standing.notes.push(format!("volumes are left out, pods that mount claims: {claims}"));
-    }
+    volumes::add(snapshot, &mut standing);
     let jobs = world.controllers.iter().filter(|one| one.kind == ControllerKind::Job && one.desired > 0);
     let jobs = jobs.count();
     if jobs > 0 {

@@ -9,11 +9,12 @@ use headroom_core::scheduling::constraints::{
 use headroom_core::snapshot::Snapshot;
 use headroom_core::world::pod::{Owner, PodClass, PodPhase, SafeToEvict};
 use headroom_core::world::record::{ControllerRecord, Error, PodRecord};
+use headroom_core::world::volume::PodClaim;
 use headroom_core::world::workload::{ControllerKind, PrioritySource};
 use serde_json::{Map, Value, json};
 
 use super::words::{amounts, pruned};
-use super::{Standing, metadata};
+use super::{Standing, metadata, volumes};
 use crate::observe::slim::MIRROR_ANNOTATION;
 use crate::simulate::cluster::template_hash;
 use crate::simulate::store::{Kind, object_at};
@@ -51,7 +52,7 @@ pub(super) fn owners(
     for set in &world.daemon_sets {
         let object = json!({
             "metadata": metadata(&set.key, &set.uid),
-            "spec": {"template": template(class(&set.key, set.class)?, &PrioritySource::Template)},
+            "spec": {"template": template(class(&set.key, set.class)?, &set.key.name, &PrioritySource::Template)},
         });
         let revision = Some(template_hash(&object));
         seen.insert(set.uid.clone(), OwnerSeen { kind: Kind::DaemonSet, revision });
@@ -62,7 +63,13 @@ pub(super) fn owners(
 
 /// A controller. A ReplicationController becomes a ReplicaSet, which does the same.
 fn controller(controller: &ControllerRecord, class: &PodClass) -> (Kind, Value) {
-    let template = template(class, &controller.priority_class);
+    let name = &*controller.key.name;
+    let mut class = class.clone();
+    let of_each = match controller.kind {
+        ControllerKind::StatefulSet => claims_of_each(name, &mut class),
+        _ => Vec::new(),
+    };
+    let template = template(&class, name, &controller.priority_class);
     let desired = controller.desired;
     // Pods are found by their owner; an HPA asks for them by their labels.
     let selector = (!class.labels.is_empty()).then(|| json!({"matchLabels": class.labels}));
@@ -75,6 +82,7 @@ fn controller(controller: &ControllerRecord, class: &PodClass) -> (Kind, Value) 
             Kind::StatefulSet,
             pruned(json!({
                 "replicas": desired, "podManagementPolicy": "Parallel", "selector": selector, "template": template,
+                "volumeClaimTemplates": (!of_each.is_empty()).then_some(of_each),
             })),
         ),
         ControllerKind::Job => {
@@ -82,6 +90,23 @@ fn controller(controller: &ControllerRecord, class: &PodClass) -> (Kind, Value) 
         }
     };
     (kind, json!({"metadata": metadata(&controller.key, &controller.uid), "spec": spec}))
+}
+
+/// Takes the claims that a StatefulSet makes for each pod out of the class of its next pod, as templates.
+fn claims_of_each(set: &str, class: &mut PodClass) -> Vec<Value> {
+    let mut templates = Vec::new();
+    class.claims.retain(|claim| {
+        let Some(spec) = &claim.template else { return true };
+        // The name of such a claim is that of its volume, of the set, and the pod's number.
+        let volume = claim.name.rsplit_once('-').and_then(|(front, number)| {
+            number.parse::<u64>().ok()?;
+            front.strip_suffix(set)?.strip_suffix('-')
+        });
+        let Some(volume) = volume else { return true };
+        templates.push(json!({"metadata": {"name": volume}, "spec": volumes::claim_spec(spec)}));
+        false
+    });
+    templates
 }
 
 /// Adds the pods that have not ended.
@@ -135,7 +160,7 @@ fn reference(owner: &Owner, seen: Option<&OwnerSeen>, nodes: &BTreeSet<&Arc<str>
 }
 
 fn pod(pod: &PodRecord, class: &PodClass, reference: Option<Value>, owner: Option<&OwnerSeen>) -> Value {
-    let template = template(class, &PrioritySource::Template);
+    let template = template(class, &pod.key.name, &PrioritySource::Template);
     let mut object = json!({
         "metadata": metadata(&pod.key, &pod.uid),
         "spec": template["spec"],
@@ -194,8 +219,9 @@ fn status(pod: &PodRecord) -> Value {
     }))
 }
 
-/// A pod template with one container that asks for what all containers ask for together. Volumes are left out.
-pub(super) fn template(class: &PodClass, priority: &PrioritySource) -> Value {
+/// A pod template with one container that asks for what all containers ask for together. `name` is the pod's, or its
+/// controller's: claims of ephemeral volumes begin with it.
+pub(super) fn template(class: &PodClass, name: &str, priority: &PrioritySource) -> Value {
     let mut requests = class.requests.clone();
     // Every pod is one pod; nobody asks for that.
     requests.pods = 0;
@@ -223,7 +249,8 @@ pub(super) fn template(class: &PodClass, priority: &PrioritySource) -> Value {
             "nodeTaintsPolicy": if spread.honor_node_taints { "Honor" } else { "Ignore" },
         })
     });
-    let volumes = class.local_volumes.iter().map(|name| json!({"name": name, "emptyDir": {}}));
+    let local = class.local_volumes.iter().map(|name| json!({"name": name, "emptyDir": {}}));
+    let claimed = class.claims.iter().enumerate().map(|(place, claim)| volume(place, claim, name));
     let devices = class.device_claims.iter().map(|name| json!({"name": name}));
     pruned(json!({
         "metadata": {"labels": class.labels, "annotations": annotations(class)},
@@ -239,7 +266,7 @@ pub(super) fn template(class: &PodClass, priority: &PrioritySource) -> Value {
             },
             "tolerations": class.tolerations.iter().map(|each| toleration(each, class.daemon_set)).collect::<Vec<_>>(),
             "topologySpreadConstraints": spread.collect::<Vec<_>>(),
-            "volumes": volumes.collect::<Vec<_>>(),
+            "volumes": local.chain(claimed).collect::<Vec<_>>(),
             "resourceClaims": devices.collect::<Vec<_>>(),
             "priority": value, "priorityClassName": class_name,
             "schedulerName": class.scheduler,
@@ -247,6 +274,16 @@ pub(super) fn template(class: &PodClass, priority: &PrioritySource) -> Value {
             "terminationGracePeriodSeconds": class.termination_grace.0,
         },
     }))
+}
+
+/// A volume that is claimed, the one at this place among them.
+fn volume(place: usize, claim: &PodClaim, pod: &str) -> Value {
+    let numbered = format!("claim-{place}");
+    let Some(spec) = &claim.template else {
+        return json!({"name": numbered, "persistentVolumeClaim": {"claimName": claim.name}});
+    };
+    let volume = claim.name.strip_prefix(pod).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&numbered);
+    json!({"name": volume, "ephemeral": {"volumeClaimTemplate": {"spec": volumes::claim_spec(spec)}}})
 }
 
 fn pod_term(term: &PodAffinityTerm) -> Value {

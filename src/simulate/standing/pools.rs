@@ -16,6 +16,7 @@ use headroom_core::time::Seconds;
 use headroom_core::world::node::{DELETION_TAINT, HOSTNAME_LABEL, POOL_LABEL, Readiness, ZONE_LABEL};
 use serde_json::{Value, json};
 
+use super::volumes;
 use super::words::{amounts, duration, pruned, window};
 
 /// The pool's manifest; `None` while nobody knows the shape of its nodes.
@@ -155,7 +156,12 @@ fn shape(pool: &Pool, snapshot: &Snapshot) -> Option<NodeTemplate> {
 
 /// The labels that a template may have: those that each node gets of its own are set when it is made.
 fn own_labels(labels: &Labels) -> Labels {
-    let own = |key: &str| key != HOSTNAME_LABEL && key != ZONE_LABEL && !key.starts_with("headroom.dev/");
+    let own = |key: &str| {
+        key != HOSTNAME_LABEL
+            && key != ZONE_LABEL
+            && !key.starts_with("headroom.dev/")
+            && !volumes::is_zone_alias(key)
+    };
     labels.iter().filter(|(key, _)| own(key)).collect()
 }
 

@@ -17,15 +17,18 @@ use headroom_core::time::Seconds;
 use headroom_core::window::Window;
 use headroom_core::world::World;
 use headroom_core::world::pod::{PodClass, SafeToEvict};
+use headroom_core::world::volume::{
+    AccessModes, AttachLimits, ClaimSpec, FreeVolume, PodClaim, StorageClass, Volume, VolumeClaim,
+};
 use headroom_core::world::workload::{ControllerKind, PrioritySource};
 use serde_json::json;
 
 use super::*;
 use crate::api::{ClusterScalingPolicySpec, NodePoolSpec};
 use crate::controllers::config::Settings;
-use crate::observe::convert::class;
+use crate::observe::convert::{class, volume as storage};
 use crate::observe::decoder::Decoder;
-use crate::observe::slim::SlimPod;
+use crate::observe::slim::{SlimClaim, SlimCsiNode, SlimPod, SlimStorageClass, SlimVolume};
 use crate::observe::{Policies, PolicyObject};
 
 fn texts(list: &[&str]) -> Vec<Arc<str>> {
@@ -36,7 +39,7 @@ fn requirement(key: &str, operator: Operator, values: &[&str]) -> Requirement {
     Requirement { key: key.into(), operator, values: texts(values) }
 }
 
-/// A class with everything that a class can have, volumes apart.
+/// A class with everything that a class can have.
 fn every_constraint() -> PodClass {
     let selector = LabelSelector {
         match_labels: [("app", "web")].into_iter().collect(),
@@ -93,6 +96,10 @@ fn every_constraint() -> PodClass {
             ),
         ],
         host_ports: vec![("UDP".into(), "10.0.0.1".into(), 53), ("TCP".into(), "".into(), 80)],
+        claims: vec![
+            PodClaim { name: "data".into(), template: None },
+            PodClaim { name: "p-cache".into(), template: Some(Arc::new(claim_spec())) },
+        ],
         device_claims: texts(&["gpu"]),
         local_volumes: texts(&["scratch"]),
         priority: 1000,
@@ -109,8 +116,21 @@ fn every_constraint() -> PodClass {
     }
 }
 
+fn claim_spec() -> ClaimSpec {
+    ClaimSpec {
+        storage_class: Some("fast".into()),
+        access: AccessModes::of(["ReadWriteOnce", "ReadWriteOncePod"]),
+        request_bytes: 5 << 30,
+        block: true,
+        selector: Some(LabelSelector {
+            match_labels: [("tier", "disk")].into_iter().collect(),
+            match_expressions: Vec::new(),
+        }),
+    }
+}
+
 fn read_back(class: &PodClass) -> PodClass {
-    let template = pods::template(class, &PrioritySource::Template);
+    let template = pods::template(class, "p", &PrioritySource::Template);
     let slim: SlimPod = serde_json::from_value(template).expect("a pod");
     let source = class::Source {
         namespace: &class.namespace,
@@ -255,4 +275,100 @@ fn a_pool_of_which_nothing_is_known_is_left_out_and_named() {
     let standing = of(&snapshot_of(&world, &written), Seconds(45)).expect("a world");
     assert!(standing.policies.iter().all(|(kind, _)| *kind != Kind::NodePool));
     assert!(standing.notes[0].contains("pool general is left out"), "{:?}", standing.notes);
+}
+
+/// The objects of one kind as the operator reads them.
+fn read<S: serde::de::DeserializeOwned, T>(
+    standing: &Standing,
+    kind: Kind,
+    convert: impl Fn(&S, &mut Decoder) -> T,
+) -> Vec<T> {
+    let objects = standing.objects.iter().filter(|(own, _)| *own == kind);
+    let slim = objects.map(|(_, object)| serde_json::from_value(object.clone()).expect("an object"));
+    slim.map(|slim: S| convert(&slim, &mut Decoder::default())).collect()
+}
+
+#[test]
+fn volumes_claims_classes_and_limits_are_read_back_as_they_were() {
+    let key = |name: &str| CoreKey::new("shop", name);
+    let bound = VolumeClaim {
+        key: key("data"),
+        spec: Arc::new(claim_spec()),
+        volume: Some("disk".into()),
+        bound: true,
+        ..VolumeClaim::default()
+    };
+    let waiting = VolumeClaim { key: key("logs"), spec: Arc::new(claim_spec()), ..VolumeClaim::default() };
+    let lost = VolumeClaim { key: key("lost"), unusable: true, ..waiting.clone() };
+    let affinity = RequiredNodeAffinity {
+        terms: vec![NodeSelectorTerm {
+            match_expressions: vec![requirement(ZONE_LABEL, Operator::In, &["a"])],
+            match_fields: Vec::new(),
+        }],
+    };
+    let disk = Volume {
+        name: "disk".into(),
+        node_affinity: Some(Arc::new(affinity)),
+        zones: vec![(ZONE_LABEL.into(), texts(&["a", "b"]))],
+        csi: Some(("ebs".into(), "vol-1".into())),
+        free: None,
+    };
+    let spare = Volume {
+        name: "spare".into(),
+        free: Some(Arc::new(FreeVolume {
+            storage_class: "fast".into(),
+            access: AccessModes::of(["ReadWriteOnce"]),
+            capacity_bytes: 7 << 30,
+            block: true,
+            labels: [("tier", "disk")].into_iter().collect(),
+        })),
+        ..Volume::default()
+    };
+    let fast = StorageClass {
+        name: "fast".into(),
+        provisioner: "ebs".into(),
+        waits_for_consumer: true,
+        topologies: vec![vec![(ZONE_LABEL.into(), texts(&["a", "b"]))]],
+        is_default: true,
+    };
+    let limits: AttachLimits = [(Arc::from("ebs"), 25)].into_iter().collect();
+    let mut snapshot = snapshot_of(&world().node(node("n1")).build(), &config([]));
+    snapshot.world.claims = vec![bound.clone(), waiting.clone(), lost.clone()];
+    snapshot.world.volumes = vec![disk.clone(), spare.clone()];
+    snapshot.world.storage_classes = vec![fast.clone()];
+    snapshot.world.attach_limits = [(Arc::from("n1"), limits.clone())].into();
+    let standing = of(&snapshot, Seconds(45)).expect("a world");
+    let claims = read(&standing, Kind::PersistentVolumeClaim, |slim: &SlimClaim, decoder| {
+        storage::claim(slim, decoder).expect("a claim")
+    });
+    assert_eq!(claims, [bound, waiting, lost]);
+    let volumes = read(&standing, Kind::PersistentVolume, |slim: &SlimVolume, decoder| {
+        storage::volume(slim, decoder).expect("a volume")
+    });
+    assert_eq!(volumes, [disk, spare]);
+    let classes = read(&standing, Kind::StorageClass, |slim: &SlimStorageClass, decoder| {
+        storage::storage_class(slim, decoder).expect("a class")
+    });
+    assert_eq!(classes, [fast]);
+    let told =
+        read(&standing, Kind::CSINode, |slim: &SlimCsiNode, decoder| storage::attach_limits(slim, decoder));
+    assert_eq!(told, [limits]);
+}
+
+#[test]
+fn a_stateful_set_makes_the_claims_of_its_next_pods() {
+    let next = pod("db-2").cpu("1").with_class(|class| {
+        let claim = |name: &str| PodClaim { name: name.into(), template: Some(Arc::new(claim_spec())) };
+        class.claims = vec![claim("db-scratch"), claim("data-db-2")];
+    });
+    let world = world().controller(controller(ControllerKind::StatefulSet, "db", 2, next)).build();
+    let standing = of(&snapshot_of(&world, &config([])), Seconds(45)).expect("a world");
+    let set = standing.objects.iter().find(|(kind, _)| *kind == Kind::StatefulSet).expect("the set");
+    let templates = &set.1["spec"]["volumeClaimTemplates"];
+    assert_eq!(
+        (&templates[0]["metadata"]["name"], templates.as_array().map(Vec::len)),
+        (&json!("data"), Some(1))
+    );
+    let volume = &set.1["spec"]["template"]["spec"]["volumes"][0];
+    assert_eq!((&volume["name"], volume["ephemeral"].is_object()), (&json!("scratch"), true));
 }

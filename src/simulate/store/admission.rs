@@ -14,6 +14,7 @@ pub(super) fn complete(kind: Kind, object: &mut Value, store: &Store) {
     match kind {
         Kind::Pod => complete_pod(object, store),
         Kind::Node => complete_node(object, store),
+        Kind::PersistentVolumeClaim => complete_claim(object, store),
         Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet => default(object, "replicas", 1.into()),
         Kind::Job => {
             default(object, "parallelism", 1.into());
@@ -25,6 +26,16 @@ pub(super) fn complete(kind: Kind, object: &mut Value, store: &Store) {
 
 fn default(object: &mut Value, field: &str, value: Value) {
     object_at(object, &["spec"]).entry(field).or_insert(value);
+}
+
+/// Gives a claim without a class the default one. Source: plugin/pkg/admission/storage/storageclass/setdefault.
+fn complete_claim(claim: &mut Value, store: &Store) {
+    const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+    let is_default = |class: &Value| text(class, &["metadata", "annotations", DEFAULT]) == Some("true");
+    let found = store.all(Kind::StorageClass).find(|(_, class)| is_default(class));
+    if let Some((class, _)) = found {
+        default(claim, "storageClassName", (*class.name).into());
+    }
 }
 
 fn complete_pod(pod: &mut Value, store: &Store) {

@@ -38,7 +38,7 @@ pub(super) fn merged(
     now: Timestamp,
 ) -> Result<Value, ApiError> {
     let config = relevant(config, part, kind.info().has_status);
-    let applied = leaves(&config);
+    let applied = leaves(&config, None);
     let mut entries = Entries::read(live);
     let conflicts = entries.conflicts(manager, &applied, live, &config);
     if !conflicts.is_empty() && !force {
@@ -80,10 +80,11 @@ pub(super) fn track_update(
 ) {
     let empty = json!({});
     let before = before.unwrap_or(&empty);
-    let changed: BTreeSet<Path> =
-        leaves(after).into_iter().filter(|path| resolve(before, path) != resolve(after, path)).collect();
-    let gone: BTreeSet<Path> =
-        leaves(before).into_iter().filter(|path| resolve(after, path).is_none()).collect();
+    // What is the same on both sides has no leaf that changed, so it is not walked.
+    let mut changed = leaves(after, Some(before));
+    changed.retain(|path| resolve(before, path) != resolve(after, path));
+    let mut gone = leaves(before, Some(after));
+    gone.retain(|path| resolve(after, path).is_none());
     if changed.is_empty() && gone.is_empty() {
         return;
     }
@@ -118,7 +119,8 @@ fn relevant(config: &Value, part: Part, has_status: bool) -> Value {
     config
 }
 
-fn leaves(object: &Value) -> BTreeSet<Path> {
+/// The leaves of an object; without those of its parts that `other` has just so.
+fn leaves(object: &Value, other: Option<&Value>) -> BTreeSet<Path> {
     const IDENTITY: [&str; 9] = [
         "name",
         "namespace",
@@ -132,27 +134,32 @@ fn leaves(object: &Value) -> BTreeSet<Path> {
     ];
     let mut found = BTreeSet::new();
     for (field, value) in object.as_object().into_iter().flatten() {
+        let other = other.and_then(|other| other.get(field));
         match field.as_str() {
             "apiVersion" | "kind" => {}
             "metadata" => {
                 for (field, value) in value.as_object().into_iter().flatten() {
                     if !IDENTITY.contains(&field.as_str()) {
-                        collect(value, field, &mut vec!["f:metadata".to_owned()], &mut found);
+                        let other = other.and_then(|other| other.get(field));
+                        collect(value, other, field, &mut vec!["f:metadata".to_owned()], &mut found);
                     }
                 }
             }
-            _ => collect(value, field, &mut Vec::new(), &mut found),
+            _ => collect(value, other, field, &mut Vec::new(), &mut found),
         }
     }
     found
 }
 
-fn collect(value: &Value, field: &str, path: &mut Path, found: &mut BTreeSet<Path>) {
+fn collect(value: &Value, other: Option<&Value>, field: &str, path: &mut Path, found: &mut BTreeSet<Path>) {
+    if other == Some(value) {
+        return;
+    }
     path.push(format!("f:{field}"));
     match (value, list_keys(field)) {
         (Value::Object(fields), _) if !fields.is_empty() => {
             for (field, value) in fields {
-                collect(value, field, path, found);
+                collect(value, other.and_then(|other| other.get(field)), field, path, found);
             }
         }
         (Value::Array(items), Some(keys)) => {
@@ -162,7 +169,7 @@ fn collect(value: &Value, field: &str, path: &mut Path, found: &mut BTreeSet<Pat
                 found.insert(path.clone());
                 path.pop();
                 for (field, value) in item.as_object().into_iter().flatten() {
-                    collect(value, field, path, found);
+                    collect(value, None, field, path, found);
                 }
                 path.pop();
             }

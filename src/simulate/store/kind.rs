@@ -1,5 +1,9 @@
 //! The table of kinds that the simulated API server serves: a new kind is one line here and needs no code.
 
+use serde_json::Value;
+
+use super::object::text;
+
 /// What the server knows about a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KindInfo {
@@ -116,6 +120,16 @@ impl Kind {
         } else {
             format!("{}/{}", info.group, info.version)
         }
+    }
+
+    /// Whether an object's `apiVersion` and `kind` are this kind's.
+    pub(super) fn is_named_by(self, object: &Value) -> bool {
+        let info = self.info();
+        let of_version = |name: &str| match name.split_once('/') {
+            Some((group, version)) => group == info.group && version == info.version,
+            None => info.group.is_empty() && name == info.version,
+        };
+        text(object, &["kind"]) == Some(info.kind) && text(object, &["apiVersion"]).is_some_and(of_version)
     }
 
     /// `deployments.apps`, or `pods` for core: how messages name a resource.

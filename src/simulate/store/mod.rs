@@ -14,10 +14,11 @@ mod stamp;
 mod subresource;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 pub use self::bell::Ear;
@@ -44,6 +45,8 @@ use crate::simulate::trace::Trace;
 #[derive(Debug)]
 pub struct Store {
     objects: BTreeMap<Kind, BTreeMap<ObjectKey, Arc<Value>>>,
+    /// The pods bound to each node: a live look at one node must not walk all pods.
+    bound: FxHashMap<Arc<str>, BTreeSet<ObjectKey>>,
     log: ChangeLog,
     revision: u64,
     now: Timestamp,
@@ -58,6 +61,7 @@ impl Store {
     pub fn new(seed: u64, now: Timestamp) -> Store {
         Store {
             objects: BTreeMap::new(),
+            bound: FxHashMap::default(),
             log: ChangeLog::default(),
             // Zero means "any version" to clients, so the first write is at 1.
             revision: 0,
@@ -98,13 +102,38 @@ impl Store {
         &'a self,
         kind: Kind,
         filter: &'a Filter,
-    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Arc<Value>)> + 'a {
-        self.objects
-            .get(&kind)
-            .into_iter()
-            .flat_map(move |objects| objects.range(ObjectKey::first_of(&filter.namespace)..))
-            .take_while(move |(key, _)| filter.matches_key(key))
-            .filter(move |(_, object)| filter.matches(object))
+    ) -> Box<dyn Iterator<Item = (&'a ObjectKey, &'a Arc<Value>)> + 'a> {
+        let Some(objects) = self.objects.get(&kind) else { return Box::new(std::iter::empty()) };
+        if let (Kind::Pod, Some(node)) = (kind, filter.fields.node()) {
+            let keys = self.bound.get(node).into_iter().flatten().filter(|key| filter.matches_key(key));
+            let pods = keys.filter_map(|key| objects.get_key_value(key));
+            return Box::new(pods.filter(|(_, pod)| filter.matches(pod)));
+        }
+        let from = objects.range(ObjectKey::first_of(&filter.namespace)..);
+        let inside = from.take_while(|(key, _)| filter.matches_key(key));
+        Box::new(inside.filter(|(_, object)| filter.matches(object)))
+    }
+
+    /// Keeps the index of bound pods true to a change of an object.
+    fn note_bound(&mut self, kind: Kind, key: &ObjectKey, before: Option<&Value>, after: Option<&Value>) {
+        if kind != Kind::Pod {
+            return;
+        }
+        let (was, is) = (node_of(before), node_of(after));
+        if was == is {
+            return;
+        }
+        if let Some(node) = was
+            && let Some(pods) = self.bound.get_mut(node)
+        {
+            pods.remove(key);
+            if pods.is_empty() {
+                self.bound.remove(node);
+            }
+        }
+        if let Some(node) = is {
+            self.bound.entry(node.into()).or_default().insert(key.clone());
+        }
     }
 
     /// All objects of a kind in key order.
@@ -156,6 +185,11 @@ impl Store {
     pub fn revision_before(&self, at: Timestamp) -> u64 {
         self.log.revision_before(at)
     }
+}
+
+/// The node that a pod is bound to.
+fn node_of(pod: Option<&Value>) -> Option<&str> {
+    text(pod?, &["spec", "nodeName"]).filter(|node| !node.is_empty())
 }
 
 #[cfg(test)]

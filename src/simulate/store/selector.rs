@@ -157,6 +157,14 @@ impl FieldSelector {
         Ok(FieldSelector(terms))
     }
 
+    /// The node that a pod must be bound to, where one is named.
+    pub(super) fn node(&self) -> Option<&str> {
+        let named = |(path, value, equal): &&(&[&str], String, bool)| {
+            *equal && !value.is_empty() && **path == ["spec", "nodeName"]
+        };
+        self.0.iter().find(named).map(|(_, value, _)| value.as_str())
+    }
+
     /// Whether all equalities hold; an absent field is the empty text.
     pub fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|(path, value, equal)| (text(object, path).unwrap_or_default() == value) == *equal)

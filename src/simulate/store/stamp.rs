@@ -18,21 +18,29 @@ pub(super) fn keep_server_metadata(before: &Value, after: &mut Value) {
         "generation",
         "resourceVersion",
     ];
+    // Nearly every write leaves them as they are: then looking is enough, and nothing is copied.
     for field in STAMPED {
-        let kept = at(before, &["metadata", field]).cloned();
+        let kept = at(before, &["metadata", field]);
+        if kept == after.get("metadata").and_then(|metadata| metadata.get(field)) {
+            continue;
+        }
         let metadata = object_at(after, &["metadata"]);
         match kept {
-            Some(kept) => metadata.insert(field.into(), kept),
+            Some(kept) => metadata.insert(field.into(), kept.clone()),
             None => metadata.remove(field),
         };
     }
     for field in ["name", "namespace"] {
-        if let Some(kept) = at(before, &["metadata", field]).cloned() {
-            object_at(after, &["metadata"]).insert(field.into(), kept);
+        if let Some(kept) = at(before, &["metadata", field])
+            && at(after, &["metadata", field]) != Some(kept)
+        {
+            object_at(after, &["metadata"]).insert(field.into(), kept.clone());
         }
     }
     for field in ["apiVersion", "kind"] {
-        after[field] = before[field].clone();
+        if before.get(field).is_none() || before.get(field) != after.get(field) {
+            after[field] = before[field].clone();
+        }
     }
 }
 

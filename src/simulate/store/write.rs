@@ -231,6 +231,29 @@ impl Store {
         Ok(object)
     }
 
+    /// Writes whole numbers into an object's status, as its controller does after each look; most looks find them there.
+    ///
+    /// 404 where there is none.
+    pub fn tell_counts(
+        &mut self,
+        kind: Kind,
+        key: &ObjectKey,
+        author: Author<'_>,
+        counts: &[(&str, i64)],
+    ) -> Result<(), ApiError> {
+        let object = self.get(kind, key)?;
+        if counts.iter().all(|(field, count)| number(object, &["status", field]) == Some(*count)) {
+            return Ok(());
+        }
+        self.edit(kind, key, author, |object| {
+            let status = object_at(object, &["status"]);
+            for (field, count) in counts {
+                status.insert((*field).into(), (*count).into());
+            }
+        })
+        .map(drop)
+    }
+
     /// Deletes an object: at once, or by stamping it while finalizers or a pod's grace hold it.
     ///
     /// 404, 409 for a failed precondition.
@@ -346,11 +369,14 @@ impl Store {
         mut after: Value,
     ) -> Arc<Value> {
         self.revision += 1;
-        after["apiVersion"] = kind.api_version().into();
-        after["kind"] = kind.info().kind.into();
+        if !kind.is_named_by(&after) {
+            after["apiVersion"] = kind.api_version().into();
+            after["kind"] = kind.info().kind.into();
+        }
         object_at(&mut after, &["metadata"])
             .insert("resourceVersion".into(), self.revision.to_string().into());
         let object = Arc::new(after);
+        self.note_bound(kind, &key, before.as_deref(), Some(&object));
         self.objects.entry(kind).or_default().insert(key.clone(), object.clone());
         self.push(kind, key, before, object.clone(), false);
         object
@@ -365,6 +391,7 @@ impl Store {
         if let Some(objects) = self.objects.get_mut(&kind) {
             objects.remove(key);
         }
+        self.note_bound(kind, key, Some(&last), None);
         self.push(kind, key.clone(), Some(before), last.clone(), true);
         last
     }

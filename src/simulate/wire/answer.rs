@@ -283,8 +283,9 @@ fn resources(kind: &Kind) -> Vec<Value> {
 }
 
 /// A whole reply in one frame.
-fn reply(code: u16, body: &impl std::fmt::Display) -> Reply {
-    let bytes = Bytes::from(body.to_string());
+fn reply(code: u16, body: &impl serde::Serialize) -> Reply {
+    // A value always has a text.
+    let bytes = Bytes::from(serde_json::to_vec(body).unwrap_or_default());
     let body = StreamBody::new(futures::stream::once(async { Ok(Frame::data(bytes)) }).boxed());
     let mut reply = http::Response::new(body);
     *reply.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);

@@ -24,7 +24,7 @@ fn calls_stay_within_the_budget_at_rest_and_while_a_group_grows() {
         bed.aws.edit_group("web-a", &[("DesiredCapacity", "1")]).await?;
         bed.cluster.apply(aws_pool("general", &["web-a", "web-b", "web-c"])).await?;
         bed.cluster.apply(deployment("web").replicas(PODS_A_NODE)).await?;
-        let _operator = bed.operator().start()?;
+        let operator = bed.operator().start()?;
         settles(bed, PODS_A_NODE, &[("web-a", 1), ("web-b", 0), ("web-c", 0)]).await?;
         wait::until("status counts it", MINUTE, async || {
             let status = bed.cluster.pool_status("general").await?;
@@ -56,6 +56,9 @@ fn calls_stay_within_the_budget_at_rest_and_while_a_group_grows() {
         // One before the write, one after it, one each 5 s from then on.
         ensure!(of(DESCRIBE) <= 3 + took / 5, "{} reads in {took} s: {calls:?}", of(DESCRIBE));
         ensure!(of(ACTIVITIES) <= 1 + took / 10, "{} reads in {took} s: {calls:?}", of(ACTIVITIES));
+        let counted = operator.metric("headroom_aws_request_duration_seconds_count", "result=\"ok\"").await?;
+        let (counted, made) = (counted.unwrap_or_default(), calls.values().sum::<u64>());
+        ensure!(made as f64 <= counted, "{made} calls, and the metric counts {counted}");
         Ok(())
     });
 }

@@ -25,9 +25,14 @@ fn spot_shortage_falls_back_to_on_demand_and_returns() {
         bed.cluster.apply(deployment("web").replicas(PODS_A_NODE)).await?;
         let _operator = bed.operator().start()?;
         settles(bed, PODS_A_NODE, &[("spot", 0), ("on-demand", 1)]).await?;
-        let told = rows(bed, "spot", "backoffs").await?;
-        let row = told.first().context("spot is not backed off")?;
-        ensure!(row["message"].as_str().is_some_and(|m| m.contains(no_spot)), "backoffs are {told:?}");
+        // Reports of a pool are a second apart: the pods may run before this one is written.
+        wait::until("spot is backed off with AWS's words", MINUTE, async || {
+            let told = rows(bed, "spot", "backoffs").await?;
+            let row = told.first().context("spot is not backed off")?;
+            ensure!(row["message"].as_str().is_some_and(|m| m.contains(no_spot)), "backoffs are {told:?}");
+            Ok(())
+        })
+        .await?;
         ensure!(rows(bed, "on-demand", "backoffs").await?.is_empty(), "on-demand is backed off");
 
         bed.aws.plan("spot", json!({})).await?;

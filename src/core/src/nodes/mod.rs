@@ -49,3 +49,4 @@ pub mod utilization;
 pub mod verdicts;
 pub mod wake;
 mod whole;
+mod zone_balance;

@@ -1,6 +1,7 @@
 //! Which nodes go now: eligible, placed elsewhere, unneeded for long enough, and within every bound. It marks and
 //! evicts nothing: that is the life of a removal.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
 use crate::nodes::room::{self, Room, Spare};
 use crate::nodes::verdicts::{self, Verdict};
 use crate::nodes::whole::Wholes;
+use crate::nodes::zone_balance;
 use crate::plan::{NodeVerdict, PreviewAction, Step};
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
@@ -267,8 +269,10 @@ impl<'a, 's> Pass<'a, 's> {
             return;
         }
         let apply = |candidate: &Candidate| self.scene.config.pools[candidate.pool].mode == Mode::Apply;
+        let turns = zone_balance::turns(&found, self.scene, &self.leaving);
         found.sort_by(|a, b| {
-            let key = |one: &Candidate| (!apply(one), one.rank());
+            let turn = |one: &Candidate| Reverse(turns.get(&one.victim.node).copied());
+            let key = |one: &Candidate| (!apply(one), one.rank(), turn(one));
             key(a).cmp(&key(b)).then_with(|| a.victim.node.cmp(&b.victim.node))
         });
         let mut destinations = Destinations::new(destination_order(&found, snapshot));

@@ -138,6 +138,11 @@ impl AttachLimits {
         self.0.iter().find(|(name, _)| **name == *driver).map(|(_, limit)| *limit)
     }
 
+    /// The limits, in the order in which the drivers were told.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, u32)> {
+        self.0.iter().map(|(driver, limit)| (driver, *limit))
+    }
+
     /// Whether no driver has a limit.
     #[must_use]
     pub fn is_empty(&self) -> bool {

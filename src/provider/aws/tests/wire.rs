@@ -38,7 +38,9 @@ impl HttpConnector for Script {
     }
 }
 
-struct Open;
+/// How each call ended.
+#[derive(Default)]
+struct Open(std::sync::Mutex<Vec<(&'static str, &'static str)>>);
 
 impl Gate for Open {
     fn pass<'a>(&'a self, _: String, call: BoxFuture<'a, End>) -> BoxFuture<'a, Result<(), Closed>> {
@@ -48,9 +50,17 @@ impl Gate for Open {
         })
     }
     fn read(&self, _: &str, _: &str, _: std::time::Duration) {}
+    fn ended(&self, action: &'static str, outcome: &'static str, _: std::time::Duration) {
+        self.0.lock().expect("no panic inside").push((action, outcome));
+    }
 }
 
 fn calls(answers: &[(u16, &str)]) -> (Sdk, Script) {
+    let (sdk, script, _) = watched(answers);
+    (sdk, script)
+}
+
+fn watched(answers: &[(u16, &str)]) -> (Sdk, Script, Arc<Open>) {
     let script = Script::default();
     *script.answers.lock().expect("no panic inside") =
         answers.iter().map(|(status, text)| (*status, (*text).to_owned())).collect();
@@ -64,9 +74,10 @@ fn calls(answers: &[(u16, &str)]) -> (Sdk, Script) {
         .http_client(http_client_fn(move |_, _| for_sdk.clone()))
         .build();
     let host = Host::machine();
-    let gate: Arc<dyn Gate> = Arc::new(Open);
+    let seen = Arc::new(Open::default());
+    let gate: Arc<dyn Gate> = seen.clone();
     let reader = Reader::over(connector, &config, host.clone(), gate.clone());
-    (Sdk::new(&config, reader, host, gate), script)
+    (Sdk::new(&config, reader, host, gate), script, seen)
 }
 
 const GROUPS: &str = r#"<DescribeAutoScalingGroupsResponse xmlns="http://autoscaling.amazonaws.com/doc/2011-01-01/">
@@ -144,6 +155,21 @@ async fn a_throttled_read_is_tried_again() {
     let (calls, script) = calls(&[(400, &text), (200, GROUPS)]);
     assert_eq!(calls.groups_named(&["web-a".into()]).await.expect("the second time").len(), 1);
     assert_eq!(script.sent.lock().expect("no panic inside").len(), 2);
+}
+
+#[tokio::test]
+async fn how_each_call_ended_is_told_by_its_action_in_words_of_a_closed_set() {
+    let (throttled, denied) = (error("Throttling"), error("AccessDenied"));
+    let answers =
+        [(200, GROUPS), (403, denied.as_str()), (400, throttled.as_str()), (400, throttled.as_str())];
+    let (calls, _, seen) = watched(&[&answers[..], &answers[2..]].concat());
+    for _ in 0..3 {
+        // What is told of the failures is looked at below.
+        let _ = calls.groups_named(&["web-a".into()]).await;
+    }
+    let action = "autoscaling:DescribeAutoScalingGroups";
+    let told = seen.0.lock().expect("no panic inside").clone();
+    assert_eq!(told, [(action, "ok"), (action, "denied"), (action, "throttled")]);
 }
 
 #[tokio::test]
