@@ -71,11 +71,7 @@ pub fn serve_all(ctx: &mut Context<'_>) {
     for _ in 0..ROUNDS_MAX {
         let (base, before) = (ctx.purchases.clone(), ctx.purchased_total());
         serve_rounds(ctx, &all);
-        if ctx.purchased_total() <= before {
-            if ctx.purchases != base {
-                ctx.purchases = base;
-                spare::place_anew(ctx, &all);
-            }
+        if ctx.purchased_total() <= before && !serves_more(ctx, &all, &base) {
             break;
         }
         let mut wanted = all.clone();
@@ -95,6 +91,24 @@ pub fn serve_all(ctx: &mut Context<'_>) {
         }
     }
     note_pods(ctx);
+}
+
+/// Whether purchases that are no more than those of `base` serve more pods: then they stay, else `base` is back.
+fn serves_more(ctx: &mut Context<'_>, all: &Demand, base: &BTreeMap<(Arc<str>, Arc<str>), Purchase>) -> bool {
+    if ctx.purchases == *base {
+        return false;
+    }
+    let left =
+        |ctx: &Context<'_>| ctx.demand.groups.iter().map(PodGroup::unplaced).fold(0, u32::saturating_add);
+    let (changed, left_then) = (ctx.purchases.clone(), left(ctx));
+    ctx.purchases.clone_from(base);
+    spare::place_anew(ctx, all);
+    if left(ctx) <= left_then {
+        return false;
+    }
+    ctx.purchases = changed;
+    spare::place_anew(ctx, all);
+    true
 }
 
 fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {
