@@ -1,6 +1,7 @@
 //! One child process with its log file: start, signal, wait, restart; it never outlives its owner.
 
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -191,17 +192,33 @@ fn spawn(recipe: &Recipe) -> Result<Child> {
         let file = OpenOptions::new().create(true).append(true).open(&recipe.log);
         file.with_context(|| format!("failed to open {}", recipe.log.display()))
     };
-    let child = Command::new(&recipe.program)
+    let mut command = Command::new(&recipe.program);
+    command
         .args(&recipe.args)
         .envs(recipe.env.iter().map(|(name, value)| (name, value)))
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(open()?)
-        .stderr(open()?)
-        .spawn()
+        .stderr(open()?);
+    let child = spawn_once_free(&mut command)
         .with_context(|| format!("failed to start {}", recipe.program.display()))?;
     reaper::watch(child.id())?;
     Ok(child)
+}
+
+/// Starts a program that may have been written a moment ago: it is busy until the children that other threads forked
+/// meanwhile have become programs of their own, some milliseconds.
+fn spawn_once_free(command: &mut Command) -> io::Result<Child> {
+    const TRIES: u32 = 100;
+    for _ in 1..TRIES {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            ended => return ended,
+        }
+    }
+    command.spawn()
 }
 
 fn end(child: &mut Child) {
