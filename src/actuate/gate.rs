@@ -18,7 +18,7 @@ impl Gate for Guard {
         })
     }
 
-    fn read(&self, operation: &str, result: &str, _took: Duration) {
+    fn read(&self, operation: &str, result: &str) {
         self.note(operation, result);
     }
 

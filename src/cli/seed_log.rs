@@ -72,7 +72,6 @@ pub struct Sums {
     faults: BTreeMap<String, u64>,
     simulated_seconds: f64,
     cpu_seconds: f64,
-    violations: u64,
     writes: u64,
     made: u64,
     removed: u64,
@@ -108,7 +107,7 @@ pub struct Told<'a> {
     nodes_removed: u64,
     /// Calls that landed after the next leader's first write.
     late_calls: u64,
-    violations: u64,
+    violations: usize,
     /// The seeds that failed, in the order of their numbers.
     failed: Vec<Failed<'a>>,
     /// A seed that was run alone, word by word.
@@ -151,7 +150,6 @@ impl Sums {
         }
         self.simulated_seconds += line.simulated_seconds;
         self.cpu_seconds += line.cpu_seconds;
-        self.violations += u64::try_from(line.violations.len()).unwrap_or(u64::MAX);
         self.writes += line.writes;
         self.made += line.made;
         self.removed += line.removed;
@@ -173,6 +171,10 @@ impl Sums {
         self.lines.iter().filter(|(_, kept)| !kept.violations.is_empty()).map(|(seed, _)| *seed).collect()
     }
 
+    fn violations(&self) -> usize {
+        self.lines.values().map(|kept| kept.violations.len()).sum()
+    }
+
     fn twice(&self) -> usize {
         self.lines.values().filter(|kept| kept.twice).count()
     }
@@ -191,7 +193,7 @@ impl Sums {
             nodes_made: self.made,
             nodes_removed: self.removed,
             late_calls: self.late_calls,
-            violations: self.violations,
+            violations: self.violations(),
             failed: failed
                 .map(|(seed, kept)| Failed {
                     seed: *seed,
@@ -223,7 +225,7 @@ impl Sums {
         let late = "landed after the next leader's first write";
         let _ = writeln!(text, "late calls        {} ({late})", self.late_calls);
         let failed = self.failed();
-        let _ = writeln!(text, "violations        {} in {} seeds", self.violations, failed.len());
+        let _ = writeln!(text, "violations        {} in {} seeds", self.violations(), failed.len());
         if !failed.is_empty() {
             let _ = writeln!(text, "failed seeds      {failed:?}");
         }

@@ -44,33 +44,22 @@ pub trait Feed: Send + Sync {
     fn health(&self, now: UnixTime) -> Vec<WatchHealth>;
 
     /// Whether every kind has been listed completely once.
-    fn synced(&self) -> bool {
-        self.health(UnixTime(0)).iter().all(|watch| watch.listed)
-    }
+    fn synced(&self) -> bool;
 
     /// How long the most silent watch has been silent; `None` while one has not been listed. A healthy watch is heard
     /// about once a minute, since servers send bookmarks.
-    fn staleness(&self, now: UnixTime) -> Option<Seconds> {
-        let silences: Option<Vec<Seconds>> =
-            self.health(now).iter().map(|watch| watch.silent_for.filter(|_| watch.listed)).collect();
-        Some(silences?.into_iter().max().unwrap_or_default())
-    }
+    fn staleness(&self, now: UnixTime) -> Option<Seconds>;
 
     /// The server has gone back to an older state, as something else than a watch has shown: every kind is to be listed
     /// anew. A restored server stays silent of everything up to the versions that watches ask for, and may have come
-    /// past them by the time of the lists, so that [`Feed::regressed_at`] is now in any case. Does nothing where there
-    /// are no watches.
-    fn distrust(&self) {}
+    /// past them by the time of the lists, so that [`Feed::regressed_at`] is now in any case.
+    fn distrust(&self);
 
     /// The newest version that any watch has shown; 0 when none, or when versions are no numbers.
-    fn newest_version(&self) -> u64 {
-        self.health(UnixTime(0)).iter().map(|watch| watch.version).max().unwrap_or(0)
-    }
+    fn newest_version(&self) -> u64;
 
     /// When the server last went back to an older state than it had shown on any watch; `None` if it never did.
-    fn regressed_at(&self) -> Option<UnixTime> {
-        self.health(UnixTime(0)).iter().filter_map(|watch| watch.regressed_at).max()
-    }
+    fn regressed_at(&self) -> Option<UnixTime>;
 }
 
 /// The state of one watch.

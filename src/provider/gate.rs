@@ -12,8 +12,8 @@ pub trait Gate: Send + Sync {
     /// [`Closed`] when nothing was sent, or the end was not seen.
     fn pass<'a>(&'a self, operation: String, call: BoxFuture<'a, End>) -> BoxFuture<'a, Result<(), Closed>>;
 
-    /// Told of each read: its name, how it ended, and how long it took.
-    fn read(&self, operation: &str, result: &str, took: Duration);
+    /// Told of each read: its name, and how it ended.
+    fn read(&self, operation: &str, result: &str);
 
     /// Told of each call once it ended, reads and writes: its action as IAM spells it, how it ended in a word of a closed
     /// set, and how long it took.

@@ -6,13 +6,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use headroom_core::world::node::ZONE_LABEL;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::scenario::{self, Action, Event, Scenario, Target};
 use super::store::{Kind, ObjectKey, at, labels, number, object_at, text};
 
-const ZONE: &str = "topology.kubernetes.io/zone";
 /// Pods here belong to the cluster and not to its load.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
@@ -246,7 +246,7 @@ impl Start {
         for (kind, object) in self.standing.iter().chain(&self.scenario.manifests) {
             match kind {
                 Kind::Node => {
-                    let own = labels(object).filter(|(name, _)| *name == ZONE);
+                    let own = labels(object).filter(|(name, _)| *name == ZONE_LABEL);
                     zones.extend(own.map(|(_, zone)| zone.to_owned()));
                 }
                 Kind::NodePool => {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use headroom_core::world::node::POOL_LABEL;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -17,7 +18,6 @@ use crate::page::{Decision, Document, DocumentKind, Event, Pool, Run, SCHEMA, Sa
 
 /// Samples that a run of any length comes to, about: more than a screen has columns to show.
 const SAMPLES: i64 = 480;
-const POOL: &str = "headroom.dev/pool";
 /// Decisions and events kept; what a page of any use can show.
 const MARKS_MAX: usize = 20_000;
 
@@ -349,7 +349,7 @@ pub fn document(scenario: &Scenario, runs: Vec<Run>) -> Document {
 impl NodeRow {
     fn of(node: &Value) -> NodeRow {
         NodeRow {
-            pool: labels(node).find(|(name, _)| *name == POOL).map(|(_, pool)| pool.to_owned()),
+            pool: labels(node).find(|(name, _)| *name == POOL_LABEL).map(|(_, pool)| pool.to_owned()),
             ready: is_ready(node),
             leaving: is_leaving(node),
             cpu_milli: Amounts::of(at(node, &["status", "allocatable"])).cpu,

@@ -8,7 +8,7 @@ use headroom_core::testing::{NOW, PodBuilder};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 
-use crate::scale_down::{cluster, marked, member, reasons, replica, run, unneeded, with_pool};
+use crate::scale_down::{cluster, marked, member, reasons, replica, run, settings, unneeded, with_pool};
 
 /// A replica on `node` that takes up most of it, and that was told to end so many seconds ago.
 fn ending(node: &str, seconds_ago: i64) -> PodBuilder {
@@ -32,8 +32,7 @@ fn full_beside(full: PodBuilder) -> World {
 
 #[test]
 fn clock_runs_while_pods_that_are_ending_hold_the_room() {
-    let (world, config) =
-        (full_beside(ending("m", 1)), with_pool(|pool| pool.scale_down.delay_after_add = Seconds(0)));
+    let (world, config) = (full_beside(ending("m", 1)), settings());
     let mut history = History::default();
     let decided = run(&world, &config, &mut history, NOW);
     assert_eq!(reason(&decided, "n"), Reason::NotUnneededLongEnough);
@@ -47,7 +46,7 @@ fn clock_runs_while_pods_that_are_ending_hold_the_room() {
 
 #[test]
 fn no_clock_runs_for_room_that_pods_keep_or_do_not_give_back_in_time() {
-    let config = with_pool(|pool| pool.scale_down.delay_after_add = Seconds(0));
+    let config = settings();
     // 30 s of grace once more, and 30 s: it is taken for stuck then.
     for full in [ending("m", 61), ending("m", 1).with(|pod| pod.deletion_at = None)] {
         let mut history = unneeded(&["n"]);
@@ -62,39 +61,33 @@ fn tight() -> Config {
     with_pool(|pool| {
         let at_once = Consolidation { consolidate_after: Seconds(0), ..Consolidation::default() };
         pool.scale_down.policy = Policy::WhenCheaper(at_once);
-        pool.scale_down.delay_after_add = Seconds(0);
     })
 }
 
-/// A decision so many seconds after the clocks of n, k and m have run out.
-fn run_on(world: &World, seconds: i64) -> ScaleDown {
+/// Nodes n, k and m with half their room in use, beside l, of which this pod takes most: p of n has room on m, and q of k
+/// has if that of l is free. The decision so many seconds after the clocks of n, k and m have run out.
+fn decided_beside(on_l: PodBuilder, seconds: i64) -> ScaleDown {
+    let large = |name: &str, node: &str| replica(name).cpu("2").on(node);
+    let nodes = [member("n"), member("k"), member("m"), member("l")];
+    let pods = [large("p", "n"), large("q", "k"), large("r", "m"), on_l];
     let mut history = unneeded(&["n", "k", "m"]);
     let since = UnixTime(NOW.0 - tight().pools[0].scale_down.unneeded_for.0 - seconds);
     let memory = history.pools.get_mut("a").expect("pool a");
     memory.unneeded.values_mut().for_each(|at| *at = since);
-    run(world, &tight(), &mut history, NOW)
+    run(&cluster(nodes, pods).build(), &tight(), &mut history, NOW)
 }
 
 #[test]
 fn what_can_leave_waits_a_minute_for_what_pods_that_are_ending_hold_up() {
-    let large = |name: &str, node: &str| replica(name).cpu("2").on(node);
-    // p of n has room on m; q of k will have, when the pod on l has ended.
-    let nodes = [member("n"), member("k"), member("m"), member("l")];
-    let pods = [large("p", "n"), large("q", "k"), large("r", "m"), ending("l", 1)];
-    let world = cluster(nodes, pods).build();
-    let run_after = |seconds: i64| run_on(&world, seconds);
-    assert!(marked(&run_after(59)).is_empty());
-    assert!(run_after(59).replaceable.is_empty(), "there will be room, and nothing is bought for any");
-    assert_eq!(marked(&run_after(60)).concat().len(), 1, "the wait is over");
+    let decided = decided_beside(ending("l", 1), 59);
+    assert!(marked(&decided).is_empty());
+    assert!(decided.replaceable.is_empty(), "there will be room, and nothing is bought for any");
+    assert_eq!(marked(&decided_beside(ending("l", 1), 60)).concat().len(), 1, "the wait is over");
 }
 
 #[test]
 fn nothing_waits_for_pods_that_stay() {
-    let large = |name: &str, node: &str| replica(name).cpu("2").on(node);
-    let nodes = [member("n"), member("k"), member("m"), member("l")];
-    let stays = ending("l", 1).with(|pod| pod.deletion_at = None);
-    let world = cluster(nodes, [large("p", "n"), large("q", "k"), large("r", "m"), stays]).build();
-    let decided = run_on(&world, 1);
+    let decided = decided_beside(ending("l", 1).with(|pod| pod.deletion_at = None), 1);
     assert_eq!(marked(&decided).concat().len(), 1);
     assert!(!decided.replaceable.is_empty());
 }

@@ -53,7 +53,7 @@ pub(crate) fn cluster(
 }
 
 /// Pool a, with nodes unneeded for 10 min and no cooldown after growth.
-fn settings() -> Config {
+pub(crate) fn settings() -> Config {
     config([pool("a").with(|pool| pool.scale_down.delay_after_add = Seconds(0))])
 }
 

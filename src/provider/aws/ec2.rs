@@ -181,7 +181,7 @@ impl Reader {
                 .unwrap_or_else(|_| Err(CallError::silent(action, "no answer in time")));
             let word = result.as_ref().map_or_else(|error| error.code.clone(), |_| "200".to_owned());
             let took = self.host.monotonic() - started;
-            self.gate.read(action, &word, took);
+            self.gate.read(action, &word);
             self.gate.ended(action, outcome(&result), took);
             match result {
                 Err(error)

@@ -90,7 +90,7 @@ impl Sdk {
         let result = call.await.map_err(|error| failure(action, &error));
         let word = result.as_ref().map_or_else(|error| error.code.as_str(), |_| "200");
         let took = self.host.monotonic() - started;
-        self.gate.read(action, word, took);
+        self.gate.read(action, word);
         self.gate.ended(action, outcome(&result), took);
         result
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use headroom_core::world::node::ZONE_LABEL;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -16,7 +17,6 @@ use crate::simulate::store::{
 };
 
 const ME: Author<'static> = Author::actor("kubelet");
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 #[derive(Debug)]
 struct NodeState {
@@ -53,7 +53,7 @@ impl Kubelet {
             NodeState {
                 kwok: text(object, &["metadata", "labels", "type"]) == Some("kwok"),
                 ready,
-                zone: text(object, &["metadata", "labels", ZONE]).map(str::to_owned),
+                zone: text(object, &["metadata", "labels", ZONE_LABEL]).map(str::to_owned),
                 joins_at,
                 silent: false,
             }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use headroom_core::world::node::{POOL_LABEL, ZONE_LABEL};
 use serde_json::{Value, json};
 
 use super::fit::{Misfit, NodeShape, PodShape, Term};
@@ -13,8 +14,6 @@ use super::template;
 use crate::simulate::store::{Author, Entry, Kind, ObjectKey, Store, at, labels, object_at, text};
 
 const ME: Author<'static> = Author::actor("volume-controller");
-const POOL: &str = "headroom.dev/pool";
-const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 /// Set when the binding of a claim is complete.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -83,7 +82,7 @@ impl Reach {
     /// Whether all volumes can be reached from the node, or made there, and attached.
     pub(super) fn allows(&self, node: &NodeShape) -> Result<(), Misfit> {
         let reached = self.places.iter().all(|terms| terms.iter().any(|term| term.holds(node)));
-        let placed = [ZONE, REGION].iter().any(|key| node.labels.contains_key(*key));
+        let placed = [ZONE_LABEL, REGION].iter().any(|key| node.labels.contains_key(*key));
         if !reached || placed && !self.zones.iter().all(|term| term.holds(node)) {
             return Err("node(s) had volume node affinity conflict");
         }
@@ -186,7 +185,7 @@ pub(super) fn provide(store: &mut Store, pod: &ObjectKey, shape: &PodShape, node
         let reached =
             |volume: &Value| affinity(volume).is_none_or(|terms| terms.iter().any(|term| term.holds(node)));
         let found = free(store, &claim).find(|(_, volume)| reached(volume)).map(|(key, _)| key.name.clone());
-        let zone = node.labels.get(ZONE).map(String::as_str);
+        let zone = node.labels.get(ZONE_LABEL).map(String::as_str);
         let volume = found.unwrap_or_else(|| make(store, &key, &claim, zone));
         bind(store, &key, &volume);
     }
@@ -252,7 +251,7 @@ fn affinity(volume: &Value) -> Option<Vec<Term>> {
 ///
 /// Source: kube-scheduler, volumezone/volume_zone.go.
 fn zones(volume: &Value) -> impl Iterator<Item = Term> {
-    let places = labels(volume).filter(|(key, _)| [ZONE, REGION].contains(key));
+    let places = labels(volume).filter(|(key, _)| [ZONE_LABEL, REGION].contains(key));
     places.map(|(key, values)| Term::within(key, values.split("__")))
 }
 
@@ -263,7 +262,7 @@ fn topologies(class: &Value) -> impl Iterator<Item = &Value> {
 fn first_zone(class: &Value) -> Option<&str> {
     let pairs =
         topologies(class).filter_map(|term| at(term, &["matchLabelExpressions"])?.as_array()).flatten();
-    let mut zones = pairs.filter(|pair| text(pair, &["key"]) == Some(ZONE));
+    let mut zones = pairs.filter(|pair| text(pair, &["key"]) == Some(ZONE_LABEL));
     zones.find_map(|pair| at(pair, &["values"])?.as_array()?.first()?.as_str())
 }
 
@@ -300,7 +299,7 @@ fn make(store: &mut Store, key: &ObjectKey, claim: &Value, zone: Option<&str>) -
         },
     });
     if let Some(zone) = zone {
-        let here = json!({"key": ZONE, "operator": "In", "values": [zone]});
+        let here = json!({"key": ZONE_LABEL, "operator": "In", "values": [zone]});
         volume["spec"]["nodeAffinity"] =
             json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}});
     }
@@ -378,7 +377,7 @@ fn tell_limits(store: &mut Store, name: &Arc<str>) {
     let key = ObjectKey::new("", name);
     let pool_of = |node: &ObjectKey| {
         let node = store.find(Kind::Node, node)?;
-        text(node, &["metadata", "labels", POOL]).map(str::to_owned)
+        text(node, &["metadata", "labels", POOL_LABEL]).map(str::to_owned)
     };
     let pool = pool_of(&key);
     if pool.is_none() || store.find(Kind::CSINode, &key).is_some() {

@@ -1,5 +1,6 @@
 //! What the market does in a scenario: spot nodes that are taken back, and prices that change; it decides nothing for the operator.
 
+use headroom_core::world::node::{POOL_LABEL, ZONE_LABEL};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -13,8 +14,6 @@ use crate::simulate::trace::StableHash;
 const ME: Author<'static> = Author::actor("spot-market");
 /// By this taint the node termination handler of AWS keeps new pods off a node that is taken back.
 const NOTICE: &str = "aws-node-termination-handler/spot-itn";
-const POOL: &str = "headroom.dev/pool";
-const ZONE: &str = "topology.kubernetes.io/zone";
 /// From the warning to the end, as AWS gives it.
 const NOTICE_DEFAULT: SignedDuration = SignedDuration::from_mins(2);
 
@@ -104,7 +103,8 @@ pub(super) fn warn(store: &mut Store, interruption: &SpotInterruption) -> Result
         .all(Kind::Node)
         .filter(|(_, node)| {
             let has = |name: &str, value: &str| labels(node).any(|label| label == (name, value));
-            has(POOL, &interruption.pool) && interruption.zone.as_deref().is_none_or(|zone| has(ZONE, zone))
+            has(POOL_LABEL, &interruption.pool)
+                && interruption.zone.as_deref().is_none_or(|zone| has(ZONE_LABEL, zone))
         })
         .map(|(key, _)| (StableHash::of(&key.name), key.clone()))
         .collect();

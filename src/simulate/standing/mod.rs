@@ -2,7 +2,8 @@
 //! was read from. It decides nothing.
 //!
 //! What a snapshot does not hold is left out or assumed, and said in a note: images and commands, Deployments (their
-//! ReplicaSets keep the pods), HPAs (`cli/scalers` adds them), what a PodDisruptionBudget asks for beyond what it allows now, how long Jobs run.
+//! ReplicaSets keep the pods), HPAs and ScalingPolicies (`cli/scalers` adds them), what a PodDisruptionBudget asks for
+//! beyond what it allows now, how long Jobs run.
 
 mod pods;
 mod pools;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use futures::future::BoxFuture;
@@ -128,5 +127,5 @@ impl Gate for ReadsOnly {
         Box::pin(async move { Err(Closed::NotSent(format!("an import does not write: {operation}"))) })
     }
 
-    fn read(&self, _: &str, _: &str, _: Duration) {}
+    fn read(&self, _: &str, _: &str) {}
 }

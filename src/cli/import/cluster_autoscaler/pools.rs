@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_core::go_values::go_bool;
 use serde_json::json;
 
 use super::arguments::CommandLine;
@@ -11,7 +12,6 @@ use super::settings::Settings;
 use crate::cli::import::durations::{go_seconds, written};
 use crate::cli::import::names;
 use crate::cli::import::output::Draft;
-use headroom_core::go_values::go_bool;
 
 /// Beginning of the tags that describe a group's nodes.
 const TEMPLATE_TAG: &str = "k8s.io/cluster-autoscaler/node-template/";

@@ -15,7 +15,7 @@ use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 use crate::time::{Seconds, UnixTime};
 use crate::world::digest::NodeDigest;
-use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION, ZONE_LABEL};
+use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION};
 use crate::world::pod::Pod;
 use crate::world::{NodeEntry, NodeId, PodId};
 
@@ -71,6 +71,15 @@ struct Load {
 }
 
 impl Candidate {
+    /// Whether it may wait so as to leave together with others, or because they leave no room: in pools whose nodes get
+    /// full, and for its utilization alone.
+    #[must_use]
+    pub fn may_wait(&self, config: &Config) -> bool {
+        is_tight(&config.pools[self.pool])
+            && matches!(self.reason, Reason::Underutilized | Reason::Consolidated)
+            && !self.replaced
+    }
+
     /// The order in which candidates are looked at: those asked for, empty ones, dead ones, then others. Among equals
     /// those that were unneeded before keep their turn, so that clocks do not start anew, then those with fewer pods.
     /// What a budget guards comes last: it may stay for long, and must not take places from what can go.
@@ -212,7 +221,7 @@ fn candidate(
         ix,
         pool: member.pool,
         group: Arc::clone(member.group),
-        zone: node.labels.get(ZONE_LABEL).unwrap_or("").into(),
+        zone: node.zone().into(),
         victim: Victim { node: node.name.clone(), id: Arc::clone(member.instance) },
         reason,
         movable,

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::nodes::candidates::{Candidate, is_tight};
+use crate::nodes::candidates::Candidate;
 use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::relocation::Destinations;
 use crate::nodes::scale_down::Pass;
@@ -110,10 +110,7 @@ impl Pass<'_, '_> {
             let pool = &scene.config.pools[one.pool];
             let limit = GroupSettings::of(pool, &one.group, scene.world).unneeded_for();
             let until = one.since.unwrap_or(scene.now).plus(limit).plus(TOGETHER_WAIT);
-            let together = is_tight(pool)
-                && matches!(one.reason, Reason::Underutilized | Reason::Consolidated)
-                && !one.replaced;
-            if together && scene.now < until {
+            if one.may_wait(scene.config) && scene.now < until {
                 self.wake(until);
                 self.verdict(&one.victim.node, Some(one.pool), Reason::NotUnneededLongEnough.into());
             } else {

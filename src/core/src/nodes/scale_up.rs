@@ -98,8 +98,7 @@ fn serves_more(ctx: &mut Context<'_>, all: &Demand, base: &BTreeMap<(Arc<str>, A
     if ctx.purchases == *base {
         return false;
     }
-    let left =
-        |ctx: &Context<'_>| ctx.demand.groups.iter().map(PodGroup::unplaced).fold(0, u32::saturating_add);
+    let left = |ctx: &Context<'_>| spare::left(ctx).into_iter().fold(0, u32::saturating_add);
     let (changed, left_then) = (ctx.purchases.clone(), left(ctx));
     ctx.purchases.clone_from(base);
     spare::place_anew(ctx, all);

@@ -105,6 +105,6 @@ pub(super) fn place_anew(ctx: &mut Context<'_>, wanted: &Demand) {
 }
 
 /// How many pods of each group have no place.
-fn left(ctx: &Context<'_>) -> Vec<u32> {
+pub(super) fn left(ctx: &Context<'_>) -> Vec<u32> {
     ctx.demand.groups.iter().map(PodGroup::unplaced).collect()
 }

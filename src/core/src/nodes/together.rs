@@ -18,12 +18,8 @@ impl Pass<'_, '_> {
     /// One by one they were tried with each one's pods in place before the next. Leaving together, their pods come in any
     /// order, and the smallest first is the worst: they fill every hole that a larger one needs.
     pub(super) fn keep_what_fits_together(&mut self, snapshot: &mut Snapshot<'_>) {
-        let scene = self.scene;
-        let may_wait = |one: &Candidate| {
-            candidates::is_tight(&scene.config.pools[one.pool])
-                && matches!(one.reason, Reason::Underutilized | Reason::Consolidated)
-                && !one.replaced
-        };
+        let config = self.scene.config;
+        let may_wait = |one: &Candidate| one.may_wait(config);
         let mut fewer = 1;
         while self.chosen.iter().any(may_wait) {
             let Err(verdict) = self.fit_together(snapshot) else { return };

@@ -51,6 +51,5 @@ pub fn turns(
 fn zone_of<'a>(id: NodeId, scene: &Scene<'a>) -> Option<Zone<'a>> {
     let member = scene.members.member(id)?;
     let node = scene.world.node(id).node.as_ref()?;
-    let zone = node.labels.get(crate::world::node::ZONE_LABEL).unwrap_or("");
-    Some((member.pool, &**member.group, zone))
+    Some((member.pool, &**member.group, node.zone()))
 }

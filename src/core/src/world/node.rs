@@ -64,6 +64,14 @@ pub struct Node {
     pub deleting: bool,
 }
 
+impl Node {
+    /// The zone that its label names; empty when it has none.
+    #[must_use]
+    pub fn zone(&self) -> &str {
+        self.labels.get(ZONE_LABEL).unwrap_or("")
+    }
+}
+
 /// The status of a node's Ready condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Readiness {

@@ -324,7 +324,7 @@ impl Gate for Open {
             Ok(())
         })
     }
-    fn read(&self, _: &str, _: &str, _: Duration) {}
+    fn read(&self, _: &str, _: &str) {}
 }
 
 struct To(Fake);

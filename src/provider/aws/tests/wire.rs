@@ -49,7 +49,7 @@ impl Gate for Open {
             Ok(())
         })
     }
-    fn read(&self, _: &str, _: &str, _: std::time::Duration) {}
+    fn read(&self, _: &str, _: &str) {}
     fn ended(&self, action: &'static str, outcome: &'static str, _: std::time::Duration) {
         self.0.lock().expect("no panic inside").push((action, outcome));
     }

@@ -24,7 +24,7 @@ fn create(cluster: &SimCluster, kind: Kind, object: Value) {
 }
 
 fn node(name: &str, zone: &str) -> Value {
-    json!({"metadata": {"name": name, "labels": {ZONE: zone, POOL: "general"}},
+    json!({"metadata": {"name": name, "labels": {ZONE_LABEL: zone, POOL_LABEL: "general"}},
         "status": {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}, "capacity": {"cpu": "4"},
             "conditions": [{"type": "Ready", "status": "True"}]}})
 }
@@ -44,7 +44,7 @@ fn volume(name: &str, zone: &str) -> Value {
         "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
         "csi": {"driver": "ebs", "volumeHandle": name},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [
-            {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]}}}})
+            {"matchExpressions": [{"key": ZONE_LABEL, "operator": "In", "values": [zone]}]}]}}}})
 }
 
 fn pod(name: &str, claim: &str) -> Value {

@@ -16,7 +16,7 @@ use crate::plan::Step;
 use crate::reason::Reason;
 use crate::time::Seconds;
 use crate::world::node::{
-    DELAY_DELETION_PREFIX, Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION, ZONE_LABEL,
+    DELAY_DELETION_PREFIX, Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION,
 };
 use crate::world::provider::InstanceState;
 use crate::world::{NodeEntry, NodeId};
@@ -133,10 +133,12 @@ impl One<'_, '_> {
         if reason == Reason::Consolidated && self.pool.scale_down.policy == Policy::WhenUnderutilized {
             return Some((Reason::SpecChanged, "scaleDown.policy is not WhenCheaper any more".into()));
         }
-        let unwell =
-            self.removal().victims.iter().filter_map(|victim| self.node(victim)).find(|(_, node, _)| {
-                self.scene.health.forbids(reason, node.labels.get(ZONE_LABEL).unwrap_or(""))
-            });
+        let unwell = self
+            .removal()
+            .victims
+            .iter()
+            .filter_map(|victim| self.node(victim))
+            .find(|(_, node, _)| self.scene.health.forbids(reason, node.zone()));
         if let Some((_, node, _)) = unwell {
             let words = format!("too many nodes are unready beside node {}", node.name);
             return Some((Reason::ClusterUnhealthy, words));
