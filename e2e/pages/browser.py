@@ -168,10 +168,11 @@ class Browser:
         self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'", f"{url} to be loaded")
 
     def click(self, selector):
-        """Clicks in the middle of an element, as a person would: what lies over it gets the click."""
-        x, y = self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-            " const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+        """Waits for an element and clicks in its middle, as a person would: what lies over it gets the click."""
+        x, y = self.wait_for(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); if (!e) return null; e.scrollIntoView({{block: 'center'}});"
+            " const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()",
+            f"{selector} to click on",
         )
         for kind in ["mousePressed", "mouseReleased"]:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)

@@ -3,7 +3,7 @@
   // Everything that comes from a cluster goes into the page through text nodes and attributes set one by one, never as markup.
   const SVG = 'http://www.w3.org/2000/svg';
   const LEFT = 44, RIGHT = 8, HEIGHT = 118, TOP = 8, BOTTOM = 18;
-  const MARK_GAP = 26, LIST_MAX = 1000, POLL_MS = 3000;
+  const MARK_GAP = 26, LIST_MAX = 1000, POLL_MS = 3000, PRESS_MAX_MS = 1000;
   const SIGNS = { up: '▲', down: '▼', failed: '✕', none: '◆', event: '●', mixed: '' };
   const KINDS = { up: 'scale-up', down: 'scale-down', failed: 'failed', none: 'not possible', event: 'event' };
 
@@ -423,6 +423,15 @@
     if (doc && width() !== wide) { wide = width(); redraw(); }
   }).observe(byId('charts'));
 
+  // A click is a press and a release on the same element: for as long as one takes, nothing is drawn anew. A release may
+  // get lost, in a context menu for one.
+  let pressedUntil = 0;
+  addEventListener('pointerdown', () => { pressedUntil = Date.now() + PRESS_MAX_MS; });
+  for (const end of ['click', 'pointercancel']) addEventListener(end, () => { pressedUntil = 0; });
+  const released = async () => {
+    while (Date.now() < pressedUntil) await new Promise((done) => setTimeout(done, 20));
+  };
+
   // A live page asks again and again, and says since when nobody answers.
   let answered = '';
   const ask = async () => {
@@ -431,6 +440,7 @@
         const answer = await fetch(source, { cache: 'no-store' });
         if (!answer.ok) throw new Error(String(answer.status));
         const fresh = await answer.json();
+        await released();
         const same = doc && JSON.stringify(fresh.runs.map((run) => run.decisions)) === JSON.stringify(doc.runs.map((run) => run.decisions));
         doc = fresh;
         answered = new Date().toISOString().slice(11, 19);
