@@ -80,6 +80,11 @@ pub fn lower_bound(n_pods: u32) -> u32 {
     lower_bound_of(MIX.each_ref().map(|share| n_pods * share.percent / 100))
 }
 
+/// CPUs that the mix asks for, rounded up.
+pub fn cpus_asked(n_pods: u32) -> u32 {
+    MIX.iter().map(|share| n_pods * share.percent / 100 * share.cpu_milli).sum::<u32>().div_ceil(1000)
+}
+
 /// The same for so many pods of each share of the mix, in its order.
 pub fn lower_bound_of(pods: [u32; MIX.len()]) -> u32 {
     let sum = |request: fn(&Share) -> u32| {
@@ -97,6 +102,7 @@ mod tests {
     #[test]
     fn lower_bound_is_what_the_sums_of_the_mix_need() {
         assert_eq!((lower_bound(1000), lower_bound(5000)), (57, 282));
+        assert_eq!((cpus_asked(1000), cpus_asked(5000)), (900, 4500));
     }
 
     #[test]

@@ -120,6 +120,17 @@ pub async fn count_nodes(cluster: &ControlPlane) -> Result<usize> {
     Ok(nodes.list_metadata(&ListParams::default()).await?.items.len())
 }
 
+/// CPUs of all nodes together; the shapes here have whole ones.
+pub async fn count_cpus(cluster: &ControlPlane) -> Result<u64> {
+    let nodes: Api<Node> = Api::all(cluster.client());
+    let of = |node: Node| -> Result<u64> {
+        let capacity = node.status.unwrap_or_default().capacity.unwrap_or_default();
+        let cpu = capacity.get("cpu").context("a node has no CPU in its capacity")?;
+        cpu.0.parse().with_context(|| format!("CPU {:?} is no whole number", cpu.0))
+    };
+    nodes.list(&ListParams::default()).await?.items.into_iter().map(of).sum()
+}
+
 /// The number of nodes once it has not changed for `calm`, or after `most`.
 pub async fn settled(cluster: &ControlPlane, calm: Duration, most: Duration) -> Result<usize> {
     let (start, mut calm_since, mut before) = (Instant::now(), Instant::now(), 0);

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use e2e::burst::{MIX, create_deployments, lower_bound, wait_until_running};
+use e2e::burst::{MIX, cpus_asked, create_deployments, lower_bound, wait_until_running};
 use e2e::control_plane::{ControlPlane, Options, User};
 use e2e::operator::Operator;
-use e2e::shrink::{Settings, Shape, count_nodes, protect, settled, start_operator};
+use e2e::shrink::{Settings, Shape, count_cpus, count_nodes, protect, settled, start_operator};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta};
@@ -51,6 +51,8 @@ struct Measured {
     n_before: usize,
     /// Nodes by seconds after the cut.
     nodes: Vec<(f64, usize)>,
+    /// CPUs of the nodes in the end: nodes of two sizes are not one like the other.
+    n_cpus: u64,
     n_evicted: usize,
     n_refused: usize,
     n_deleted: usize,
@@ -90,12 +92,14 @@ async fn measure(args: &Args, n_pods: u32) -> Result<Measured> {
         cluster.scale_deployment(share.name, n_pods * share.percent / 100 / CUT).await?;
     }
     let (nodes, n_pending_max) = follow(args, &cluster, &operator, cut).await?;
+    let n_cpus = count_cpus(&cluster).await?;
     let writes = cluster.writes()?.by(User::Headroom).since(cut_at);
     let evictions = writes.clone().to("pods/eviction");
     Ok(Measured {
         n_pods,
         n_before,
         nodes,
+        n_cpus,
         n_evicted: evictions.clone().accepted().len(),
         n_refused: evictions.len() - evictions.accepted().len(),
         n_deleted: writes.clone().to("pods").len(),
@@ -182,8 +186,14 @@ fn verdict(run: &Measured) -> String {
     let when = reached.map_or("never reached".to_owned(), |(at, _)| format!("reached after {at:.0} s"));
     format!(
         "{} pods: wanted at most {most} nodes within {seconds:.0} s: {word}, {found} nodes then; {most} {when}. \
+         In the end the nodes have {} CPUs for the {} that pods ask for. \
          Evictions refused by a budget: {}, pods deleted past one: {}, nodes bought after the cut: {}.",
-        run.n_pods, run.n_refused, run.n_deleted, run.n_bought,
+        run.n_pods,
+        run.n_cpus,
+        cpus_asked(run.n_pods / CUT),
+        run.n_refused,
+        run.n_deleted,
+        run.n_bought,
     )
 }
 
