@@ -31,8 +31,15 @@ async fn live_page_shows_decisions_with_their_reasons_and_follows_the_cluster() 
     story(Options::new(), async |cluster| {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
-        cluster.apply(pool("general").nodes(0, 5)).await?;
+        // The pods are there before the pool: with both at once, the first node may be bought for replicas that are not.
         cluster.apply(deployment("web").replicas(3)).await?;
+        wait::until("the pods wait", MINUTE, async || {
+            let n_pending = cluster.pods_in_phase("default", "app=web", "Pending").await?;
+            ensure!(n_pending == 3, "{n_pending} pods wait");
+            Ok(())
+        })
+        .await?;
+        cluster.apply(pool("general").nodes(0, 5)).await?;
         wait::until("the pods run", MINUTE, async || cluster.running_pods_are("default", "app=web", 3).await)
             .await?;
 
