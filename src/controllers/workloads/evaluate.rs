@@ -1,43 +1,34 @@
 //! One look at one workload: see, ask, decide, journal, write, tell. It holds no rule of its own.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headroom_core::pods::decision::{Branch, Decision, Event, EventType, Rescale, Steps, Tick, WriteOutcome};
-use headroom_core::pods::input::{Input, Options, PodSeen, Scale};
+use headroom_core::pods::decision::{Branch, Decision, Rescale, Steps, WriteOutcome};
+use headroom_core::pods::input::{Input, Options, PodSeen};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::schedules;
-use headroom_core::pods::selector::{Registry, Selector};
-use headroom_core::pods::{after_write, conditions, decide, needs_metrics};
-use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::pods::selector::Registry;
+use headroom_core::pods::{after_write, decide, needs_metrics};
+use headroom_core::time::UnixTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::gather::{Load, answers, ask, relapse};
 use super::ownership::{self, Circumstances, Judged, Stage};
-use super::state::{
-    DONE, FAILED, HELD, HpaWritten, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, hpa_status, newer,
-};
+use super::sight::{Sight, notice_contest};
+use super::state::{DONE, FAILED, HELD, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State};
 use super::survey::{Standing, Workload};
+use super::telling::{View, hpa_version, last_hpa_status};
 use crate::actuate::scale::{ScaleError, Scales};
 use crate::api::conditions::reasons;
 use crate::api::{HpaOwnership, Mode, ScalingDecision};
 use crate::host::Host;
 use crate::metrics::MetricsSource;
-use crate::observe::{HpaObject, KubeFeed, ScaleKind, Writer};
-use crate::report::events::{Regarding, RegardingKind, on_workload};
+use crate::observe::{HpaObject, KubeFeed};
 use crate::report::otlp::TraceSink;
 use crate::report::replica_traces::Course;
-use crate::report::workload::{render, without_numbers, without_repetitions};
-use crate::report::{
-    HpaOwned, KubeSink, MetricTrouble, Metrics, PolicyStanding, ScalingSink, StatusSink, WorkloadMemory,
-    WorkloadView, WriteError,
-};
-
-/// What is only a number is written this often at most.
-const NUMBERS_EVERY: Duration = Duration::from_secs(60);
+use crate::report::{HpaOwned, KubeSink, Metrics, PolicyStanding, ScalingSink};
 
 /// Everything outside that a look at a workload touches.
 pub struct Crew {
@@ -78,15 +69,6 @@ pub enum Ended {
     Well,
     /// Something was in the way that is likely gone soon: memory was read back, or could not be stored.
     Again,
-}
-
-/// What was seen of a workload.
-struct Sight {
-    scale: Result<Scale, String>,
-    resource_version: String,
-    pods: Vec<Arc<PodSeen>>,
-    rivals: Vec<Arc<str>>,
-    writers: Vec<Writer>,
 }
 
 /// Whether a change of size is made, or what it is called in the history if not.
@@ -209,66 +191,6 @@ impl Crew {
         owned
     }
 
-    /// What is known of the workload's size and pods. Kinds that are watched are not asked for.
-    async fn see(&self, workload: &Workload, state: &State) -> Sight {
-        let mut sight = Sight {
-            scale: Err(String::new()),
-            resource_version: String::new(),
-            pods: Vec::new(),
-            rivals: Vec::new(),
-            writers: Vec::new(),
-        };
-        let Some(target) = &workload.target else {
-            let reference = &workload.spec.scale_target_ref;
-            sight.scale =
-                Err(format!("invalid API version in scale target reference: {:?}", reference.api_version));
-            return sight;
-        };
-        let key = headroom_core::labels::ObjectKey::new(target.namespace.clone(), &*target.name);
-        match ScaleKind::of(&target.group, &target.kind) {
-            Some(kind) => {
-                let seen = self.feed.workloads(|known| known.scale(kind, &key)).flatten();
-                match seen {
-                    Some(seen) => {
-                        sight.scale = Ok(seen.scale.clone());
-                        sight.resource_version.clone_from(&seen.resource_version);
-                        sight.writers.clone_from(&seen.replicas_writers);
-                    }
-                    None => sight.scale = Err(format!("{} \"{}\" not found", target.kind, target.name)),
-                }
-            }
-            None => match self.scales.read(target).await {
-                Ok(live) => {
-                    sight.scale = Ok(live.scale);
-                    sight.resource_version = live.resource_version;
-                }
-                Err(problem) => sight.scale = Err(problem),
-            },
-        }
-        // Our own write may be ahead of the watch.
-        if let (Ok(scale), Some(written)) = (&mut sight.scale, &state.size)
-            && newer(&written.resource_version, &sight.resource_version)
-        {
-            scale.spec_replicas = written.replicas;
-            sight.resource_version.clone_from(&written.resource_version);
-        }
-        let Ok(scale) = &sight.scale else { return sight };
-        let Some(selector) = Selector::parse(&scale.selector).ok().filter(|_| !scale.selector.is_empty())
-        else {
-            self.forget_selector(workload);
-            return sight;
-        };
-        let found = self.feed.workloads(|known| known.pods(&target.namespace, &selector)).unwrap_or_default();
-        sight.pods = found.pods;
-        if let Some(hpa) = &workload.hpa {
-            let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-            registry.put(&hpa.namespace, &hpa.name, selector);
-            sight.rivals =
-                registry.rivals(&hpa.namespace, &hpa.name, found.labels.iter().map(|labels| &**labels));
-        }
-        sight
-    }
-
     /// Makes the change of size, if there is one and there is leave: first the journal, then the write. `None` when the
     /// journal could not be written: then nothing was done, and nothing is to be told.
     async fn carry_out(
@@ -361,199 +283,6 @@ impl Crew {
         let standing = PolicyStanding::Broken(message);
         self.report(workload, &mut state, &View { standing, ..View::default() }).await;
     }
-
-    /// Tells what came of it: events, the HPA's status, the policy's.
-    async fn finish(
-        &self,
-        workload: &Workload,
-        state: &mut State,
-        hpa: Option<&HpaObject>,
-        (tick, acts): (Tick, bool),
-        view: &View,
-    ) -> Ended {
-        state.memory.memory = tick.memory;
-        let mut events = tick.events;
-        state.told = tick.status;
-        if let Some(hpa) = hpa.filter(|_| workload.mode == Mode::Apply)
-            && let Err(error) = self.write_hpa(hpa, state).await
-        {
-            let message = error.to_string();
-            events.push(Event {
-                type_: EventType::Warning,
-                reason: conditions::FAILED_UPDATE_STATUS,
-                message,
-            });
-        }
-        events.extend(tick.events_after_status);
-        if acts {
-            self.tell(workload, hpa, state, events);
-        }
-        self.report(workload, state, view).await
-    }
-
-    /// Writes the HPA's status if it differs: at once, but for numbers alone once a minute.
-    async fn write_hpa(&self, hpa: &HpaObject, state: &mut State) -> Result<(), WriteError> {
-        let stored = last_hpa_status(hpa, state);
-        let generation_told = observed_generation(hpa, state) == Some(hpa.generation);
-        if stored == state.told && generation_told {
-            return Ok(());
-        }
-        let now = self.host.monotonic();
-        let without_metrics = |status: &headroom_core::pods::status::HpaStatus| {
-            let mut status = status.clone();
-            status.current_metrics.clear();
-            // They tell of the numbers too.
-            status.conditions.iter_mut().for_each(|condition| condition.message.clear());
-            status
-        };
-        let only_numbers = generation_told
-            && without_metrics(&stored) == without_metrics(&state.told)
-            && stored.current_metrics.is_empty() == state.told.current_metrics.is_empty();
-        let recent = state.hpa.as_ref().is_some_and(|written| now < written.at + NUMBERS_EVERY);
-        if only_numbers && recent {
-            return Ok(());
-        }
-        let version = hpa_version(hpa, state);
-        match self.sink.write_hpa(&hpa.key, &version, &state.told, hpa.generation).await {
-            Ok(resource_version) => {
-                let (status, generation) = (state.told.clone(), hpa.generation);
-                state.hpa = Some(HpaWritten { status, generation, resource_version, at: now });
-                Ok(())
-            }
-            // The watch is a moment behind: the next look writes it.
-            Err(WriteError::Conflict | WriteError::Gone) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Writes events: what is well each time, a warning when it was not there at the last look.
-    fn tell(&self, workload: &Workload, hpa: Option<&HpaObject>, state: &mut State, events: Vec<Event>) {
-        let regarding = match hpa {
-            Some(hpa) => Regarding { kind: RegardingKind::Hpa, key: hpa.key.clone(), uid: hpa.uid.clone() },
-            None => Regarding {
-                kind: RegardingKind::ScalingPolicy,
-                key: workload.key.clone(),
-                uid: workload.uid.clone(),
-            },
-        };
-        let warned: BTreeSet<&'static str> = (events.iter())
-            .filter(|event| event.type_ == EventType::Warning)
-            .map(|event| event.reason)
-            .collect();
-        let news = events
-            .into_iter()
-            .filter(|event| event.type_ == EventType::Normal || !state.warned.contains(event.reason));
-        let notes: Vec<_> = news.map(|event| on_workload(regarding.clone(), &event)).collect();
-        state.warned = warned;
-        if notes.is_empty() {
-            return;
-        }
-        let (sink, at) = (self.events.clone(), self.host.time());
-        self.host.spawn(async move {
-            for note in notes {
-                if let Err(error) = sink.write_event(&note, at).await {
-                    debug!(reason = note.reason, %error, "event not written");
-                }
-            }
-        });
-    }
-
-    /// Writes the policy's status if it differs: at once, but for numbers alone once a minute, and never only because a
-    /// proposal was repeated.
-    async fn report(&self, workload: &Workload, state: &mut State, view: &View) -> Ended {
-        let fresh = render(&view.of(workload, state), &state.stored, self.host.now());
-        if without_repetitions(&fresh) == without_repetitions(&state.stored) {
-            return Ended::Well;
-        }
-        let recent = state.written_at.is_some_and(|at| self.host.monotonic() < at + NUMBERS_EVERY);
-        if recent && without_numbers(&fresh) == without_numbers(&state.stored) {
-            return Ended::Well;
-        }
-        match self.store(workload, state, view).await {
-            Ok(()) => Ended::Well,
-            Err(error) => {
-                self.recover(workload, state, &error).await;
-                Ended::Again
-            }
-        }
-    }
-
-    /// Writes the policy's status with the version last seen.
-    async fn store(&self, workload: &Workload, state: &mut State, view: &View) -> Result<(), WriteError> {
-        let status = render(&view.of(workload, state), &state.stored, self.host.now());
-        state.resource_version = self.sink.write(&workload.key, &state.resource_version, &status).await?;
-        state.stored = status;
-        state.written_at = Some(self.host.monotonic());
-        Ok(())
-    }
-
-    /// After a failed write of status: if somebody else has written, what they have left is what is remembered.
-    async fn recover(&self, workload: &Workload, state: &mut State, error: &WriteError) {
-        match error {
-            WriteError::Conflict => match self.sink.read(&workload.key).await {
-                Ok(Some(live)) if live.uid == state.uid => {
-                    let fresh = State::restore(&live, self.host.now(), Duration::ZERO);
-                    *state = State {
-                        written_at: state.written_at,
-                        hpa: state.hpa.take(),
-                        question: state.question,
-                        marked: std::mem::take(&mut state.marked),
-                        size: state.size.take(),
-                        warned: std::mem::take(&mut state.warned),
-                        ..fresh
-                    };
-                }
-                Ok(_) => {}
-                Err(error) => debug!(workload = %workload.key, %error, "policy not read"),
-            },
-            WriteError::Gone => {}
-            WriteError::Invalid(_) | WriteError::Failed(_) => {
-                warn!(workload = %workload.key, %error, "status not written");
-            }
-        }
-    }
-
-    /// A later version of the policy that the watch has seen: an edit of its spec, which leaves the status as it is.
-    fn adopt_version(&self, workload: &Workload, state: &mut State) {
-        let seen = self.feed.workloads(|known| known.policies().get(&workload.key).cloned()).flatten();
-        if let Some(seen) = seen.filter(|seen| newer(&seen.resource_version, &state.resource_version)) {
-            state.resource_version.clone_from(&seen.resource_version);
-            state.stored = serde_json::from_value(seen.status.clone()).unwrap_or_default();
-        }
-    }
-
-    fn forget_selector(&self, workload: &Workload) {
-        if let Some(hpa) = &workload.hpa {
-            let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-            registry.remove(&hpa.namespace, &hpa.name);
-        }
-    }
-}
-
-/// What is told of one look, besides what is remembered.
-#[derive(Default)]
-struct View {
-    standing: PolicyStanding,
-    owned: Option<HpaOwned>,
-    steps: Option<Steps>,
-    troubles: Vec<Option<MetricTrouble>>,
-}
-
-impl View {
-    fn of<'a>(&'a self, workload: &'a Workload, state: &'a State) -> WorkloadView<'a> {
-        let target = workload.target.as_ref().map(|target| format!("{}/{}", target.kind, target.name));
-        let memory: &WorkloadMemory = &state.memory;
-        WorkloadView {
-            generation: workload.generation,
-            standing: self.standing.clone(),
-            target,
-            owned: self.owned.clone(),
-            steps: self.steps.as_ref(),
-            status: self.steps.as_ref().map(|_| &state.told),
-            troubles: &self.troubles,
-            memory,
-        }
-    }
 }
 
 fn standing_of(workload: &Workload) -> PolicyStanding {
@@ -565,48 +294,6 @@ fn standing_of(workload: &Workload) -> PolicyStanding {
         (Standing::Owner, Mode::Preview) => PolicyStanding::Preview,
         (Standing::Owner, Mode::Suspend) => PolicyStanding::Suspended,
     }
-}
-
-/// The HPA's status as it is stored, our own last write included.
-fn last_hpa_status(hpa: &HpaObject, state: &State) -> headroom_core::pods::status::HpaStatus {
-    match &state.hpa {
-        Some(written) if newer(&written.resource_version, &hpa.resource_version) => written.status.clone(),
-        _ => hpa_status(&hpa.status),
-    }
-}
-
-/// The generation that the HPA's status says was looked at, our own last write included.
-fn observed_generation(hpa: &HpaObject, state: &State) -> Option<i64> {
-    match &state.hpa {
-        Some(written) if newer(&written.resource_version, &hpa.resource_version) => Some(written.generation),
-        _ => hpa.status["observedGeneration"].as_i64(),
-    }
-}
-
-/// The version of the HPA that a write must name: our own last write may be ahead of the watch.
-fn hpa_version(hpa: &HpaObject, state: &State) -> String {
-    let written = state.hpa.as_ref().map_or("", |written| &written.resource_version);
-    let ours =
-        if newer(&state.marked, written) || written.is_empty() { state.marked.as_str() } else { written };
-    if newer(ours, &hpa.resource_version) { ours.to_owned() } else { hpa.resource_version.clone() }
-}
-
-/// Notes that the size is no longer the one that was written last.
-fn notice_contest(workload: &Workload, rules: &Rules, state: &mut State, sight: &Sight, now: UnixTime) {
-    let (Some(written), Ok(scale)) = (&state.size, &sight.scale) else { return };
-    if scale.spec_replicas == written.replicas {
-        return;
-    }
-    let of_down = workload.spec.behavior.as_ref().and_then(|behavior| behavior.scale_down.as_ref());
-    let stabilization = of_down
-        .and_then(|rules| rules.stabilization_window_seconds)
-        .map_or(rules.options.downscale_stabilization, |seconds| Seconds(seconds.into()));
-    let window = Seconds(stabilization.0.max(rules.options.sync_period.0.saturating_mul(4)));
-    let others =
-        sight.writers.iter().filter(|writer| &*writer.manager != crate::actuate::scale::FIELD_MANAGER);
-    let by = others.max_by_key(|writer| writer.at).cloned();
-    state.size = None;
-    state.contested(by.as_ref(), window, now);
 }
 
 /// A change of size as the history tells it.

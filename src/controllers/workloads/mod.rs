@@ -3,8 +3,10 @@
 mod evaluate;
 mod gather;
 mod ownership;
+mod sight;
 mod state;
 mod survey;
+mod telling;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
