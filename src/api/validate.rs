@@ -3,6 +3,7 @@
 
 mod policy;
 mod pool;
+mod provider;
 mod scaling;
 mod workloads;
 
@@ -18,11 +19,10 @@ use super::common::{self, BudgetReason, NodeBudget, Resources};
 
 pub use policy::{ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, validate_policy};
 pub use pool::{
-    ValidatedAws, ValidatedAwsGroup, ValidatedBackoff, ValidatedDrain, ValidatedFailure, ValidatedPool,
-    ValidatedProvider, ValidatedScaleDown, ValidatedScaleUp, ValidatedSchedule, ValidatedTemplate,
+    ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedScaleDown, ValidatedScaleUp, ValidatedSchedule,
     validate_pool,
 };
-
+pub use provider::{ValidatedAws, ValidatedAwsGroup, ValidatedFailure, ValidatedProvider, ValidatedTemplate};
 pub use scaling::{
     ValidatedFallback, ValidatedReplicaSchedule, ValidatedScaling, ValidatedTarget, validate_scaling,
 };
