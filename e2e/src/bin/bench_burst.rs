@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum};
-use e2e::burst::{LARGE_CPU, LARGE_MEMORY_GIB, create_deployments, lower_bound, wait_until_running};
+use e2e::burst::{
+    LARGE_CPU, LARGE_MEMORY_GIB, cpus_asked, create_deployments, lower_bound, wait_until_running,
+};
 use e2e::control_plane::{ControlPlane, Options};
 use e2e::fixtures::{node, pool};
+use e2e::shrink::count_cpus;
 use e2e::{binaries, cluster, wait};
 
 /// Measures a burst of pods on a real control plane.
@@ -47,6 +50,8 @@ struct Measured {
     mode: Mode,
     until_all_run: Duration,
     n_nodes: usize,
+    /// CPUs of these nodes: of two sizes, one is not like the other.
+    n_cpus: u64,
     /// CPU seconds and peak bytes of the operator since its start.
     cost: Option<(f64, u64)>,
 }
@@ -98,7 +103,8 @@ async fn measure(n_pods: u32, mode: Mode) -> Result<Measured> {
         Some(operator) => Some((operator.process().cpu_seconds()?, operator.process().peak_memory_bytes()?)),
         None => None,
     };
-    Ok(Measured { n_pods, mode, until_all_run, n_nodes: cluster.nodes().await?.len(), cost })
+    let (n_nodes, n_cpus) = (cluster.nodes().await?.len(), count_cpus(&cluster).await?);
+    Ok(Measured { n_pods, mode, until_all_run, n_nodes, n_cpus, cost })
 }
 
 /// As many nodes as the lower bound has, each half as large again, so that no pod waits for a fitting place.
@@ -125,9 +131,9 @@ async fn put_nodes(cluster: &ControlPlane, count: u32) -> Result<()> {
 
 fn print_table(runs: &[Measured]) {
     println!(
-        "| pods | nodes come from | all Running (s) | to the floor | nodes | lower bound | CPU (s) | peak memory (MB) |"
+        "| pods | nodes come from | all Running (s) | to the floor | nodes | lower bound | their CPUs | asked for | CPU (s) | peak memory (MB) |"
     );
-    println!("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    println!("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for run in runs {
         let floor = runs.iter().find(|other| other.mode == Mode::Floor && other.n_pods == run.n_pods);
         let seconds = run.until_all_run.as_secs_f64();
@@ -138,13 +144,16 @@ fn print_table(runs: &[Measured]) {
             (format!("{cpu_seconds:.2}"), (peak_bytes / 1_000_000).to_string())
         });
         let (n_pods, n_nodes, bound) = (run.n_pods, run.n_nodes, lower_bound(run.n_pods));
-        println!("| {n_pods} | {who} | {seconds:.1} | {ratio} | {n_nodes} | {bound} | {cpu} | {memory} |");
+        let (n_cpus, asked) = (run.n_cpus, cpus_asked(run.n_pods));
+        println!(
+            "| {n_pods} | {who} | {seconds:.1} | {ratio} | {n_nodes} | {bound} | {n_cpus} | {asked} | {cpu} | {memory} |"
+        );
     }
     for (n_pods, who, seconds, ratio, nodes, cpu, memory) in PEERS {
         if runs.iter().any(|run| run.n_pods == n_pods) {
-            let bound = lower_bound(n_pods);
+            let (bound, asked) = (lower_bound(n_pods), cpus_asked(n_pods));
             println!(
-                "| {n_pods} | {who}, known | {seconds} | {ratio} | {nodes} | {bound} | {cpu} | {memory} |"
+                "| {n_pods} | {who}, known | {seconds} | {ratio} | {nodes} | {bound} | | {asked} | {cpu} | {memory} |"
             );
         }
     }
