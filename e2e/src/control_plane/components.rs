@@ -168,6 +168,9 @@ impl Plan {
         if let Some(log) = &self.audit_log {
             args.push(format!("--audit-policy-file={}", self.path("audit-policy.yaml")));
             args.push(format!("--audit-log-path={}", log.display()));
+            // One file however long it gets, in MB: at 100, the default, the server begins another, and what was written
+            // before would count as never having happened.
+            args.push("--audit-log-maxsize=1000000".to_owned());
         }
         args.extend_from_slice(&self.options.api_server_flags);
         args
