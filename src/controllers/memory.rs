@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::history::{IntentId, PoolHistory};
-use headroom_core::plan::Step;
+use headroom_core::plan::{Outcome, Step};
 use headroom_core::time::UnixTime;
 use tokio::time::Instant;
 use tracing::warn;
@@ -30,8 +30,26 @@ pub struct StoredPool {
     /// Whether a write of ours has been accepted since the object was taken over: until then what is stored may be
     /// newer than our memory, by a late write of the leader before us.
     pub ours: bool,
+    /// Statuses that were sent and not answered since this version: one of them may be stored by now.
+    unanswered: Vec<NodePoolStatus>,
+    /// What the world has answered since the first of them.
+    answers: Vec<Outcome>,
     uid: Arc<str>,
 }
+
+/// What reading a pool anew has shown.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReadBack {
+    /// The pool that was known, whatever has changed in it.
+    Known,
+    /// Another pool of the same name, whose memory is its own.
+    Another,
+    /// A status of ours whose write was never answered: it is the memory, with what the world has answered since.
+    Landed(Vec<Outcome>),
+}
+
+/// Statuses kept that were not answered. Of those sent for one version only one can be stored; one a second is sent.
+const UNANSWERED_MAX: usize = 8;
 
 impl StoredPool {
     /// The pool as just read.
@@ -45,29 +63,77 @@ impl StoredPool {
             status,
             reported_at: None,
             ours: false,
+            unanswered: Vec::new(),
+            answers: Vec::new(),
             uid: object.uid.clone(),
         }
     }
 
-    /// The watch delivered the object. It may be older than our own last write, so only a newer version counts; an
-    /// object made anew under the same name is another pool.
-    ///
-    /// Returns whether this is another pool than before, whose memory is its own.
-    pub fn seen(&mut self, object: &PolicyObject<NodePoolSpec>) -> bool {
-        if self.uid != object.uid {
-            *self = Self::of(object);
-            return true;
-        }
-        if newer(&object.resource_version, &self.resource_version) {
-            self.read_back(object);
-        }
-        false
+    /// The pool as a new term finds it: as just read, or as this process wrote it last, where that is the newer one. A
+    /// server that has fallen behind lists less than we know.
+    #[must_use]
+    pub fn taken_over(object: &PolicyObject<NodePoolSpec>, before: Option<&Self>) -> Self {
+        let ahead = before.filter(|before| {
+            before.uid == object.uid && newer(&before.resource_version, &object.resource_version)
+        });
+        ahead.map_or_else(
+            || Self::of(object),
+            |before| Self {
+                reported_at: None,
+                ours: false,
+                unanswered: Vec::new(),
+                answers: Vec::new(),
+                ..before.clone()
+            },
+        )
     }
 
-    /// The object was read live.
-    pub fn read_back(&mut self, object: &PolicyObject<NodePoolSpec>) {
-        let (reported_at, ours) = (self.reported_at, self.ours);
-        *self = Self { reported_at, ours, ..Self::of(object) };
+    /// The watch delivered the object. It may be older than our own last write, so only a newer version counts; an
+    /// object made anew under the same name is another pool.
+    pub fn seen(&mut self, object: &PolicyObject<NodePoolSpec>) -> ReadBack {
+        if self.uid != object.uid {
+            *self = Self::of(object);
+            return ReadBack::Another;
+        }
+        if newer(&object.resource_version, &self.resource_version) {
+            return self.read_back(object);
+        }
+        ReadBack::Known
+    }
+
+    /// The object was read live, or its watch is ahead of us.
+    ///
+    /// A status that stands there word for word as it was sent is our own write: not knowing of it, the next one would
+    /// take back what it says, and with it intents and backoffs that were stored.
+    pub fn read_back(&mut self, object: &PolicyObject<NodePoolSpec>) -> ReadBack {
+        let fresh = Self::of(object);
+        let landed = self.unanswered.contains(&fresh.status);
+        let known = std::mem::replace(self, fresh);
+        self.reported_at = known.reported_at;
+        self.ours = known.ours || landed;
+        if landed {
+            return ReadBack::Landed(known.answers);
+        }
+        if self.resource_version == known.resource_version {
+            // It may be done yet.
+            (self.unanswered, self.answers) = (known.unanswered, known.answers);
+        }
+        ReadBack::Known
+    }
+
+    /// Our own write was not answered: it may have been done, or be done yet.
+    pub fn sent(&mut self, status: NodePoolStatus) {
+        if UNANSWERED_MAX <= self.unanswered.len() {
+            self.unanswered.remove(0);
+        }
+        self.unanswered.push(status);
+    }
+
+    /// The world has answered a step.
+    pub fn answered(&mut self, outcome: &Outcome) {
+        if !self.unanswered.is_empty() {
+            self.answers.push(outcome.clone());
+        }
     }
 
     /// Our own write was accepted.
@@ -77,6 +143,8 @@ impl StoredPool {
         self.status = status;
         self.reported_at = Some(at);
         self.ours = true;
+        self.unanswered.clear();
+        self.answers.clear();
     }
 }
 
@@ -195,6 +263,13 @@ impl InFlight {
     pub fn next_due(&mut self, now: UnixTime) -> Option<UnixTime> {
         self.waiting.retain(|_, until| now < *until);
         self.waiting.values().min().copied()
+    }
+
+    /// Pools and intents of the increases whose call is under way, those being taken back among them.
+    #[must_use]
+    pub fn increases(&self) -> BTreeSet<(Arc<str>, IntentId)> {
+        let increases = self.running.iter().filter(|key| key.kind == StepKind::Increase);
+        increases.map(|key| (key.pool.clone(), key.intent.clone())).collect()
     }
 
     /// How many steps are under way.

@@ -14,7 +14,7 @@ use headroom_core::plan::{Outcome, Plan, PodVerdict, Step, StepResult};
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::provider::ProviderState;
-use headroom_core::world::{Delta, World};
+use headroom_core::world::{Delta, Kind, World};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ use super::facts;
 use super::health::Health;
 use super::leader::Leadership;
 use super::memory::{
-    self, InFlight, StepKey, StoredCluster, StoredPool, StoredPools, journal_differs, journal_of,
+    self, InFlight, ReadBack, StepKey, StoredCluster, StoredPool, StoredPools, journal_differs, journal_of,
 };
 use super::page::{Board, Seen};
 use super::relapse;
@@ -35,7 +35,7 @@ use crate::actuate::steps::Executor;
 use crate::api::NodePoolStatus;
 use crate::host::Host;
 use crate::host::bugs::{self, Bug};
-use crate::observe::{Feed, Policies, PolicyChange};
+use crate::observe::{Feed, Policies, PolicyChange, Watch};
 use crate::options::{
     GATHERING, GATHERING_MAX, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN, PROVIDER_INTERVAL_MAX,
     PROVIDER_INTERVAL_MIN, PROVIDER_RETRY, REGRESSION_HOLD, REPORT_INTERVAL_MIN, STEPS_MAX, TAKEOVER_GAP,
@@ -286,9 +286,11 @@ impl NodeLoop {
             _ => None,
         });
         // The provider has something else than the plan believed: planned from the same old answer, the next one would
-        // ask for the same again, and so on without end.
-        self.providers_due |=
-            finished.outcomes.iter().any(|outcome| matches!(outcome.result, StepResult::Superseded));
+        // ask for the same again, and so on without end; or it would not see what came while it was to be taken back.
+        self.providers_due |= finished
+            .outcomes
+            .iter()
+            .any(|outcome| matches!(outcome.result, StepResult::Superseded | StepResult::Increased));
         self.in_flight.end(&finished.key, until);
         if let Some(call) = &finished.call {
             self.traces.called(call);
@@ -298,21 +300,21 @@ impl NodeLoop {
 
     /// Brings what is known of stored pools up to what the watch has delivered. Our own writes may be ahead of it.
     fn sync_stored(&mut self) {
+        let mut read = Vec::new();
         for (name, object) in &self.policies.pools {
             match self.stored.get_mut(name) {
-                Some(stored) => {
-                    if stored.seen(object) {
-                        self.history.pools.insert(name.clone(), stored.history.clone());
-                    }
-                }
+                Some(stored) => match stored.seen(object) {
+                    ReadBack::Known => {}
+                    news => read.push((name.clone(), news)),
+                },
                 None => {
                     // A pool that brings a status along (a restored backup) brings its memory along.
-                    let stored = StoredPool::of(object);
-                    self.history.pools.insert(name.clone(), stored.history.clone());
-                    self.stored.insert(name.clone(), stored);
+                    self.stored.insert(name.clone(), StoredPool::of(object));
+                    read.push((name.clone(), ReadBack::Another));
                 }
             }
         }
+        read.into_iter().for_each(|(name, news)| self.remember(&name, news));
         let pools = &self.policies.pools;
         let gone: Vec<Arc<str>> =
             self.stored.keys().filter(|name| !pools.contains_key(*name)).cloned().collect();
@@ -320,6 +322,21 @@ impl NodeLoop {
             self.stored.remove(&name);
             self.history.pools.remove(&name);
             self.world.apply(Delta::ProviderForgotten(name));
+        }
+    }
+
+    /// Makes the memory of a pool what was read of it, where that is the newer one.
+    fn remember(&mut self, pool: &Arc<str>, read: ReadBack) {
+        let Some(stored) = self.stored.get(pool) else { return };
+        let answers = match read {
+            ReadBack::Known => return,
+            ReadBack::Another => Vec::new(),
+            ReadBack::Landed(answers) => answers,
+        };
+        self.history.pools.insert(pool.clone(), stored.history.clone());
+        if !answers.is_empty() {
+            let now = self.ports.host.now();
+            headroom_core::absorb(&mut self.history, &answers, &self.world, &self.settings.config, now);
         }
     }
 
@@ -355,7 +372,9 @@ impl NodeLoop {
             let ahead =
                 seen.filter(|seen| memory::newer(&seen.resource_version, &object.resource_version)).cloned();
             let object = ahead.unwrap_or(object);
-            self.stored.insert(object.name.clone(), StoredPool::of(&object));
+            let before = self.stored.get(&object.name).filter(|_| !bugs::on(Bug::OlderListBelieved));
+            let stored = StoredPool::taken_over(&object, before);
+            self.stored.insert(object.name.clone(), stored);
             self.policies.apply(PolicyChange::Pool(Box::new(object)));
         }
         self.settings.update(&self.policies);
@@ -415,13 +434,15 @@ impl NodeLoop {
                 Asked { pool, nodes, registered: &registered }
             })
             .collect();
+        // What a provider counts from the nodes of the view is as old as the view.
+        let seen_at = self.nodes_as_of(now);
         let answers = self.ports.provider.observe(&pools).await;
         let names: Vec<Arc<str>> = pools.iter().map(|asked| asked.pool.name.clone()).collect();
         for (pool, answer) in names.into_iter().zip(answers) {
             match answer {
                 Ok(Observation { state: value, read_at, next_in: due }) => {
                     next_in = next_in.min(due.unwrap_or(PROVIDER_INTERVAL_MAX));
-                    let at = read_at.unwrap_or(now);
+                    let at = read_at.unwrap_or(seen_at);
                     self.world.apply(Delta::ProviderObserved(pool, Known::Known { value, at }));
                 }
                 Err(_) if bugs::on(Bug::UnknownIsZero) => {
@@ -465,8 +486,20 @@ impl NodeLoop {
         relapse::ended(&mut self.history, &outcomes);
         for outcome in &outcomes {
             debug!(pool = %outcome.pool, intent = %outcome.intent, result = ?outcome.result, "step ended");
+            if let Some(stored) = self.stored.get_mut(&outcome.pool) {
+                stored.answered(outcome);
+            }
         }
         headroom_core::absorb(&mut self.history, &outcomes, &self.world, &self.settings.config, now);
+    }
+
+    /// When nodes were last heard of; `now` when that is not known or, by a clock that was set, later.
+    fn nodes_as_of(&self, now: UnixTime) -> UnixTime {
+        let nodes = Watch::World(Kind::Node);
+        let heard = self.ports.feed.health(now).into_iter().find(|health| health.watch == nodes);
+        let heard = heard.filter(|_| !bugs::on(Bug::LateNodeTerminated));
+        let silence = heard.and_then(|health| health.silent_for).unwrap_or_default();
+        UnixTime(now.0.saturating_sub(silence.0.max(0)))
     }
 
     fn plan(&mut self, now: UnixTime) -> Plan {
@@ -477,6 +510,8 @@ impl NodeLoop {
         self.world.set_stale(
             (stale && !bugs::on(Bug::StaleViewTrusted)) || (set_back && !bugs::on(Bug::RestoredViewTrusted)),
         );
+        self.world.set_nodes_silent_for(now.since(self.nodes_as_of(now)));
+        self.world.set_asking(self.in_flight.increases());
         let started = self.ports.host.monotonic();
         let mut plan = headroom_core::plan(&self.world, &self.history, &self.settings.config, now);
         let took = self.ports.host.monotonic() - started;
@@ -550,7 +585,7 @@ impl NodeLoop {
         });
         let mut results = Vec::new();
         for (pool, status, answer) in join_all(calls).await {
-            let written = answer.is_ok() || bugs::on(Bug::JournalAssumed);
+            let mut written = answer.is_ok() || bugs::on(Bug::JournalAssumed);
             self.ports.metrics.status_written(answer.as_ref().map(|_| ()));
             match answer {
                 Ok(version) => {
@@ -561,7 +596,18 @@ impl NodeLoop {
                 }
                 Err(error) => {
                     info!(pool = %pool, %error, "status not written; planning again");
-                    self.refresh(&pool).await;
+                    if let (WriteError::Failed(_), Some(stored)) = (&error, self.stored.get_mut(&pool))
+                        && !bugs::on(Bug::SequenceReused)
+                    {
+                        stored.sent(status.clone());
+                    }
+                    let landed = self.refresh(&pool).await;
+                    let at = self.ports.host.monotonic();
+                    if let Some(stored) = self.stored.get_mut(&pool).filter(|_| landed) {
+                        // The write was done and its answer lost.
+                        written |= stored.status == status;
+                        stored.reported_at = Some(at);
+                    }
                 }
             }
             results.push((pool, written));
@@ -569,22 +615,29 @@ impl NodeLoop {
         results
     }
 
-    /// Reads one pool anew after a failed write, so that the next one names the right version.
-    async fn refresh(&mut self, pool: &Arc<str>) {
+    /// Reads one pool anew after a failed write, so that the next one names the right version. Returns whether it has a
+    /// status of ours whose write was not answered.
+    async fn refresh(&mut self, pool: &Arc<str>) -> bool {
         match self.ports.sink.read_pool(pool).await {
             Ok(Some(object)) => {
-                let Some(stored) = self.stored.get_mut(pool) else { return };
-                stored.read_back(&object);
+                let Some(stored) = self.stored.get_mut(pool) else { return false };
+                let read = stored.read_back(&object);
                 if !stored.ours {
                     // Nothing of ours has been written in this term: what the leader before us wrote last, after our
                     // takeover read the pool, is the memory.
                     self.history.pools.insert(pool.clone(), stored.history.clone());
                     clocks::sanitize(&mut self.history, &self.settings.config, self.ports.host.now());
                 }
+                let landed = matches!(read, ReadBack::Landed(_));
+                if landed {
+                    self.remember(pool, read);
+                }
+                return landed;
             }
             Ok(None) => {}
             Err(error) => warn!(pool = %pool, %error, "failed to read the pool"),
         }
+        false
     }
 
     /// Begins the steps whose intents are stored. They run beside the loop and report back.

@@ -266,7 +266,14 @@ impl Stage {
         }
         cluster.step(now);
         if let Some(judge) = &self.around.judge {
-            cluster.store().with(|store| judge.lock().step(store, now));
+            let late = self.around.account.as_ref().map(|account| std::mem::take(&mut account.lock().late));
+            cluster.store().with(|store| {
+                let mut judge = judge.lock();
+                for (pool, group) in late.into_iter().flatten() {
+                    judge.came_late(store, &pool, &group);
+                }
+                judge.step(store, now);
+            });
         }
         spectate(&Scene { now, cluster: &cluster, happened: &happened });
         drop(cluster);

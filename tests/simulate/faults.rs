@@ -25,6 +25,44 @@ const KEPT: &[(u64, &str)] = &[
         "a node that a silent watch had not shown was taken for an instance that never became one, and terminated",
     ),
     (244, "a pod that could not be decoded was left out of the view: its node was let go again and again"),
+    (4986, "an increase was taken for done by the node of a later one, and its own came without an intent"),
+    (6119, "a node that became ready while watches were silent was taken for one that had failed to start"),
+    (
+        6308,
+        "a list of instances that was older than the one before made a node nobody's, and it was bought again",
+    ),
+    (
+        6725,
+        "a journal write that was done and not answered was taken back: a backoff and an intent's end with it",
+    ),
+    (
+        7065,
+        "after a restart a node on its way in a group of unknown shape was not counted, and was bought again",
+    ),
+    (7430, "a new term believed a list that was older than what the process itself had written"),
+    (7586, "an increase was cancelled while its call was under way"),
+    (11813, "nodes were late two seconds after they had been asked for, by the time of the decision"),
+    (16186, "a pool's count of nodes was taken for new although the watch that it comes from was silent"),
+    (18282, "an increase without an answer bought again what had been terminated beside it"),
+    (
+        1828,
+        "the judge asked for a lease when a cloud call landed, not when it was sent: the caller was paused between",
+    ),
+    (
+        6319,
+        "the judge counted a drain that the same plan had ended in another pool, whose journal is another write",
+    ),
+    (7168, "the judge took watches for silent that said all they knew each time they ended"),
+    (8006, "the simulated API server answered the last look before a deletion from an older state"),
+    (15506, "the judge asked for an intent that somebody had taken out of status with its call under way"),
+    (
+        15709,
+        "a victim whose instance had gone took room of the minimum: another removal was opened and called back",
+    ),
+    (
+        16748,
+        "a size was lowered after another activity had stood in the way, which was the launch, and lists were stale",
+    ),
 ];
 
 #[test]

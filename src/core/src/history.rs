@@ -408,12 +408,23 @@ impl PoolHistory {
     /// Whether the last removal that names this node among its examples has failed.
     #[must_use]
     pub fn failed_to_remove(&self, node: &str) -> bool {
-        let names_it = |decision: &&Decision| {
+        self.last_removal_of(node).is_some_and(|decision| decision.outcome == DecisionOutcome::Failed)
+    }
+
+    /// When the last removal that names this node among its examples was decided, if it came to nothing.
+    #[must_use]
+    pub fn removed_in_vain(&self, node: &str) -> Option<UnixTime> {
+        let in_vain = |decision: &&Decision| {
+            matches!(decision.outcome, DecisionOutcome::Failed | DecisionOutcome::Cancelled)
+        };
+        self.last_removal_of(node).filter(in_vain).map(|decision| decision.time)
+    }
+
+    fn last_removal_of(&self, node: &str) -> Option<&Decision> {
+        self.decisions.iter().find(|decision| {
             decision.action == DecisionAction::ScaleDown
                 && decision.examples.iter().any(|name| &**name == node)
-        };
-        let last = self.decisions.iter().find(names_it);
-        last.is_some_and(|decision| decision.outcome == DecisionOutcome::Failed)
+        })
     }
 
     /// Puts `decision` first and drops what exceeds [`DECISIONS_MAX`].

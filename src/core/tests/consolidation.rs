@@ -2,7 +2,6 @@
 
 use headroom_core::config::{Config, Consolidation, Policy, Pool};
 use headroom_core::history::{Action, Decision, DecisionOutcome, History, PoolHistory, RemovalPhase};
-use headroom_core::plan;
 use headroom_core::plan::{Plan, Step};
 use headroom_core::reason::Reason;
 use headroom_core::testing::{
@@ -10,6 +9,9 @@ use headroom_core::testing::{
 };
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::workload::ControllerKind;
+use headroom_core::{absorb, plan};
+
+use crate::increases::increased;
 
 /// Dollars an hour: a large node costs as much as three small ones and has four times their room.
 const SMALL: i64 = 200_000;
@@ -108,7 +110,10 @@ fn replaced(history: &History, pool: &str) -> Vec<String> {
 fn bought() -> History {
     let plan = plan(&oversized().build(), &History::default(), &settings(), NOW);
     assert_eq!(increases(&plan), [("small-1".into(), 0, 1)]);
-    plan.next_history
+    let mut history = plan.next_history;
+    let intent = history.pools["small"].intents[0].id.clone();
+    absorb(&mut history, &[increased("small", &intent)], &oversized().build(), &settings(), NOW);
+    history
 }
 
 #[test]

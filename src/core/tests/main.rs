@@ -8,6 +8,7 @@ mod consolidation;
 mod ending;
 mod followers;
 mod group_options;
+mod in_doubt;
 mod increases;
 mod mixes;
 mod open_labels;

@@ -216,6 +216,23 @@ fn a_mark_that_is_refused_ends_the_removal_and_starts_no_cooldown() {
     assert_eq!((end, reason), (DecisionOutcome::Cancelled, Reason::DeletionFailed));
     assert!(words.contains("forbidden"), "{words}");
     assert_eq!(history.pools["a"].last_failure, None);
+    assert_eq!(history.pools["a"].unneeded["n"], later(6), "and its clock starts anew");
+}
+
+/// Nodes `n`, whose instance has gone from the provider's list, and `m` that is left.
+#[test]
+fn victim_that_the_provider_lists_no_more_takes_no_room_of_the_minimum() {
+    let config = settings(|pool| pool.min_nodes = 1);
+    // Without the group's label the provider of these tests does not list it.
+    let gone = node("n").zone("z1").taint(DELETION_TAINT, "").annotation(INTENT_ANNOTATION, ID);
+    let world = cluster([gone, member("m"), member("k")], []).build();
+    let mut history = open(Reason::Unready, RemovalPhase::Deleting, &["n"]);
+    let other = open(Reason::Empty, RemovalPhase::Journalled, &["m"]);
+    let mut other = other.pools["a"].intents[0].clone();
+    other.id = "1-2".into();
+    history.pools.get_mut("a").expect("there").intents.push(other);
+    step(&world, &config, &mut history, later(1));
+    assert!(history.pools["a"].intent("1-2").is_some(), "two are counted, and one has to stay");
 }
 
 #[test]

@@ -9,10 +9,10 @@ use headroom_core::history::{
 use headroom_core::nodes::backoff;
 use headroom_core::nodes::foreign::Members;
 use headroom_core::nodes::health::Health;
-use headroom_core::nodes::removal::{Scene, advance};
+use headroom_core::nodes::removal::{Scene, absorb_one, advance};
 use headroom_core::nodes::scale_down::{ScaleDown, decide};
 use headroom_core::nodes::unregistered::remove_never_registered;
-use headroom_core::plan::Step;
+use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::{PodRef, Snapshot};
 use headroom_core::testing::{
@@ -585,6 +585,35 @@ fn unready_node_is_judged_by_its_state_and_not_by_its_requests() {
     assert_eq!(dead.0, Reason::Unready);
     let lately = verdict(fleet(member("n").unready_for(1200), vec![full()]), &settings());
     assert_eq!(lately.0, Reason::NotUnreadyLongEnough);
+}
+
+/// The view may be behind, or a permission missing: without a wait the same would be decided many times a second.
+#[test]
+fn removal_that_came_to_nothing_is_not_tried_again_at_once() {
+    let config = settings();
+    let asked = member("n").annotation(headroom_core::world::node::REMOVE_ANNOTATION, "requested");
+    for (victim, opens_after_a_pause) in [(member("n").unready_for(5000), false), (asked, true)] {
+        let others = (0..9).map(|index| member(&format!("other-{index}")));
+        let world = cluster(others.chain([victim]), []).build();
+        let open = |history: &History| {
+            let first = history.pools["a"].removals().next();
+            first.map(|(intent, _)| intent.id.clone())
+        };
+        let mut history = History::default();
+        run(&world, &config, &mut history, NOW);
+        let intent = open(&history).expect("opened");
+        let result = StepResult::MarkFailed { node: "n".into(), message: "n is gone".into() };
+        let outcome = Outcome { pool: "a".into(), intent, result };
+        absorb_one(history.pools.get_mut("a").expect("there"), &outcome, &config, NOW);
+        let opens_after = |seconds: i64| {
+            let mut history = history.clone();
+            run(&world, &config, &mut history, NOW.plus(Seconds(seconds)));
+            open(&history).is_some()
+        };
+        assert!(!opens_after(0));
+        assert!(!opens_after(9));
+        assert_eq!(opens_after(11), opens_after_a_pause);
+    }
 }
 
 #[test]

@@ -164,6 +164,8 @@ pub struct Launches {
     pub died_at: Vec<UnixTime>,
     /// Launches that AWS has begun for instances, by id: when.
     pub begun: Vec<(Arc<str>, UnixTime)>,
+    /// Those of them that have succeeded.
+    pub came: Vec<(Arc<str>, UnixTime)>,
 }
 
 /// What these activities, newest first, say of launches. Others, terminations among them, are passed over.
@@ -176,7 +178,11 @@ pub fn launches(activities: &[Activity]) -> Launches {
     let mut succeeded: Vec<Option<Arc<str>>> = Vec::new();
     for activity in activities.iter().filter(|activity| is_launch(activity)) {
         if let Some(id) = instance_of(&activity.description) {
-            launches.begun.push((id.into(), activity.started_at));
+            let begun = (Arc::from(id), activity.started_at);
+            if activity.status == "Successful" {
+                launches.came.push(begun.clone());
+            }
+            launches.begun.push(begun);
         }
         let zone = detail(activity, "Availability Zone");
         match activity.status.as_str() {

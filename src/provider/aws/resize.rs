@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use headroom_core::history::Victim;
-use headroom_core::time::Seconds;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::provider::FailureClass;
 
-use super::activities::{Class, class_of, cut};
+use super::activities::{self, Class, class_of, cut};
 use super::calls::{CallError, Launch, LaunchError, Launched, Trouble, outcome};
 use super::cloud::Cloud;
 use super::group::{Group, Launches, Standing};
@@ -28,6 +28,8 @@ const LAUNCH_MAX: u32 = 100;
 const LAUNCH_RETRY: Duration = Duration::from_secs(3_600);
 /// How soon an unfinished step is looked at again.
 const AGAIN: Seconds = Seconds(5);
+/// For so long after its launch began an instance may be missing from its group's list, which is consistent in the end only.
+const UNLISTED_MAX: Seconds = Seconds(60);
 /// The action of a synchronous launch.
 const LAUNCH: &str = "autoscaling:LaunchInstances";
 
@@ -230,11 +232,20 @@ async fn write_desired(cloud: &Cloud, group: &Group, to: u32) -> Result<(), Call
     write(cloud, &group.name, action, operation, || cloud.calls.set_desired(&group.name, to)).await
 }
 
+/// Launched instances that the list of the group does not show yet.
+fn unlisted(cloud: &Cloud, group: &Group, launches: &activities::Launches) -> u32 {
+    let now = cloud.host.now();
+    let lately = |at: UnixTime| now < at.plus(UNLISTED_MAX);
+    let missing = launches.came.iter().filter(|(id, at)| lately(*at) && group.machine(id).is_none());
+    u32::try_from(missing.count()).unwrap_or(u32::MAX)
+}
+
 /// Takes back what an increase asked for and what does not come.
 ///
 /// Lowering a group's size makes AWS choose victims among its instances once there are more of them than wanted. So it is
 /// lowered by failed launches only, when none is under way, never under the instances that are there, and never under
-/// what the increase began with; if instances came meanwhile all the same, it is raised again at once.
+/// what the increase began with; if instances came meanwhile all the same, it is raised again at once. Lists of instances may be
+/// older than the launches that the activities tell of: what has been launched and is not listed counts too.
 /// Differs from upstream: Cluster Autoscaler sets the number of instances that it saw last.
 ///
 /// # Errors
@@ -261,8 +272,9 @@ pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Erro
     let launches = cloud.fresh_launches(&group.name).await.map_err(|error| unread(&error))?;
     // AWS terminates no protected instance for a lower size: then only wishes can be cancelled.
     let protected = !group.instances.is_empty() && group.instances.iter().all(|one| one.protected);
-    let lower_by = if 0 < launches.in_progress || (launches.failed_count == 0 && !protected) {
-        // A launch is under way, or AWS has not begun yet, or has told nothing.
+    let coming = 0 < launches.in_progress || 0 < unlisted(cloud, &group, &launches);
+    let lower_by = if coming || (launches.failed_count == 0 && !protected) {
+        // A launch is under way or not listed yet, or AWS has not begun yet, or has told nothing.
         return Ok(Increased::Pending(request.now.plus(AGAIN)));
     } else if protected {
         missing
@@ -273,23 +285,27 @@ pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Erro
     let Some(group) = cloud.fresh(&request.group).await.map_err(|error| unread(&error))? else {
         return Ok(Increased::Accepted);
     };
-    let floor = floor.max(group.counted());
+    let floor = floor.max(group.counted().saturating_add(unlisted(cloud, &group, &launches)));
     let to = group.desired.saturating_sub(lower_by).max(floor);
     if group.desired <= to {
         return Ok(Increased::Accepted);
     }
-    if let Err(error) = write_desired(cloud, &group, to).await {
+    if let Err(error) = lower_once(cloud, &group, to).await {
         return Err(match error.kind {
+            // What stands in the way may be the very launch: the instances are looked at again before the next try.
+            Trouble::Contention => return Ok(Increased::Pending(request.now.plus(AGAIN))),
             Trouble::Denied => Error::refused(FailureClass::PermissionDenied, error.in_words()),
             _ => unread(&error),
         });
     }
     let after = cloud.fresh(&request.group).await.map_err(|error| unread(&error))?;
-    if let Some(after) = after
-        && after.desired < after.counted()
-        && after.counted() <= after.max
-    {
-        let back = after.counted();
+    if let Some(after) = after {
+        // Without an answer the list alone tells.
+        let launched = cloud.fresh_launches(&after.name).await.unwrap_or_default();
+        let back = after.counted().saturating_add(unlisted(cloud, &after, &launched));
+        if back <= after.desired || after.max < back {
+            return Ok(Increased::Accepted);
+        }
         tracing::warn!(group = %after.name, from = after.desired, to = back,
             "instances came while their launch was being cancelled; raised again");
         write_desired(cloud, &after, back).await.map_err(|error| unread(&error))?;
@@ -413,6 +429,17 @@ async fn write<'c, T: Send + 'c>(
             other => return other,
         }
     }
+}
+
+/// Lowers the desired capacity, and gives up at the first thing in the way: a repetition would be of a size that was
+/// reckoned before it.
+async fn lower_once(cloud: &Cloud, group: &Group, to: u32) -> Result<(), CallError> {
+    let operation = format!("AWS SetDesiredCapacity {} {to}", group.name);
+    cloud.snapshot().note_write(&group.name, cloud.host.monotonic());
+    let call = cloud.calls.set_desired(&group.name, to);
+    let answer = through_gate(cloud, "autoscaling:SetDesiredCapacity", operation, call).await;
+    cloud.snapshot().note_write(&group.name, cloud.host.monotonic());
+    answer
 }
 
 async fn through_gate<'c, T: Send + 'c>(

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::activities::{FailedLaunch, Launches};
 use super::calls::CallError;
-use super::group::{Group, Standing};
+use super::group::{Group, Machine, Standing};
 use super::holds::Holds;
 
 /// Groups at rest are read again after this long.
@@ -28,6 +28,8 @@ pub const ACTIVITIES: Duration = Duration::from_secs(10);
 const AFTERMATH: Duration = Duration::from_secs(60);
 /// Somebody else's change is told for so long.
 const FOREIGN_TOLD: Seconds = Seconds(600);
+/// An instance that was listed so recently is not gone for not being listed: a list may be older than the one before.
+const LIST_LAG: Duration = Duration::from_secs(30);
 /// First pause after a failed read; doubled up to [`REST`].
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -78,6 +80,8 @@ pub struct Birth {
     pub begun_at: Option<UnixTime>,
     /// When it was last seen held by a lifecycle hook.
     pub held_at: Option<UnixTime>,
+    /// When a list last had it, on the clock that never jumps.
+    pub listed_at: Instant,
 }
 
 impl Birth {
@@ -225,10 +229,20 @@ impl Snapshot {
 
     /// Stores a read of a group, unless a write of ours came between: `writes` is what [`Self::writes_of`] said when the
     /// read began.
-    pub fn store(&mut self, group: Group, writes: u64, at: UnixTime, clock: Instant) {
+    pub fn store(&mut self, mut group: Group, writes: u64, at: UnixTime, clock: Instant) {
         if self.writes_of(&group.name) != writes {
             return;
         }
+        for machine in &group.instances {
+            let birth = Birth { seen_at: at, begun_at: None, held_at: None, listed_at: clock };
+            let birth = self.births.entry(machine.id.clone()).or_insert(birth);
+            birth.listed_at = clock;
+            if machine.waits_for_hook() {
+                birth.held_at = Some(at);
+            }
+        }
+        let kept = self.left_out(&group, clock);
+        group.instances.extend(kept);
         let before = self.groups.get(&group.name);
         let quiet =
             |name: &Arc<str>, read: &Read| self.wrote.get(name).is_none_or(|wrote| *wrote < read.clock);
@@ -240,15 +254,27 @@ impl Snapshot {
             }
         };
         let busy_since = group.in_flight().then(|| before.and_then(|read| read.busy_since).unwrap_or(clock));
-        for machine in &group.instances {
-            let birth = Birth { seen_at: at, begun_at: None, held_at: None };
-            let birth = self.births.entry(machine.id.clone()).or_insert(birth);
-            if machine.waits_for_hook() {
-                birth.held_at = Some(at);
-            }
-        }
         let name = group.name.clone();
         self.groups.insert(name, Read { group, at, clock, busy_since, foreign });
+    }
+
+    /// Instances that were there a moment ago, are not in the list of this read, and that its size still asks for: reads
+    /// are consistent in the end only, and a list may be older than the size beside it. Left out, their nodes would be
+    /// nobody's, and be bought once more. What AWS takes away it lists as leaving first, and its size asks for another.
+    fn left_out(&self, group: &Group, clock: Instant) -> Vec<Machine> {
+        let Some(before) = self.groups.get(&group.name) else { return Vec::new() };
+        let missing = group.desired.saturating_sub(group.counted());
+        let recent = |id: &Arc<str>| {
+            let listed = self.births.get(id).map(|birth| clock.saturating_duration_since(birth.listed_at));
+            listed.is_some_and(|age| age <= LIST_LAG)
+        };
+        let left_out = before.group.instances.iter().filter(|one| {
+            matches!(one.standing(), Standing::Counted(_))
+                && group.machine(&one.id).is_none()
+                && !self.gone.contains(&one.id)
+                && recent(&one.id)
+        });
+        left_out.take(usize::try_from(missing).unwrap_or(0)).cloned().collect()
     }
 
     /// Drops what belongs to groups and instances that are there no more.

@@ -96,6 +96,7 @@ impl Account {
         group: &str,
         work: impl FnOnce(&mut State, Timestamp) -> Result<(T, Wrote), CallError> + Send,
     ) -> Result<T, CallError> {
+        let sent_at = self.now();
         self.reach(action).await?;
         let fate = self.fate();
         match fate {
@@ -109,7 +110,7 @@ impl Account {
             }
             Fate::Done | Fate::LostAfter => {}
         }
-        let result = self.commit(action, group, work);
+        let result = self.commit(action, group, sent_at, work);
         if matches!(fate, Fate::LostAfter) {
             self.host.sleep(SILENCE).await;
             return Err(CallError::silent(action, "no answer"));
@@ -139,6 +140,7 @@ impl Account {
         &self,
         action: &'static str,
         group: &str,
+        sent_at: Timestamp,
         work: impl FnOnce(&mut State, Timestamp) -> Result<(T, Wrote), CallError>,
     ) -> Result<T, CallError> {
         let now = self.now();
@@ -154,7 +156,8 @@ impl Account {
             let revision = store.revision();
             store.trace.record(now, "headroom", action, "autoscalinggroups", Some(&key), code, revision);
             if let (Ok((_, wrote)), Some(judge)) = (&result, &self.judge) {
-                let write = CloudWrite { caller: self.caller, now, pool: &pool, group, total, wrote };
+                let write =
+                    CloudWrite { caller: self.caller, sent_at, now, pool: &pool, group, total, wrote };
                 judge.lock().cloud_wrote(store, &write);
             }
         });
@@ -230,6 +233,7 @@ impl Calls for Account {
             }
             let wrote = Wrote::Desired { from: found.desired, to: desired, counted: found.counted() };
             found.desired = desired;
+            owned.refused = owned.refused.min(desired.saturating_sub(found.counted()));
             owned.retry_at = Timestamp::MIN;
             Ok(((), wrote))
         }))

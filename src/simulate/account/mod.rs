@@ -67,6 +67,8 @@ struct Owned {
     group: Group,
     fates: BTreeMap<Arc<str>, Fate>,
     retry_at: Timestamp,
+    /// Instances that it wants and whose launch has failed.
+    refused: u32,
     /// Earlier lists of instances, for stale reads.
     earlier: VecDeque<(Timestamp, Vec<Machine>)>,
 }
@@ -85,6 +87,8 @@ pub struct Account {
     pub faults: AccountFaults,
     /// What has gone wrong, by its name.
     pub struck: BTreeMap<&'static str, u64>,
+    /// Pool and group of each machine that the account brought after it had said that it cannot, for the judge to take.
+    pub late: Vec<(Arc<str>, Arc<str>)>,
     /// Machines that the account chose as victims because a size was written below what ran.
     pub slain: BTreeSet<Arc<str>>,
 }
@@ -132,6 +136,7 @@ impl Account {
             launches_at_once: false,
             faults,
             struck: BTreeMap::new(),
+            late: Vec::new(),
             slain: BTreeSet::new(),
         }
     }
@@ -151,6 +156,7 @@ impl Account {
             group,
             fates: BTreeMap::new(),
             retry_at: Timestamp::MIN,
+            refused: 0,
             earlier: VecDeque::new(),
         };
         self.groups.insert(name.into(), owned);
@@ -258,11 +264,14 @@ impl Account {
             let zone = owned.group.zones.first().cloned().unwrap_or_default();
             let pool = owned.pool.clone();
             if weather.launch_failure(&pool, &zone, now).is_some() {
+                owned.refused = desired - counted;
                 let words =
                     "InsufficientInstanceCapacity - We currently do not have sufficient m5.large capacity";
                 self.note(name, "Launching a new EC2 instance.  Status Reason: failed", "Failed", words, now);
                 return;
             }
+            let refused = std::mem::take(&mut owned.refused).min(desired - counted);
+            self.late.extend((0..refused).map(|_| (pool.clone(), name.clone())));
             for _ in counted..desired {
                 self.bring(name, weather, now);
             }

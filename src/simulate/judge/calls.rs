@@ -31,6 +31,7 @@ impl Judge {
         self.check_claim(call.caller, &what, call.arrived_at);
         self.check_rate(call.now);
         self.before = store.find(call.kind, &call.key).cloned();
+        self.caller = Some(call.caller);
         match (call.kind, &call.method, call.subresource.as_str()) {
             (Kind::NodePool, &Method::PUT, "status") => self.status_begins(call),
             (Kind::ClusterScalingPolicy, _, "status") => {}
@@ -85,6 +86,8 @@ impl Judge {
             }
             if let (Some(before), Some(after)) = (&before, after) {
                 self.status_ends(store, call.now, &call.key.name, before, after);
+                self.journals.insert(call.key.name.to_string(), truth::intents(after));
+                self.struck.remove(&*call.key.name);
             }
         } else if epoch < self.status_epoch {
             self.late_calls_count += 1;
@@ -113,6 +116,9 @@ impl Judge {
         }
         let life = self.lives.entry(call.caller).or_default();
         life.renewed_at = held.then_some(call.now);
+        if life.epoch != epoch {
+            life.leads_since = Some(call.now);
+        }
         life.epoch = epoch;
     }
 
@@ -126,7 +132,7 @@ impl Judge {
             let index = call.key.name.strip_prefix(&*prefix).and_then(|index| index.parse::<u32>().ok());
             intent.increases() && index.is_some_and(|index| index < intent.to.saturating_sub(intent.from))
         };
-        let intents = truth::intents_of(store, &pool);
+        let intents = self.intents_for(store, &pool, call.caller);
         if !intents.iter().any(asks) {
             self.blame(call.now, "I3", format!("node {} is made and no stored intent asks for it", call.key));
         }
@@ -167,7 +173,7 @@ impl Judge {
         let instance = text(&node, &["spec", "providerID"]).unwrap_or_default().to_owned();
         self.victim_goes(store, call.now, &call.key.name, &instance);
         let forced =
-            truth::removal_of(store, &call.key.name, &instance).is_some_and(|intent| intent.forces());
+            self.removal_named(store, &call.key.name, &instance).is_some_and(|intent| intent.forces());
         if !forced {
             let left = i64::try_from(truth::nodes_count(store, &pool)).unwrap_or(i64::MAX) - 1;
             self.check_min(call.now, &pool, left);
@@ -178,7 +184,7 @@ impl Judge {
     pub(super) fn victim_goes(&mut self, store: &Store, now: Timestamp, node: &str, instance: &str) {
         let what = if node.is_empty() { instance } else { node };
         self.check_freshness(&format!("node {what} is removed"), now);
-        let Some(intent) = truth::removal_of(store, node, instance) else {
+        let Some(intent) = self.removal_named(store, node, instance) else {
             return self.blame(now, "I4", format!("{what} is removed and no stored intent names it"));
         };
         if intent.reason == "Unready" || node.is_empty() {
@@ -202,7 +208,7 @@ impl Judge {
             return;
         }
         let node = text(&pod, &["spec", "nodeName"]).unwrap_or_default();
-        if truth::removal_of(store, node, "").is_none() {
+        if self.removal_named(store, node, "").is_none() {
             let words = format!("pod {} is evicted and no stored intent removes its node {node}", call.key);
             self.blame(call.now, "I3", words);
         }

@@ -14,7 +14,9 @@ const LOWERED_MAX: SignedDuration = SignedDuration::from_secs(2);
 pub struct CloudWrite<'a> {
     /// By whom.
     pub caller: Caller,
-    /// When.
+    /// When it was sent.
+    pub sent_at: Timestamp,
+    /// When it took effect.
     pub now: Timestamp,
     /// The pool that the group was made for.
     pub pool: &'a str,
@@ -63,9 +65,11 @@ pub enum Wrote {
 impl Judge {
     /// Looks at a write of the cloud that has just taken effect.
     pub fn cloud_wrote(&mut self, store: &Store, write: &CloudWrite<'_>) {
-        let CloudWrite { caller, now, pool, group, total, wrote } = write;
+        let CloudWrite { caller, sent_at, now, pool, group, total, wrote } = write;
         let what = format!("{wrote:?} on group {group}");
-        self.check_claim(*caller, &what, *now);
+        // As with calls to the API server: what was sent while the lease lasted may land later, and is counted below.
+        self.check_claim(*caller, &what, *sent_at);
+        self.caller = Some(*caller);
         self.writes_count += 1;
         self.last_write_at = Some(*now);
         let epoch = self.lives.get(caller).and_then(|life| life.epoch).unwrap_or(0);
@@ -80,18 +84,24 @@ impl Judge {
         }
         match wrote {
             Wrote::Desired { from, to, counted } if from < to => {
-                let intents = truth::intents_of(store, pool);
-                let asks = |intent: &&truth::Intent| {
-                    intent.increases()
-                        && intent.group == **group
-                        && (intent.to == *to || (intent.phase == "Cancelling" && *to <= *counted))
+                let intents = self.intents_for(store, pool, *caller);
+                let of_group = |intent: &&truth::Intent| intent.increases() && intent.group == **group;
+                let takes_back = |intent: &&truth::Intent| {
+                    of_group(intent) && intent.phase == "Cancelling" && *to <= *counted
                 };
-                match intents.iter().find(asks) {
-                    Some(intent) if intent.phase != "Cancelling" => {
-                        self.raised(*now, pool, &intent.id, to - from, intent.to.saturating_sub(intent.from));
+                // After an instance that never became a node has gone with its size, a later increase may ask for the
+                // very size of an earlier one that still waits for its nodes: the write is of the one that has not had it.
+                let asks: Vec<&truth::Intent> = intents
+                    .iter()
+                    .filter(|intent| of_group(intent) && intent.phase != "Cancelling" && intent.to == *to)
+                    .collect();
+                let free = asks.iter().find(|intent| self.may_raise(pool, intent, to - from));
+                match free.or(asks.first()).copied() {
+                    Some(intent) if free.is_some() || !intents.iter().any(|one| takes_back(&one)) => {
+                        self.raised(*now, pool, intent, to - from);
                     }
-                    Some(_) => {}
-                    None => self.blame(*now, "I3", format!("{what}: no stored intent asks for it")),
+                    _ if intents.iter().any(|one| takes_back(&one)) => {}
+                    _ => self.blame(*now, "I3", format!("{what}: no stored intent asks for it")),
                 }
                 self.check_max(*now, pool, i64::from(*total));
             }
@@ -99,22 +109,20 @@ impl Judge {
                 let cancels = |intent: &truth::Intent| {
                     intent.increases() && intent.group == **group && intent.phase == "Cancelling"
                 };
-                if !truth::intents_of(store, pool).iter().any(cancels) {
+                if !self.intents_for(store, pool, *caller).iter().any(cancels) {
                     self.blame(*now, "I3", format!("{what}: no stored intent takes anything back"));
                 }
             }
             Wrote::Desired { .. } => {}
             Wrote::Launch { count, token, .. } => {
-                let intents = truth::intents_of(store, pool);
+                let intents = self.intents_for(store, pool, *caller);
                 let asks = |intent: &&truth::Intent| {
                     intent.increases()
                         && intent.group == **group
                         && token.contains(&format!("-{}-", intent.id))
                 };
                 match intents.iter().find(asks) {
-                    Some(intent) => {
-                        self.raised(*now, pool, &intent.id, *count, intent.to.saturating_sub(intent.from));
-                    }
+                    Some(intent) => self.raised(*now, pool, intent, *count),
                     None => self.blame(*now, "I3", format!("{what}: no stored intent asks for it")),
                 }
                 self.check_max(*now, pool, i64::from(*total));
@@ -126,7 +134,7 @@ impl Judge {
                 self.removed_count += 1;
                 let name = node.as_ref().map(|node| node.name.to_string()).unwrap_or_default();
                 self.victim_goes(store, *now, &name, instance);
-                let forced = truth::removal_of(store, &name, instance).is_some_and(|intent| intent.forces());
+                let forced = self.removal_named(store, &name, instance).is_some_and(|intent| intent.forces());
                 if *decrement && !forced {
                     self.check_min(*now, pool, i64::from(*total));
                 }
@@ -152,13 +160,21 @@ impl Judge {
     }
 
     /// I2: an intent raises its group by what it says and no more, however often it is repeated.
-    fn raised(&mut self, now: Timestamp, pool: &str, intent: &str, by: u32, wanted: u32) {
-        let sum = self.raised.entry((pool.to_owned(), intent.to_owned())).or_default();
+    fn raised(&mut self, now: Timestamp, pool: &str, intent: &truth::Intent, by: u32) {
+        let wanted = intent.to.saturating_sub(intent.from);
+        let id = &intent.id;
+        let sum = self.raised.entry((pool.to_owned(), id.clone())).or_default();
         *sum += by;
         let sum = *sum;
         // A size that somebody else lowered meanwhile is raised again by the same intent.
         if wanted < sum {
-            self.blame(now, "I2", format!("intent {intent} of {pool} raised by {sum}, it says {wanted}"));
+            self.blame(now, "I2", format!("intent {id} of {pool} raised by {sum}, it says {wanted}"));
         }
+    }
+
+    /// Whether an intent has not raised its group by all that it says.
+    fn may_raise(&self, pool: &str, intent: &truth::Intent, by: u32) -> bool {
+        let sum = self.raised.get(&(pool.to_owned(), intent.id.clone())).copied().unwrap_or(0);
+        sum.saturating_add(by) <= intent.to.saturating_sub(intent.from)
     }
 }

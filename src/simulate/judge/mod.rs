@@ -16,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use self::cloud::{CloudWrite, Wrote};
 pub use self::end::{End, Goal, examine};
 
+use self::truth::Intent;
 use super::store::{Entry, Kind, Store};
 use super::wire::{Audit, Call, Caller};
 
@@ -51,6 +52,8 @@ struct LifeLog {
     epoch: Option<i64>,
     /// When its last lease write was committed.
     renewed_at: Option<Timestamp>,
+    /// When the term began.
+    leads_since: Option<Timestamp>,
 }
 
 /// A pool's bounds, those of late among them.
@@ -71,6 +74,12 @@ pub struct Judge {
     bounds: BTreeMap<String, Bounds>,
     /// By how much each increase has raised its group.
     raised: BTreeMap<(String, String), u32>,
+    /// When each increase began, as it was opened: after somebody's edit its id may be another's.
+    begun: BTreeMap<(String, String), String>,
+    /// The open intents of each pool as the operator last wrote them.
+    journals: BTreeMap<String, Vec<Intent>>,
+    /// When somebody else has changed them since.
+    struck: BTreeMap<String, Timestamp>,
     /// Ids of intents that were open once and are not any more.
     closed: BTreeSet<(String, String)>,
     /// Since when, in true time, a status has named a node as unneeded.
@@ -81,10 +90,18 @@ pub struct Judge {
     silent_since: Option<Timestamp>,
     /// Since when more than a fifth of all nodes has been unready.
     unwell_since: Option<Timestamp>,
+    /// When each life was last told all there is of a kind, however silent watches are otherwise.
+    heard: BTreeMap<(Caller, Kind), Timestamp>,
+    /// Who makes the call that is looked at.
+    caller: Option<Caller>,
+    /// The open removals of each pool as a life last wrote them, and which.
+    removals: BTreeMap<String, (Caller, Vec<truth::Intent>)>,
     /// The object before a call that changes it.
     before: Option<Arc<serde_json::Value>>,
     /// Nodes that were made, by pool.
     pub made: BTreeMap<String, usize>,
+    /// Machines, by pool, that the cloud brought after it had said that it has none, while that was being taken back.
+    pub late: BTreeMap<String, usize>,
     /// Nodes of which somebody else took the machine away.
     pub lost_count: usize,
     /// Writes of the operator that took effect, the lease and events apart.
@@ -131,6 +148,10 @@ impl Audit for SharedJudge {
     fn after(&mut self, store: &Store, call: &Call, code: u16) {
         self.lock().call_ends(store, call, code);
     }
+
+    fn heard(&mut self, caller: Caller, kind: Kind, now: Timestamp) {
+        self.lock().heard.insert((caller, kind), now);
+    }
 }
 
 impl Judge {
@@ -161,6 +182,15 @@ impl Judge {
         self.silent_since = silent.then_some(now);
     }
 
+    /// The cloud has brought what it had refused. By then another group may have been asked, as is promised (I15): that is
+    /// nobody's fault as long as an increase of the group is open, of which the operator would take back what is missing.
+    pub fn came_late(&mut self, store: &Store, pool: &str, group: &str) {
+        let of_group = |intent: &Intent| intent.increases() && intent.group == group;
+        if truth::intents_of(store, pool).iter().any(of_group) {
+            *self.late.entry(pool.to_owned()).or_default() += 1;
+        }
+    }
+
     /// Reads what has changed since the last step; called after each.
     pub fn step(&mut self, store: &Store, now: Timestamp) {
         self.check_lowered(now);
@@ -174,7 +204,14 @@ impl Judge {
         let nodes_changed = entries.iter().any(|entry| entry.kind == Kind::Node);
         for entry in &entries {
             match entry.kind {
-                Kind::NodePool => self.note_bounds(entry),
+                Kind::NodePool => {
+                    let name = &*entry.key.name;
+                    let known = self.journals.get(name);
+                    if known.is_some_and(|known| *known != truth::intents_of(store, name)) {
+                        self.struck.entry(name.to_owned()).or_insert(entry.at);
+                    }
+                    self.note_bounds(entry);
+                }
                 _ if entry.before.is_none() => {
                     let pool = truth::pool_of(&entry.object).unwrap_or_default();
                     *self.made.entry(pool).or_default() += 1;
@@ -213,6 +250,21 @@ impl Judge {
         }))
     }
 
+    /// The open intents that `caller` may act on: those that are stored, and those that the operator stored last and
+    /// somebody else has taken out while the caller led. Of that it learns by its next write, which is refused for its
+    /// version; until then, and with calls under way, it cannot know. Who leads later has read what is stored.
+    fn intents_for(&self, store: &Store, pool: &str, caller: Caller) -> Vec<Intent> {
+        let mut intents = truth::intents_of(store, pool);
+        let leads_since = self.lives.get(&caller).and_then(|life| life.leads_since);
+        let unaware = leads_since.zip(self.struck.get(pool)).is_some_and(|(since, struck)| since < *struck);
+        if let Some(written) = self.journals.get(pool).filter(|_| unaware) {
+            let taken: Vec<&Intent> =
+                written.iter().filter(|one| intents.iter().all(|other| other.id != one.id)).collect();
+            intents.extend(taken.into_iter().cloned());
+        }
+        intents
+    }
+
     /// I10, I11: the caller leads, by the true clock, when its write comes in.
     fn check_claim(&mut self, caller: Caller, what: &str, arrived_at: Timestamp) {
         let renewed_at = self.lives.get(&caller).and_then(|life| life.renewed_at);
@@ -243,13 +295,30 @@ impl Judge {
         }
     }
 
-    /// I8: nothing is removed by a view that everybody's silent watches have left behind.
+    /// I8: nothing is removed by a view that silent watches have left behind.
+    ///
+    /// Judged for the life that acts: one that listed nodes and pods anew, after a restart or for another reason, or whose
+    /// watches said all they knew as they ended, has left the silence behind, and another may still suffer from it. The
+    /// older of the two kinds counts, since either decides what may go.
     fn check_freshness(&mut self, what: &str, now: Timestamp) {
-        let silence = self.silent_since.map(|since| now.duration_since(since));
-        if let Some(silence) = silence
-            && BELIEF < silence
-        {
-            self.blame(now, "I8", format!("{what} although all watches have been silent for {silence:#}"));
+        let Some(silent_since) = self.silent_since else { return };
+        let heard = |kind| self.heard.get(&(self.caller?, kind)).copied();
+        let since = heard(Kind::Node).min(heard(Kind::Pod)).map_or(silent_since, |at| at.max(silent_since));
+        let silence = now.duration_since(since);
+        if BELIEF < silence {
+            let words = format!("{what} although nothing has been heard of nodes or pods for {silence:#}");
+            self.blame(now, "I8", words);
         }
+    }
+
+    /// The open removal that names this node or instance: one that is stored, or that the caller has stored itself and
+    /// somebody else has taken out since. Of that it learns by its next write, which is refused for its version; with a
+    /// call under way it cannot know.
+    fn removal_named(&self, store: &Store, node: &str, instance: &str) -> Option<truth::Intent> {
+        truth::removal_of(store, node, instance).or_else(|| {
+            let own = self.removals.values().filter(|(caller, _)| Some(*caller) == self.caller);
+            let mut own = own.flat_map(|(_, removals)| removals);
+            own.find(|intent| intent.names(node, instance)).cloned()
+        })
     }
 }

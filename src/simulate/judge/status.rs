@@ -36,6 +36,10 @@ impl Judge {
         self.check_backoffs(now, pool, before, after);
         self.note_unneeded(now, before, after);
         let (was, is) = (truth::intents(before), truth::intents(after));
+        if let Some(caller) = self.caller {
+            let open = is.iter().filter(|intent| intent.removes()).cloned().collect();
+            self.removals.insert(pool.to_owned(), (caller, open));
+        }
         let opened: Vec<&Intent> =
             is.iter().filter(|one| was.iter().all(|other| other.id != one.id)).collect();
         for one in &was {
@@ -180,6 +184,13 @@ impl Judge {
         }
         self.check_unneeded(now, intent, after);
         if intent.increases() {
+            // A status that was erased or restored has forgotten which ids were used: the ledger of the id is another
+            // intent's. One that is only written back has the same beginning.
+            let key = (pool.to_owned(), id.clone());
+            let begun = self.begun.insert(key.clone(), intent.started_at.clone());
+            if self.status_tampered && begun.is_some_and(|begun| begun != intent.started_at) {
+                self.raised.remove(&key);
+            }
             let held = backoffs(before)
                 .into_iter()
                 .find(|(key, until)| now < *until && *key == format!("{}///", intent.group));
@@ -194,6 +205,9 @@ impl Judge {
     }
 
     /// I7: no more removals at once than the limits say, and none while a fifth is unready.
+    ///
+    /// A drain is a node that pods still have to leave. One plan may end a drain in one pool and begin the next in another;
+    /// their journals are two writes, and between them the ended one is still stored as draining.
     fn check_removals(&mut self, store: &Store, now: Timestamp, opened: &[&Intent]) {
         let voluntary = |intent: &Intent| intent.removes() && !intent.forces();
         if !opened.iter().any(|intent| voluntary(intent)) {
@@ -201,13 +215,12 @@ impl Judge {
         }
         let pools = store.all(crate::simulate::store::Kind::NodePool);
         let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(voluntary).collect();
-        let victims = |filter: &dyn Fn(&&Intent) -> bool| -> usize {
-            let names: BTreeSet<&(String, String)> =
-                open.iter().filter(filter).flat_map(|intent| &intent.instances).collect();
-            names.len()
+        let victims = |filter: &dyn Fn(&&Intent) -> bool| -> BTreeSet<&(String, String)> {
+            open.iter().filter(filter).flat_map(|intent| &intent.instances).collect()
         };
-        let all = victims(&|_| true);
-        let drains = victims(&|intent| intent.reason != "Empty" && intent.phase != "Deleting");
+        let all = victims(&|_| true).len();
+        let drained = victims(&|intent| intent.reason != "Empty" && intent.phase != "Deleting");
+        let drains = drained.iter().filter(|(node, _)| truth::is_occupied(store, node)).count();
         if (REMOVALS_MAX < all || DRAINS_MAX < drains) && !self.status_tampered {
             self.blame(now, "I7", format!("{all} nodes are leaving, {drains} of them drained"));
         }

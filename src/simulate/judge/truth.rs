@@ -18,6 +18,7 @@ pub(super) struct Intent {
     pub(super) group: String,
     pub(super) from: u32,
     pub(super) to: u32,
+    pub(super) started_at: String,
     pub(super) reason: String,
     /// Node names and instance ids.
     pub(super) instances: Vec<(String, String)>,
@@ -30,6 +31,14 @@ impl Intent {
 
     pub(super) fn removes(&self) -> bool {
         self.action == "Remove"
+    }
+
+    /// Whether it removes this node or instance.
+    pub(super) fn names(&self, node: &str, instance: &str) -> bool {
+        let named = |(name, id): &(String, String)| {
+            (!node.is_empty() && name == node) || (!instance.is_empty() && id == instance)
+        };
+        self.removes() && self.instances.iter().any(named)
     }
 
     /// Whether its victims may go with their pods: they are dead or never lived.
@@ -58,6 +67,7 @@ pub(super) fn intents(pool: &Value) -> Vec<Intent> {
             group: word(intent, "group"),
             from: size(intent, "from"),
             to: size(intent, "to"),
+            started_at: word(intent, "startedAt"),
             reason: word(intent, "reason"),
             instances: names(intent),
         })
@@ -71,13 +81,8 @@ pub(super) fn intents_of(store: &Store, pool: &str) -> Vec<Intent> {
 
 /// The open removal that names this node or instance, of any pool.
 pub(super) fn removal_of(store: &Store, node: &str, instance: &str) -> Option<Intent> {
-    let names = |intent: &Intent| {
-        let named = |(name, id): &(String, String)| {
-            (!node.is_empty() && name == node) || (!instance.is_empty() && id == instance)
-        };
-        intent.removes() && intent.instances.iter().any(named)
-    };
-    store.all(Kind::NodePool).flat_map(|(_, pool)| intents(pool)).find(names)
+    let mut open = store.all(Kind::NodePool).flat_map(|(_, pool)| intents(pool));
+    open.find(|intent| intent.names(node, instance))
 }
 
 /// The pool that a node belongs to: by our label, or by the label that all of a pool's nodes have in simulations.
@@ -120,6 +125,11 @@ pub(super) fn movable_pods(store: &Store, node: &str) -> Vec<String> {
             && text(pod, &["metadata", "deletionTimestamp"]).is_none()
     };
     store.all(Kind::Pod).filter(|(_, pod)| holds(pod)).map(|(key, _)| key.to_string()).collect()
+}
+
+/// Whether a pod that would have to run somewhere else is on the node, be it on its way out.
+pub(super) fn is_occupied(store: &Store, node: &str) -> bool {
+    store.all(Kind::Pod).any(|(_, pod)| text(pod, &["spec", "nodeName"]) == Some(node) && is_movable(pod))
 }
 
 /// Whether a pod has to run somewhere else when its node goes.

@@ -72,6 +72,8 @@ pub trait Audit: Send {
     fn before(&mut self, store: &Store, call: &Call);
     /// It was answered with `code`.
     fn after(&mut self, store: &Store, call: &Call, code: u16);
+    /// A replica has been told all there is of a kind, by a list or by what a silent watch said as it ended.
+    fn heard(&mut self, caller: Caller, kind: Kind, now: Timestamp);
 }
 
 /// The auditor, if there is one.
@@ -98,6 +100,12 @@ impl Auditor {
     pub(super) fn after(&self, store: &Store, call: &Call, code: u16) {
         if let Some(audit) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             audit.after(store, call, code);
+        }
+    }
+
+    pub(super) fn heard(&self, caller: Caller, kind: Kind, now: Timestamp) {
+        if let Some(audit) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            audit.heard(caller, kind, now);
         }
     }
 }

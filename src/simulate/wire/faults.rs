@@ -58,12 +58,18 @@ pub struct RequestLine {
     pub path: String,
     /// Whether it opens a watch.
     pub watch: bool,
+    /// Whether it may be the last look before an effect: a list of nodes, or of pods that is not read page by page.
+    pub look: bool,
 }
 
 impl RequestLine {
     pub(super) fn new(client: &str, method: &str, path: &str, query: Option<&str>) -> RequestLine {
-        let watch = query.is_some_and(|query| query.split('&').any(|p| p == "watch=true" || p == "watch=1"));
-        RequestLine { client: client.to_owned(), method: method.to_owned(), path: path.to_owned(), watch }
+        let asks = |option: &dyn Fn(&str) -> bool| query.is_some_and(|query| query.split('&').any(option));
+        let watch = asks(&|option| option == "watch=true" || option == "watch=1");
+        let paged = asks(&|option| option.starts_with("limit="));
+        let look = path.ends_with("/nodes") || (path.ends_with("/pods") && !paged);
+        let (client, method, path) = (client.to_owned(), method.to_owned(), path.to_owned());
+        RequestLine { client, method, path, watch, look }
     }
 }
 
@@ -82,7 +88,9 @@ pub struct FaultRates {
     pub delay_max: Duration,
     /// Of watches: cut within five minutes.
     pub cut_watch: u32,
-    /// Of lists: as they were up to `old_list_revisions_max` ago.
+    /// Of lists: as they were up to `old_list_revisions_max` ago. The operator asks for the newest state, and a real API
+    /// server answers so; views are shown older ones all the same, and must recover. The last look before an effect is
+    /// not: no client can look any harder, and what it is not told it cannot spare.
     pub old_list: u32,
     /// How far back an old list goes.
     pub old_list_revisions_max: u64,
@@ -185,7 +193,7 @@ impl Faults {
         let within = |max: Duration| {
             Duration::from_millis(size % (u64::try_from(max.as_millis()).unwrap_or(u64::MAX).max(1)))
         };
-        let is_list = line.method == "GET" && !line.watch;
+        let is_list = line.method == "GET" && !line.watch && !line.look;
         let choices = [
             (
                 rates.refuse,

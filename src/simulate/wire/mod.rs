@@ -142,7 +142,8 @@ impl ApiServer {
             let now = self.host.wall();
             self.store.with(|store| store.advance_to(now));
             let cut_after = if let Fault::CutWatch(after) = fault { Some(after) } else { None };
-            let line = network::Line { network: self.network.clone(), replica };
+            let (network, auditor) = (self.network.clone(), self.auditor.clone());
+            let line = network::Line { network, caller: self.caller, auditor };
             return Ok(watch::open(&self.store, &self.host, line, &target, cut_after));
         }
         let old_by = if let Fault::OldList(revisions) = fault { revisions } else { 0 };
@@ -154,6 +155,11 @@ impl ApiServer {
                 self.auditor.before(store, call);
             }
             let reply = answer::answer(store, &target, &body, old_by);
+            if let (Some(caller), Some(kind), Ok(_)) = (self.caller, target.lists_all(), &reply)
+                && old_by == 0
+            {
+                self.auditor.heard(caller, kind, now);
+            }
             if let Some(call) = &call {
                 let code = reply.as_ref().map_or_else(|error| error.code, |reply| reply.status().as_u16());
                 self.auditor.after(store, call, code);

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
+
+use super::audit::{Auditor, Caller};
 use crate::host::Host;
+use crate::simulate::store::Kind;
 
 /// How often a call that hangs looks whether the network is back.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -66,11 +70,19 @@ impl Network {
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     pub(super) network: Arc<Network>,
-    pub(super) replica: Option<usize>,
+    pub(super) caller: Option<Caller>,
+    pub(super) auditor: Auditor,
 }
 
 impl Line {
     pub(super) fn is_silent(&self) -> bool {
-        self.network.is_silent(self.replica)
+        self.network.is_silent(self.caller.map(|caller| caller.replica))
+    }
+
+    /// Tells the auditor what the watch of a silent line lets its caller hear all the same.
+    pub(super) fn note_heard(&self, kind: Kind, now: Timestamp) {
+        if let (true, Some(caller)) = (self.is_silent(), self.caller) {
+            self.auditor.heard(caller, kind, now);
+        }
     }
 }

@@ -84,6 +84,14 @@ impl Target {
         })
     }
 
+    /// The kind of which it lists all there is, page by page as views do.
+    pub(super) fn lists_all(&self) -> Option<Kind> {
+        match self.path {
+            Path::Collection(kind) if self.method == Method::GET && self.query.limit.is_some() => Some(kind),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_watch(&self) -> bool {
         self.query.watch && self.method == Method::GET && matches!(self.path, Path::Collection(_))
     }

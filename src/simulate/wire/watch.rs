@@ -114,6 +114,7 @@ impl Watch {
                 continue;
             }
             self.read_log();
+            self.line.note_heard(self.kind, self.host.wall());
             if !self.ready.is_empty() {
                 return Some(self.ready.drain(..).collect());
             }

@@ -199,7 +199,7 @@ impl<'w> ClusterState<'w> {
     }
 
     fn count_nodes(&mut self, world: &'w World, history: &History, now: UnixTime, wake: &mut Wake) {
-        let victims = victims(history);
+        let (victims, seen_at) = (victims(history), world.nodes_as_of(now));
         // Mostly empty, and without it every node would be looked up in its group's instances, on each plan.
         let going = self.going();
         let mut owners = Owners::new(world, &self.pools);
@@ -225,7 +225,7 @@ impl<'w> ClusterState<'w> {
             let ordinary = digest.ready == Readiness::Ready && !digest.tainted;
             let stage = match (leaving, ordinary, whole()) {
                 (true, _, _) => Stage::Leaving,
-                (false, false, Some(node)) => stage(node, kin.spec, now, wake),
+                (false, false, Some(node)) => stage(node, kin.spec, seen_at, wake),
                 (false, _, _) => Stage::Ready,
             };
             kin.nodes.push((id, stage));
@@ -403,7 +403,8 @@ fn victims(history: &History) -> BTreeSet<Arc<str>> {
         .collect()
 }
 
-/// Ready, starting or unready; a starting node's deadline is noted in `wake`.
+/// Ready, starting or unready as of `now`, the instant at which the node was as it is told; a starting node's deadline is
+/// noted in `wake`.
 ///
 /// Source: clusterstate.go, getReadiness: a node counts as not started while created + startup timeout > now.
 fn stage(node: &Node, pool: &Pool, now: UnixTime, wake: &mut Wake) -> Stage {
@@ -460,8 +461,11 @@ fn count_instances(
         group.target = observed.max(open).max(seen.accounted);
         let missing = group.target.saturating_sub(seen.accounted);
         // Source: clusterstate.go, GetUpcomingNodes since 1.36 (#9360): what was asked for and is not even an
-        // instance counts only while an increase is open and no failure says that it will not come.
-        let expected = if group.growing && group.backed_off_until.is_none() { missing } else { 0 };
+        // instance counts only while an increase is open and no failure says that it will not come. What is to be taken
+        // back is such an increase too: as long as the cloud is asked for it, it may bring it, and after the failure's
+        // time it is no less likely to than what would be asked for on top.
+        let asked_for = memory.is_some_and(|memory| memory.increases_of(id).next().is_some());
+        let expected = if asked_for && group.backed_off_until.is_none() { missing } else { 0 };
         group.upcoming = seen.unregistered.saturating_add(expected);
     }
 }
@@ -532,7 +536,8 @@ fn instances_seen(
         }
         let due = instance.created_at.map(|created| created.plus(timeout));
         match due {
-            Some(due) if due < now => seen.long_unregistered.push(id.clone()),
+            // A machine that became a node while nothing was heard of nodes is not late.
+            Some(due) if due < world.nodes_as_of(now) => seen.long_unregistered.push(id.clone()),
             Some(due) => {
                 seen.unregistered += 1;
                 wake.note(UnixTime(due.0 + 1));

@@ -17,6 +17,7 @@ use crate::resources::Resources;
 use crate::scheduling::{ClassIx, Mark, NodeIx, Presence, Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
 use crate::world::World;
+use crate::world::node::GROUP_LABEL;
 use crate::world::pod::PodClass;
 
 /// How long drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
@@ -192,6 +193,33 @@ impl<'w> Context<'w> {
         made
     }
 
+    /// What a group brings of which nothing can be told yet, by another group of its pool: a pool's nodes are of one shape.
+    ///
+    /// After a restart the cloud may not have told all templates: a node that was asked for takes pods all the same, and
+    /// left out of account it would be bought once more. Labels that tell the other group's zone are this one's.
+    fn shape_of_sibling(&mut self, pool: &Arc<str>, group: &Arc<str>) -> Option<Arc<TemplateNode>> {
+        let groups = &self.cluster.pools.get(pool)?.groups;
+        let zone =
+            |id: &Arc<str>| groups.get(id).and_then(|group| group.state).and_then(|state| state.zone.clone());
+        let own = zone(group);
+        let others: Vec<(Arc<str>, Option<Arc<str>>)> =
+            groups.keys().filter(|id| *id != group).map(|id| (id.clone(), zone(id))).collect();
+        let (template, theirs) =
+            others.into_iter().find_map(|(id, zone)| Some((self.template(pool, &id)?, zone)))?;
+        let mut template = (*template).clone();
+        let labels = &mut template.node.labels;
+        let zonal = labels.shared().filter(|(_, value)| theirs.as_ref() == Some(*value));
+        let zonal: Vec<Arc<str>> = zonal.map(|(key, _)| key.clone()).collect();
+        for key in zonal {
+            match &own {
+                Some(own) => labels.insert(&*key, own.clone()),
+                None => labels.remove(&key),
+            };
+        }
+        labels.insert(GROUP_LABEL, group.clone());
+        Some(Arc::new(template))
+    }
+
     /// Says what a group would add, where that is not for [`Context::template`] to find out.
     pub fn set_template(&mut self, pool: &Arc<str>, group: &Arc<str>, template: Option<Arc<TemplateNode>>) {
         self.templates.insert((pool.clone(), group.clone()), template);
@@ -217,7 +245,11 @@ impl<'w> Context<'w> {
         name: String,
         bought: bool,
     ) -> Option<NodeIx> {
-        let template = self.template(pool, group)?;
+        let template = match self.template(pool, group) {
+            Some(template) => template,
+            None if !bought => self.shape_of_sibling(pool, group)?,
+            None => return None,
+        };
         self.unseen_capacity.add(&template.node.capacity);
         let node = self.snapshot.add_node(&template, name.into());
         self.planned.push(PlannedNode { node, pool: pool.clone(), group: group.clone(), bought });

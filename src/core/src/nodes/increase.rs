@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Mode, Pool};
 use crate::history::{
-    Action, BackoffKey, DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent,
+    Action, BackoffKey, DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, IntentId,
     PoolHistory,
 };
 use crate::known::Known;
@@ -106,11 +106,18 @@ fn settle_pool(
     world: &World,
     now: UnixTime,
 ) -> bool {
-    let mut ended = Vec::new();
+    let mut ended: Vec<(IntentId, Arc<str>, Standing)> = Vec::new();
     for intent in &memory.intents {
         if let Action::Increase(increase) = &intent.action {
             let standing = standing(intent, increase, state, pool, world, now);
-            if standing != Standing::Open {
+            let waits = standing == Standing::Done && {
+                let mut before =
+                    memory.growing(&increase.group).filter(|(_, other)| other.to <= increase.from);
+                // What it comes to counts from the size of the one before: forgotten first, its nodes would be taken for
+                // those of that one.
+                before.any(|(other, _)| ended.iter().all(|(id, _, _)| *id != other.id))
+            };
+            if standing != Standing::Open && !waits {
                 ended.push((intent.id.clone(), increase.group.clone(), standing));
             }
         }
@@ -179,6 +186,10 @@ fn standing(
     world: &World,
     now: UnixTime,
 ) -> Standing {
+    if world.is_asking(&pool.name, &intent.id) {
+        // Sizes and nodes say nothing of a call that may land yet: ended now, it would land without an intent.
+        return Standing::Open;
+    }
     if increase.phase == IncreasePhase::Cancelling {
         return withdrawal(intent, increase, state, now);
     }
@@ -187,7 +198,11 @@ fn standing(
     let named_here = names.iter().filter(|name| world.node_named(name).is_some()).count();
     let read_at = world.provider(&pool.name).and_then(Known::read_at);
     let wanted = wanted(intent, increase, group.and_then(|group| group.state), read_at);
-    if named_here == names.len() || increase.to <= wanted && accounted(wanted, group) {
+    // What the cloud has not answered is asked for once more, which changes nothing where it was done. By the size alone
+    // it cannot be told: two increases of a group are asked for side by side, and the later one's nodes may come first.
+    let asked_again =
+        increase.phase == IncreasePhase::Journalled && pool.mode == Mode::Apply && !pool.deleting;
+    if named_here == names.len() || !asked_again && increase.to <= wanted && accounted(wanted, group) {
         return Standing::Done;
     }
     if wanted < increase.to && accounted(wanted, group) {
@@ -205,7 +220,7 @@ fn standing(
     if let Some(failure) = failure {
         return Standing::Failed(failure.class, failure.message.to_string());
     }
-    if now <= intent.deadline {
+    if world.nodes_as_of(now) <= intent.deadline {
         return Standing::Open;
     }
     match missing(wanted, group) {
@@ -366,7 +381,8 @@ fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, con
 
 /// Notes that the cloud has accepted an increase.
 ///
-/// Only now it holds removals back: what failed adds no node. The time that counts is that of the decision.
+/// Only now it holds removals back: what failed adds no node. The time that counts is that of the decision. Its nodes have
+/// their whole time from here on: between decision and acceptance the operator may have been stopped, or its calls lost.
 /// Source: core/static_autoscaler.go, lastScaleUpTime: the start of the loop, set where its scale-up succeeded. Differs from
 /// upstream: nodes that are bought in place of others do not hold back those that they replace.
 fn accept(memory: &mut PoolHistory, id: &str, now: UnixTime) {
@@ -374,6 +390,8 @@ fn accept(memory: &mut PoolHistory, id: &str, now: UnixTime) {
     let Action::Increase(increase) = &mut intent.action else { return };
     increase.phase = IncreasePhase::Requested;
     increase.accepted_at = Some(now);
+    let length = intent.deadline.since(intent.started_at);
+    intent.deadline = intent.deadline.max(now.plus(length));
     if intent.reason != Reason::CheaperNodes {
         memory.last_scale_up = memory.last_scale_up.max(Some(intent.started_at));
     }

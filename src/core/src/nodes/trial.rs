@@ -7,7 +7,7 @@ use crate::nodes::candidates::{Candidate, ROUNDS_MAX, is_tight};
 use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::increase;
 use crate::nodes::relocation::Destinations;
-use crate::nodes::removal::Scene;
+use crate::nodes::removal::{RETRY, Scene};
 use crate::nodes::scale_down::Pass;
 use crate::nodes::verdicts::Verdict;
 use crate::reason::Reason;
@@ -129,8 +129,9 @@ impl Pass<'_, '_> {
         let scale_down = &pool.scale_down;
         let unready = candidate.reason == Reason::Unready;
         let stored = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
-        // An unready node's clock is its own condition; the other one neither starts nor ends by it.
-        let since = if unready { candidate.since } else { Some(stored.unwrap_or(now)) };
+        // An unready node's clock is its own condition; the other one neither starts nor ends by it. It is later only if
+        // a mark was refused since, or nobody watched for a while.
+        let since = if unready { candidate.since.max(stored) } else { Some(stored.unwrap_or(now)) };
         let kept = if unready { stored } else { since };
         if candidate.reason != Reason::RemovalRequested {
             self.keep_clock(Some(candidate.pool), &candidate.victim.node, kept);
@@ -139,6 +140,10 @@ impl Pass<'_, '_> {
             let key = &self.scene.world.pod(pod).pod.key;
             return Err(Verdict::pod(Reason::BlockedByOnCompletionPod, key));
         }
+        // What has just come to nothing would again: the view may be behind, or a permission missing. Without a wait it
+        // would be journalled and given up with each plan, many times a second.
+        let vain_at = memory.and_then(|memory| memory.removed_in_vain(&candidate.victim.node));
+        self.cooled_down(vain_at.filter(|at| *at <= now).map(|at| at.plus(RETRY)))?;
         let failed_at = memory.and_then(|memory| memory.last_failure);
         let after_failure = failed_at.map(|at| at.plus(scale_down.delay_after_failure));
         if candidate.reason == Reason::RemovalRequested {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::config::{Mode, Pool};
-use crate::history::{Action, History, INTENTS_MAX, PoolHistory, VICTIMS_MAX, Victim};
+use crate::history::{Action, History, INTENTS_MAX, IncreasePhase, PoolHistory, VICTIMS_MAX, Victim};
 use crate::nodes::bundles::INTENTS_KEPT_FREE;
 use crate::nodes::candidates::PROVIDER_AGE_MAX;
 use crate::nodes::group_settings::GroupSettings;
@@ -42,7 +42,11 @@ pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<
             let timeout = GroupSettings::new(pool, state.options.as_deref()).provision_timeout();
             let late = late_instances(scene, pool, state, timeout, &named);
             let victims: Vec<Victim> = late.into_iter().take(usize::try_from(room).unwrap_or(0)).collect();
-            if victims.is_empty() || memory.intents.len() >= INTENTS_MAX - INTENTS_KEPT_FREE {
+            // An increase that is not answered asks for its size again, and would buy what goes here once more.
+            let unanswered =
+                memory.growing(group).any(|(_, increase)| increase.phase == IncreasePhase::Journalled);
+            let full = memory.intents.len() >= INTENTS_MAX - INTENTS_KEPT_FREE;
+            if victims.is_empty() || unanswered || full {
                 continue;
             }
             let opening = Opening {
@@ -78,11 +82,12 @@ fn late_instances(
 ) -> Vec<Victim> {
     let unseen = scene.world.listing(&pool.name).map(Listing::unseen);
     let told = |id| Some((id, state.instances.get(id)?));
+    let seen_at = scene.world.nodes_as_of(scene.now);
     let late = unseen.into_iter().flatten().filter_map(told).filter(|(id, instance)| {
         let is_node = instance.node.as_ref().is_some_and(|name| scene.world.node_named(name).is_some());
         let due = instance.created_at.map(|at| at.plus(timeout));
         let deleting = instance.state == InstanceState::Deleting;
-        !is_node && !deleting && !named.contains(&**id) && due.is_some_and(|due| due < scene.now)
+        !is_node && !deleting && !named.contains(&**id) && due.is_some_and(|due| due < seen_at)
     });
     late.map(|(id, instance)| Victim { node: instance.node.clone().unwrap_or_default(), id: Arc::clone(id) })
         .collect()

@@ -17,9 +17,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::history::IntentId;
 use crate::known::Known;
 use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
+use crate::time::{Seconds, UnixTime};
 pub use canonical::Canonical;
 use digest::{Amounts, Badge, NodeDigest};
 use interner::{InternedId, Interner};
@@ -183,6 +185,8 @@ pub struct World {
     sweeps: BTreeMap<Kind, Sweep>,
     revision: u64,
     stale: bool,
+    nodes_silent_for: Seconds,
+    asking: BTreeSet<(Arc<str>, IntentId)>,
 }
 
 /// Names seen since a full list began.
@@ -288,6 +292,29 @@ impl World {
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.stale
+    }
+
+    /// Tells how long nothing has been heard of nodes.
+    pub fn set_nodes_silent_for(&mut self, silence: Seconds) {
+        self.nodes_silent_for = silence;
+    }
+
+    /// The instant at which nodes were as they are told here, at most `now`: what has become of them since is not known.
+    /// A time that nodes are given is over when it was over by then.
+    #[must_use]
+    pub fn nodes_as_of(&self, now: UnixTime) -> UnixTime {
+        UnixTime(now.0.saturating_sub(self.nodes_silent_for.0.max(0)))
+    }
+
+    /// Tells of which increases, by pool and intent, a call is under way.
+    pub fn set_asking(&mut self, asking: BTreeSet<(Arc<str>, IntentId)>) {
+        self.asking = asking;
+    }
+
+    /// Whether a call for this increase is under way: what it comes to is not known yet.
+    #[must_use]
+    pub fn is_asking(&self, pool: &Arc<str>, intent: &IntentId) -> bool {
+        !self.asking.is_empty() && self.asking.contains(&(pool.clone(), intent.clone()))
     }
 
     /// The pod of a live id.

@@ -1,6 +1,6 @@
 //! The world as a file holds it: sorted plain values, with what pods share stored once. It decides nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,10 @@ use super::provider::ProviderState;
 use super::volume::{AttachLimits, PriorityClass, StorageClass, Volume, VolumeClaim};
 use super::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 use super::{Delta, World};
+use crate::history::IntentId;
 use crate::known::Known;
 use crate::labels::{Labels, ObjectKey};
-use crate::time::UnixTime;
+use crate::time::{Seconds, UnixTime};
 
 /// Everything a [`World`] is built from. Equal worlds give equal records, whatever their past.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +22,12 @@ use crate::time::UnixTime;
 pub struct WorldRecord {
     /// Whether the view was too old to remove anything by.
     pub stale: bool,
+    /// How long nothing had been heard of nodes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub nodes_silent_for: Seconds,
+    /// Increases of which a call was under way, by pool and intent.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub asking: BTreeSet<(Arc<str>, IntentId)>,
     /// What pods and templates share, each once; the others name it by its place here.
     pub classes: Vec<Arc<PodClass>>,
     /// The controllers that own pods, each once; pods name them by their place here.
@@ -49,6 +56,11 @@ pub struct WorldRecord {
     pub priority_classes: BTreeMap<Arc<str>, PriorityClass>,
     /// What each pool's provider said last.
     pub providers: BTreeMap<Arc<str>, Known<ProviderState>>,
+}
+
+/// Whether nothing need be said of a length.
+fn is_zero(length: &Seconds) -> bool {
+    length.0 == 0
 }
 
 /// A pod, see [`Pod`].
@@ -191,6 +203,8 @@ impl WorldRecord {
         let storage = &world.storage;
         Self {
             stale: world.stale,
+            nodes_silent_for: world.nodes_silent_for,
+            asking: world.asking.clone(),
             nodes: world.nodes().map(|(_, node, _)| node.clone()).collect(),
             pods,
             controllers,
@@ -220,6 +234,8 @@ impl WorldRecord {
             world.apply(delta);
         }
         world.set_stale(self.stale);
+        world.set_nodes_silent_for(self.nodes_silent_for);
+        world.set_asking(self.asking.clone());
         Ok(world)
     }
 

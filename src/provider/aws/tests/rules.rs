@@ -1,12 +1,15 @@
 //! One rule a test: how sizes are written, what is told of groups, and how few calls it takes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use headroom_core::history::Victim;
-use headroom_core::time::Seconds;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::provider::{FailureClass, InstanceState, NoticeKind};
+use tokio::time::Instant;
 
-use super::super::group::{Launches, TemplateRef};
+use super::super::group::{Group, Launches, Machine, TemplateRef};
+use super::super::snapshot::Snapshot;
 use super::fake::{Bench, group, is_unknown};
 use crate::provider::{Asked, CloudProvider, Increased};
 
@@ -154,6 +157,36 @@ async fn nothing_is_taken_back_while_a_launch_is_under_way() {
     bench.aws.increase(&request).await.expect("accepted");
     bench.pass(6).await;
     bench.fake.account().note(&"a".into(), "Launching a new EC2 instance", "InProgress", "");
+    assert!(matches!(bench.aws.cancel(&request).await, Ok(Increased::Pending(_))));
+    assert_eq!(bench.desired("a"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_taken_back_while_another_activity_is_in_the_way() {
+    let bench = Bench::new(vec![group("a", 0, 2, 10)]);
+    bench.observe().await.expect("read");
+    bench.fake.account().broken.insert("a".into(), NO_CAPACITY.to_owned());
+    let request = bench.request("a", 2, 3, "1-1");
+    bench.aws.increase(&request).await.expect("accepted");
+    bench.pass(6).await;
+    let writes = bench.calls(SET);
+    bench.fault(SET, 500, "ResourceContention", false);
+    assert!(matches!(bench.aws.cancel(&request).await, Ok(Increased::Pending(_))));
+    assert_eq!((bench.desired("a"), bench.calls(SET)), (3, writes + 1), "what is in the way may be a launch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_was_launched_and_is_not_listed_yet_is_not_taken_back() {
+    let bench = Bench::new(vec![group("a", 0, 2, 10)]);
+    bench.observe().await.expect("read");
+    bench.fake.account().broken.insert("a".into(), NO_CAPACITY.to_owned());
+    let request = bench.request("a", 2, 3, "1-1");
+    bench.aws.increase(&request).await.expect("accepted");
+    // In another zone of the group: there the failure counts on.
+    bench.fake.account().groups.get_mut("a").expect("there").zones = vec!["eu-west-1b".into()];
+    bench.fake.account().note(&"a".into(), "Launching a new EC2 instance: i-0late", "Successful", "");
+    bench.fake.account().groups.get_mut("a").expect("there").zones = vec!["eu-west-1a".into()];
+    bench.pass(6).await;
     assert!(matches!(bench.aws.cancel(&request).await, Ok(Increased::Pending(_))));
     assert_eq!(bench.desired("a"), 3);
 }
@@ -473,4 +506,34 @@ async fn a_scale_up_takes_one_write_and_a_read_each_five_seconds() {
     assert_eq!(bench.calls(SET), 1);
     assert!(bench.calls(DESCRIBE) <= 2 + 12 + 1, "{}", bench.calls(DESCRIBE));
     assert!(bench.calls("autoscaling:DescribeScalingActivities") <= 7);
+}
+
+#[test]
+fn an_instance_that_a_list_leaves_out_though_its_size_asks_for_it_is_not_gone_at_once() {
+    let machine = |id: &str| Machine {
+        id: id.into(),
+        lifecycle: "InService".to_owned(),
+        healthy: true,
+        ..Machine::default()
+    };
+    let (one, both) = (vec![machine("i-1")], vec![machine("i-1"), machine("i-2")]);
+    let began = Instant::now();
+    let after = |size: u32, instances: &[Machine], seconds: u64| {
+        let mut snapshot = Snapshot::default();
+        let lists = [(2, &both[..], 0), (size, instances, seconds)];
+        for (desired, instances, seconds) in lists {
+            let group = Group {
+                name: "a".into(),
+                desired,
+                max: 10,
+                instances: instances.to_vec(),
+                ..Group::default()
+            };
+            snapshot.store(group, 0, UnixTime(0), began + Duration::from_secs(seconds));
+        }
+        snapshot.groups["a"].group.counted()
+    };
+    assert_eq!(after(2, &one, 20), 2, "the list is older than the one before");
+    assert_eq!(after(1, &one, 20), 1, "the size went with it");
+    assert_eq!(after(2, &one, 31), 1, "no list has had it for half a minute");
 }

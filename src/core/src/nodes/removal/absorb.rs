@@ -17,6 +17,8 @@ pub fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, config: &Config, 
     match &outcome.result {
         StepResult::MarkFailed { node, message } => {
             let words = format!("node {node} could not be marked: {message}");
+            // The clock of every reason starts anew: an unready node's own condition has begun long ago.
+            memory.unneeded.insert(node.clone(), now);
             let_go(memory, id, node, whole, Reason::DeletionFailed, &words, DecisionOutcome::Cancelled, now);
         }
         StepResult::Evicted { node, refused } => {

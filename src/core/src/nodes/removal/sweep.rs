@@ -12,6 +12,7 @@ use crate::nodes::removal::{Advance, Scene};
 use crate::nodes::wake::Wake;
 use crate::plan::Step;
 use crate::reason::Reason;
+use crate::world::NodeId;
 use crate::world::node::POOL_LABEL;
 
 /// Lets go of victims, youngest intent first, until the pool keeps its minimum without them.
@@ -20,9 +21,10 @@ pub(super) fn keep_within_min(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolH
         return;
     }
     let min = bounds(pool, scene.now, &mut Wake::new(scene.now)).min;
-    let registered = scene.world.nodes().filter(|(id, _, _)| {
-        scene.members.member(*id).is_some_and(|member| scene.config.pools[member.pool].name == pool.name)
-    });
+    let counts = |id: NodeId| {
+        scene.members.member(id).is_some_and(|member| scene.config.pools[member.pool].name == pool.name)
+    };
+    let registered = scene.world.nodes().filter(|(id, _, _)| counts(*id));
     let mut room = registered.count().saturating_sub(usize::try_from(min).unwrap_or(usize::MAX));
     let mut too_many = Vec::new();
     // What cannot be called back takes its room first.
@@ -36,7 +38,9 @@ pub(super) fn keep_within_min(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolH
                 continue;
             }
             for victim in &removal.victims {
-                let there = scene.world.node_named(&victim.node).is_some();
+                // A node whose instance the provider lists no more is not among those that the minimum counts: it takes
+                // no room either, or a removal that has room when it is decided is called back at once, for ever.
+                let there = scene.world.node_named(&victim.node).is_some_and(|(id, _, _)| counts(id));
                 match (there, room) {
                     (false, _) => {}
                     (true, 0) if open => too_many.push((intent.id.clone(), victim.node.clone())),
