@@ -245,7 +245,7 @@ impl Executor {
         match self.right_victim(intent, &victim.node, facts).await {
             Ok(Some(live)) => {
                 if let (Some(pod), false) = (holder(&live, facts), force || bugs::on(Bug::NoSecondLook)) {
-                    return StepResult::NotEmpty { node: victim.node.clone(), pod };
+                    return StepResult::NotEmpty { node: victim.name().clone(), pod };
                 }
             }
             Ok(None) => {}
@@ -255,7 +255,7 @@ impl Executor {
             Ok(()) => StepResult::Deleted,
             Err(error) if error.unknown => StepResult::Unknown { message: error.message.into() },
             Err(error) => {
-                StepResult::DeleteFailed { node: victim.node.clone(), message: error.message.into() }
+                StepResult::DeleteFailed { node: victim.name().clone(), message: error.message.into() }
             }
         }
     }

@@ -164,7 +164,7 @@ fn scaling_down(memory: &PoolHistory) -> Option<(&'static str, String)> {
         .removals()
         .flat_map(|(intent, removal)| {
             removal.victims.iter().map(move |victim| {
-                let name = if victim.node.is_empty() { &victim.id } else { &victim.node };
+                let name = victim.name();
                 format!("{name} ({}, {})", removal.phase.word(), intent.reason.as_str())
             })
         })

@@ -195,6 +195,14 @@ pub struct Victim {
     pub id: Arc<str>,
 }
 
+impl Victim {
+    /// What tells it from the other victims: the node's name, or the instance's id where it never became a node.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        if self.node.is_empty() { &self.id } else { &self.node }
+    }
+}
+
 /// The states of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RemovalPhase {

@@ -206,7 +206,7 @@ pub enum StepResult {
     },
     /// The provider failed to delete.
     DeleteFailed {
-        /// The node.
+        /// The node, or the instance where it never became one ([`Victim::name`]).
         node: Arc<str>,
         /// The provider's words.
         message: Arc<str>,

@@ -431,6 +431,32 @@ fn refused_deletion_starts_the_cooldown_and_frees_the_node() {
 }
 
 #[test]
+fn instances_that_never_became_nodes_are_let_go_of_one_by_one() {
+    let mut history = open(Reason::NeverRegistered, RemovalPhase::Deleting, &["i-1", "i-2"]);
+    let memory = history.pools.get_mut("a").expect("there");
+    let Action::Remove(removal) = &mut memory.intents[0].action else { unreachable!() };
+    for victim in &mut removal.victims {
+        victim.id = std::mem::take(&mut victim.node);
+    }
+    let refuse = |memory: &mut PoolHistory, id: &str| {
+        let result = StepResult::DeleteFailed { node: id.into(), message: "not found".into() };
+        let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
+        absorb_one(memory, &outcome, &headroom_core::testing::config([]), later(6));
+    };
+    refuse(memory, "i-1");
+    let left: Vec<&str> =
+        memory.removals().flat_map(|(_, removal)| &removal.victims).map(|one| &*one.id).collect();
+    assert_eq!((left, memory.decisions[0].outcome), (vec!["i-2"], DecisionOutcome::InProgress));
+    // The other one goes with the last that is refused.
+    let mut partly = memory.clone();
+    partly.decisions[0].to -= 1;
+    for (memory, end) in [(memory, DecisionOutcome::Failed), (&mut partly, DecisionOutcome::Done)] {
+        refuse(memory, "i-2");
+        assert_eq!((memory.intents.len(), memory.decisions[0].outcome), (0, end));
+    }
+}
+
+#[test]
 fn undone_removal_ends_when_its_marks_are_off() {
     let config = settings(|_| {});
     let mut history = open(Reason::Underutilized, RemovalPhase::Undoing, &["n"]);

@@ -27,7 +27,9 @@ pub fn after_failure(
     let (length, failures) = match before {
         None => (settings.backoff_initial, 1),
         Some(backoff) => {
-            let length = backoff.until.since(backoff.since);
+            // What somebody has written into status may be shorter than any, or end before it begins.
+            let least = settings.backoff_initial.min(settings.backoff_max);
+            let length = backoff.until.since(backoff.since).max(least);
             let length = if backoff.until < now { doubled(length, settings.backoff_max) } else { length };
             (length, backoff.failures.saturating_add(1))
         }
@@ -89,6 +91,12 @@ mod tests {
     fn failure_inside_the_window_slides_it() {
         let first = fail(None, 0);
         assert_eq!(fail(Some(&first), 300).until, UnixTime(600));
+    }
+
+    #[test]
+    fn length_that_somebody_has_written_is_never_shorter_than_the_first() {
+        let edited = Backoff { since: UnixTime(900), until: UnixTime(100), ..fail(None, 0) };
+        assert_eq!(fail(Some(&edited), 1000).until, UnixTime(1000 + 600));
     }
 
     #[test]

@@ -29,7 +29,8 @@ pub(super) fn undo(
     note_failure(memory, outcome, now);
 }
 
-/// Drops one victim of an intent that is held outside of `memory`; its mark is then an orphan and comes off.
+/// Drops one victim of an intent that is held outside of `memory`, by its [`Victim::name`]; its mark is then an orphan and
+/// comes off.
 ///
 /// Where groups go as a whole (`whole`) the others stay with it, unless the deletion has begun: what is gone is gone.
 #[allow(clippy::too_many_arguments)] // Where it ends, which node, and all that the record says of it.
@@ -44,7 +45,7 @@ pub(super) fn release(
     now: UnixTime,
 ) {
     let removal = removal_of_mut(intent);
-    let stays = removal.victims.iter().any(|victim| &*victim.node == node);
+    let stays = removal.victims.iter().any(|victim| &**victim.name() == node);
     let open = removal.phase < RemovalPhase::Deleting;
     if whole && open && stays && intent.reason != Reason::RemovalRequested {
         let words = format!("its group goes as a whole, and node {node} stays: {words}");
@@ -52,10 +53,11 @@ pub(super) fn release(
     }
     let victims = &mut removal_of_mut(intent).victims;
     let before = victims.len();
-    victims.retain(|victim| &*victim.node != node);
+    victims.retain(|victim| &**victim.name() != node);
     if victims.len() == before {
         return;
     }
+    let none_left = victims.is_empty();
     note_failure(memory, outcome, now);
     let Some(decision) = memory.decisions.iter_mut().find(|decision| decision.id == intent.id) else {
         return;
@@ -63,6 +65,10 @@ pub(super) fn release(
     decision.to = decision.to.saturating_add(1).min(decision.from);
     if decision.to == decision.from {
         return conclude(memory, &intent.id, reason, words, outcome);
+    }
+    if none_left {
+        // The others have gone.
+        decision.outcome = DecisionOutcome::Done;
     }
     let longer = format!("{}; node {node} stays: {words}", decision.message);
     if longer.len() <= MESSAGE_BYTES_MAX {

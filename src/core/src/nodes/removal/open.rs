@@ -43,7 +43,7 @@ pub fn open_intent(
     let marks = reason != Reason::NeverRegistered;
     let id = memory.next_intent_id(config.epoch);
     let count = u32::try_from(victims.len()).unwrap_or(u32::MAX);
-    let names = victims.iter().map(|victim| if victim.node.is_empty() { &victim.id } else { &victim.node });
+    let names = victims.iter().map(Victim::name);
     memory.record(Decision {
         id: id.clone(),
         time: now,

@@ -273,7 +273,7 @@ impl One<'_, '_> {
             for victim in &running {
                 if self.instance_runs(&group, victim) == Some(true) {
                     let words = format!("instance {} still runs", victim.id);
-                    self.let_go(&victim.node, Reason::DeletionFailed, &words, DecisionOutcome::Failed);
+                    self.let_go(victim.name(), Reason::DeletionFailed, &words, DecisionOutcome::Failed);
                 }
             }
             return;
