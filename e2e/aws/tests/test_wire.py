@@ -108,6 +108,8 @@ class Faults(Case):
                 outcomes.append(refused.response["ResponseMetadata"]["HTTPStatusCode"])
 
         sleeper = threading.Thread(target=write)
+        # Calls of earlier tests are not this one.
+        self.sim.control("DELETE", "calls")
         sleeper.start()
         self.until("the call has come", lambda: "autoscaling:SetDesiredCapacity" in self.sim.control("GET", "calls"))
         self.sim.control("POST", "reset")
