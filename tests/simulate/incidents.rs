@@ -28,7 +28,7 @@ static INCIDENTS: &[(Bug, u64, &str)] = &[
     (Bug::TerminateReplaces, 27, "I13"),
     (Bug::DeadInstancesStay, 12, "I3"),
     (Bug::CreatedThenDeleted, 0, "I25"),
-    (Bug::NeverTimesOut, 2, "I16"),
+    (Bug::NeverTimesOut, 85, "I16"),
     (Bug::PodDeletionMissed, 91, "I3"),
     (Bug::ProviderCallHangs, 25, "I16"),
     (Bug::DeniedIsFatal, 1, "I24"),
@@ -37,10 +37,9 @@ static INCIDENTS: &[(Bug, u64, &str)] = &[
     (Bug::OlderListBelieved, 113, "I3"),
     (Bug::LateNodeTerminated, 206, "I5"),
     (Bug::RetriesAtOnce, 5, "I14"),
-    (Bug::OutageLooksHealthy, 90, "I2"),
-    (Bug::OrphanMarksStay, 166, "I12"),
+    (Bug::OrphanMarksStay, 224, "I12"),
     (Bug::SequenceReused, 50, "I2"),
-    (Bug::WishesStay, 232, "I2"),
+    (Bug::WishesStay, 425, "I2"),
 ];
 
 #[test]
