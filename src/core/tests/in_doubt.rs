@@ -10,7 +10,7 @@ use headroom_core::world::provider::{GroupState, Instance, InstanceState, Provid
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
 
-use crate::increases::increased;
+use crate::increases::{accepted_from, increased};
 use crate::scale_up::{check, plan_fresh};
 
 /// Two pods for which group a of pool general has to get two nodes.
@@ -24,10 +24,7 @@ fn later(seconds: i64) -> UnixTime {
 
 /// The memory after an increase of a from 0 to 2, accepted at `at`.
 fn accepted(config: &Config, at: UnixTime) -> History {
-    let start = start();
-    let mut history = plan_fresh(&start, config).next_history;
-    absorb(&mut history, &[increased("general", "1-1")], &start, config, at);
-    history
+    accepted_from(&start(), config, at)
 }
 
 #[test]

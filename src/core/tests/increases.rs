@@ -268,12 +268,16 @@ fn shown(at: UnixTime, state: GroupState) -> World {
     world
 }
 
-/// The memory after an increase of a from 0 to 2 that the cloud accepted at [`NOW`].
-fn accepted(config: &Config) -> History {
-    let start = shown(NOW, GroupState::default());
-    let mut history = plan_fresh(&start, config).next_history;
-    absorb(&mut history, &[increased("general", "1-1")], &start, config, NOW);
+/// The memory after an increase that `start` asks for, which the cloud accepted at `at`.
+pub fn accepted_from(start: &World, config: &Config, at: UnixTime) -> History {
+    let mut history = plan_fresh(start, config).next_history;
+    absorb(&mut history, &[increased("general", "1-1")], start, config, at);
     history
+}
+
+/// The same for a from 0 to 2, at [`NOW`].
+fn accepted(config: &Config) -> History {
+    accepted_from(&shown(NOW, GroupState::default()), config, NOW)
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::super::group::{Group, Launches, Machine, TemplateRef};
 use super::super::snapshot::Snapshot;
 use super::fake::{Bench, group, is_unknown};
-use crate::provider::{Asked, CloudProvider, Increased};
+use crate::provider::{Asked, CloudProvider, Increase, Increased};
 
 const DESCRIBE: &str = "autoscaling:DescribeAutoScalingGroups";
 const SET: &str = "autoscaling:SetDesiredCapacity";
@@ -134,13 +134,19 @@ async fn a_quota_that_is_used_up_holds_back_every_group_of_its_family() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_does_not_come_is_taken_back_and_nothing_that_runs() {
+/// Group a has two instances and was asked for a third, which does not come.
+async fn wished_in_vain() -> (Bench, Increase) {
     let bench = Bench::new(vec![group("a", 0, 2, 10)]);
     bench.observe().await.expect("read");
     bench.fake.account().broken.insert("a".into(), NO_CAPACITY.to_owned());
     let request = bench.request("a", 2, 3, "1-1");
     bench.aws.increase(&request).await.expect("accepted");
+    (bench, request)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_come_is_taken_back_and_nothing_that_runs() {
+    let (bench, request) = wished_in_vain().await;
     bench.pass(6).await;
     assert_eq!(bench.aws.cancel(&request).await, Ok(Increased::Accepted));
     bench.pass(6).await;
@@ -150,11 +156,7 @@ async fn what_does_not_come_is_taken_back_and_nothing_that_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_taken_back_while_a_launch_is_under_way() {
-    let bench = Bench::new(vec![group("a", 0, 2, 10)]);
-    bench.observe().await.expect("read");
-    bench.fake.account().broken.insert("a".into(), NO_CAPACITY.to_owned());
-    let request = bench.request("a", 2, 3, "1-1");
-    bench.aws.increase(&request).await.expect("accepted");
+    let (bench, request) = wished_in_vain().await;
     bench.pass(6).await;
     bench.fake.account().note(&"a".into(), "Launching a new EC2 instance", "InProgress", "");
     assert!(matches!(bench.aws.cancel(&request).await, Ok(Increased::Pending(_))));
@@ -163,11 +165,7 @@ async fn nothing_is_taken_back_while_a_launch_is_under_way() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_taken_back_while_another_activity_is_in_the_way() {
-    let bench = Bench::new(vec![group("a", 0, 2, 10)]);
-    bench.observe().await.expect("read");
-    bench.fake.account().broken.insert("a".into(), NO_CAPACITY.to_owned());
-    let request = bench.request("a", 2, 3, "1-1");
-    bench.aws.increase(&request).await.expect("accepted");
+    let (bench, request) = wished_in_vain().await;
     bench.pass(6).await;
     let writes = bench.calls(SET);
     bench.fault(SET, 500, "ResourceContention", false);
@@ -177,11 +175,7 @@ async fn nothing_is_taken_back_while_another_activity_is_in_the_way() {
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_was_launched_and_is_not_listed_yet_is_not_taken_back() {
-    let bench = Bench::new(vec![group("a", 0, 2, 10)]);
-    bench.observe().await.expect("read");
-    bench.fake.account().broken.insert("a".into(), NO_CAPACITY.to_owned());
-    let request = bench.request("a", 2, 3, "1-1");
-    bench.aws.increase(&request).await.expect("accepted");
+    let (bench, request) = wished_in_vain().await;
     // In another zone of the group: there the failure counts on.
     bench.fake.account().groups.get_mut("a").expect("there").zones = vec!["eu-west-1b".into()];
     bench.fake.account().note(&"a".into(), "Launching a new EC2 instance: i-0late", "Successful", "");
