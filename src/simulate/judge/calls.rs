@@ -86,7 +86,7 @@ impl Judge {
             }
             if let (Some(before), Some(after)) = (&before, after) {
                 self.status_ends(store, call.now, &call.key.name, before, after);
-                self.journals.insert(call.key.name.to_string(), truth::intents(after));
+                self.journals.insert(call.key.name.to_string(), (call.caller, truth::intents(after)));
                 self.struck.remove(&*call.key.name);
             }
         } else if epoch < self.status_epoch {

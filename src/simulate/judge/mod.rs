@@ -77,7 +77,7 @@ pub struct Judge {
     /// When each increase began, as it was opened: after somebody's edit its id may be another's.
     begun: BTreeMap<(String, String), String>,
     /// The open intents of each pool as the operator last wrote them.
-    journals: BTreeMap<String, Vec<Intent>>,
+    journals: BTreeMap<String, (Caller, Vec<Intent>)>,
     /// When somebody else has changed them since.
     struck: BTreeMap<String, Timestamp>,
     /// Ids of intents that were open once and are not any more.
@@ -94,8 +94,6 @@ pub struct Judge {
     heard: BTreeMap<(Caller, Kind), Timestamp>,
     /// Who makes the call that is looked at.
     caller: Option<Caller>,
-    /// The open removals of each pool as a life last wrote them, and which.
-    removals: BTreeMap<String, (Caller, Vec<truth::Intent>)>,
     /// The object before a call that changes it.
     before: Option<Arc<serde_json::Value>>,
     /// Nodes that were made, by pool.
@@ -207,7 +205,7 @@ impl Judge {
                 Kind::NodePool => {
                     let name = &*entry.key.name;
                     let known = self.journals.get(name);
-                    if known.is_some_and(|known| *known != truth::intents_of(store, name)) {
+                    if known.is_some_and(|(_, known)| *known != truth::intents_of(store, name)) {
                         self.struck.entry(name.to_owned()).or_insert(entry.at);
                     }
                     self.note_bounds(entry);
@@ -257,7 +255,7 @@ impl Judge {
         let mut intents = truth::intents_of(store, pool);
         let leads_since = self.lives.get(&caller).and_then(|life| life.leads_since);
         let unaware = leads_since.zip(self.struck.get(pool)).is_some_and(|(since, struck)| since < *struck);
-        if let Some(written) = self.journals.get(pool).filter(|_| unaware) {
+        if let Some((_, written)) = self.journals.get(pool).filter(|_| unaware) {
             let taken: Vec<&Intent> =
                 written.iter().filter(|one| intents.iter().all(|other| other.id != one.id)).collect();
             intents.extend(taken.into_iter().cloned());
@@ -314,11 +312,11 @@ impl Judge {
     /// The open removal that names this node or instance: one that is stored, or that the caller has stored itself and
     /// somebody else has taken out since. Of that it learns by its next write, which is refused for its version; with a
     /// call under way it cannot know.
-    fn removal_named(&self, store: &Store, node: &str, instance: &str) -> Option<truth::Intent> {
+    fn removal_named(&self, store: &Store, node: &str, instance: &str) -> Option<Intent> {
         truth::removal_of(store, node, instance).or_else(|| {
-            let own = self.removals.values().filter(|(caller, _)| Some(*caller) == self.caller);
-            let mut own = own.flat_map(|(_, removals)| removals);
-            own.find(|intent| intent.names(node, instance)).cloned()
+            let own = self.journals.values().filter(|(caller, _)| Some(*caller) == self.caller);
+            let mut own = own.flat_map(|(_, intents)| intents);
+            own.find(|intent| intent.removes() && intent.names(node, instance)).cloned()
         })
     }
 }

@@ -36,10 +36,6 @@ impl Judge {
         self.check_backoffs(now, pool, before, after);
         self.note_unneeded(now, before, after);
         let (was, is) = (truth::intents(before), truth::intents(after));
-        if let Some(caller) = self.caller {
-            let open = is.iter().filter(|intent| intent.removes()).cloned().collect();
-            self.removals.insert(pool.to_owned(), (caller, open));
-        }
         let opened: Vec<&Intent> =
             is.iter().filter(|one| was.iter().all(|other| other.id != one.id)).collect();
         for one in &was {
