@@ -4,7 +4,7 @@
 CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak soak-seeds soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
+.PHONY: help check test soak soak-seeds soak-mutants soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,7 @@ test: ## Everything, on a real control plane too; ends with the counts.
 
 SEEDS ?= 2000
 SHARD ?= 1/1
+MUTANTS ?= 0/1
 CASES ?= 1000000
 
 soak: ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
@@ -24,11 +25,15 @@ soak: ## The long runs of the simulator and of the properties, in release mode. 
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test simulate -- hostile
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --lib -- that_were_damaged
 	$(MAKE) --no-print-directory soak-seeds
+	$(MAKE) --no-print-directory soak-mutants
 
 soak-seeds: ## Random worlds with random trouble; SEEDS=20000, SHARD=1/4 for a part. Interrupted, it goes on where it was.
 	@mkdir -p target/soak
 	cargo run --release --locked -- simulate-faults --seeds $(SEEDS) --shard $(SHARD) --stay 1h --differential \
 	  --log target/soak/seeds-$(subst /,-of-,$(SHARD)).jsonl
+
+soak-mutants: ## Small mistakes put into core's decisions, one at a time; tells those that no test sees. MUTANTS=0/20 for a part.
+	hack/mutants.sh $(MUTANTS)
 
 lint: ## Formatting and clippy, every warning an error.
 	cargo fmt --all --check

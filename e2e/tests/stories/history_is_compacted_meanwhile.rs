@@ -30,13 +30,13 @@ async fn an_operator_whose_versions_are_forgotten_lists_anew_and_goes_on() {
         cluster.one_action_begins().await?;
         let back_at = cut_off(cluster, &link, 11).await?;
         cluster.settles(11, 3).await?;
-        lists_anew(cluster, back_at)?;
+        lists_anew(cluster, back_at).await?;
 
         cluster.scale_deployment("web", 7).await?;
         wait::until("a node is marked", MINUTE, async || cluster.marked_nodes().await).await?;
         let back_at = cut_off(cluster, &link, 3).await?;
         cluster.settles(3, 1).await?;
-        lists_anew(cluster, back_at)?;
+        lists_anew(cluster, back_at).await?;
 
         cluster.nodes_asked_for_are(3)?;
         cluster.nodes_deleted_are(2)?;
@@ -65,10 +65,14 @@ async fn cut_off(cluster: &ControlPlane, link: &Link, replicas: u32) -> Result<T
     Ok(now)
 }
 
-fn lists_anew(cluster: &ControlPlane, since: Timestamp) -> Result<()> {
+/// Each kind is listed anew, after a pause of its own: the cluster may have settled before the last one is.
+async fn lists_anew(cluster: &ControlPlane, since: Timestamp) -> Result<()> {
     for kind in ["pods", "nodes", "nodepools"] {
-        let lists = cluster.calls()?.by(User::Headroom).with_verb("list").to(kind).since(since);
-        lists.0.first().with_context(|| format!("{kind} were not listed anew"))?;
+        wait::until(&format!("{kind} are listed anew"), MINUTE, async || {
+            let lists = cluster.calls()?.by(User::Headroom).with_verb("list").to(kind).since(since);
+            lists.0.first().map(|_| ()).context("not yet")
+        })
+        .await?;
     }
     Ok(())
 }

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Puts small mistakes into core's decision modules, one at a time (cargo-mutants), and tells which of them no test of core
+# sees. Installs cargo-mutants into the cache when it is missing. Works in a copy of the repository's last commit.
+#
+#   hack/mutants.sh [SHARD]       SHARD: every K-th mistake, beginning with the N-th: N/K (default 0/1, all)
+#   HEADROOM_MUTANTS=DIR          where the copy and the results are (default: target/soak/mutants); started again on the
+#                                 same commit, what was caught before is not tried again
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+shard=${1:-0/1}
+work=$(realpath -m "${HEADROOM_MUTANTS:-target/soak/mutants}")
+
+version=27.1.0
+tools="${HEADROOM_CACHE:-$PWD/.cache}/tools"
+if [[ "$("$tools/bin/cargo-mutants" mutants --version 2>/dev/null)" != "cargo-mutants $version" ]]; then
+  # Its own target folder and no optimization: quick to build, and nothing of ours is rebuilt.
+  env -u CARGO_TARGET_DIR cargo install --quiet --locked --debug cargo-mutants --version "$version" --root "$tools"
+fi
+
+mkdir -p "$work"
+if [[ "$(git -C "$work/tree" rev-parse HEAD 2>/dev/null)" != "$(git rev-parse HEAD)" ]]; then
+  rm -rf "$work/tree" "$work/${shard/\//-of-}"
+  git clone --quiet . "$work/tree"
+fi
+git -C "$work/tree" checkout --quiet -- .
+cd "$work/tree"
+
+mutants() {
+  "$tools/bin/cargo-mutants" mutants --in-place --package headroom-core --file 'src/core/src/nodes/**' \
+    --file 'src/core/src/pods/**' --shard "$shard" --sharding round-robin --no-shuffle --profile mutants \
+    --baseline skip --timeout 300 --build-timeout 900 --output "$work/${shard/\//-of-}" --colors never \
+    --cargo-test-arg=--lib --cargo-test-arg=--test --cargo-test-arg=core "$@" || [[ $? -le 3 ]]
+}
+# The quick tests first; what they do not see is held against all of core's tests, golden vectors too.
+mutants --iterate -- -- --skip removal_loop --skip replay
+mutants --iterate --cargo-test-arg=--test --cargo-test-arg=conformance
