@@ -10,7 +10,8 @@ use headroom_core::nodes::bounds;
 use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
-use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL};
+use headroom_core::world::digest::Badge;
+use headroom_core::world::node::Node;
 
 use super::config::Settings;
 use crate::actuate::steps::Facts;
@@ -20,23 +21,31 @@ use crate::provider::{OwnNode, ProviderSettings};
 #[must_use]
 pub fn own_nodes(world: &World) -> BTreeMap<Arc<str>, Vec<OwnNode>> {
     let mut pools: BTreeMap<Arc<str>, Vec<OwnNode>> = BTreeMap::new();
-    for (_, node, _) in world.nodes() {
-        let Some(pool) = node.labels.get(POOL_LABEL) else { continue };
+    let unnamed: Arc<str> = Arc::from("");
+    for (node, badge) in badged(world) {
+        let Some(pool) = &badge.pool else { continue };
         let own = OwnNode {
             name: node.name.clone(),
             provider_id: node.provider_id.clone(),
-            group: node.labels.get(GROUP_LABEL).unwrap_or_default().into(),
+            group: badge.group.as_ref().unwrap_or(&unnamed).clone(),
             created_at: node.created_at,
             deleting: node.deleting,
         };
         match pools.get_mut(pool) {
             Some(nodes) => nodes.push(own),
             None => {
-                pools.insert(pool.into(), vec![own]);
+                pools.insert(pool.clone(), vec![own]);
             }
         }
     }
     pools
+}
+
+/// The nodes in order of their names, each with what its labels tell of its place.
+fn badged(world: &World) -> impl Iterator<Item = (&Node, &Badge)> {
+    world.digests().filter_map(move |(id, _, digest)| {
+        Some((world.node(id).node.as_ref()?, &**world.badges().get(digest.badge)))
+    })
 }
 
 /// Provider ids of all nodes.
@@ -133,10 +142,8 @@ fn targets_of_others(world: &World, history: &History, pool: &Arc<str>, intent: 
 }
 
 fn nodes_of<'a>(world: &'a World, pool: &'a str) -> impl Iterator<Item = &'a Node> + 'a {
-    world
-        .nodes()
-        .map(|(_, node, _)| node)
-        .filter(move |node| node.labels.get(POOL_LABEL) == Some(pool) && !node.deleting)
+    let own = badged(world).filter(move |(_, badge)| badge.pool.as_deref() == Some(pool));
+    own.map(|(node, _)| node).filter(|node| !node.deleting)
 }
 
 /// A step as a log line tells it.

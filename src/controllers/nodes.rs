@@ -496,9 +496,8 @@ impl NodeLoop {
     /// When nodes were last heard of; `now` when that is not known or, by a clock that was set, later.
     fn nodes_as_of(&self, now: UnixTime) -> UnixTime {
         let nodes = Watch::World(Kind::Node);
-        let heard = self.ports.feed.health(now).into_iter().find(|health| health.watch == nodes);
-        let heard = heard.filter(|_| !bugs::on(Bug::LateNodeTerminated));
-        let silence = heard.and_then(|health| health.silent_for).unwrap_or_default();
+        let silence = self.ports.feed.silent_for(nodes, now);
+        let silence = silence.filter(|_| !bugs::on(Bug::LateNodeTerminated)).unwrap_or_default();
         UnixTime(now.0.saturating_sub(silence.0.max(0)))
     }
 

@@ -43,6 +43,11 @@ pub trait Feed: Send + Sync {
     /// The state of each watch at `now`, in a fixed order.
     fn health(&self, now: UnixTime) -> Vec<WatchHealth>;
 
+    /// Time since the server was last heard on one watch; `None` when never.
+    fn silent_for(&self, watch: Watch, now: UnixTime) -> Option<Seconds> {
+        self.health(now).into_iter().find(|health| health.watch == watch)?.silent_for
+    }
+
     /// Whether every kind has been listed completely once.
     fn synced(&self) -> bool;
 
@@ -212,6 +217,11 @@ impl Feed for KubeFeed {
 
     fn regressed_at(&self) -> Option<UnixTime> {
         self.shared.lock().watches.values().filter_map(|state| state.regressed_at).max()
+    }
+
+    fn silent_for(&self, watch: Watch, now: UnixTime) -> Option<Seconds> {
+        let heard_at = self.shared.lock().watches.get(&watch)?.heard_at;
+        heard_at.map(|at| now.since(at))
     }
 
     fn health(&self, now: UnixTime) -> Vec<WatchHealth> {

@@ -20,7 +20,7 @@ use crate::observe::slim::{
     SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
     SlimStatefulSet, SlimStorageClass, SlimVolume,
 };
-use crate::observe::{Feed, KubeFeed, PolicyChange, Port, Remains, WatchHealth, Watched};
+use crate::observe::{Feed, KubeFeed, PolicyChange, Port, Remains, Watch, WatchHealth, Watched};
 
 /// A quiet store is looked at this often, so that the view does not seem old.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -64,6 +64,10 @@ impl Feed for Paced {
 
     fn health(&self, now: UnixTime) -> Vec<WatchHealth> {
         self.inner.health(now)
+    }
+
+    fn silent_for(&self, watch: Watch, now: UnixTime) -> Option<Seconds> {
+        self.inner.silent_for(watch, now)
     }
 
     fn synced(&self) -> bool {

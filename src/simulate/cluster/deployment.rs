@@ -1,14 +1,15 @@
 //! The Deployment controller: one ReplicaSet a template, rolled over within maxSurge and maxUnavailable.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::pods::is_owned_by;
+use super::pods::owner_uid;
 use super::template::{self, count_or_percent};
 use crate::simulate::store::{
-    Author, DeleteOptions, Filter, Kind, ObjectKey, Store, at, condition, number, object_at, set_condition,
+    Author, DeleteOptions, Entry, Kind, ObjectKey, Store, at, condition, number, object_at, set_condition,
     text,
 };
 
@@ -25,19 +26,44 @@ struct Set {
     available: i64,
 }
 
-/// The hash of each deployment's template, until its spec changes.
+/// What is kept of deployments from one look to the next.
 #[derive(Debug, Default)]
-pub(super) struct Hashes(FxHashMap<ObjectKey, (String, i64, Arc<str>)>);
+pub(super) struct Deployments {
+    /// The hash of each one's template, until its spec changes.
+    hashes: FxHashMap<ObjectKey, (String, i64, Arc<str>)>,
+    /// The ReplicaSets of each one, by its uid.
+    sets: FxHashMap<String, BTreeSet<ObjectKey>>,
+}
 
-impl Hashes {
-    fn of(&mut self, key: &ObjectKey, deployment: &Value) -> Arc<str> {
+impl Deployments {
+    /// Takes in a change of a ReplicaSet.
+    pub(super) fn observe_set(&mut self, entry: &Entry) {
+        let was = entry.before.as_deref().and_then(owner_uid);
+        let is = owner_uid(&entry.object).filter(|_| !entry.deleted);
+        if was == is {
+            return;
+        }
+        if let Some(was) = was
+            && let Some(sets) = self.sets.get_mut(was)
+        {
+            sets.remove(&entry.key);
+            if sets.is_empty() {
+                self.sets.remove(was);
+            }
+        }
+        if let Some(is) = is {
+            self.sets.entry(is.to_owned()).or_default().insert(entry.key.clone());
+        }
+    }
+
+    fn hash_of(&mut self, key: &ObjectKey, deployment: &Value) -> Arc<str> {
         let uid = text(deployment, &["metadata", "uid"]).unwrap_or_default();
         let generation = number(deployment, &["metadata", "generation"]).unwrap_or(0);
-        match self.0.get(key) {
+        match self.hashes.get(key) {
             Some((known, at, hash)) if known == uid && *at == generation => hash.clone(),
             _ => {
                 let hash: Arc<str> = template::hash(deployment).into();
-                self.0.insert(key.clone(), (uid.to_owned(), generation, hash.clone()));
+                self.hashes.insert(key.clone(), (uid.to_owned(), generation, hash.clone()));
                 hash
             }
         }
@@ -46,11 +72,11 @@ impl Hashes {
 
 /// One sync. Differs from upstream: a deployment that is scaled in the middle of a rollout is not scaled in
 /// proportion over its sets, the new set takes the difference; nothing here measures that.
-pub(super) fn sync(store: &mut Store, hashes: &mut Hashes, key: &ObjectKey) {
+pub(super) fn sync(store: &mut Store, known: &mut Deployments, key: &ObjectKey) {
     let Some(deployment) = store.find(Kind::Deployment, key).cloned() else { return };
     let paused = at(&deployment, &["spec", "paused"]).and_then(Value::as_bool).unwrap_or(false);
-    let hash = hashes.of(key, &deployment);
-    let (mut new, mut old) = sets(store, key, &deployment, &hash);
+    let hash = known.hash_of(key, &deployment);
+    let (mut new, mut old) = sets(store, known, key, &deployment, &hash);
     if new.is_none() && !paused {
         let revision = old.iter().map(|set| set.revision).max().unwrap_or(0) + 1;
         new = make_set(store, key, &deployment, &hash, revision);
@@ -109,12 +135,17 @@ fn roll(store: &mut Store, deployment: &Value, replicas: i64, new: &mut Set, old
 }
 
 /// The set of the current template, and the others from the oldest on.
-fn sets(store: &Store, key: &ObjectKey, deployment: &Value, hash: &str) -> (Option<Set>, Vec<Set>) {
-    let in_namespace = Filter { namespace: key.namespace.to_string(), ..Filter::default() };
+fn sets(
+    store: &Store,
+    known: &Deployments,
+    key: &ObjectKey,
+    deployment: &Value,
+    hash: &str,
+) -> (Option<Set>, Vec<Set>) {
     let uid = text(deployment, &["metadata", "uid"]).unwrap_or_default();
-    let mut sets: Vec<(bool, Set)> = store
-        .list(Kind::ReplicaSet, &in_namespace)
-        .filter(|(_, set)| is_owned_by(set, uid))
+    let own = known.sets.get(uid).into_iter().flatten().filter(|set| set.namespace == key.namespace);
+    let mut sets: Vec<(bool, Set)> = own
+        .filter_map(|key| Some((key, store.find(Kind::ReplicaSet, key)?)))
         .map(|(key, set)| {
             (text(set, &["metadata", "labels", "pod-template-hash"]) == Some(hash), Set::of(key, set))
         })

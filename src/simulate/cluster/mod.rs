@@ -87,7 +87,7 @@ pub struct SimCluster {
     pods: Pods,
     nodes: BTreeMap<Arc<str>, NodeShape>,
     workloads: WorkQueue<Workload>,
-    template_hashes: deployment::Hashes,
+    deployments: deployment::Deployments,
     disruption: Disruption,
     garbage: Garbage,
     lifecycle: NodeLifecycle,
@@ -114,7 +114,7 @@ impl SimCluster {
             pods: Pods::default(),
             nodes: BTreeMap::new(),
             workloads: WorkQueue::default(),
-            template_hashes: deployment::Hashes::default(),
+            deployments: deployment::Deployments::default(),
             disruption: Disruption::default(),
             garbage: Garbage::default(),
             lifecycle: NodeLifecycle::default(),
@@ -201,6 +201,9 @@ impl SimCluster {
                 if !entry.deleted {
                     self.workloads.add((entry.kind, entry.key.clone()));
                 }
+                if entry.kind == Kind::ReplicaSet {
+                    self.deployments.observe_set(entry);
+                }
                 if let Some(owner) = owner(&entry.object) {
                     self.workloads.add((owner.kind, owner.key));
                 }
@@ -261,7 +264,7 @@ impl SimCluster {
                 Kind::ReplicaSet => replica_set::sync(store, &self.pods, &key),
                 Kind::Job => job::sync(store, &self.pods, &key),
                 Kind::Deployment => {
-                    deployment::sync(store, &mut self.template_hashes, &key);
+                    deployment::sync(store, &mut self.deployments, &key);
                     None
                 }
                 Kind::StatefulSet => {

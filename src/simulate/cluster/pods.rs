@@ -204,9 +204,9 @@ impl Pods {
     }
 }
 
-/// Whether the object's controller has this uid.
-pub(crate) fn is_owned_by(object: &Value, uid: &str) -> bool {
-    controller(object).is_some_and(|reference| text(reference, &["uid"]) == Some(uid))
+/// The uid of the object's controller.
+pub(crate) fn owner_uid(object: &Value) -> Option<&str> {
+    text(controller(object)?, &["uid"])
 }
 
 fn controller(object: &Value) -> Option<&Value> {

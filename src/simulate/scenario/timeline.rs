@@ -7,7 +7,10 @@ use super::{Action, Event, Scenario, Target, market};
 use crate::simulate::cluster::{LaunchFailure, SimCluster};
 use crate::simulate::store::{ApiError, Author, DeleteOptions, Kind, ObjectKey, Patch, Store, at, object_at};
 
-const ME: Author<'static> = Author::manager("scenario", "scenario");
+const ME: Author<'static> = Author::actor("scenario");
+/// The same where somebody reads who owns a field: the operator asks who else writes replicas. Elsewhere the rows would be
+/// the larger part of each object, copied with every version of it.
+const OWNING: Author<'static> = Author::manager("scenario", "scenario");
 
 /// What the runner of a scenario has to know of.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,18 +30,21 @@ pub struct Timeline {
     events: Vec<Event>,
     next: usize,
     deploy_count: u64,
+    me: Author<'static>,
 }
 
 impl Timeline {
     /// The timeline of a scenario.
     pub fn of(scenario: &Scenario) -> Timeline {
-        Timeline { start: scenario.start, events: scenario.events.clone(), next: 0, deploy_count: 0 }
+        let me = if scenario.scales_workloads() { OWNING } else { ME };
+        Timeline { start: scenario.start, events: scenario.events.clone(), next: 0, deploy_count: 0, me }
     }
 
     /// Applies the manifests of the beginning; returns the refusals.
     pub fn begin(&self, scenario: &Scenario, cluster: &SimCluster) -> Vec<Happening> {
         cluster.store().with(|store| {
-            let results = scenario.manifests.iter().map(|(kind, object)| apply(store, *kind, object));
+            let results =
+                scenario.manifests.iter().map(|(kind, object)| apply(store, *kind, object, self.me));
             results.filter_map(|result| result.err().map(refused)).collect()
         })
     }
@@ -71,18 +77,23 @@ impl Timeline {
     }
 
     fn run(&mut self, cluster: &mut SimCluster, action: Action, now: Timestamp) -> Vec<Happening> {
-        let shared = cluster.store().clone();
+        let (shared, me) = (cluster.store().clone(), self.me);
         let until = |lasts: SignedDuration| now.saturating_add(lasts).unwrap_or(Timestamp::MAX);
         match action {
             Action::Scale(target, replicas) => {
                 // Each step of a curve would be a line of noise, the ledger shows the replicas anyway.
                 let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-                shared.with(|store| write(store, &target, &patch)).err().map(refused).into_iter().collect()
+                shared
+                    .with(|store| write(store, &target, &patch, me))
+                    .err()
+                    .map(refused)
+                    .into_iter()
+                    .collect()
             }
             Action::Deploy(target, image) => {
                 self.deploy_count += 1;
                 let count = self.deploy_count;
-                let done = shared.with(|store| deploy(store, &target, image.as_deref(), count));
+                let done = shared.with(|store| deploy(store, &target, image.as_deref(), count, me));
                 vec![
                     done.map_or_else(refused, |()| {
                         note(format!("deploy {}", named(target.kind, &target.key)))
@@ -92,7 +103,7 @@ impl Timeline {
             Action::Apply(objects) => shared.with(|store| {
                 let apply = |(kind, object): &(Kind, Value)| {
                     let line = note(format!("apply {}", named(*kind, &ObjectKey::of(object))));
-                    apply(store, *kind, object).map_or_else(refused, |()| line)
+                    apply(store, *kind, object, me).map_or_else(refused, |()| line)
                 };
                 objects.iter().map(apply).collect()
             }),
@@ -171,21 +182,27 @@ fn named(kind: Kind, key: &ObjectKey) -> String {
     format!("{} {key}", kind.info().kind)
 }
 
-fn write(store: &mut Store, target: &Target, patch: &Patch) -> Result<(), ApiError> {
-    store.patch(target.kind, &target.key, patch, crate::simulate::store::Part::Main, ME).map(drop)
+fn write(store: &mut Store, target: &Target, patch: &Patch, me: Author<'_>) -> Result<(), ApiError> {
+    store.patch(target.kind, &target.key, patch, crate::simulate::store::Part::Main, me).map(drop)
 }
 
 /// Creates the object, or merges it into the one that is there, as `kubectl apply` would.
-fn apply(store: &mut Store, kind: Kind, object: &Value) -> Result<(), ApiError> {
+fn apply(store: &mut Store, kind: Kind, object: &Value, me: Author<'_>) -> Result<(), ApiError> {
     let key = ObjectKey::of(object);
     if store.find(kind, &key).is_none() {
-        return store.create(kind, object.clone(), ME).map(drop);
+        return store.create(kind, object.clone(), me).map(drop);
     }
-    write(store, &Target { kind, key }, &Patch::Merge(object.clone()))
+    write(store, &Target { kind, key }, &Patch::Merge(object.clone()), me)
 }
 
 /// A new template: another image where one is given, and always another annotation.
-fn deploy(store: &mut Store, target: &Target, image: Option<&str>, count: u64) -> Result<(), ApiError> {
+fn deploy(
+    store: &mut Store,
+    target: &Target,
+    image: Option<&str>,
+    count: u64,
+    me: Author<'_>,
+) -> Result<(), ApiError> {
     let mut template =
         store.get(target.kind, &target.key)?.pointer("/spec/template").cloned().unwrap_or_else(|| json!({}));
     let annotation = format!("deploy {count}");
@@ -199,5 +216,5 @@ fn deploy(store: &mut Store, target: &Target, image: Option<&str>, count: u64) -
             container["image"] = image.into();
         }
     }
-    write(store, target, &Patch::Merge(json!({"spec": {"template": template}})))
+    write(store, target, &Patch::Merge(json!({"spec": {"template": template}})), me)
 }

@@ -85,7 +85,7 @@ pub(super) fn track_update(
     changed.retain(|path| resolve(before, path) != resolve(after, path));
     let mut gone = leaves(before, Some(after));
     gone.retain(|path| resolve(after, path).is_none());
-    if changed.is_empty() && gone.is_empty() {
+    if gone.is_empty() && (changed.is_empty() || stays(before, after, &changed, manager, part)) {
         return;
     }
     let mut entries = Entries::read(before);
@@ -100,6 +100,27 @@ pub(super) fn track_update(
         entries.set(manager, "Update", part, own, api_version, now);
     }
     entries.write(after);
+}
+
+/// Whether the ownership in both is the same, and already gives `manager`, and nobody else, all that it has changed: most
+/// clients write the same fields again and again.
+fn stays(before: &Value, after: &Value, changed: &BTreeSet<Path>, manager: &str, part: Part) -> bool {
+    let rows = ["metadata", "managedFields"];
+    let known = at(before, &rows).filter(|known| at(after, &rows) == Some(*known));
+    let Some(known) = known.and_then(Value::as_array) else { return false };
+    let is_own = |row: &&Value| {
+        let word = |field: &str| text(row, &[field]).unwrap_or_default();
+        (word("manager"), word("operation"), word("subresource")) == (manager, "Update", subresource(part))
+    };
+    let has = |row: &Value, path: &Path| {
+        let steps = path.iter().try_fold(row.get("fieldsV1")?, |tree, step| tree.get(step));
+        Some(steps?.as_object().is_some_and(Map::is_empty))
+    };
+    let mut own = known.iter().filter(is_own);
+    let (Some(row), None) = (own.next(), own.next()) else { return false };
+    let of_others =
+        |path: &Path| known.iter().filter(|row| !is_own(row)).any(|row| has(row, path) == Some(true));
+    changed.iter().all(|path| has(row, path) == Some(true) && !of_others(path))
 }
 
 /// What of a body counts: no identity, no server stamps, and only the part that the endpoint writes.

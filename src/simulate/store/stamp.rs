@@ -55,6 +55,7 @@ pub(super) fn drop_empty_metadata(object: &mut Value) {
     }
 }
 
+/// Whether what a generation counts is another: the spec, or all but metadata and status where there is none.
 pub(super) fn spec_differs(before: &Value, after: &Value) -> bool {
     let main = |object: &Value| -> Vec<(String, Value)> {
         let fields = object.as_object().into_iter().flatten();
@@ -66,6 +67,15 @@ pub(super) fn spec_differs(before: &Value, after: &Value) -> bool {
         (Some(before), Some(after)) => before != after,
         _ => main(before) != main(after),
     }
+}
+
+/// Whether two objects whose specs are the same are the same. The spec is not looked at again: it is the larger part.
+pub(super) fn rest_is_same(before: &Value, after: &Value) -> bool {
+    let fields = |object: &Value| object.as_object().map_or(0, |fields| fields.len());
+    let same = |(field, value): (&String, &Value)| field == "spec" || after.get(field) == Some(value);
+    fields(before) == fields(after)
+        && before.get("spec").is_some() == after.get("spec").is_some()
+        && before.as_object().into_iter().flatten().all(same)
 }
 
 pub(super) fn after_finalizers(object: &Value) -> bool {

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::log::Entry;
 use super::object::{at, number, object_at, seconds, text, timestamp};
 use super::stamp::{
-    after_finalizers, drop_empty_metadata, identity, keep_server_metadata, name_suffix, set_or_remove,
-    spec_differs, uid, valid_name,
+    after_finalizers, drop_empty_metadata, identity, keep_server_metadata, name_suffix, rest_is_same,
+    set_or_remove, spec_differs, uid, valid_name,
 };
 use super::{ApiError, Kind, ObjectKey, Patch, Store, admission, apply};
 
@@ -309,25 +309,19 @@ impl Store {
         if ObjectKey::of(&after).name != key.name {
             return Err(ApiError::bad_request("the name of the object does not match the name on the URL"));
         }
-        // A body without ownership keeps the ownership there is, as the real server does.
-        if at(&after, &["metadata", "managedFields"]).is_none()
-            && let Some(kept) = at(&before, &["metadata", "managedFields"]).cloned()
-        {
-            object_at(&mut after, &["metadata"]).insert("managedFields".into(), kept);
-        }
-        let status = |object: &Value| object.get("status").cloned();
         match part {
-            Part::Main if kind.info().has_status => set_or_remove(&mut after, "status", status(&before)),
-            Part::Main => {}
-            Part::Status => {
-                let mut kept = (*before).clone();
-                set_or_remove(&mut kept, "status", status(&after));
-                let managed = at(&after, &["metadata", "managedFields"]).cloned();
-                if let Some(managed) = managed {
-                    object_at(&mut kept, &["metadata"]).insert("managedFields".into(), managed);
+            Part::Main => {
+                // A body without ownership keeps the ownership there is, as the real server does.
+                if at(&after, &["metadata", "managedFields"]).is_none()
+                    && let Some(kept) = at(&before, &["metadata", "managedFields"]).cloned()
+                {
+                    object_at(&mut after, &["metadata"]).insert("managedFields".into(), kept);
                 }
-                after = kept;
+                if kind.info().has_status && after.get("status") != before.get("status") {
+                    set_or_remove(&mut after, "status", before.get("status").cloned());
+                }
             }
+            Part::Status => after = with_status_of(&before, after),
         }
         let done = after_finalizers(&after);
         let object = self.commit(kind, key.clone(), Some(before), after, part, author);
@@ -347,10 +341,11 @@ impl Store {
         drop_empty_metadata(&mut after);
         if let Some(before) = &before {
             keep_server_metadata(before, &mut after);
-            if **before == after {
+            let spec_differs = spec_differs(before, &after);
+            if !spec_differs && rest_is_same(before, &after) {
                 return before.clone();
             }
-            if kind.counts_generations() && spec_differs(before, &after) {
+            if kind.counts_generations() && spec_differs {
                 let next = number(before, &["metadata", "generation"]).unwrap_or(0) + 1;
                 object_at(&mut after, &["metadata"]).insert("generation".into(), next.into());
             }
@@ -418,6 +413,21 @@ impl Store {
         let code = error.map_or(200, |error| error.code);
         self.trace.record(self.now, author.actor, verb, kind.info().plural, key, code, self.revision);
     }
+}
+
+/// `before` with the status of `after`, and its ownership where it tells any. The old status is the larger part of many
+/// objects, and not copied.
+fn with_status_of(before: &Value, mut after: Value) -> Value {
+    let managed = after.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
+    let managed = managed.map(Value::take).filter(|managed| !managed.is_null());
+    let status = after.as_object_mut().and_then(|fields| fields.remove("status"));
+    let kept = before.as_object().into_iter().flatten().filter(|(field, _)| *field != "status");
+    let mut kept = Value::Object(kept.map(|(field, value)| (field.clone(), value.clone())).collect());
+    set_or_remove(&mut kept, "status", status);
+    if let Some(managed) = managed {
+        object_at(&mut kept, &["metadata"]).insert("managedFields".into(), managed);
+    }
+    kept
 }
 
 impl Part {

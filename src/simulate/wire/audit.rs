@@ -91,6 +91,11 @@ impl Auditor {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(audit);
     }
 
+    /// Whether anybody looks: without, a call need not be read for it.
+    pub(super) fn is_there(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     pub(super) fn before(&self, store: &Store, call: &Call) {
         if let Some(audit) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             audit.before(store, call);

@@ -150,7 +150,8 @@ impl ApiServer {
         let now = self.host.wall();
         let reply = self.store.with(|store| {
             store.advance_to(now);
-            let call = self.caller.and_then(|caller| Call::of(caller, &target, &body, arrived_at, now));
+            let caller = self.caller.filter(|_| self.auditor.is_there());
+            let call = caller.and_then(|caller| Call::of(caller, &target, &body, arrived_at, now));
             if let Some(call) = &call {
                 self.auditor.before(store, call);
             }
