@@ -272,6 +272,13 @@ impl InFlight {
         increases.map(|key| (key.pool.clone(), key.intent.clone())).collect()
     }
 
+    /// Pools and intents of the deletions whose call is under way.
+    #[must_use]
+    pub fn deletions(&self) -> BTreeSet<(Arc<str>, IntentId)> {
+        let deletions = self.running.iter().filter(|key| key.kind == StepKind::Delete);
+        deletions.map(|key| (key.pool.clone(), key.intent.clone())).collect()
+    }
+
     /// How many steps are under way.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -300,7 +307,8 @@ pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
 
 /// Whether the journal in hand says something that the stored one does not: then it is written before any effect.
 ///
-/// An intent that has ended need not be journalled first; the report tells of it.
+/// An intent that has ended need not be journalled first; the report tells of it. One that an earlier term wrote differs by
+/// its term: nothing is done for it before the API server has accepted a write of this one.
 #[must_use]
 pub fn journal_differs(in_hand: &PoolHistory, stored: &PoolHistory) -> bool {
     in_hand.intents.iter().any(|intent| stored.intent(&intent.id) != Some(intent))

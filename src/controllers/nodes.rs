@@ -29,6 +29,7 @@ use super::memory::{
 };
 use super::page::{Board, Seen};
 use super::relapse;
+use super::turns;
 use super::view;
 use crate::actuate::guard::Guard;
 use crate::actuate::steps::Executor;
@@ -503,6 +504,7 @@ impl NodeLoop {
 
     fn plan(&mut self, now: UnixTime) -> Plan {
         relapse::memory(&mut self.history);
+        relapse::growth(&mut self.settings.config, &self.history, now);
         let stale = self.ports.feed.staleness(now).is_none_or(|age| age > VIEW_AGE_MAX);
         // A restored backup has forgotten nodes, pods and intents: until the cluster has found itself nothing goes.
         let set_back = self.ports.feed.regressed_at().is_some_and(|at| now.since(at) < REGRESSION_HOLD);
@@ -544,7 +546,9 @@ impl NodeLoop {
             else {
                 continue;
             };
-            if journal_differs(next, &stored.history) {
+            if journal_differs(next, &stored.history)
+                && !relapse::stored_by_another_term(next, &stored.history)
+            {
                 writes.push((pool.clone(), stored.resource_version.clone(), status.clone()));
             } else {
                 journalled.insert(pool.clone());
@@ -651,11 +655,23 @@ impl NodeLoop {
             if bugs::on(Bug::OrphanMarksStay) && matches!(step, Step::Unmark { .. }) {
                 continue;
             }
+            if self.waits_its_turn(step, plan) {
+                continue;
+            }
             let key = StepKey::of(step);
             if self.in_flight.begin(&key, now) {
                 self.begin(step.clone(), key, now);
             }
         }
+    }
+
+    /// Whether the step writes a group's size that another write, decided before it, is still to change.
+    fn waits_its_turn(&self, step: &Step, plan: &Plan) -> bool {
+        let Some(pool) = step.address().0 else { return false };
+        let provider = self.settings.providers.get(pool);
+        let Some(memory) = plan.next_history.pools.get(pool) else { return false };
+        provider.is_some_and(|pool| pool.settings.writes_sizes())
+            && turns::waits(step, memory, &self.in_flight.deletions())
     }
 
     fn begin(&mut self, step: Step, key: StepKey, now: UnixTime) {

@@ -78,6 +78,10 @@ pub enum Bug {
     LateNodeTerminated,
     /// Nodes of a zone that fell silent count as ready.
     OutageLooksHealthy,
+    /// Nodes are drained side by side, as many as are unneeded.
+    DrainsUnlimited,
+    /// While a refusal holds one group back, no other is asked.
+    RefusalStopsAll,
     /// A node counts as unneeded for long enough at once.
     CreatedThenDeleted,
     /// A write whose answer was an error, or none, counts as done.

@@ -103,6 +103,18 @@ pub enum ProviderSettings {
     Aws(aws::Settings),
 }
 
+impl ProviderSettings {
+    /// Whether groups grow and shrink by a size that is written, so that writes of one group come upon each other. The others
+    /// ask for each node by its name.
+    #[must_use]
+    pub fn writes_sizes(&self) -> bool {
+        match self {
+            Self::Aws(_) => true,
+            Self::Kwok(_) => false,
+        }
+    }
+}
+
 /// What a new node is made of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeShape {

@@ -122,7 +122,7 @@ pub type IntentId = Arc<str>;
 pub struct Intent {
     /// Unique within the pool.
     pub id: IntentId,
-    /// The leader term (leaseTransitions) that wrote it.
+    /// The leader term (leaseTransitions) that has it in hand: the one that opened it, or that took it over.
     pub epoch: u64,
     /// What is to happen, and how far it has come.
     pub action: Action,
@@ -439,6 +439,14 @@ impl PoolHistory {
     pub fn record(&mut self, decision: Decision) {
         self.decisions.insert(0, decision);
         self.decisions.truncate(DECISIONS_MAX);
+    }
+
+    /// Takes the open intents in hand for leader term `epoch`.
+    ///
+    /// What an earlier term wrote differs from then on from what is stored, so that it is written before its next effect:
+    /// a leader that was shown an older state than there is learns so by that write, which is refused for its version.
+    pub fn take_in_hand(&mut self, epoch: u64) {
+        self.intents.iter_mut().for_each(|intent| intent.epoch = epoch);
     }
 
     /// Notes how the decision of `id` ended; nothing happens when it has already been dropped.

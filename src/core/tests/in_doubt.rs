@@ -51,6 +51,18 @@ fn increase_is_not_done_by_the_nodes_of_a_later_one() {
 }
 
 #[test]
+fn what_an_earlier_term_has_opened_is_another_intent_until_this_term_has_stored_it() {
+    let mut config = config([pool("general")]);
+    let history = plan_fresh(&start(), &config).next_history;
+    let stored = &history.pools["general"].intents[0];
+    config.epoch += 1;
+    let found = plan(&start(), &history, &config, NOW);
+    let in_hand = &found.next_history.pools["general"].intents[0];
+    assert_eq!((in_hand.epoch, &in_hand.id, &in_hand.action), (config.epoch, &stored.id, &stored.action));
+    assert_ne!(in_hand, stored, "it is written again before its call is repeated");
+}
+
+#[test]
 fn increase_does_not_end_while_its_call_is_under_way() {
     let before = config([pool("general")]);
     let history = plan_fresh(&start(), &before).next_history;

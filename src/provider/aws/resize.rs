@@ -303,6 +303,10 @@ pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Erro
         // Without an answer the list alone tells.
         let launched = cloud.fresh_launches(&after.name).await.unwrap_or_default();
         let back = after.counted().saturating_add(unlisted(cloud, &after, &launched));
+        if back.max(request.from) < after.desired {
+            // One failed launch takes back one wish, and more were asked for: forgotten now, the rest would come later.
+            return Ok(Increased::Pending(request.now.plus(AGAIN)));
+        }
         if back <= after.desired || after.max < back {
             return Ok(Increased::Accepted);
         }

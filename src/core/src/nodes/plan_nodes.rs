@@ -68,6 +68,7 @@ fn plan_once(
     part: &RefCell<Part>,
 ) -> Plan {
     let mut ctx = Context::new(world, history, config, now, quarantine, part);
+    ctx.next.pools.values_mut().for_each(|memory| memory.take_in_hand(config.epoch));
     let members = Members::of(world, config);
     let health = Health::of(world, config, &members, now);
     let guard = Some((quarantine, part));

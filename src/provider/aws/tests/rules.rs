@@ -155,6 +155,22 @@ async fn what_does_not_come_is_taken_back_and_nothing_that_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn as_long_as_a_part_is_still_asked_for_it_is_not_through() {
+    let bench = Bench::new(vec![group("a", 0, 2, 10)]);
+    bench.observe().await.expect("read");
+    bench.fake.account().broken.insert("a".into(), NO_CAPACITY.to_owned());
+    let request = bench.request("a", 2, 4, "1-1");
+    bench.aws.increase(&request).await.expect("accepted");
+    bench.pass(2).await;
+    // Of two launches one has been tried so far.
+    bench.fake.account().activities.truncate(1);
+    assert!(matches!(bench.aws.cancel(&request).await, Ok(Increased::Pending(_))), "the other may come yet");
+    assert_eq!(bench.desired("a"), 3);
+    assert_eq!(bench.aws.cancel(&request).await, Ok(Increased::Accepted));
+    assert_eq!(bench.desired("a"), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_taken_back_while_a_launch_is_under_way() {
     let (bench, request) = wished_in_vain().await;
     bench.pass(6).await;
