@@ -14,7 +14,7 @@ use super::seed_log::{Alone, SeedLine, SeedLog, Sums, total};
 use super::source::{Form, Output};
 use crate::host::thread_cpu_time;
 use crate::simulate::replica::PortKind;
-use crate::simulate::swarm::{Trial, Until, try_seed};
+use crate::simulate::swarm::{Theme, Trial, Until, try_seed};
 use crate::telemetry;
 
 /// Shown under `--help`.
@@ -27,6 +27,7 @@ Examples:
   headroom simulate-faults --seeds 1000
   headroom simulate-faults --seed 4711
   headroom simulate-faults --seeds 200 -o json | jq .failed
+  headroom simulate-faults --theme outage --seeds 100
 
 A long run in four parts, each of which may be interrupted and started again, and their sum:
   headroom simulate-faults --seeds 20000 --shard 1/4 --log part1.jsonl
@@ -81,6 +82,10 @@ pub struct FaultOptions {
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["seed", "log"])]
     totals: Vec<PathBuf>,
 
+    /// Direct the worlds at something that random ones hardly ever come to
+    #[arg(long, value_enum)]
+    theme: Option<Theme>,
+
     /// Put a known bug back: then seeds are expected to fail
     #[cfg(feature = "failpoints")]
     #[arg(long, value_enum)]
@@ -108,7 +113,8 @@ impl FaultOptions {
     fn replay(&self, seed: u64) -> String {
         let port = self.port.map_or_else(String::new, |port| format!(" --port {}", port.word()));
         let differential = if self.differential { " --differential" } else { "" };
-        format!("headroom simulate-faults --seed {seed}{port}{differential}")
+        let theme = self.theme.map_or_else(String::new, |theme| format!(" --theme {}", theme.word()));
+        format!("headroom simulate-faults --seed {seed}{port}{theme}{differential}")
     }
 
     /// How the seeds are tried, in words.
@@ -119,7 +125,8 @@ impl FaultOptions {
         let bug = self.bug.map_or_else(String::new, |bug| format!(", {bug:?}"));
         #[cfg(not(feature = "failpoints"))]
         let bug = "";
-        format!("stay {:#}, port {port}{differential}{bug}", self.stay)
+        let theme = self.theme.map_or_else(String::new, |theme| format!(", theme {}", theme.word()));
+        format!("stay {:#}, port {port}{theme}{differential}{bug}", self.stay)
     }
 
     /// Whether the seed is in the part that is asked for.
@@ -208,6 +215,7 @@ fn one(seed: u64, options: &FaultOptions, book: &Mutex<Book>) -> anyhow::Result<
         stay: Some(options.stay),
         story: alone,
         until: options.until(),
+        theme: options.theme,
     };
     let began_at = thread_cpu_time();
     let report = try_seed(seed, &trial).context("failed to start the simulation")?;

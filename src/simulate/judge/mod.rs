@@ -4,6 +4,7 @@
 mod calls;
 mod cloud;
 mod end;
+mod refusals;
 mod status;
 mod truth;
 
@@ -119,6 +120,10 @@ pub struct Judge {
     pub over: bool,
     /// Whether somebody tampers with status in this run.
     pub status_tampered: bool,
+    /// Pools each of which can serve every pod, in runs in which nobody is stopped or cut off.
+    pub alternatives: Vec<String>,
+    /// The refused increase for which nobody else has been asked so far.
+    refused: Option<refusals::Refused>,
 }
 
 /// The stretch of time over which calls are counted.
@@ -192,6 +197,7 @@ impl Judge {
     /// Reads what has changed since the last step; called after each.
     pub fn step(&mut self, store: &Store, now: Timestamp) {
         self.check_lowered(now);
+        self.check_refused(store, now);
         let entries: Vec<Entry> = match store.entries_after(self.cursor) {
             Ok(entries) => {
                 entries.filter(|entry| matches!(entry.kind, Kind::Node | Kind::NodePool)).cloned().collect()

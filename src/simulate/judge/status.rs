@@ -56,6 +56,7 @@ impl Judge {
         for intent in &opened {
             self.check_opened(now, pool, intent, before, after);
         }
+        self.note_refusals(store, now, pool, &was, after);
         if let Some(removal) = opened.iter().find(|intent| intent.removes()) {
             self.check_freshness(&format!("removal {} is begun", removal.id), now);
             self.check_removals(store, now, &opened);
@@ -236,7 +237,7 @@ fn unneeded(pool: &Value) -> BTreeSet<String> {
 }
 
 /// Ends of backoffs by what they hold back.
-fn backoffs(pool: &Value) -> BTreeMap<String, Timestamp> {
+pub(super) fn backoffs(pool: &Value) -> BTreeMap<String, Timestamp> {
     backoff_rows(pool).filter_map(|(key, row)| Some((key, timestamp(row, &["until"])?))).collect()
 }
 

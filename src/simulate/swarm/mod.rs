@@ -6,6 +6,7 @@
 
 mod blows;
 mod panics;
+mod theme;
 mod world;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 
 pub use self::blows::Blows;
+pub use self::theme::Theme;
 pub use self::world::World;
 
 use super::account::{Account, SharedAccount, Truth};
@@ -35,6 +37,8 @@ pub struct Trial {
     pub story: bool,
     /// When the run may end early, because what was looked for is found.
     pub until: Option<Until>,
+    /// What the world is directed at, if anything.
+    pub theme: Option<Theme>,
 }
 
 /// What ends a run early.
@@ -98,10 +102,13 @@ struct Run {
 /// # Errors
 /// When the runtime cannot be built.
 pub fn try_seed(seed: u64, trial: &Trial) -> std::io::Result<Report> {
-    let mut world = World::of(seed);
+    let mut world = trial.theme.map_or_else(|| World::of(seed), |theme| World::on(theme, seed));
     world.stay = trial.stay.unwrap_or(world.stay);
     world.scenario.duration += world.stay;
-    let blows = Blows::of(seed, &world);
+    let blows = match trial.theme {
+        None => Blows::of(seed, &world),
+        Some(theme) => Blows::on(theme, seed, &world),
+    };
     let port = trial.port.unwrap_or(if seed.is_multiple_of(4) { PortKind::Wire } else { PortKind::Typed });
     let mut faulty = play(seed, &world, &blows, port, trial)?;
     if trial.differential {
@@ -117,6 +124,7 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, trial: &Trial) 
     {
         let mut judge = judge.lock();
         judge.status_tampered = blows.status_tampered();
+        judge.alternatives.clone_from(&world.alternatives);
     }
     let mut scenario = world.scenario.clone();
     scenario.events.extend(blows.events.iter().cloned());

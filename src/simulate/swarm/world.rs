@@ -31,10 +31,14 @@ pub struct World {
     pub grows_only: bool,
     /// Nodes that each pool needs at its highest load.
     pub need: Vec<(String, usize)>,
+    /// Pools each of which can serve every pod; empty where a workload is bound to its pool.
+    pub alternatives: Vec<String>,
     /// What the end is held against.
     pub goal: Goal,
     /// How long it must hold without a write.
     pub stay: SignedDuration,
+    /// How long things go wrong.
+    trouble: SignedDuration,
 }
 
 impl World {
@@ -42,25 +46,9 @@ impl World {
     #[must_use]
     pub fn of(seed: u64) -> World {
         let mut random = fastrand::Rng::with_seed(seed ^ 0x0000_f1a7_0000_0001);
-        let mut world = World {
-            scenario: Scenario {
-                name: format!("seed {seed}"),
-                description: String::new(),
-                start: "2026-03-02T07:00:00Z".parse().unwrap_or(Timestamp::UNIX_EPOCH),
-                duration: TROUBLE + TAIL,
-                tick: SignedDuration::from_secs(1),
-                seed,
-                timings: Timings { node_ready: SignedDuration::from_secs(5), ..Timings::default() },
-                manifests: Vec::new(),
-                events: Vec::new(),
-            },
-            groups: Vec::new(),
-            launches_at_once: random.bool(),
-            grows_only: random.bool(),
-            need: Vec::new(),
-            goal: Goal::default(),
-            stay: STAY,
-        };
+        let mut world = World::empty(format!("seed {seed}"), seed, TROUBLE);
+        world.launches_at_once = random.bool();
+        world.grows_only = random.bool();
         for index in 0..random.usize(1..=2) {
             world.add_pool(&format!("p{index}"), &mut random);
         }
@@ -74,16 +62,41 @@ impl World {
         world
     }
 
+    /// A world without pools, in which things go wrong for so long.
+    pub(super) fn empty(name: String, seed: u64, trouble: SignedDuration) -> World {
+        World {
+            scenario: Scenario {
+                name,
+                description: String::new(),
+                start: "2026-03-02T07:00:00Z".parse().unwrap_or(Timestamp::UNIX_EPOCH),
+                duration: trouble + TAIL,
+                tick: SignedDuration::from_secs(1),
+                seed,
+                timings: Timings { node_ready: SignedDuration::from_secs(5), ..Timings::default() },
+                manifests: Vec::new(),
+                events: Vec::new(),
+            },
+            groups: Vec::new(),
+            launches_at_once: false,
+            grows_only: false,
+            need: Vec::new(),
+            alternatives: Vec::new(),
+            goal: Goal::default(),
+            stay: STAY,
+            trouble,
+        }
+    }
+
     /// When trouble ends, counted from the start.
     #[must_use]
     pub fn calm_after(&self) -> SignedDuration {
-        TROUBLE
+        self.trouble
     }
 
     /// Length of the time of trouble, in seconds.
     #[must_use]
     pub fn trouble_seconds(&self) -> i64 {
-        TROUBLE.as_secs()
+        self.trouble.as_secs()
     }
 
     fn add_pool(&mut self, name: &str, random: &mut fastrand::Rng) {
@@ -91,31 +104,12 @@ impl World {
         let on_aws = random.bool();
         let least = if random.u8(0..3) == 0 { random.i64(1..=2) } else { 0 };
         let provider = if on_aws {
-            let groups: Vec<String> = zones.iter().map(|zone| format!("{name}-{zone}")).collect();
-            for (group, zone) in groups.iter().zip(zones) {
-                self.groups.push((name.to_owned(), group.clone(), (*zone).to_owned()));
-            }
-            let named: Vec<Value> = groups.iter().map(|group| json!({"name": group})).collect();
-            json!({"type": "AWS", "aws": {"region": "sim-1", "nodeGroups": named}})
+            self.add_groups(name, zones)
         } else {
             let delay = if random.bool() { 0 } else { random.u32(1..20) };
             json!({"type": "KWOK", "kwok": {"zones": zones, "joinDelay": format!("{delay}s")}})
         };
-        let pool = json!({
-            "apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name},
-            "spec": {
-                "provider": provider, "minNodes": least, "maxNodes": 12,
-                "template": {"labels": {"pool": name}, "capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
-                "scaleUp": {
-                    "provisionTimeout": "2m", "startupTimeout": "2m",
-                    "backoff": {"initial": "20s", "max": "40s", "resetAfter": "10m"},
-                },
-                "scaleDown": {
-                    "enabled": !self.grows_only, "unneededFor": "30s", "unreadyFor": "1m", "delayAfterAdd": "20s",
-                    "delayAfterFailure": "20s",
-                },
-            },
-        });
+        let pool = node_pool(name, &provider, least, !self.grows_only, "30s");
         self.scenario.manifests.push((Kind::NodePool, pool));
         self.scenario.manifests.push((Kind::Deployment, deployment(name)));
         if random.u8(0..3) == 0 {
@@ -125,6 +119,16 @@ impl World {
         let nodes = replicas.max(0).unsigned_abs().div_ceil(PODS_PER_NODE.unsigned_abs());
         let need = usize::try_from(nodes.max(least.unsigned_abs())).unwrap_or(usize::MAX);
         self.need.push((name.to_owned(), need));
+    }
+
+    /// Groups of the account, one a zone, and the provider of their pool.
+    pub(super) fn add_groups(&mut self, name: &str, zones: &[&str]) -> Value {
+        let groups: Vec<String> = zones.iter().map(|zone| format!("{name}-{zone}")).collect();
+        for (group, zone) in groups.iter().zip(zones) {
+            self.groups.push((name.to_owned(), group.clone(), (*zone).to_owned()));
+        }
+        let named: Vec<Value> = groups.iter().map(|group| json!({"name": group})).collect();
+        json!({"type": "AWS", "aws": {"region": "sim-1", "nodeGroups": named}})
     }
 
     fn add_load(&mut self, name: &str, random: &mut fastrand::Rng) -> i64 {
@@ -211,7 +215,7 @@ impl World {
         self.at(at + random.i64(5..70), edit(back));
     }
 
-    fn at(&mut self, seconds: i64, action: Action) {
+    pub(super) fn at(&mut self, seconds: i64, action: Action) {
         self.scenario.events.push(Event { after: SignedDuration::from_secs(seconds), action });
     }
 
@@ -231,7 +235,32 @@ impl World {
     }
 }
 
-fn deployment(name: &str) -> Value {
+/// A pool of nodes for four pods each; `shrinks` once they have not been needed for `unneeded_for`.
+pub(super) fn node_pool(
+    name: &str,
+    provider: &Value,
+    least: i64,
+    shrinks: bool,
+    unneeded_for: &str,
+) -> Value {
+    json!({
+        "apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name},
+        "spec": {
+            "provider": provider, "minNodes": least, "maxNodes": 12,
+            "template": {"labels": {"pool": name}, "capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
+            "scaleUp": {
+                "provisionTimeout": "2m", "startupTimeout": "2m",
+                "backoff": {"initial": "20s", "max": "40s", "resetAfter": "10m"},
+            },
+            "scaleDown": {
+                "enabled": shrinks, "unneededFor": unneeded_for, "unreadyFor": "1m", "delayAfterAdd": "20s",
+                "delayAfterFailure": "20s",
+            },
+        },
+    })
+}
+
+pub(super) fn deployment(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
         "spec": {
@@ -255,6 +284,6 @@ fn budget(name: &str) -> Value {
     })
 }
 
-fn target(name: &str) -> Target {
+pub(super) fn target(name: &str) -> Target {
     Target { kind: Kind::Deployment, key: ObjectKey::new("default", name) }
 }
