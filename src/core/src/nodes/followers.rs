@@ -14,7 +14,7 @@ use crate::world::pod::PodClass;
 
 /// How long the scheduler may take to put a pod on a node that is there and has room: its longest pause between two
 /// tries of one pod (podMaxBackoffSeconds).
-const SCHEDULER_LOOKS: Seconds = Seconds(10);
+pub(super) const SCHEDULER_LOOKS: Seconds = Seconds(10);
 
 /// Leaves only the first pod in the demand of each group whose pods follow it, where it may still go into more than one
 /// domain; whether there was such a group.

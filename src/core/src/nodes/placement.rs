@@ -3,10 +3,13 @@
 use crate::config::Profile;
 use crate::nodes::context::{Context, Part};
 use crate::nodes::demand::{self, PodGroup};
+use crate::nodes::followers::SCHEDULER_LOOKS;
 use crate::nodes::packing::may_come_round;
 use crate::nodes::patterns::{self, Shapes};
 use crate::resources::Resources;
 use crate::scheduling::{Full, NodeIx, PodRef, Snapshot};
+use crate::world::node::{HOSTNAME_LABEL, Node};
+use crate::world::pod::PodClass;
 
 /// Places what fits, group by group in the order given; what does not stays in the groups.
 ///
@@ -55,7 +58,8 @@ enum Way {
     /// Node by node, each with the mix that suits it: first fit fails where memory-heavy pods use up nodes whose cpu others
     /// need.
     Mixed,
-    /// First fit, groups first that few of the new nodes can host: others leave them the nodes that were bought for them.
+    /// First fit, groups first that have few of the new nodes to spare: others leave them the nodes that were bought for
+    /// them.
     FewestChoicesFirst,
 }
 
@@ -70,10 +74,13 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
     let mut best = (weight_left(ctx), Way::FirstFit);
     let uniform = wanted.windows(2).all(|pair| pair[0].priority == pair[1].priority);
     let mixed = uniform && wanted.iter().any(|group| ctx.snapshot.is_plain(group.class));
-    let coming = nodes.new.len() != nodes.all.len() || nodes.new.iter().any(|node| ctx.is_coming(*node));
+    let bought = |ctx: &Context<'_>| {
+        nodes.new.len() != nodes.all.len() || nodes.new.iter().any(|node| may_be_untried(ctx, *node))
+    };
     let mut last = Way::FirstFit;
-    for (way, fits) in [(Way::Mixed, mixed), (Way::FewestChoicesFirst, coming)] {
-        if best.0 == 0 || !fits {
+    for way in [Way::Mixed, Way::FewestChoicesFirst] {
+        let fits = |ctx: &Context<'_>| if way == Way::Mixed { mixed } else { bought(ctx) };
+        if best.0 == 0 || !fits(ctx) {
             continue;
         }
         ctx.snapshot.rollback(mark);
@@ -103,15 +110,33 @@ fn go(ctx: &mut Context<'_>, way: Way, nodes: Nodes<'_>) {
     }
 }
 
-/// Indexes of the groups: by priority, then those that fewer of the new nodes can host, then as they are.
+/// Whether the node is on its way, or is there for so short a time that the scheduler may not have tried on it all pods that
+/// it was bought for.
+fn may_be_untried(ctx: &Context<'_>, node: NodeIx) -> bool {
+    let started = |node: &Node| ctx.now < node.ready_changed_at.plus(SCHEDULER_LOOKS);
+    ctx.is_coming(node) || ctx.snapshot.node(node).real().is_some_and(|(_, node)| started(node))
+}
+
+/// Indexes of the groups: by priority, then those that have fewer of the new nodes to spare, then as they are.
+///
+/// Pods that follow others into a zone have those of the zone, and pods that keep apart from their own kind need one each.
 fn fewest_choices_first(ctx: &mut Context<'_>, nodes: Nodes<'_>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..ctx.demand.groups.len()).collect();
     order.sort_by_cached_key(|index| {
-        let PodGroup { class, priority, .. } = ctx.demand.groups[*index];
-        let hosts = nodes.new.iter().filter(|node| ctx.snapshot.could_host(class, **node)).count();
-        (std::cmp::Reverse(priority), hosts)
+        let PodGroup { class, priority, pods, .. } = &ctx.demand.groups[*index];
+        let needed = if keeps_apart(ctx.snapshot.class(*class)) { pods.len() } else { 1 };
+        let hosts = nodes.new.iter().filter(|node| ctx.snapshot.fits(*class, **node)).count();
+        (std::cmp::Reverse(*priority), hosts.saturating_sub(needed))
     });
     order
+}
+
+/// Whether a node takes one pod of the class at most, or while others have none.
+fn keeps_apart(class: &PodClass) -> bool {
+    let by_node = |key: &str| key == HOSTNAME_LABEL;
+    !class.host_ports.is_empty()
+        || class.pod_anti_affinity.iter().any(|term| by_node(&term.topology_key))
+        || class.topology_spread.iter().any(|rule| by_node(&rule.topology_key))
 }
 
 /// How much is without a place, by cpu and memory on one scale.
