@@ -280,7 +280,7 @@ pub struct Intent {
     #[schemars(length(min = 1, max = 128))]
     pub id: String,
 
-    /// Which leadership decided it or took it over; it grows with every change of leader.
+    /// Which leadership has it in hand; it grows with every change of leader.
     #[schemars(range(min = 0))]
     pub epoch: i64,
 
