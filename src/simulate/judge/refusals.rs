@@ -38,12 +38,12 @@ impl Judge {
         }
         let is = truth::intents(after);
         let grows = |intent: &&Intent| intent.increases() && intent.phase != "Cancelling";
-        let begun = is.iter().filter(grows).filter(|one| was.iter().all(|other| other.id != one.id));
+        let mut begun = is.iter().filter(grows).filter(|one| was.iter().all(|other| other.id != one.id));
         let elsewhere = |one: &Intent| {
             let same = |refused: &Refused| refused.pool == pool && refused.group == one.group;
             self.refused.as_ref().is_some_and(|refused| !same(refused))
         };
-        if begun.into_iter().any(elsewhere) {
+        if begun.any(elsewhere) {
             self.refused = None;
         }
         let ended = |one: &&Intent| is.iter().filter(grows).all(|other| other.id != one.id);
