@@ -30,9 +30,9 @@ use crate::explain::evidence::PoolSeen;
 use crate::explain::{Case, Evidence, ProviderView};
 use crate::host::Host;
 use crate::observe::slim::{
-    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod,
-    SlimPriorityClass, SlimReplicaSet, SlimReplicationController, SlimStatefulSet, SlimStorageClass,
-    SlimVolume,
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace,
+    SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
+    SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use crate::observe::{Feed, KubeFeed, Policies, Watched};
 use crate::provider::kube_nodes::KubeNodes;
@@ -250,6 +250,8 @@ impl Reader {
         self.feed::<SlimPriorityClass>(feed, Need::May).await?;
         self.feed::<SlimStorageClass>(feed, Need::May).await?;
         self.feed::<SlimCsiNode>(feed, Need::May).await?;
+        self.feed::<SlimCsiDriver>(feed, Need::May).await?;
+        self.feed::<SlimStorageCapacity>(feed, Need::May).await?;
         self.feed::<SlimVolume>(feed, Need::May).await?;
         self.feed::<SlimClaim>(feed, Need::May).await?;
         let mut world = World::new();

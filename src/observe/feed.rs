@@ -18,9 +18,9 @@ use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
 use super::remains::Remains;
 use super::slim::{
-    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob,
-    SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
-    SlimStatefulSet, SlimStorageClass, SlimVolume,
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
+    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
+    SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use super::watch::follow;
 use super::watched::{Change, Watch, Watched};
@@ -164,6 +164,8 @@ impl KubeFeed {
         self.follow::<SlimPriorityClass>(client, host);
         self.follow::<SlimStorageClass>(client, host);
         self.follow::<SlimCsiNode>(client, host);
+        self.follow::<SlimCsiDriver>(client, host);
+        self.follow::<SlimStorageCapacity>(client, host);
         self.follow::<SlimVolume>(client, host);
         self.follow::<SlimClaim>(client, host);
         self.follow::<SlimPod>(client, host);

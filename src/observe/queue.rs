@@ -145,6 +145,9 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
         Delta::StorageClassApplied(class) => (Kind::StorageClass, cluster(&class.name)),
         Delta::StorageClassDeleted(name) => (Kind::StorageClass, cluster(name)),
         Delta::CsiNodeApplied(name, _) | Delta::CsiNodeDeleted(name) => (Kind::CsiNode, cluster(name)),
+        Delta::CsiDriverApplied(name, _) | Delta::CsiDriverDeleted(name) => (Kind::CsiDriver, cluster(name)),
+        Delta::StorageCapacityApplied(capacity) => (Kind::StorageCapacity, capacity.key.clone()),
+        Delta::StorageCapacityDeleted(key) => (Kind::StorageCapacity, key.clone()),
         Delta::PriorityClassApplied(name, _) | Delta::PriorityClassDeleted(name) => {
             (Kind::PriorityClass, cluster(name))
         }
@@ -182,6 +185,10 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::StorageClassDeleted(_)
         | Delta::CsiNodeApplied(..)
         | Delta::CsiNodeDeleted(_)
+        | Delta::CsiDriverApplied(..)
+        | Delta::CsiDriverDeleted(_)
+        | Delta::StorageCapacityApplied(_)
+        | Delta::StorageCapacityDeleted(_)
         | Delta::PriorityClassApplied(..)
         | Delta::PriorityClassDeleted(_)
         | Delta::ListStarted(_) => Urgency::NextTick,
@@ -218,6 +225,8 @@ fn content_hash(delta: &Delta) -> Option<u64> {
         Delta::VolumeApplied(volume) => volume.hash(&mut hasher),
         Delta::StorageClassApplied(class) => class.hash(&mut hasher),
         Delta::CsiNodeApplied(_, limits) => limits.hash(&mut hasher),
+        Delta::CsiDriverApplied(_, tells) => tells.hash(&mut hasher),
+        Delta::StorageCapacityApplied(capacity) => capacity.hash(&mut hasher),
         Delta::PriorityClassApplied(_, class) => class.hash(&mut hasher),
         _ => return None,
     }

@@ -14,9 +14,9 @@ use super::decoder::{Decoder, Error};
 use super::policies::PolicyChange;
 use super::remains::Remains;
 use super::slim::{
-    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob,
-    SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
-    SlimStatefulSet, SlimStorageClass, SlimVolume,
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
+    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
+    SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use super::workloads::{ScaleKind, Workloads};
 use crate::api::{Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
@@ -41,7 +41,7 @@ pub enum Watch {
 impl Watch {
     /// Every watch that node decisions depend on. All must have been listed once before anything is decided about nodes.
     /// Those of replica decisions are [`super::workloads::Workloads::WATCHES`].
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::World(Kind::Pod),
         Self::World(Kind::Node),
         Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
@@ -55,6 +55,8 @@ impl Watch {
         Self::World(Kind::Volume),
         Self::World(Kind::StorageClass),
         Self::World(Kind::CsiNode),
+        Self::World(Kind::CsiDriver),
+        Self::World(Kind::StorageCapacity),
         Self::World(Kind::PriorityClass),
         Self::NodePools,
         Self::ClusterScalingPolicies,
@@ -77,6 +79,8 @@ impl Watch {
             Self::World(Kind::Volume) => "persistentvolumes",
             Self::World(Kind::StorageClass) => "storageclasses",
             Self::World(Kind::CsiNode) => "csinodes",
+            Self::World(Kind::CsiDriver) => "csidrivers",
+            Self::World(Kind::StorageCapacity) => "csistoragecapacities",
             Self::World(Kind::PriorityClass) => "priorityclasses",
             Self::NodePools => "nodepools",
             Self::ClusterScalingPolicies => "clusterscalingpolicies",
@@ -299,6 +303,28 @@ impl Watched for SlimCsiNode {
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::CsiNodeDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimCsiDriver {
+    const WATCH: Watch = Watch::World(Kind::CsiDriver);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let name = name_of(&self.metadata, decoder)?;
+        Ok(Change::World(Delta::CsiDriverApplied(name, self.spec.storage_capacity)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::CsiDriverDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimStorageCapacity {
+    const WATCH: Watch = Watch::World(Kind::StorageCapacity);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let capacity = volume::storage_capacity(&self, decoder)?;
+        Ok(Change::World(Delta::StorageCapacityApplied(Box::new(capacity))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::StorageCapacityDeleted(key_of(meta, decoder)?)))
     }
 }
 

@@ -155,7 +155,8 @@ fn distance(reason: Reason) -> u8 {
         Reason::PodAffinityMismatch
         | Reason::PodAntiAffinityConflict
         | Reason::TopologySpreadViolation
-        | Reason::VolumeNodeAffinityMismatch => 4,
+        | Reason::VolumeNodeAffinityMismatch
+        | Reason::StorageCapacityInsufficient => 4,
         Reason::NodeSelectorMismatch | Reason::NodeAffinityMismatch | Reason::NodeNameMismatch => 5,
         Reason::TaintNotTolerated => 6,
         _ => 7,

@@ -431,6 +431,7 @@ fn verdict(reason: Reason) -> &'static str {
         | Reason::VolumeNotReady
         | Reason::VolumeInUse
         | Reason::VolumeLimitReached
+        | Reason::StorageCapacityInsufficient
         | Reason::UnsupportedConstraint => "NoFit",
         _ => "Skipped",
     }

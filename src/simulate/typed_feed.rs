@@ -16,9 +16,9 @@ use super::wire::ApiServer;
 use crate::api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 use crate::host::Host;
 use crate::observe::slim::{
-    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob,
-    SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
-    SlimStatefulSet, SlimStorageClass, SlimVolume,
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
+    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
+    SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use crate::observe::{Feed, KubeFeed, PolicyChange, Port, Remains, Watch, WatchHealth, Watched};
 
@@ -175,6 +175,8 @@ fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
         (Kind::PriorityClass, of::<SlimPriorityClass>(feed)),
         (Kind::StorageClass, of::<SlimStorageClass>(feed)),
         (Kind::CSINode, of::<SlimCsiNode>(feed)),
+        (Kind::CSIDriver, of::<SlimCsiDriver>(feed)),
+        (Kind::CSIStorageCapacity, of::<SlimStorageCapacity>(feed)),
         (Kind::PersistentVolume, of::<SlimVolume>(feed)),
         (Kind::PersistentVolumeClaim, of::<SlimClaim>(feed)),
         (Kind::Pod, of::<SlimPod>(feed)),

@@ -17,12 +17,15 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const DRIVER: &str = "disks.example.com";
+/// A driver that makes volumes only where it has told of room.
+const TELLING_DRIVER: &str = "told.example.com";
 
 /// Pools with the number of nodes that they have in the end.
-const NODES: [(&str, usize); 9] = [
+const NODES: [(&str, usize); 10] = [
     ("attach", 2),
     ("alone", 1),
     ("made-in-c", 1),
+    ("room-in-b", 1),
     ("cheap", 1),
     ("keys", 2),
     ("neighbours", 2),
@@ -31,10 +34,12 @@ const NODES: [(&str, usize); 9] = [
     ("whole-pod", 2),
 ];
 /// Workloads with the number of their pods that run in the end.
-const RUNNING: [(&str, usize); 11] = [
+const RUNNING: [(&str, usize); 13] = [
     ("attach", 4),
     ("alone", 1),
     ("made-in-c", 1),
+    ("room-in-b", 1),
+    ("no-room", 0),
     ("wanted", 3),
     ("first", 2),
     ("second", 2),
@@ -65,7 +70,8 @@ async fn pods_run_exactly_on_what_was_bought_for_their_volumes_and_priorities() 
         for (workload, tier) in workloads() {
             cluster.apply(in_tier(workload, tier)).await?;
         }
-        provision(cluster).await?;
+        provision(cluster, "made-in-c", "in-c", "c").await?;
+        provision(cluster, "room-in-b", "told", "b").await?;
         for (name, pods) in RUNNING {
             cluster.pods_come_to_run("default", name, pods).await?;
         }
@@ -133,6 +139,9 @@ fn workloads() -> Vec<(Workload, &'static str)> {
         // The second pod may not use the claim beside the first, on no node.
         (deployment("alone").replicas(2).set_in_pod("/spec/volumes", claim("alone")), "alone"),
         (deployment("made-in-c").set_in_pod("/spec/volumes", claim("made-in-c")), "made-in-c"),
+        // Room for its volume is told of in zone b only, and nowhere for that of the other.
+        (deployment("room-in-b").set_in_pod("/spec/volumes", claim("room-in-b")), "room-in-b"),
+        (deployment("no-room").set_in_pod("/spec/volumes", claim("no-room")), "room-in-b"),
         (deployment("wanted").replicas(3), "cheap"),
         revision("first"),
         revision("second"),
@@ -162,6 +171,13 @@ fn volumes() -> Vec<Value> {
             "spec": {"accessModes": [mode], "storageClassName": class,
                 "resources": {"requests": {"storage": "1Gi"}}}})
     };
+    let room = |zone: &str, size: &str| {
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity",
+            "metadata": {"name": format!("room-{zone}"), "namespace": "default"}, "storageClassName": "told",
+            "nodeTopology": {"matchLabels": {ZONE: zone}}, "capacity": "1Ti", "maximumVolumeSize": size})
+    };
+    let mut too_large = claim("no-room", "told", "ReadWriteOnce");
+    too_large["spec"]["resources"]["requests"]["storage"] = "4Gi".into();
     let mut objects = vec![
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "in-c"},
             "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer",
@@ -169,6 +185,14 @@ fn volumes() -> Vec<Value> {
         volume("alone", "ReadWriteOncePod"),
         claim("alone", "", "ReadWriteOncePod"),
         claim("made-in-c", "in-c", "ReadWriteOnce"),
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": TELLING_DRIVER},
+            "spec": {"storageCapacity": true}}),
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "told"},
+            "provisioner": TELLING_DRIVER, "volumeBindingMode": "WaitForFirstConsumer"}),
+        room("a", "512Mi"),
+        room("b", "2Gi"),
+        claim("room-in-b", "told", "ReadWriteOnce"),
+        too_large,
     ];
     for index in 0..4 {
         objects.push(volume(&format!("data-attach-{index}"), "ReadWriteOnce"));
@@ -205,26 +229,26 @@ async fn tell_limit(cluster: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
-/// Plays the driver that makes a volume where the scheduler wants it, which must be zone c.
-async fn provision(cluster: &ControlPlane) -> Result<()> {
+/// Plays the driver that makes the volume of a claim where the scheduler wants it, which must be this zone.
+async fn provision(cluster: &ControlPlane, name: &str, class: &str, zone: &str) -> Result<()> {
     let node = wait::until("the scheduler has chosen a node for the volume", TWO_MINUTES, async || {
-        let claim = cluster.kubectl(&["get", "pvc", "made-in-c", "-o", "json"])?;
+        let claim = cluster.kubectl(&["get", "pvc", name, "-o", "json"])?;
         let claim: Value = serde_json::from_str(&claim)?;
         let node = claim["metadata"]["annotations"][SELECTED_NODE].as_str().map(str::to_owned);
         node.context("no node is chosen")
     })
     .await?;
-    let nodes = cluster.nodes_of_pool("made-in-c").await?;
+    let nodes = cluster.nodes_of_pool(name).await?;
     let chosen = nodes.into_iter().find(|one| one.metadata.name.as_ref() == Some(&node));
     let labels = chosen.and_then(|node| node.metadata.labels).unwrap_or_default();
-    ensure!(labels.get(ZONE).is_some_and(|zone| zone == "c"), "{node} has the labels {labels:?}");
+    ensure!(labels.get(ZONE).is_some_and(|own| own == zone), "{node} has the labels {labels:?}");
     cluster
-        .apply(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "made-in-c"},
+        .apply(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
             "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
-                "storageClassName": "in-c", "claimRef": {"namespace": "default", "name": "made-in-c"},
-                "csi": {"driver": DRIVER, "volumeHandle": "made-in-c"},
+                "storageClassName": class, "claimRef": {"namespace": "default", "name": name},
+                "csi": {"driver": DRIVER, "volumeHandle": name},
                 "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
-                    {"key": ZONE, "operator": "In", "values": ["c"]}]}]}}}}))
+                    {"key": ZONE, "operator": "In", "values": [zone]}]}]}}}}))
         .await?;
     Ok(())
 }

@@ -59,6 +59,8 @@ reasons! {
     VolumeInUse,
     /// A new node cannot attach as many volumes of one driver.
     VolumeLimitReached,
+    /// The volume's driver tells of no room that is large enough for a new node.
+    StorageCapacityInsufficient,
     /// The pod uses a constraint that this version cannot simulate, so no node is bought on a guess.
     UnsupportedConstraint,
     /// Another pool was chosen for the pod.

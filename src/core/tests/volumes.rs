@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use headroom_core::config::Config;
 use headroom_core::history::{Action, History, PoolHistory};
+use headroom_core::labels::ObjectKey;
 use headroom_core::plan;
 use headroom_core::plan::{Plan, Step};
 use headroom_core::reason::Reason;
+use headroom_core::scheduling::constraints::LabelSelector;
 use headroom_core::testing::{
-    NOW, PodBuilder, WorldBuilder, bound_claim, claim, config, controller, node, pod, pool, storage_class,
-    volume, world,
+    NOW, PodBuilder, WorldBuilder, bound_claim, claim, config, controller, label_selector, node, pod, pool,
+    storage_class, volume, world,
 };
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::volume::{
-    AccessModes, AttachLimits, ClaimSpec, FreeVolume, StorageClass, VolumeClaim,
+    AccessModes, AttachLimits, ClaimSpec, FreeVolume, StorageCapacity, StorageClass, VolumeClaim,
 };
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, World};
@@ -143,6 +145,98 @@ fn class_without_provisioner_needs_a_free_volume_that_would_do() {
     };
     check(world(10), &[("g-b", 1)]);
     assert_eq!(answer(world(9), "db").0, Reason::VolumeNodeAffinityMismatch);
+}
+
+/// Room for volumes of class `wait` in a zone, in bytes.
+fn room(name: &str, zone: &str, largest_bytes: i64) -> StorageCapacity {
+    StorageCapacity {
+        key: ObjectKey::new("drivers", name),
+        storage_class: "wait".into(),
+        nodes: Some(label_selector(ZONE_LABEL, zone)),
+        largest_bytes: Some(largest_bytes),
+    }
+}
+
+/// The pod `db` with a claim of 10 bytes of class `wait`, whose driver tells where it has room, and tells this.
+fn with_room(world: WorldBuilder, told: impl IntoIterator<Item = StorageCapacity>) -> WorldBuilder {
+    let spec = ClaimSpec { request_bytes: 10, ..(*claim("data", "wait").spec).clone() };
+    let world = world
+        .storage_class(storage_class("wait", &[]))
+        .claim(VolumeClaim { spec: spec.into(), ..claim("data", "wait") })
+        .delta(Delta::CsiDriverApplied("disk".into(), true))
+        .pod(db());
+    told.into_iter().fold(world, |world, one| world.delta(Delta::StorageCapacityApplied(Box::new(one))))
+}
+
+#[test]
+fn volume_is_made_only_where_its_driver_has_told_of_room() {
+    let told = || [room("1", "a", 9), room("2", "b", 5), room("3", "b", 10)];
+    check(with_room(zonal(), told()), &[("g-b", 1)]);
+    let silent = with_room(zonal(), told()).delta(Delta::CsiDriverApplied("disk".into(), false));
+    check(silent, &[("g-a", 1)]);
+    let gone = with_room(zonal(), told()).delta(Delta::CsiDriverDeleted("disk".into()));
+    check(gone, &[("g-a", 1)]);
+    let everywhere = StorageCapacity { nodes: Some(LabelSelector::default()), ..room("1", "a", 10) };
+    check(with_room(zonal(), [everywhere]), &[("g-a", 1)]);
+}
+
+#[test]
+fn room_that_is_too_small_and_room_that_nobody_told_of_are_told_apart() {
+    let (reason, message) = answer(with_room(zonal(), [room("1", "a", 8), room("2", "b", 9)]), "db");
+    assert_eq!(reason, Reason::StorageCapacityInsufficient);
+    assert!(message.ends_with("at most 8 bytes for the node"), "{message}");
+    let other_class = StorageCapacity { storage_class: "other".into(), ..room("1", "a", 10) };
+    let nowhere = StorageCapacity { nodes: None, ..room("1", "a", 10) };
+    let without_size = StorageCapacity { largest_bytes: None, ..room("1", "a", 10) };
+    for told in [vec![], vec![other_class], vec![nowhere], vec![without_size], vec![room("1", "c", 10)]] {
+        let (reason, message) = answer(with_room(zonal(), told), "db");
+        assert_eq!(reason, Reason::StorageCapacityInsufficient);
+        assert!(message.contains("no CSIStorageCapacity of class wait"), "{message}");
+    }
+}
+
+#[test]
+fn claim_without_a_size_and_a_free_volume_need_no_room() {
+    let told = zonal().storage_class(storage_class("wait", &[])).claim(claim("data", "wait"));
+    check(told.delta(Delta::CsiDriverApplied("disk".into(), true)).pod(db()), &[("g-a", 1)]);
+    let free = FreeVolume { storage_class: "wait".into(), capacity_bytes: 10, ..FreeVolume::default() };
+    let mut free_volume = volume("pv", ZONE_LABEL, "b");
+    free_volume.free = Some(free.into());
+    check(with_room(zonal(), []).volume(free_volume), &[("g-b", 1)]);
+}
+
+#[test]
+fn driver_may_tell_of_its_room_by_its_own_name_of_the_zone() {
+    let key = "topology.ebs.csi.aws.com/zone";
+    let told = StorageCapacity { nodes: Some(label_selector(key, "b")), ..room("1", "b", 10) };
+    check(with_room(zonal(), [told]), &[("g-b", 1)]);
+}
+
+#[test]
+fn group_that_may_come_in_several_zones_needs_room_in_each() {
+    let group = || world().group("general", "g", "", 0).group_zones("general", "g", &["a", "b"]);
+    check(with_room(group(), [room("1", "a", 10), room("2", "b", 10)]), &[("g", 1)]);
+    let (reason, _) = answer(with_room(group(), [room("1", "a", 10), room("2", "b", 9)]), "db");
+    assert_eq!(reason, Reason::StorageCapacityInsufficient);
+}
+
+#[test]
+fn new_node_is_waited_for_until_its_driver_has_told_of_it() {
+    let key = "topology.disk.example.com/node";
+    let told = || StorageCapacity { nodes: Some(label_selector(key, "next")), ..room("1", "", 10) };
+    let bought = |age: i64, more: Option<StorageCapacity>| {
+        let registered = node("n1").of("general", "g-b").zone("b").label(key, "n1").age(age);
+        let world = world().node(registered).group("general", "g-b", "b", 1);
+        let world = with_room(world, [told()].into_iter().chain(more)).build();
+        let pools = config([pool("general").label(key, "next")]);
+        bought(&plan(&world, &History::default(), &pools, NOW))
+    };
+    let one = BTreeMap::from([("g-b".to_owned(), 1)]);
+    assert_eq!(bought(10, None), BTreeMap::new());
+    assert_eq!(bought(3600, None), one);
+    // What was told of it counts at once.
+    let small = StorageCapacity { nodes: Some(label_selector(key, "n1")), ..room("2", "", 9) };
+    assert_eq!(bought(10, Some(small)), one);
 }
 
 #[test]

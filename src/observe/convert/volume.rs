@@ -5,14 +5,16 @@ use std::sync::Arc;
 use headroom_core::scheduling::constraints::RequiredNodeAffinity;
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::volume::{
-    AccessModes, AttachLimits, ClaimSpec, FreeVolume, PriorityClass, StorageClass, Volume, VolumeClaim,
+    AccessModes, AttachLimits, ClaimSpec, FreeVolume, PriorityClass, StorageCapacity, StorageClass, Volume,
+    VolumeClaim,
 };
 
 use super::{class, key_of, name_of};
 use crate::observe::decoder::{Decoder, Error};
 use crate::observe::slim::{
-    self, Amounts, BIND_COMPLETED_ANNOTATION, DEFAULT_CLASS_ANNOTATION, SELECTED_NODE_ANNOTATION, SlimClaim,
-    SlimCsiNode, SlimPriorityClass, SlimStorageClass, SlimVolume,
+    self, Amounts, BIND_COMPLETED_ANNOTATION, DEFAULT_CLASS_ANNOTATION, QuantityText,
+    SELECTED_NODE_ANNOTATION, SlimClaim, SlimCsiNode, SlimPriorityClass, SlimStorageCapacity,
+    SlimStorageClass, SlimVolume,
 };
 
 /// Labels that tell a volume's place, and the label of nodes that each is compared with. Source: volumezone/volume_zone.go.
@@ -128,6 +130,22 @@ pub fn attach_limits(slim: &SlimCsiNode, decoder: &mut Decoder) -> AttachLimits 
     drivers.collect()
 }
 
+/// What a driver tells of its room.
+///
+/// # Errors
+/// If it has no name, or something in it cannot be read.
+pub fn storage_capacity(slim: &SlimStorageCapacity, decoder: &mut Decoder) -> Result<StorageCapacity, Error> {
+    let largest = slim.maximum_volume_size.as_ref().or(slim.capacity.as_ref());
+    let amount = |size: &QuantityText| Amounts::from([("storage".to_owned(), size.clone())]);
+    let nodes = slim.node_topology.as_ref();
+    Ok(StorageCapacity {
+        key: key_of(&slim.metadata, decoder)?,
+        storage_class: decoder.text(&slim.storage_class_name),
+        nodes: nodes.map(|nodes| class::selector(nodes, decoder)).transpose()?,
+        largest_bytes: largest.map(|size| storage_bytes(&amount(size), decoder)).transpose()?,
+    })
+}
+
 /// A priority class.
 pub fn priority_class(slim: &SlimPriorityClass) -> PriorityClass {
     PriorityClass { value: slim.value, is_default: slim.global_default }
@@ -190,5 +208,27 @@ mod tests {
             .expect("a CSINode");
         let limits = attach_limits(&slim, &mut Decoder::default());
         assert_eq!((limits.of("ebs"), limits.of("nfs")), (Some(25), None));
+    }
+
+    #[test]
+    fn largest_volume_counts_before_the_whole_room_and_no_nodes_are_not_all_nodes() {
+        let mut object = json!({"metadata": {"namespace": "csi", "name": "csisc-1"}, "storageClassName": "fast",
+            "nodeTopology": {"matchLabels": {"zone": "a"}}, "capacity": "1Ti", "maximumVolumeSize": "10Gi"});
+        let read = |object: &serde_json::Value| {
+            let slim: SlimStorageCapacity = serde_json::from_value(object.clone()).expect("a capacity");
+            storage_capacity(&slim, &mut Decoder::default()).expect("understood")
+        };
+        let both = read(&object);
+        assert_eq!((&*both.storage_class, both.largest_bytes), ("fast", Some(10 << 30)));
+        assert_eq!(
+            both.nodes.and_then(|nodes| nodes.match_labels.get("zone").map(str::to_owned)),
+            Some("a".into())
+        );
+        object["maximumVolumeSize"] = json!(null);
+        assert_eq!(read(&object).largest_bytes, Some(1 << 40));
+        object["capacity"] = json!(null);
+        object["nodeTopology"] = json!(null);
+        let silent = read(&object);
+        assert_eq!((silent.largest_bytes, silent.nodes), (None, None));
     }
 }

@@ -27,7 +27,8 @@ pub use pod::{
 };
 pub use volume::{
     BIND_COMPLETED_ANNOTATION, ClaimSpec, ClaimTemplate, DEFAULT_CLASS_ANNOTATION, EphemeralSource,
-    SELECTED_NODE_ANNOTATION, SlimClaim, SlimCsiNode, SlimPriorityClass, SlimStorageClass, SlimVolume,
+    SELECTED_NODE_ANNOTATION, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimPriorityClass, SlimStorageCapacity,
+    SlimStorageClass, SlimVolume,
 };
 pub use workload::{
     ReplicaStatus, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob, SlimReplicaSet,

@@ -2,12 +2,12 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Amounts, NodeSelector, Selector, nullable};
+use super::{Amounts, NodeSelector, QuantityText, Selector, nullable};
 
 /// Set when the binding of a claim is complete.
 pub const BIND_COMPLETED_ANNOTATION: &str = "pv.kubernetes.io/bind-completed";
@@ -198,6 +198,45 @@ pub struct CsiNodeDriver {
 pub struct CsiAllocatable {
     /// So many; no limit when absent.
     pub count: Option<i32>,
+}
+
+/// A CSIDriver.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = CSIDriver)]
+pub struct SlimCsiDriver {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: CsiDriverSpec,
+}
+
+/// What a driver can do.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CsiDriverSpec {
+    /// Whether it makes volumes only where it has told of room.
+    #[serde(deserialize_with = "nullable")]
+    pub storage_capacity: bool,
+}
+
+/// A CSIStorageCapacity.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = CSIStorageCapacity)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimStorageCapacity {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+    /// The class of the volumes that there is room for.
+    pub storage_class_name: String,
+    /// The nodes; none when absent.
+    pub node_topology: Option<Selector>,
+    /// The room in all.
+    pub capacity: Option<QuantityText>,
+    /// The room for one volume.
+    pub maximum_volume_size: Option<QuantityText>,
 }
 
 /// A PriorityClass.

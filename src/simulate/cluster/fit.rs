@@ -270,6 +270,15 @@ impl Term {
         Term(pairs.map(listed).collect())
     }
 
+    /// A label selector; `None` for one that selects everything.
+    pub(super) fn of_selector(selector: &Value) -> Option<Term> {
+        let mut term = Term::of(selector);
+        for (key, value) in at(selector, &["matchLabels"]).and_then(Value::as_object).into_iter().flatten() {
+            term.0.push(Expression::within(key, value.as_str().into_iter()));
+        }
+        (!term.0.is_empty()).then_some(term)
+    }
+
     /// A label with the values that will do.
     pub(super) fn within<'a>(key: &str, values: impl Iterator<Item = &'a str>) -> Term {
         Term(vec![Expression::within(key, values)])

@@ -35,10 +35,39 @@ pub(super) struct Volumes {
 pub(super) struct Reach {
     /// Of each set of terms one must hold.
     places: Vec<Vec<Term>>,
+    /// Where volumes can be had that wait for the pod.
+    waiting: Vec<Waiting>,
     /// Zones and regions of volumes; a node that is nowhere is everywhere.
     zones: Vec<Term>,
     /// Nodes that can attach no more.
     full: BTreeSet<Arc<str>>,
+}
+
+/// Where a claim without a volume can get one.
+#[derive(Debug, Clone, Default)]
+struct Waiting {
+    /// Nodes of free volumes; one of these is enough.
+    free: Vec<Term>,
+    /// Where one can be made; `None` is everywhere.
+    topologies: Option<Vec<Term>>,
+    /// Where its driver has told of room; `None` is everywhere.
+    rooms: Option<Vec<Term>>,
+}
+
+impl Waiting {
+    fn allows(&self, node: &NodeShape) -> Result<(), Misfit> {
+        let one_holds = |terms: &Vec<Term>| terms.iter().any(|term| term.holds(node));
+        if one_holds(&self.free) {
+            return Ok(());
+        }
+        if !self.topologies.as_ref().is_none_or(one_holds) {
+            return Err("node(s) had volume node affinity conflict");
+        }
+        match &self.rooms {
+            Some(rooms) if !one_holds(rooms) => Err("node(s) did not have enough free storage"),
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 /// A volume as a driver attaches it: the driver, and its own name of the volume.
@@ -58,7 +87,11 @@ impl Volumes {
                 self.fresh_nodes.insert(entry.key.name.clone());
                 return false;
             }
-            Kind::PersistentVolume | Kind::StorageClass | Kind::CSINode => {}
+            Kind::PersistentVolume
+            | Kind::StorageClass
+            | Kind::CSINode
+            | Kind::CSIDriver
+            | Kind::CSIStorageCapacity => {}
             _ => return false,
         }
         self.changed = true;
@@ -86,6 +119,7 @@ impl Reach {
         if !reached || placed && !self.zones.iter().all(|term| term.holds(node)) {
             return Err("node(s) had volume node affinity conflict");
         }
+        self.waiting.iter().try_for_each(|waiting| waiting.allows(node))?;
         if self.full.contains(&node.name) { Err("node(s) exceed max volume count") } else { Ok(()) }
     }
 }
@@ -119,7 +153,7 @@ pub(super) fn reach<'a>(
                 reach.places.extend(affinity(volume));
                 reach.zones.extend(zones(volume));
             }
-            None => reach.places.extend(where_made(store, claim)?),
+            None => reach.waiting.extend(where_made(store, claim)?),
         }
     }
     let taken = |(other, shape): (&ObjectKey, &PodShape)| {
@@ -135,27 +169,51 @@ pub(super) fn reach<'a>(
 }
 
 /// Where a claim without a volume can get one; `None` is everywhere.
-fn where_made(store: &Store, claim: &Value) -> Result<Option<Vec<Term>>, Misfit> {
+fn where_made(store: &Store, claim: &Value) -> Result<Option<Waiting>, Misfit> {
     const TOO_EARLY: Misfit = "pod has unbound immediate PersistentVolumeClaims";
     let class = class_of(store, claim).ok_or(TOO_EARLY)?;
     if !waits(class) || text(claim, &["spec", "volumeName"]).is_some() {
         return Err(TOO_EARLY);
     }
-    let mut terms = Vec::new();
+    let mut waiting = Waiting::default();
     for (_, volume) in free(store, claim) {
         match affinity(volume) {
             None => return Ok(None),
-            Some(own) => terms.extend(own),
+            Some(own) => waiting.free.extend(own),
         }
     }
+    let mut allowed: Vec<Term> = Vec::new();
     if text(class, &["provisioner"]) != Some(NO_PROVISIONER) {
-        let allowed: Vec<Term> = topologies(class).map(Term::of_topology).collect();
-        if allowed.is_empty() {
+        allowed.extend(topologies(class).map(Term::of_topology));
+        waiting.rooms = rooms(store, class, claim);
+        if allowed.is_empty() && waiting.rooms.is_none() {
             return Ok(None);
         }
-        terms.extend(allowed);
     }
-    Ok(Some(terms))
+    let everywhere = allowed.is_empty() && text(class, &["provisioner"]) != Some(NO_PROVISIONER);
+    waiting.topologies = (!everywhere).then_some(allowed);
+    Ok(Some(waiting))
+}
+
+/// Nodes for which the class's driver has told of room for the claim; `None` where it need not tell, or says so of all.
+///
+/// Source: kube-scheduler, volumebinding/binder.go, hasEnoughCapacity.
+fn rooms(store: &Store, class: &Value, claim: &Value) -> Option<Vec<Term>> {
+    let driver = store.find(Kind::CSIDriver, &ObjectKey::new("", text(class, &["provisioner"])?))?;
+    at(driver, &["spec", "storageCapacity"]).and_then(Value::as_bool).filter(|tells| *tells)?;
+    let wanted = milli(at(claim, &["spec", "resources", "requests", "storage"])?);
+    let name = text(class, &["metadata", "name"]).unwrap_or_default();
+    let mut terms = Vec::new();
+    for (_, told) in store.all(Kind::CSIStorageCapacity) {
+        let largest = at(told, &["maximumVolumeSize"]).or_else(|| at(told, &["capacity"])).map(milli);
+        let enough = largest.is_some_and(|largest| wanted <= largest);
+        if text(told, &["storageClassName"]) != Some(name) || !enough {
+            continue;
+        }
+        let Some(nodes) = at(told, &["nodeTopology"]) else { continue };
+        terms.push(Term::of_selector(nodes)?);
+    }
+    Some(terms)
 }
 
 /// Makes the claims of a pod's ephemeral volumes, as their controller does when it sees the pod.

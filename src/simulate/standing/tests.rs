@@ -18,7 +18,8 @@ use headroom_core::window::Window;
 use headroom_core::world::World;
 use headroom_core::world::pod::{PodClass, SafeToEvict};
 use headroom_core::world::volume::{
-    AccessModes, AttachLimits, ClaimSpec, FreeVolume, PodClaim, StorageClass, Volume, VolumeClaim,
+    AccessModes, AttachLimits, ClaimSpec, FreeVolume, PodClaim, StorageCapacity, StorageClass, Volume,
+    VolumeClaim,
 };
 use headroom_core::world::workload::{ControllerKind, PrioritySource};
 use serde_json::json;
@@ -28,7 +29,9 @@ use crate::api::{ClusterScalingPolicySpec, NodePoolSpec};
 use crate::controllers::config::Settings;
 use crate::observe::convert::{class, volume as storage};
 use crate::observe::decoder::Decoder;
-use crate::observe::slim::{SlimClaim, SlimCsiNode, SlimPod, SlimStorageClass, SlimVolume};
+use crate::observe::slim::{
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimPod, SlimStorageCapacity, SlimStorageClass, SlimVolume,
+};
 use crate::observe::{Policies, PolicyObject};
 
 fn texts(list: &[&str]) -> Vec<Arc<str>> {
@@ -337,6 +340,20 @@ fn volumes_claims_classes_and_limits_are_read_back_as_they_were() {
     snapshot.world.volumes = vec![disk.clone(), spare.clone()];
     snapshot.world.storage_classes = vec![fast.clone()];
     snapshot.world.attach_limits = [(Arc::from("n1"), limits.clone())].into();
+    snapshot.world.telling_drivers = [Arc::from("ebs")].into();
+    let told = |name: &str, nodes: Option<LabelSelector>| StorageCapacity {
+        key: CoreKey::new("drivers", name),
+        storage_class: "fast".into(),
+        nodes,
+        largest_bytes: Some(10 << 30),
+    };
+    let in_a = LabelSelector {
+        match_labels: [(ZONE_LABEL, "a")].into_iter().collect(),
+        match_expressions: vec![requirement("disk", Operator::Exists, &[])],
+    };
+    let capacities =
+        vec![told("all", Some(LabelSelector::default())), told("none", None), told("some", Some(in_a))];
+    snapshot.world.storage_capacities = capacities.clone();
     let standing = of(&snapshot, Seconds(45)).expect("a world");
     let claims = read(&standing, Kind::PersistentVolumeClaim, |slim: &SlimClaim, decoder| {
         storage::claim(slim, decoder).expect("a claim")
@@ -353,6 +370,12 @@ fn volumes_claims_classes_and_limits_are_read_back_as_they_were() {
     let told =
         read(&standing, Kind::CSINode, |slim: &SlimCsiNode, decoder| storage::attach_limits(slim, decoder));
     assert_eq!(told, [limits]);
+    let drivers = read(&standing, Kind::CSIDriver, |slim: &SlimCsiDriver, _| slim.spec.storage_capacity);
+    assert_eq!(drivers, [true]);
+    let read_back = read(&standing, Kind::CSIStorageCapacity, |slim: &SlimStorageCapacity, decoder| {
+        storage::storage_capacity(slim, decoder).expect("a capacity")
+    });
+    assert_eq!(read_back, capacities);
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use headroom_core::scheduling::constraints::{NodeSelectorTerm, RequiredNodeAffinity};
 use headroom_core::snapshot::Snapshot;
 use headroom_core::world::node::ZONE_LABEL;
-use headroom_core::world::volume::{AccessModes, ClaimSpec, StorageClass, Volume, VolumeClaim};
+use headroom_core::world::volume::{
+    AccessModes, ClaimSpec, StorageCapacity, StorageClass, Volume, VolumeClaim,
+};
 use serde_json::{Value, json};
 
 use super::words::pruned;
@@ -36,6 +38,13 @@ pub(super) fn add(snapshot: &Snapshot, standing: &mut Standing) {
             json!({"metadata": {"name": node, "uid": format!("csi-{node}")}, "spec": {"drivers": drivers}});
         standing.objects.push((Kind::CSINode, manifest));
     }
+    for driver in &world.telling_drivers {
+        let manifest = json!({"metadata": {"name": driver, "uid": format!("driver-{driver}")},
+            "spec": {"storageCapacity": true}});
+        standing.objects.push((Kind::CSIDriver, manifest));
+    }
+    let capacities = world.storage_capacities.iter();
+    standing.objects.extend(capacities.map(|one| (Kind::CSIStorageCapacity, capacity(one))));
 }
 
 /// Whether a label names the zone of a node by a driver's word.
@@ -66,6 +75,27 @@ fn class(class: &StorageClass) -> Value {
         "volumeBindingMode": if class.waits_for_consumer { "WaitForFirstConsumer" } else { "Immediate" },
         "allowedTopologies": terms.collect::<Vec<_>>(),
     }))
+}
+
+fn capacity(capacity: &StorageCapacity) -> Value {
+    let uid = format!("capacity-{}-{}", capacity.key.namespace, capacity.key.name);
+    let nodes = capacity.nodes.clone().map(|mut nodes| {
+        let pairs: Vec<(Arc<str>, Arc<str>)> =
+            nodes.match_labels.shared().map(|(key, value)| (zone_key(key), value.clone())).collect();
+        nodes.match_labels = pairs.into_iter().collect();
+        nodes.match_expressions.iter_mut().for_each(|one| one.key = zone_key(&one.key));
+        nodes
+    });
+    let mut told = pruned(json!({
+        "metadata": metadata(&capacity.key, &uid),
+        "storageClassName": capacity.storage_class,
+        "maximumVolumeSize": capacity.largest_bytes.map(|bytes| bytes.to_string()),
+    }));
+    // A selector that asks for nothing is all nodes, and none is no node.
+    if let Some(nodes) = nodes {
+        told["nodeTopology"] = json!(nodes);
+    }
+    told
 }
 
 fn volume(volume: &Volume) -> Value {

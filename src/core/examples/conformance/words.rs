@@ -233,6 +233,7 @@ fn rejection(rejection: &Rejection) -> Vec<String> {
             "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
         }
         Refusal::AttachLimit { .. } => "node(s) exceed max volume count",
+        Refusal::StorageCapacity { .. } => "node(s) did not have enough free storage",
         Refusal::OpenDomain { .. } | Refusal::Unsupported { .. } => "unsupported",
     };
     vec![words.into()]

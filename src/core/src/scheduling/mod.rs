@@ -1,5 +1,6 @@
 //! Does this pod fit this node: one file a predicate, each named after kube-scheduler's plugin. It decides nothing else.
 
+mod capacity;
 pub mod constraints;
 pub mod fit;
 pub mod host_ports;

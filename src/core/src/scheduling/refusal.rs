@@ -100,6 +100,17 @@ pub enum Refusal {
         /// Most volumes.
         limit: u32,
     },
+    /// A claim's driver tells of no room for its volume on the node.
+    StorageCapacity {
+        /// The claim.
+        claim: Arc<str>,
+        /// The storage class.
+        class: Arc<str>,
+        /// Bytes that the claim asks for.
+        wanted_bytes: i64,
+        /// The largest volume that the driver says can be made for the node; `None` when it tells nothing of the node.
+        largest_bytes: Option<i64>,
+    },
     /// A rule about a topology key whose value the cloud chooses for each new node: whether it would hold is not known.
     OpenDomain {
         /// The topology key.
@@ -139,6 +150,7 @@ impl Refusal {
             Self::VolumeNotReady { .. } => Reason::VolumeNotReady,
             Self::VolumeInUse { .. } => Reason::VolumeInUse,
             Self::AttachLimit { .. } => Reason::VolumeLimitReached,
+            Self::StorageCapacity { .. } => Reason::StorageCapacityInsufficient,
             Self::OpenDomain { .. } | Self::Unsupported { .. } => Reason::UnsupportedConstraint,
         }
     }
@@ -207,6 +219,19 @@ impl fmt::Display for Refusal {
             }
             Self::AttachLimit { driver, used, wanted, limit } => {
                 write!(f, "volumes of {driver}: {used} of at most {limit} are attached, {wanted} more wanted")
+            }
+            Self::StorageCapacity { claim, class, wanted_bytes, largest_bytes: Some(largest) } => {
+                write!(
+                    f,
+                    "claim {claim} needs a volume of {wanted_bytes} bytes of class {class}, and its driver can make \
+                     at most {largest} bytes for the node"
+                )
+            }
+            Self::StorageCapacity { claim, class, largest_bytes: None, .. } => {
+                write!(
+                    f,
+                    "claim {claim}: no CSIStorageCapacity of class {class} with a size selects the labels of the node"
+                )
             }
             Self::OpenDomain { topology_key, found } => {
                 write!(f, "where its pods may run depends on {topology_key}, and a new node gets {found}")

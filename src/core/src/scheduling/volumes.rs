@@ -1,12 +1,13 @@
 //! VolumeBinding, VolumeZone, NodeVolumeLimits and VolumeRestrictions: where the volumes of a pod let it run.
 //!
-//! A free volume is not marked as taken by a pod that is planned for it, and storage capacity that a driver publishes
-//! is not read.
+//! A free volume is not marked as taken by a pod that is planned for it, and what a driver has told of its room is not
+//! lessened by it: the scheduler does neither before a volume is bound or told of anew.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::labels::Labels;
+use crate::scheduling::capacity::Told;
 use crate::scheduling::constraints::RequiredNodeAffinity;
 use crate::scheduling::node_affinity::{self, LabelledNode, selects};
 use crate::scheduling::refusal::Refusal;
@@ -59,6 +60,8 @@ struct WaitingClaim {
     free: Vec<Option<Arc<RequiredNodeAffinity>>>,
     /// Where one can be made; `None` is nowhere, no terms is everywhere.
     topologies: Option<Vec<Topology>>,
+    /// Where its driver has told of room for one; `None` where it need not tell.
+    told: Option<Told>,
 }
 
 /// A volume as a driver attaches it.
@@ -264,6 +267,7 @@ fn waiting(
         selected,
         free: free.collect(),
         topologies: provisioned.then(|| class.topologies.clone()),
+        told: Told::of(claim, spec, class, storage),
     }
 }
 
@@ -339,7 +343,10 @@ impl WaitingClaim {
                 key: key.clone(),
                 found: node_affinity::found(node, key),
             }),
-            _ => Ok(()),
+            _ => self
+                .told
+                .as_ref()
+                .map_or(Ok(()), |told| told.check(node, node.0.awaits_drivers() && !node.0.is_added())),
         }
     }
 }

@@ -259,6 +259,10 @@ impl<'a> Hider<'a> {
         world.volumes.iter_mut().for_each(|volume| self.volume(volume));
         let limits = std::mem::take(&mut world.attach_limits);
         world.attach_limits = limits.into_iter().map(|(node, limit)| (self.name(&node), limit)).collect();
+        for capacity in &mut world.storage_capacities {
+            self.key(&mut capacity.key);
+            capacity.nodes.iter_mut().for_each(|nodes| self.selector(nodes));
+        }
         for state in world.providers.values_mut() {
             match state {
                 crate::known::Known::Known { value, .. } => self.provider(value),
@@ -277,6 +281,7 @@ impl<'a> Hider<'a> {
         world.budgets.sort_by(|a, b| a.key.cmp(&b.key));
         world.claims.sort_by(|a, b| a.key.cmp(&b.key));
         world.volumes.sort_by(|a, b| a.name.cmp(&b.name));
+        world.storage_capacities.sort_by(|a, b| a.key.cmp(&b.key));
     }
 
     fn memory(&self, memory: &mut PoolHistory) {

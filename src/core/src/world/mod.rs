@@ -29,7 +29,7 @@ use listing::{Listing, ProviderIds};
 use node::Node;
 use pod::{Owner, Pod, PodClass};
 use provider::ProviderState;
-use volume::{AttachLimits, PriorityClass, Storage, StorageClass, Volume, VolumeClaim};
+use volume::{AttachLimits, PriorityClass, Storage, StorageCapacity, StorageClass, Volume, VolumeClaim};
 use workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 
 /// The dense id of a pod; reused after its deletion.
@@ -83,6 +83,14 @@ pub enum Delta {
     CsiNodeApplied(Arc<str>, AttachLimits),
     /// No CSI driver says anything of a node any more.
     CsiNodeDeleted(Arc<str>),
+    /// A CSIDriver is new or has changed: whether it makes volumes only where it has told of room.
+    CsiDriverApplied(Arc<str>, bool),
+    /// A CSIDriver is gone.
+    CsiDriverDeleted(Arc<str>),
+    /// A CSIStorageCapacity is new or has changed.
+    StorageCapacityApplied(Box<StorageCapacity>),
+    /// A CSIStorageCapacity is gone.
+    StorageCapacityDeleted(ObjectKey),
     /// A PriorityClass is new or has changed.
     PriorityClassApplied(Arc<str>, PriorityClass),
     /// A PriorityClass is gone.
@@ -120,6 +128,10 @@ pub enum Kind {
     StorageClass,
     /// CSINodes.
     CsiNode,
+    /// CSIDrivers.
+    CsiDriver,
+    /// CSIStorageCapacities.
+    StorageCapacity,
     /// PriorityClasses.
     PriorityClass,
 }
@@ -256,6 +268,18 @@ impl World {
             Delta::CsiNodeApplied(node, limits) => self.apply_csi_node(node, limits),
             Delta::CsiNodeDeleted(node) => {
                 self.storage.attach_limits.remove(&node);
+            }
+            Delta::CsiDriverApplied(name, true) => {
+                self.storage.telling_drivers.insert(name);
+            }
+            Delta::CsiDriverApplied(name, false) | Delta::CsiDriverDeleted(name) => {
+                self.storage.telling_drivers.remove(&name);
+            }
+            Delta::StorageCapacityApplied(capacity) => {
+                self.storage.capacities.insert(capacity.key.clone(), *capacity);
+            }
+            Delta::StorageCapacityDeleted(key) => {
+                self.storage.capacities.remove(&key);
             }
             Delta::PriorityClassApplied(name, class) => {
                 self.priority_classes.insert(name, class);
@@ -731,6 +755,8 @@ impl World {
             Delta::VolumeApplied(volume) => (Kind::Volume, cluster_key(&volume.name)),
             Delta::StorageClassApplied(class) => (Kind::StorageClass, cluster_key(&class.name)),
             Delta::CsiNodeApplied(node, _) => (Kind::CsiNode, cluster_key(node)),
+            Delta::CsiDriverApplied(name, _) => (Kind::CsiDriver, cluster_key(name)),
+            Delta::StorageCapacityApplied(capacity) => (Kind::StorageCapacity, capacity.key.clone()),
             Delta::PriorityClassApplied(name, _) => (Kind::PriorityClass, cluster_key(name)),
             _ => return,
         };
@@ -762,6 +788,8 @@ impl World {
             Kind::Volume => self.storage.volumes.retain(|name, _| !gone(&cluster_key(name))),
             Kind::StorageClass => self.storage.classes.retain(|name, _| !gone(&cluster_key(name))),
             Kind::CsiNode => self.storage.attach_limits.retain(|name, _| !gone(&cluster_key(name))),
+            Kind::CsiDriver => self.storage.telling_drivers.retain(|name| !gone(&cluster_key(name))),
+            Kind::StorageCapacity => self.storage.capacities.retain(|key, _| !gone(key)),
             Kind::PriorityClass => self.priority_classes.retain(|name, _| !gone(&cluster_key(name))),
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::node::Node;
 use super::pod::{Owner, Pod, PodClass, PodPhase};
 use super::provider::ProviderState;
-use super::volume::{AttachLimits, PriorityClass, StorageClass, Volume, VolumeClaim};
+use super::volume::{AttachLimits, PriorityClass, StorageCapacity, StorageClass, Volume, VolumeClaim};
 use super::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 use super::{Delta, World};
 use crate::history::IntentId;
@@ -52,6 +52,12 @@ pub struct WorldRecord {
     pub storage_classes: Vec<StorageClass>,
     /// How many volumes of each CSI driver a node can attach.
     pub attach_limits: BTreeMap<Arc<str>, AttachLimits>,
+    /// CSI drivers that make volumes only where they have told of room.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub telling_drivers: BTreeSet<Arc<str>>,
+    /// What they have told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub storage_capacities: Vec<StorageCapacity>,
     /// PriorityClasses.
     pub priority_classes: BTreeMap<Arc<str>, PriorityClass>,
     /// What each pool's provider said last.
@@ -217,6 +223,8 @@ impl WorldRecord {
             attach_limits: (storage.attach_limits.iter())
                 .map(|(node, limits)| (node.clone(), (**limits).clone()))
                 .collect(),
+            telling_drivers: storage.telling_drivers.clone(),
+            storage_capacities: storage.capacities.values().cloned().collect(),
             priority_classes: world.priority_classes.clone(),
             providers: world.providers.clone(),
             classes: classes.values,
@@ -313,6 +321,9 @@ impl WorldRecord {
             (self.attach_limits.iter())
                 .map(|(node, limits)| Delta::CsiNodeApplied(node.clone(), limits.clone())),
         );
+        deltas.extend(self.telling_drivers.iter().map(|name| Delta::CsiDriverApplied(name.clone(), true)));
+        let capacities = self.storage_capacities.iter();
+        deltas.extend(capacities.map(|one| Delta::StorageCapacityApplied(Box::new(one.clone()))));
         deltas.extend(
             (self.priority_classes.iter())
                 .map(|(name, class)| Delta::PriorityClassApplied(name.clone(), *class)),

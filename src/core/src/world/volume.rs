@@ -1,6 +1,6 @@
 //! Persistent volumes, claims, storage classes and attach limits as decisions see them. Data only, no rule.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -156,6 +156,21 @@ impl FromIterator<(Arc<str>, u32)> for AttachLimits {
     }
 }
 
+/// A CSIStorageCapacity: the room that a driver has for volumes of one class, for some nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StorageCapacity {
+    /// Namespace and name: the driver's choice, they mean nothing.
+    pub key: ObjectKey,
+    /// The class.
+    pub storage_class: Arc<str>,
+    /// The nodes, by their labels; `None` is none.
+    pub nodes: Option<LabelSelector>,
+    /// The largest volume that can be made, in bytes: `maximumVolumeSize`, else `capacity`. `None` when the driver tells
+    /// neither: then the scheduler counts on no volume.
+    pub largest_bytes: Option<i64>,
+}
+
 /// A PriorityClass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -177,6 +192,11 @@ pub struct Storage {
     pub classes: BTreeMap<Arc<str>, StorageClass>,
     /// Attach limits by node; nodes without any are left out.
     pub attach_limits: BTreeMap<Arc<str>, Arc<AttachLimits>>,
+    /// CSI drivers that make volumes only where they have told of room (`spec.storageCapacity` of the CSIDriver). The
+    /// others make them anywhere.
+    pub telling_drivers: BTreeSet<Arc<str>>,
+    /// What they have told.
+    pub capacities: BTreeMap<ObjectKey, StorageCapacity>,
 }
 
 impl Storage {

@@ -99,6 +99,25 @@ fn a_volume_that_waits_for_its_pod_is_made_in_its_zone_and_holds_the_next_pod_th
 }
 
 #[test]
+fn a_volume_is_made_only_where_its_driver_has_told_of_room() {
+    let mut cluster = cluster();
+    create(
+        &cluster,
+        Kind::CSIDriver,
+        json!({"metadata": {"name": "ebs"}, "spec": {"storageCapacity": true}}),
+    );
+    create(&cluster, Kind::PersistentVolumeClaim, claim("data", "ReadWriteOnce"));
+    create(&cluster, Kind::Pod, pod("db", "data"));
+    assert!(place(&mut cluster, "db").contains("did not have enough free storage"));
+    for (zone, size) in [("a", "4Gi"), ("b", "5Gi")] {
+        let told = json!({"metadata": {"namespace": "default", "name": zone}, "storageClassName": "fast",
+            "nodeTopology": {"matchLabels": {ZONE_LABEL: zone}}, "capacity": size});
+        create(&cluster, Kind::CSIStorageCapacity, told);
+    }
+    assert_eq!(place(&mut cluster, "db"), "n-b");
+}
+
+#[test]
 fn a_claim_that_does_not_wait_is_bound_at_once_and_one_without_a_maker_never() {
     let mut cluster = cluster();
     create(&cluster, Kind::StorageClass, class("at-once", "Immediate", "ebs"));
