@@ -22,6 +22,7 @@ CASES ?= 1000000
 
 soak: ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
 	cargo test --workspace --release --locked -- --ignored soak
+	cargo test $(CARGO_FLAGS) --test stories -- --ignored soak
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test simulate -- hostile
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --lib -- that_were_damaged
 	$(MAKE) --no-print-directory soak-seeds
