@@ -1,12 +1,12 @@
 //! Increases of which nobody knows yet what has become: calls without an answer, nodes out of sight, wishes taken back.
 
 use headroom_core::config::Config;
-use headroom_core::history::{Action, DecisionOutcome, History, IncreasePhase};
+use headroom_core::history::{Action, Backoff, BackoffKey, DecisionOutcome, History, IncreasePhase};
 use headroom_core::known::Known;
 use headroom_core::plan::Step;
 use headroom_core::testing::{NOW, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::provider::{GroupState, Instance, InstanceState, ProviderState};
+use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
 
@@ -60,6 +60,50 @@ fn what_an_earlier_term_has_opened_is_another_intent_until_this_term_has_stored_
     let in_hand = &found.next_history.pools["general"].intents[0];
     assert_eq!((in_hand.epoch, &in_hand.id, &in_hand.action), (config.epoch, &stored.id, &stored.action));
     assert_ne!(in_hand, stored, "it is written again before its call is repeated");
+}
+
+#[test]
+fn what_is_still_asked_for_in_a_group_that_is_held_back_is_not_bought_elsewhere_too() {
+    let config = config([pool("general")]);
+    let mut history = plan_fresh(&start(), &config).next_history;
+    let held_back = Backoff {
+        class: FailureClass::ProvisionTimeout,
+        failures: 1,
+        since: NOW,
+        until: later(60),
+        message: "1 of 1 nodes did not register in time".into(),
+    };
+    let memory = history.pools.get_mut("general").expect("a pool with an open increase");
+    memory.backoffs.insert(BackoffKey { group: "a".into(), ..BackoffKey::default() }, held_back);
+    let world = world()
+        .group("general", "a", "", 0)
+        .group("general", "b", "", 0)
+        .pods(pod("web").cpu("4").times(2))
+        .build();
+    let found = plan(&world, &history, &config, NOW);
+    let asked: Vec<&str> = found
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Increase { group, .. } => Some(&**group),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(asked, ["a"], "the call may land as often as it is repeated");
+
+    accept_all(&mut history);
+    let found = plan(&world, &history, &config, NOW);
+    let elsewhere =
+        found.steps.iter().any(|step| matches!(step, Step::Increase { group, .. } if &**group == "b"));
+    assert!(elsewhere, "what was accepted before the failure is not waited for");
+}
+
+fn accept_all(history: &mut History) {
+    for intent in history.pools.values_mut().flat_map(|memory| &mut memory.intents) {
+        if let Action::Increase(increase) = &mut intent.action {
+            (increase.phase, increase.accepted_at) = (IncreasePhase::Requested, Some(NOW));
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use crate::config::{Config, Pool};
-use crate::history::{Action, BackoffKey, History, Increase, Intent, PoolHistory, RemovalPhase};
+use crate::history::{
+    Action, BackoffKey, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
+};
 use crate::known::Known;
 use crate::nodes::bounds::{self, Bounds};
 use crate::nodes::group_settings::GroupSettings;
@@ -465,9 +467,22 @@ fn count_instances(
         // back is such an increase too: as long as the cloud is asked for it, it may bring it, and after the failure's
         // time it is no less likely to than what would be asked for on top.
         let asked_for = memory.is_some_and(|memory| memory.increases_of(id).next().is_some());
-        let expected = if asked_for && group.backed_off_until.is_none() { missing } else { 0 };
+        let expected = match group.backed_off_until {
+            None if asked_for => missing,
+            None => 0,
+            // What the cloud has not answered yet is still being asked for, though another purchase of the group failed.
+            Some(_) => missing.min(memory.map_or(0, |memory| being_asked_for(memory, id))),
+        };
         group.upcoming = seen.unregistered.saturating_add(expected);
     }
+}
+
+/// By how many nodes the open increases of `group` whose calls have not been answered would let it grow.
+fn being_asked_for(memory: &PoolHistory, group: &str) -> u32 {
+    let unanswered =
+        memory.growing(group).filter(|(_, increase)| increase.phase == IncreasePhase::Journalled);
+    unanswered
+        .fold(0, |sum: u32, (_, increase)| sum.saturating_add(increase.to.saturating_sub(increase.from)))
 }
 
 /// Until when `group` is held back, if it is at `now`: the latest of its failures.
