@@ -302,6 +302,38 @@ fn update_takes_ownership_of_what_it_changed() {
 }
 
 #[test]
+fn field_written_again_stays_its_writers_until_another_writes_it() {
+    let mut store = store();
+    store.create(Kind::NodePool, pool("a"), Author::manager("test", "kubectl")).unwrap();
+    let mut write = |manager: &str, most: Value| {
+        let patch = Patch::Merge(json!({"spec": {"maxNodes": most}}));
+        let author = Author::manager("test", manager);
+        let object = store.patch(Kind::NodePool, &key("a"), &patch, Part::Main, author).unwrap();
+        let rows = object["metadata"]["managedFields"].as_array().unwrap().iter();
+        let owning = rows.filter(|row| row["fieldsV1"]["f:spec"].get("f:maxNodes").is_some());
+        owning.map(|row| row["manager"].as_str().unwrap().to_owned()).collect::<Vec<String>>()
+    };
+    assert_eq!(write("kubectl", 3.into()), ["kubectl"]);
+    assert_eq!(write("argocd", 4.into()), ["argocd"]);
+    assert_eq!(write("argocd", 5.into()), ["argocd"]);
+    assert_eq!(write("kubectl", 6.into()), ["kubectl"]);
+    assert_eq!(write("kubectl", Value::Null), [""; 0]);
+}
+
+#[test]
+fn status_write_changes_status_and_nothing_else() {
+    let mut store = store();
+    let before = store.create(Kind::NodePool, pool("a"), Author::manager("test", "kubectl")).unwrap();
+    let body = json!({"metadata": {"name": "a", "resourceVersion": version(&before), "labels": {"x": "y"}},
+                      "spec": {"maxNodes": 99}, "status": {"lastScaleUp": "x"}});
+    let after = store.replace(Kind::NodePool, &key("a"), body, Part::Status, ME).unwrap();
+    assert_eq!(after["status"], json!({"lastScaleUp": "x"}));
+    assert_eq!(after["spec"], before["spec"]);
+    assert_eq!(after["metadata"].get("labels"), None);
+    assert_eq!(after["metadata"]["managedFields"], before["metadata"]["managedFields"]);
+}
+
+#[test]
 fn strategic_patch_merges_conditions_and_taints_by_their_keys() {
     let mut store = store();
     let node =
