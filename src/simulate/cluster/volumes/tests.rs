@@ -106,9 +106,13 @@ fn a_volume_is_made_only_where_its_driver_has_told_of_room() {
         Kind::CSIDriver,
         json!({"metadata": {"name": "ebs"}, "spec": {"storageCapacity": true}}),
     );
+    // Nodes that have just come take nothing yet.
+    create(&cluster, Kind::Pod, pod("first", "nothing"));
+    place(&mut cluster, "first");
     create(&cluster, Kind::PersistentVolumeClaim, claim("data", "ReadWriteOnce"));
     create(&cluster, Kind::Pod, pod("db", "data"));
-    assert!(place(&mut cluster, "db").contains("did not have enough free storage"));
+    let said = place(&mut cluster, "db");
+    assert!(said.contains("did not have enough free storage"), "{said}");
     for (zone, size) in [("a", "4Gi"), ("b", "5Gi")] {
         let told = json!({"metadata": {"namespace": "default", "name": zone}, "storageClassName": "fast",
             "nodeTopology": {"matchLabels": {ZONE_LABEL: zone}}, "capacity": size});
