@@ -66,6 +66,11 @@ const KEPT: &[(u64, &str)] = &[
         434,
         "of two wishes that failed one was taken back, and the other came when as much had been bought again",
     ),
+    (
+        2838,
+        "what was still asked for in a group that was held back did not count, and was bought in another too",
+    ),
+    (5684, "as 2838, among lost leases and cut watches"),
     (9548, "an increase without an answer asked for its size again after a termination decided before it"),
     (19264, "an increase was taken for overtaken because the one that it counts from had not been answered"),
     (
