@@ -71,6 +71,10 @@ const KEPT: &[(u64, &str)] = &[
         "what was still asked for in a group that was held back did not count, and was bought in another too",
     ),
     (5684, "as 2838, among lost leases and cut watches"),
+    (
+        19729,
+        "the judge asked for a backoff's end to the instant, from a clock that knows it to three seconds",
+    ),
     (9548, "an increase without an answer asked for its size again after a termination decided before it"),
     (19264, "an increase was taken for overtaken because the one that it counts from had not been answered"),
     (

@@ -17,6 +17,10 @@ const DECISIONS_MAX: usize = 20;
 const REMOVALS_MAX: usize = 10;
 const DRAINS_MAX: usize = 1;
 
+/// How far ahead of the cluster the operator's clock may be: dates of answers are whole seconds, and two more are tolerated
+/// before it is set (`host/server_clock`).
+const CLOCK_ERROR: SignedDuration = SignedDuration::from_secs(3);
+
 impl Judge {
     pub(super) fn status_begins(&mut self, call: &Call) {
         if text(&call.body, &["metadata", "resourceVersion"]).unwrap_or_default().is_empty() {
@@ -190,7 +194,7 @@ impl Judge {
             }
             let held = backoffs(before)
                 .into_iter()
-                .find(|(key, until)| now < *until && *key == format!("{}///", intent.group));
+                .find(|(key, until)| now + CLOCK_ERROR < *until && *key == format!("{}///", intent.group));
             if let Some((key, until)) = held {
                 self.blame(
                     now,
