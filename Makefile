@@ -4,7 +4,7 @@
 CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak soak-seeds soak-mutants soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
+.PHONY: help check test soak soak-fuzz soak-seeds soak-mutants soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,12 +19,14 @@ SEEDS ?= 2000
 SHARD ?= 1/1
 MUTANTS ?= 0/1
 CASES ?= 1000000
+FUZZ_SECONDS ?= 600
 
 soak: ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
 	cargo test --workspace --release --locked -- --ignored soak
 	cargo test $(CARGO_FLAGS) --test stories -- --ignored soak
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test simulate -- hostile
-	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --lib -- that_were_damaged
+	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --lib -- no_body_is_an_answer
+	$(MAKE) --no-print-directory soak-fuzz
 	$(MAKE) --no-print-directory soak-seeds
 	$(MAKE) --no-print-directory soak-mutants
 
@@ -32,6 +34,9 @@ soak-seeds: ## Random worlds with random trouble; SEEDS=20000, SHARD=1/4 for a p
 	@mkdir -p target/soak
 	cargo run --release --locked -- simulate-faults --seeds $(SEEDS) --shard $(SHARD) --stay 1h --differential \
 	  --log target/soak/seeds-$(subst /,-of-,$(SHARD)).jsonl
+
+soak-fuzz: ## libFuzzer on everything that is read from outside. FUZZ_SECONDS=600 for each door.
+	hack/fuzz.sh $(FUZZ_SECONDS)
 
 soak-mutants: ## Small mistakes put into core's decisions, one at a time; tells those that no test sees. MUTANTS=0/20 for a part.
 	hack/mutants.sh $(MUTANTS)

@@ -14,3 +14,8 @@ pub mod provider;
 pub mod report;
 pub mod simulate;
 pub mod telemetry;
+
+/// The allocator of every program made of this library. A quarter of a simulated day is spent in glibc's, and musl's, which the
+/// static binary of the images would have, takes one lock for all threads (docs/performance.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -15,6 +15,6 @@ mod tests;
 
 pub use answer::{Absurdity, Answer, Failure, Outage, Question, Why};
 pub use apis::{Bounds, ClusterMetrics, ReadObserver};
-pub use prometheus::PrometheusSource;
+pub use prometheus::{PrometheusSource, number_in};
 pub use promql::{Confined, QueryError, confine};
 pub use source::MetricsSource;

@@ -1,8 +1,7 @@
 //! Damages what is sane, again and again, for tests of whoever reads it: values of an object, or bytes of an answer. Each
 //! case follows from its number alone.
 //!
-//! In-process and without coverage: libFuzzer's instrumentation (`cargo fuzz`) needs a nightly compiler, and this
-//! repository builds with the stable one that `rust-toolchain.toml` names.
+//! In-process and without coverage, so that it costs a second in every test run; `hack/fuzz.sh` looks at coverage.
 
 use serde_json::{Value, json};
 

@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod compare;
 pub mod damage;
 pub mod disturbance;
+pub mod doors;
 pub mod judge;
 pub mod ledger;
 pub mod measured;

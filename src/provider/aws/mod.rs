@@ -16,7 +16,7 @@ mod shape;
 pub mod snapshot;
 mod templates;
 mod view;
-mod xml;
+pub mod xml;
 
 #[cfg(test)]
 mod tests;

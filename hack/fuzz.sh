@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# libFuzzer on everything that is read from outside (src/simulate/doors), one door after the other. The compiler is the stable
+# one: what libFuzzer needs to see coverage is a pass of LLVM that it has too.
+#
+#   hack/fuzz.sh [SECONDS] [DOOR…]    SECONDS for each door (default 600); DOOR: some of them only (default: all)
+#   HEADROOM_FUZZ=DIR                 where the build, the corpora and what fails are kept (default: target/soak/fuzz)
+#
+# A run begins with the corpora of the last one. What fails stays in DIR/DOOR.crash-*, and is tried again by
+# HEADROOM_DOOR=DOOR DIR/.../fuzz FILE.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+seconds=${1:-600}
+shift || true
+work=$(realpath -m "${HEADROOM_FUZZ:-target/soak/fuzz}")
+mkdir -p "$work"
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+passes="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
+passes+=" -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
+# For the host by name, so that what runs while building is not instrumented.
+RUSTFLAGS="$passes" CARGO_TARGET_DIR="$work/target" \
+  cargo build --quiet --locked --package fuzz --features libfuzzer --profile fuzz --target "$host"
+fuzz=$work/target/$host/fuzz/fuzz
+
+doors=("$@")
+[[ ${#doors[@]} -gt 0 ]] || mapfile -t doors < <(sed -n 's/.*\bname: "\([a-z0-9_]*\)".*/\1/p' src/simulate/doors.rs)
+failed=()
+for door in "${doors[@]}"; do
+  corpus=$work/corpus/$door
+  mkdir -p "$corpus"
+  if HEADROOM_DOOR=$door HEADROOM_CORPUS=$corpus "$fuzz" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
+    -print_final_stats=1 -artifact_prefix="$work/$door." "$corpus" >"$work/$door.log" 2>&1; then
+    word=held
+  else
+    word=FAILED
+    failed+=("$door")
+  fi
+  tried=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$door.log")
+  seen=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$work/$door.log" | tail -1)
+  printf '%-26s %-6s %12s cases, %6s places reached, %5s kept\n' "$door" "$word" "${tried:-0}" "${seen:-0}" "$(ls "$corpus" | wc -l)"
+done
+if (( ${#failed[@]} )); then
+  echo "fuzz.sh: ${failed[*]}: see $work/DOOR.log" >&2
+  exit 1
+fi
