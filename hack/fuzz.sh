@@ -16,7 +16,7 @@ mkdir -p "$work"
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 passes="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
-passes+=" -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
+passes+=" -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
 # For the host by name, so that what runs while building is not instrumented.
 RUSTFLAGS="$passes" CARGO_TARGET_DIR="$work/target" \
   cargo build --quiet --locked --package fuzz --features libfuzzer --profile fuzz --target "$host"

@@ -10,6 +10,7 @@ pub mod nodes;
 pub mod page;
 mod page_tables;
 mod relapse;
+mod rest;
 mod turns;
 pub mod view;
 pub mod wiring;

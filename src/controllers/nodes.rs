@@ -29,6 +29,7 @@ use super::memory::{
 };
 use super::page::{Board, Seen};
 use super::relapse;
+use super::rest::Rest;
 use super::turns;
 use super::view;
 use crate::actuate::guard::Guard;
@@ -97,6 +98,14 @@ const CLOCK_JUMP_MIN: i64 = 5;
 /// How long a graceful stop waits for steps under way.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
 
+/// What came of a report.
+struct Reported {
+    /// When one that had to wait is due.
+    due: Option<Instant>,
+    /// Whether every status says now what it should.
+    all: bool,
+}
+
 /// A step that has ended.
 struct Finished {
     key: StepKey,
@@ -130,6 +139,8 @@ pub struct NodeLoop {
     providers_due_at: Option<Instant>,
     /// The wall clock and the clock that never jumps, as both stood at the last turn.
     clocks: Option<(UnixTime, Instant)>,
+    /// What the last plan was made of, if it left nothing to do.
+    rest: Option<Rest>,
 }
 
 impl NodeLoop {
@@ -157,6 +168,7 @@ impl NodeLoop {
             providers_due: true,
             providers_due_at: None,
             clocks: None,
+            rest: None,
         }
     }
 
@@ -186,7 +198,15 @@ impl NodeLoop {
         let now = self.ports.host.now();
         self.follow_clock(now);
         self.ask_providers(now).await;
+        let news = !self.outcomes.is_empty();
         self.absorb(now);
+        if !news && let Some(rest) = self.rest.filter(|rest| self.still_holds(rest, now)) {
+            let look =
+                || Snapshot::of(&self.world, &self.history, &self.settings.config, now).watched(&self.tenure);
+            self.ports.health.inspection.answer(|| Some(look()));
+            self.measure_watches(now);
+            return self.pause(rest.wake_at, None, now);
+        }
         if bugs::on(Bug::BadPoolStopsLoop) && self.settings.config.pools.len() < self.policies.pools.len() {
             return RETRY_PAUSE;
         }
@@ -204,15 +224,27 @@ impl NodeLoop {
             statuses = self.statuses(&plan, now);
         }
         self.begin_steps(&plan, &journalled, now);
+        let at_rest = plan.steps.is_empty() && self.in_flight.is_empty() && self.history == plan.next_history;
         self.history = plan.next_history.clone();
         self.trace((began_at, planned_at));
         self.ports.metrics.pools(&statuses);
         self.show(true, Some(&statuses), &plan.reasons.pods);
         self.measure_watches(now);
-        let report_due = self.report(statuses).await;
-        self.report_cluster(&plan, now).await;
+        let reported = self.report(statuses).await;
+        let said = self.report_cluster(&plan, now).await;
         self.tell(&plan);
-        self.pause(&plan, report_due, now)
+        self.rest = (at_rest && reported.all && said).then(|| Rest {
+            revision: self.world.revision(),
+            planned_at: self.ports.host.monotonic(),
+            wake_at: plan.wake_at,
+            stale: self.world.is_stale(),
+        });
+        self.pause(plan.wake_at, reported.due, now)
+    }
+
+    /// Whether a plan would be the one that this rest began with.
+    fn still_holds(&self, rest: &Rest, now: UnixTime) -> bool {
+        rest.lasts(self.world.revision(), self.is_view_stale(now), now, self.ports.host.monotonic())
     }
 
     /// Waits for a bell, an outcome, a change of leadership, the stop, or the end of the pause.
@@ -269,6 +301,7 @@ impl NodeLoop {
             if edited {
                 self.settings.update(&self.policies);
                 self.providers_due = true;
+                self.rest = None;
             }
             self.sync_stored();
         }
@@ -328,6 +361,7 @@ impl NodeLoop {
 
     /// Makes the memory of a pool what was read of it, where that is the newer one.
     fn remember(&mut self, pool: &Arc<str>, read: ReadBack) {
+        self.rest = None;
         let Some(stored) = self.stored.get(pool) else { return };
         let answers = match read {
             ReadBack::Known => return,
@@ -407,6 +441,7 @@ impl NodeLoop {
             info!(seconds, "nobody led for a while; every clock waits that much longer");
             clocks::age_clocks(&mut self.history, Seconds(seconds));
         }
+        self.rest = None;
         self.in_flight = InFlight::default();
         self.outcomes.clear();
         self.providers_due = true;
@@ -478,6 +513,7 @@ impl NodeLoop {
             warn!(seconds = jump, "the wall clock was set; every clock moves with it");
             clocks::shift_clocks(&mut self.history, Seconds(jump));
             self.tenure.shift(Seconds(jump));
+            self.rest = None;
         }
     }
 
@@ -502,15 +538,18 @@ impl NodeLoop {
         UnixTime(now.0.saturating_sub(silence.0.max(0)))
     }
 
-    fn plan(&mut self, now: UnixTime) -> Plan {
-        relapse::memory(&mut self.history);
-        relapse::growth(&mut self.settings.config, &self.history, now);
+    /// Whether the view is too old, or of a cluster that was set back too lately, to remove anything by.
+    fn is_view_stale(&self, now: UnixTime) -> bool {
         let stale = self.ports.feed.staleness(now).is_none_or(|age| age > VIEW_AGE_MAX);
         // A restored backup has forgotten nodes, pods and intents: until the cluster has found itself nothing goes.
         let set_back = self.ports.feed.regressed_at().is_some_and(|at| now.since(at) < REGRESSION_HOLD);
-        self.world.set_stale(
-            (stale && !bugs::on(Bug::StaleViewTrusted)) || (set_back && !bugs::on(Bug::RestoredViewTrusted)),
-        );
+        (stale && !bugs::on(Bug::StaleViewTrusted)) || (set_back && !bugs::on(Bug::RestoredViewTrusted))
+    }
+
+    fn plan(&mut self, now: UnixTime) -> Plan {
+        relapse::memory(&mut self.history);
+        relapse::growth(&mut self.settings.config, &self.history, now);
+        self.world.set_stale(self.is_view_stale(now));
         self.world.set_nodes_silent_for(now.since(self.nodes_as_of(now)));
         self.world.set_asking(self.in_flight.increases());
         let started = self.ports.host.monotonic();
@@ -703,8 +742,8 @@ impl NodeLoop {
         finished.into_iter().for_each(|trace| sink.put(trace));
     }
 
-    /// Writes what differs, at most once a second per pool. Returns when a report that had to wait is due.
-    async fn report(&mut self, statuses: Statuses) -> Option<Instant> {
+    /// Writes what differs, at most once a second per pool.
+    async fn report(&mut self, statuses: Statuses) -> Reported {
         let clock = self.ports.host.monotonic();
         let (mut writes, mut due) = (Vec::new(), None);
         for (name, status) in statuses {
@@ -719,8 +758,8 @@ impl NodeLoop {
                 writes.push((name, stored.resource_version.clone(), status));
             }
         }
-        self.write(writes).await;
-        due
+        let written = self.write(writes).await;
+        Reported { due, all: due.is_none() && written.iter().all(|(_, written)| *written) }
     }
 
     /// Puts what this turn knows on the live page's board, if there is one; without statuses of its own those last read.
@@ -747,11 +786,12 @@ impl NodeLoop {
         }
     }
 
-    /// Writes the cluster policy's status, if there is such an object and it says something else.
-    async fn report_cluster(&mut self, plan: &Plan, now: UnixTime) {
+    /// Writes the cluster policy's status, if there is such an object and it says something else. Returns whether it says now
+    /// what it should.
+    async fn report_cluster(&mut self, plan: &Plan, now: UnixTime) -> bool {
         let Some(object) = self.policies.clusters.get(config::POLICY_NAME) else {
             self.cluster = None;
-            return;
+            return true;
         };
         let known = self.cluster.as_ref().filter(|known| known.uid == object.uid);
         let stored = match known {
@@ -762,9 +802,10 @@ impl NodeLoop {
             view::cluster_status(object.generation, &plan.reasons, &self.settings, &stored.status, now);
         let written = stored.reported_at;
         let too_soon = written.is_some_and(|at| self.ports.host.monotonic() < at + REPORT_INTERVAL_MIN);
-        if status == stored.status || too_soon {
+        let said = status == stored.status;
+        if said || too_soon {
             self.cluster = Some(stored);
-            return;
+            return said;
         }
         let answer =
             self.ports.sink.write_policy(config::POLICY_NAME, &stored.resource_version, &status).await;
@@ -776,6 +817,7 @@ impl NodeLoop {
             reported_at: Some(self.ports.host.monotonic()),
             uid: stored.uid,
         });
+        self.cluster.is_some()
     }
 
     /// Sends the events that tell what is new, beside the loop: they are a courtesy, and nothing waits for them.
@@ -795,11 +837,11 @@ impl NodeLoop {
     }
 
     /// How long nothing need be looked at, unless something rings.
-    fn pause(&mut self, plan: &Plan, report_due: Option<Instant>, now: UnixTime) -> Duration {
+    fn pause(&mut self, wake_at: Option<UnixTime>, report_due: Option<Instant>, now: UnixTime) -> Duration {
         let clock = self.ports.host.monotonic();
         let mut pause = PLAN_INTERVAL_MAX;
         let step_due = self.in_flight.next_due(now);
-        if let Some(at) = plan.wake_at.into_iter().chain(step_due).min() {
+        if let Some(at) = wake_at.into_iter().chain(step_due).min() {
             // Times are whole seconds rounded down: the instant has surely come one second later.
             let seconds = u64::try_from(at.since(now).0).unwrap_or(0);
             pause = pause.min(Duration::from_secs(seconds.saturating_add(1)));
