@@ -2,6 +2,7 @@
 
 use headroom_core::config::{Config, Profile};
 use headroom_core::history::History;
+use headroom_core::nodes::registry::{GroupSeen, Registry, Seen};
 use headroom_core::nodes::upstream::ScaleUpResult;
 use headroom_core::plan::{Outcome, Plan, Step, StepResult};
 use headroom_core::testing::{NOW, config, pod, pool, world};
@@ -77,4 +78,24 @@ fn profile_headroom_keeps_no_registry() {
     let plan = plan(&world, &History::default(), &config, NOW);
     assert_eq!(plan.next_history.registry, History::default().registry);
     assert_eq!(plan.upstream, None);
+}
+
+#[test]
+fn a_request_has_its_whole_time_and_then_holds_the_group_back() {
+    let group = GroupSeen { target: 2, ..GroupSeen::default() };
+    let settings = group.settings;
+    let seen = Seen { groups: [("a".into(), group)].into(), ..Seen::default() };
+    let mut registry = Registry::default();
+    registry.register_scale_up(&"a".into(), 2, NOW, &settings);
+    let end = NOW.plus(settings.provision_timeout);
+    for (now, waits) in [(NOW, true), (end, true), (end.plus(Seconds(1)), false)] {
+        let report = registry.update(&seen, now);
+        let taken_back: &[_] = if waits { &[] } else { &[("a".into(), 2)] };
+        assert_eq!(report.reverts, taken_back, "at {now:?}");
+        assert_eq!(
+            (report.groups["a"].scaling_up, report.groups["a"].backoff.is_none()),
+            (waits, waits),
+            "at {now:?}"
+        );
+    }
 }
