@@ -60,6 +60,15 @@ impl Disturbance {
             | Disturbance::BackUpStatus(_) => None,
         }
     }
+
+    /// Whether a replica, or all, hear nothing from here on, or hear again; none for what does neither.
+    #[must_use]
+    pub fn deafens(&self) -> Option<bool> {
+        match self {
+            Disturbance::Pause(_, on) | Disturbance::Cut(_, on) | Disturbance::SilentWatches(on) => Some(*on),
+            _ => None,
+        }
+    }
 }
 
 /// Statuses that were kept.

@@ -13,8 +13,11 @@ use headroom_core::quantity::Quantity;
 use headroom_core::time::{Seconds, UnixTime};
 use serde_json::Value;
 
+use super::cluster::SimCluster;
+use super::judge::SharedJudge;
 use super::sky::SharedCluster;
 use super::store::{Filter, Kind, ObjectKey, Store, at, condition, text};
+use super::wire::Caller;
 use crate::host::Host;
 use crate::metrics::{Answer, MetricsSource, Outage, Question, Why};
 
@@ -25,12 +28,26 @@ const RESOLUTION: Seconds = Seconds(15);
 pub struct Measured {
     cluster: SharedCluster,
     host: Arc<Host>,
+    /// Who is told of every answer, and who asks.
+    audit: Option<(SharedJudge, Caller)>,
 }
 
 impl Measured {
-    /// Measures `cluster` by the clock of `host`.
-    pub fn new(cluster: SharedCluster, host: Arc<Host>) -> Measured {
-        Measured { cluster, host }
+    /// Measures `cluster` by the clock of `host`; a judge is told of every answer to `audit`'s caller.
+    pub fn new(
+        cluster: SharedCluster,
+        host: Arc<Host>,
+        audit: Option<(SharedJudge, Caller)>,
+    ) -> Measured {
+        Measured { cluster, host, audit }
+    }
+
+    fn tell(&self, cluster: &SimCluster, namespace: &str, answered: bool) {
+        let Some((judge, caller)) = &self.audit else { return };
+        let now = self.host.wall();
+        cluster.store().with(|store| {
+            judge.lock().is_asked(store, &cluster.load, (*caller, namespace), answered, now);
+        });
     }
 
     fn usage(&self, namespace: &str) -> Answer<Arc<Vec<PodUsage>>> {
@@ -38,6 +55,7 @@ impl Measured {
         let now = self.host.wall();
         let cluster = self.cluster.lock();
         if !cluster.load.is_measured(now) {
+            self.tell(&cluster, namespace, false);
             let words = "the scenario has taken metrics-server away".to_owned();
             return Err(question.failure(Why::Outage(Outage::Unavailable(words))));
         }
@@ -45,8 +63,13 @@ impl Measured {
         let taken_at = Moment::from(UnixTime(taken_at));
         let mut usage: Vec<PodUsage> = cluster.store().with(|store| {
             let loads = cluster.load.in_namespace(namespace);
-            loads.flat_map(|(kind, key, load)| shares(store, kind, key, load, taken_at)).collect()
+            let measured = |(kind, key, load)| {
+                let missing = cluster.load.missing_count(kind, key, now);
+                shares(store, kind, key, load, taken_at).into_iter().skip(missing)
+            };
+            loads.flat_map(measured).collect()
         });
+        self.tell(&cluster, namespace, !usage.is_empty());
         if usage.is_empty() {
             return Err(question.failure(Why::Empty));
         }

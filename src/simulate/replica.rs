@@ -122,9 +122,11 @@ impl Life {
                 typed_feed::start_behind(server, &host, around.scales_workloads)
             }
         };
-        let measured = (around.cluster.clone(), around.server_host.clone());
-        let measures: MetricsFor =
-            Box::new(move |_| Arc::new(Measured::new(measured.0.clone(), measured.1.clone())));
+        let (cluster, server_host) = (around.cluster.clone(), around.server_host.clone());
+        let audit = around.judge.clone().map(|judge| (judge, caller));
+        let measures: MetricsFor = Box::new(move |_| {
+            Arc::new(Measured::new(cluster.clone(), server_host.clone(), audit.clone()))
+        });
         let workloads =
             around.scales_workloads.then(|| WorkloadGround { feed: feed.clone(), metrics: measures });
         let provider = clouds(around, caller, &work, &guard, &host);

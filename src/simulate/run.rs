@@ -309,7 +309,9 @@ impl Stage {
             account.lock().faults = AccountFaults::default();
         }
         if let Some(judge) = &self.around.judge {
-            judge.lock().watches_silent(false, now);
+            let mut judge = judge.lock();
+            judge.watches_silent(false, now);
+            judge.hears_all(now);
         }
         self.around.cluster.lock().stop_scheduler(false);
         for replica in 0..self.lives.len() {
@@ -337,6 +339,9 @@ impl Stage {
     }
 
     fn strike(&mut self, one: &Disturbance, now: Timestamp) {
+        if let (Some(deaf), Some(judge)) = (one.deafens(), &self.around.judge) {
+            judge.lock().hears_nothing(deaf, now);
+        }
         match one {
             Disturbance::Pause(replica, paused) => {
                 self.paused[*replica] = *paused;

@@ -11,6 +11,7 @@ use crate::simulate::store::{Kind, ObjectKey};
 pub struct Load {
     milli_cpu: BTreeMap<(Kind, ObjectKey), i64>,
     unmeasured_until: Option<Timestamp>,
+    missing: BTreeMap<(Kind, ObjectKey), (usize, Timestamp)>,
 }
 
 impl Load {
@@ -22,6 +23,17 @@ impl Load {
     /// Until then nobody measures anything.
     pub fn cut_off(&mut self, until: Timestamp) {
         self.unmeasured_until = self.unmeasured_until.max(Some(until));
+    }
+
+    /// Until then the usage of `count` of a workload's pods, the first by name, is missing.
+    pub fn miss(&mut self, kind: Kind, key: ObjectKey, count: usize, until: Timestamp) {
+        self.missing.insert((kind, key), (count, until));
+    }
+
+    /// Of how many of a workload's pods the usage is missing now.
+    pub fn missing_count(&self, kind: Kind, key: &ObjectKey, now: Timestamp) -> usize {
+        let missing = self.missing.get(&(kind, key.clone()));
+        missing.filter(|(_, until)| now < *until).map_or(0, |(count, _)| *count)
     }
 
     /// Whether the metrics can be read now.

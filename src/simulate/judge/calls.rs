@@ -46,6 +46,7 @@ impl Judge {
             (Kind::Pod, &Method::DELETE, _) => {
                 self.blame(call.now, "I6", format!("pod {} is deleted and not evicted", call.key));
             }
+            _ if self.is_of_workload(call) => {}
             _ => self.blame(call.now, "I26", format!("{what} is not the operator's to do")),
         }
     }
@@ -96,6 +97,9 @@ impl Judge {
             (call.kind, &call.method, &before, after)
         {
             self.only_own_fields(call, before, after);
+        }
+        if let (Some(before), Some(after)) = (&before, after) {
+            self.workload_is_written(call, before, after);
         }
         if call.kind == Kind::Node && call.method == Method::DELETE {
             self.removed_count += 1;

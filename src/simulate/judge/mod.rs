@@ -4,9 +4,12 @@
 mod calls;
 mod cloud;
 mod end;
+mod looks;
 mod refusals;
 mod status;
+mod terms;
 mod truth;
+mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -16,6 +19,8 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use self::cloud::{CloudWrite, Wrote};
 pub use self::end::{End, Goal, examine};
+pub use self::looks::Weight;
+pub use self::workloads::{Scaled, Workloads};
 
 use self::truth::Intent;
 use super::store::{Entry, Kind, Store};
@@ -124,6 +129,8 @@ pub struct Judge {
     pub alternatives: Vec<String>,
     /// The refused increase for which nobody else has been asked so far.
     refused: Option<refusals::Refused>,
+    /// What is known of workloads whose sizes are judged.
+    pub workloads: Workloads,
 }
 
 /// The stretch of time over which calls are counted.
@@ -185,6 +192,16 @@ impl Judge {
         self.silent_since = silent.then_some(now);
     }
 
+    /// A replica or all watches hear nothing, or again: what decisions on workloads may believe depends on it.
+    pub fn hears_nothing(&mut self, deaf: bool, now: Timestamp) {
+        self.workloads.deaf(deaf, now);
+    }
+
+    /// From now on nobody is kept from hearing anything.
+    pub fn hears_all(&mut self, now: Timestamp) {
+        self.workloads.hears_all(now);
+    }
+
     /// The cloud has brought what it had refused. By then another group may have been asked, as is promised (I15): that is
     /// nobody's fault as long as an increase of the group is open, of which the operator would take back what is missing.
     pub fn came_late(&mut self, store: &Store, pool: &str, group: &str) {
@@ -200,7 +217,11 @@ impl Judge {
         self.check_refused(store, now);
         let entries: Vec<Entry> = match store.entries_after(self.cursor) {
             Ok(entries) => {
-                entries.filter(|entry| matches!(entry.kind, Kind::Node | Kind::NodePool)).cloned().collect()
+                let matters = |entry: &&Entry| {
+                    use Kind::{HorizontalPodAutoscaler, Node, NodePool, ScalingPolicy};
+                    matches!(entry.kind, Node | NodePool | ScalingPolicy | HorizontalPodAutoscaler)
+                };
+                entries.filter(matters).cloned().collect()
             }
             Err(_) => Vec::new(),
         };
@@ -216,6 +237,7 @@ impl Judge {
                     }
                     self.note_bounds(entry);
                 }
+                Kind::ScalingPolicy | Kind::HorizontalPodAutoscaler => self.note_owner(entry),
                 _ if entry.before.is_none() => {
                     let pool = truth::pool_of(&entry.object).unwrap_or_default();
                     *self.made.entry(pool).or_default() += 1;

@@ -57,6 +57,8 @@ pub enum Action {
     Load(Target, i64),
     /// Nobody measures anything.
     MetricsOutage(SignedDuration),
+    /// The usage of so many of the target's pods is missing.
+    MissingUsage(Target, usize, SignedDuration),
     /// The operator is killed and started again.
     RestartOperator,
     /// A line in the report.

@@ -164,6 +164,11 @@ impl Timeline {
                 cluster.load.cut_off(until(lasts));
                 vec![note(format!("metrics-server is away for {lasts:#}"))]
             }
+            Action::MissingUsage(target, count, lasts) => {
+                let line = format!("the usage of {count} pods of {} is missing for {lasts:#}", target.key);
+                cluster.load.miss(target.kind, target.key, count, until(lasts));
+                vec![note(line)]
+            }
             Action::RestartOperator => vec![Happening::RestartOperator],
             Action::Message(line) => vec![note(line)],
         }

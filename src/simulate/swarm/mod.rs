@@ -5,6 +5,7 @@
 //! come up by themselves. Each run ends with a long time without faults, in which the system must reach its goal and stay.
 
 mod blows;
+mod load;
 mod panics;
 mod theme;
 mod world;
@@ -18,7 +19,7 @@ pub use self::theme::Theme;
 pub use self::world::World;
 
 use super::account::{Account, SharedAccount, Truth};
-use super::judge::{End, SharedJudge, Violation, examine};
+use super::judge::{End, SharedJudge, Violation, Workloads, examine};
 use super::replica::PortKind;
 use super::run::{Options, run};
 use super::scenario::Scenario;
@@ -125,6 +126,7 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, trial: &Trial) 
         let mut judge = judge.lock();
         judge.status_tampered = blows.status_tampered();
         judge.alternatives.clone_from(&world.alternatives);
+        judge.workloads = Workloads::of(&world.scaled, world.runs_hpas);
     }
     let mut scenario = world.scenario.clone();
     scenario.events.extend(blows.events.iter().cloned());
@@ -150,6 +152,7 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, trial: &Trial) 
             look_at = scene.now + LOOK_EVERY;
             let cloud = truths(account.as_ref());
             (end, wrong) = scene.cluster.store().with(|store| examine(store, &cloud, &world.goal, scene.now));
+            wrong.extend(scene.cluster.store().with(|store| judge.lock().wrong_sizes(store, scene.now)));
             judge.lock().rate(wrong.is_empty(), world.stay, scene.now);
         }
         if let Some(until) = trial.until {

@@ -26,6 +26,8 @@ pub enum Theme {
     Silence,
     /// All pods fit either of two pools, and each is refused by its cloud for minutes while more pods come
     Choice,
+    /// Workloads are scaled by loads that rise and fall, with metrics that fail and owners that quarrel
+    Load,
 }
 
 impl Theme {
@@ -36,6 +38,7 @@ impl Theme {
             Theme::Outage => "outage",
             Theme::Silence => "silence",
             Theme::Choice => "choice",
+            Theme::Load => "load",
         }
     }
 }
@@ -52,6 +55,7 @@ impl World {
             Theme::Outage => world.one_pool(&mut random, "30s", 340..430),
             Theme::Silence => world.one_pool(&mut random, "5m", 80..110),
             Theme::Choice => world.two_pools(&mut random),
+            Theme::Load => world.scaled_workloads(&mut random),
         }
         world
     }
@@ -117,7 +121,7 @@ impl Blows {
                 blows.disturbances.push((seconds(600), Disturbance::SilentWatches(false)));
                 blows.disturbances.sort_by_key(|(at, _)| *at);
             }
-            Theme::Choice => {}
+            Theme::Choice | Theme::Load => {}
         }
         blows
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Blows;
 use crate::simulate::cluster::Timings;
-use crate::simulate::judge::{Goal, Judge};
+use crate::simulate::judge::{Goal, Judge, Scaled};
 use crate::simulate::scenario::{Action, Event, Scenario, Target};
 use crate::simulate::store::{Kind, ObjectKey};
 
@@ -33,6 +33,10 @@ pub struct World {
     pub need: Vec<(String, usize)>,
     /// Pools each of which can serve every pod; empty where a workload is bound to its pool.
     pub alternatives: Vec<String>,
+    /// Workloads that are scaled by their load.
+    pub scaled: Vec<Scaled>,
+    /// Whether the operator runs HPAs.
+    pub runs_hpas: bool,
     /// What the end is held against.
     pub goal: Goal,
     /// How long it must hold without a write.
@@ -81,6 +85,8 @@ impl World {
             grows_only: false,
             need: Vec::new(),
             alternatives: Vec::new(),
+            scaled: Vec::new(),
+            runs_hpas: false,
             goal: Goal::default(),
             stay: STAY,
             trouble,
