@@ -51,9 +51,12 @@ pub enum ScaleError {
         /// The size it has now.
         fresh: i32,
     },
-    /// The object is not there (any more), the API server said no, or it is unknown what the call did.
+    /// The object is not there (any more), or the API server said no.
     #[error("{0}")]
     Failed(String),
+    /// The call was not answered, or not by the API server itself: whether the size was written is unknown.
+    #[error("{0}")]
+    Unanswered(String),
 }
 
 /// Kinds by API version and name.
@@ -140,7 +143,8 @@ impl Scales {
                     }
                     version = live.resource_version;
                 }
-                Err(error) => return Err(ScaleError::Failed(plain(&error))),
+                Err(error) if is_refusal(&error) => return Err(ScaleError::Failed(plain(&error))),
+                Err(error) => return Err(ScaleError::Unanswered(plain(&error))),
             }
         }
         Err(ScaleError::Failed(format!("{TRIES} tries met a conflict each")))
@@ -250,6 +254,11 @@ fn built_in(group: &str, kind: &str) -> Option<ApiResource> {
     })
 }
 
+/// Whether the API server has said no, so that nothing was done.
+fn is_refusal(error: &KubeError) -> bool {
+    matches!(error, KubeError::Api(status) if (400..500).contains(&status.code))
+}
+
 /// The API server's own words instead of the whole answer.
 fn plain(error: &KubeError) -> String {
     match error {
@@ -325,6 +334,15 @@ mod tests {
         let (scales, calls) = scales(vec![conflict(), (200, scale(9, "8"))]);
         assert_eq!(scales.write(&web(), (3, 5), "7").await, Err(ScaleError::Superseded { fresh: 9 }));
         assert_eq!(calls.lock().expect("no test panics in it").len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_did_nothing_and_of_a_lost_answer_nobody_knows() {
+        let failing = |code: u16| json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
+        let (denied, _) = scales(vec![(403, failing(403))]);
+        assert_eq!(denied.write(&web(), (3, 5), "7").await, Err(ScaleError::Failed("no".to_owned())));
+        let (lost, _) = scales(vec![(504, failing(504))]);
+        assert_eq!(lost.write(&web(), (3, 5), "7").await, Err(ScaleError::Unanswered("no".to_owned())));
     }
 
     #[tokio::test]

@@ -53,6 +53,8 @@ pub struct Election {
     host: Arc<Host>,
     guard: Guard,
     leadership: watch::Sender<Leadership>,
+    /// One for each other loop: a watch wakes its receivers in an order drawn at random, and equal seeds are equal runs.
+    others: Vec<watch::Sender<Leadership>>,
     seen: Option<Seen>,
     held: Option<Held>,
     /// The newest version of the lease that was seen, as a number; 0 when none, or when versions are no numbers.
@@ -141,6 +143,7 @@ impl Election {
             host,
             guard,
             leadership,
+            others: Vec::new(),
             seen: None,
             held: None,
             newest: 0,
@@ -148,6 +151,19 @@ impl Election {
             alarm,
         };
         (election, receiver)
+    }
+
+    /// The same for another loop.
+    pub fn tell_another(&mut self) -> watch::Receiver<Leadership> {
+        let (sender, receiver) = watch::channel(*self.leadership.borrow());
+        self.others.push(sender);
+        receiver
+    }
+
+    fn tell(&self, leadership: Leadership) {
+        for sender in std::iter::once(&self.leadership).chain(&self.others) {
+            sender.send_replace(leadership);
+        }
     }
 
     /// Notes the version of a lease that the server has just shown.
@@ -287,7 +303,7 @@ impl Election {
             let gap = previous.map_or(Duration::ZERO, |renewed| silence(renewed.0, self.host.time()));
             info!(epoch, gap_seconds = gap.as_secs(), "leading");
             self.guard.set_claim(Some(Claim { epoch, expires_at }));
-            self.leadership.send_replace(Leadership::Leading { epoch, gap });
+            self.tell(Leadership::Leading { epoch, gap });
         } else {
             self.guard.set_claim(Some(Claim { epoch, expires_at }));
         }
@@ -310,7 +326,7 @@ impl Election {
         if usurped || deleted || self.host.monotonic() >= held.expires_at {
             warn!(epoch = held.epoch, usurped, "lost the lease");
             self.guard.set_claim(None);
-            self.leadership.send_replace(Leadership::Lost);
+            self.tell(Leadership::Lost);
         }
     }
 }

@@ -83,9 +83,10 @@ pub fn wire(ground: Ground) -> NodeLoop {
     let (asked, doubted) = (feed.clone(), feed.clone());
     let alarm =
         Alarm { shown: Box::new(move || asked.newest_version()), ring: Box::new(move || doubted.distrust()) };
-    let (election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone(), alarm);
+    let (mut election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone(), alarm);
+    let other_leadership = workloads.is_some().then(|| election.tell_another());
     host.spawn(election.run());
-    if let Some(WorkloadGround { feed, metrics: measures }) = workloads {
+    if let (Some(WorkloadGround { feed, metrics: measures }), Some(leadership)) = (workloads, other_leadership) {
         let workloads = WorkloadLoop::new(WorkloadPorts {
             host: host.clone(),
             guard: guard.clone(),
@@ -94,7 +95,7 @@ pub fn wire(ground: Ground) -> NodeLoop {
             metrics: measures,
             numbers: metrics.clone(),
             traces: traces.clone(),
-            leadership: leadership.clone(),
+            leadership,
             stop: stop.clone(),
             preview,
         });

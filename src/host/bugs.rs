@@ -108,6 +108,10 @@ pub enum Bug {
     DeniedIsFatal,
     /// Metrics that cannot be read count as no load.
     UnknownLoadIsZero,
+    /// What was proposed and changed is forgotten at a restart.
+    ReplicaMemoryForgotten,
+    /// Two owners of one workload both scale it.
+    OwnersNotCompared,
 }
 
 #[cfg(feature = "failpoints")]

@@ -17,7 +17,7 @@ use tracing::{debug, info};
 use super::gather::{Load, answers, ask, relapse};
 use super::ownership::{self, Circumstances, Judged, Stage};
 use super::sight::{Sight, notice_contest};
-use super::state::{DONE, FAILED, HELD, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State};
+use super::state::{DONE, FAILED, HELD, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, UNKNOWN};
 use super::survey::{Standing, Workload};
 use super::telling::{View, hpa_version, last_hpa_status};
 use crate::actuate::scale::{ScaleError, Scales};
@@ -98,7 +98,11 @@ impl Crew {
             None => None,
         };
         let runs_hpa = owned.as_ref().is_some_and(|owned| owned.owned);
-        let sight = self.see(workload, state).await;
+        let settled = self.settle(workload, state).await;
+        let mut sight = self.see(workload, state).await;
+        if let Err(problem) = settled {
+            sight.scale = Err(problem);
+        }
         notice_contest(workload, rules, state, &sight, now);
 
         let bounds = schedules::bounds(&workload.spec, &workload.schedules, now);
@@ -147,8 +151,20 @@ impl Crew {
         let Some(outcome) = self.carry_out(workload, state, &decision, leave, seen).await else {
             return Ended::Again;
         };
-        let tick = after_write(decision, &outcome);
+        // A change that may have been made counts until the next look tells.
+        let maybe = state.is_unsettled().then(|| decision.journal.clone());
+        let mut tick = after_write(decision, &outcome);
+        tick.memory = maybe.unwrap_or(tick.memory);
         self.finish(workload, state, hpa.as_deref().filter(|_| runs_hpa), (tick, acts), &view).await
+    }
+
+    /// Finds out what became of a change that was not answered, or was under way when the process ended: by the size as it
+    /// is, since a view may be behind. Err in words when that cannot be read; then nothing is decided on.
+    async fn settle(&self, workload: &Workload, state: &mut State) -> Result<(), String> {
+        let Some(target) = workload.target.as_ref().filter(|_| state.is_unsettled()) else { return Ok(()) };
+        let live = self.scales.read(target).await?;
+        state.settle(live.scale.spec_replicas, &live.resource_version);
+        Ok(())
     }
 
     /// Who runs the HPA; where that does not show, it is asked by a write that somebody else would undo.
@@ -229,7 +245,7 @@ impl Crew {
         let sizes = (rescale.from, rescale.to);
         let written = self.scales.write(target, sizes, &sight.resource_version).await;
         let problem = match &written {
-            Err(ScaleError::Failed(message)) => Some(message.clone()),
+            Err(ScaleError::Failed(message) | ScaleError::Unanswered(message)) => Some(message.clone()),
             Ok(_) | Err(ScaleError::Superseded { .. }) => None,
         };
         course.part("scale", true, (written_at, self.host.wall()), problem);
@@ -246,6 +262,7 @@ impl Crew {
                 return Some(WriteOutcome::NotWritten);
             }
             Err(ScaleError::Failed(message)) => (WriteOutcome::Failed { message }, FAILED),
+            Err(ScaleError::Unanswered(message)) => (WriteOutcome::Failed { message }, UNKNOWN),
         };
         if let Some(last) = state.memory.decisions.first_mut() {
             word.clone_into(&mut last.outcome);

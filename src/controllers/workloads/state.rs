@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::pods::durability;
-use headroom_core::pods::memory::{self, Recommendation};
+use headroom_core::pods::memory::{self, Memory, Recommendation, ScaleEvent};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::status::{Condition, HpaStatus};
 use headroom_core::time::{Seconds, UnixTime};
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::ownership::Question;
 use crate::api::conditions::types;
 use crate::api::{ContestStatus, PolicyObject, ScalingDecision, ScalingPolicySpec, ScalingPolicyStatus};
+use crate::host::bugs::{self, Bug};
 use crate::observe::Writer;
 use crate::report::WorkloadMemory;
 use crate::report::workload::{self as rendering, DECISIONS_MAX};
@@ -77,6 +78,9 @@ impl State {
     #[must_use]
     pub fn restore(policy: &PolicyObject<ScalingPolicySpec>, now: UnixTime, gap: Duration) -> Self {
         let mut remembered = rendering::parse(&policy.status);
+        if bugs::on(Bug::ReplicaMemoryForgotten) {
+            remembered.memory = Memory::default();
+        }
         let gap = Seconds(i64::try_from(gap.as_secs()).unwrap_or(i64::MAX));
         let watched_until = UnixTime(now.0.saturating_sub(gap.0));
         remembered.memory = durability::resumed(&memory::render(&remembered.memory), watched_until, now);
@@ -122,6 +126,37 @@ impl State {
         !repeated
     }
 
+    /// Whether nobody knows if the last change was made.
+    #[must_use]
+    pub fn is_unsettled(&self) -> bool {
+        self.memory.decisions.first().is_some_and(|last| last.outcome == UNKNOWN)
+    }
+
+    /// Brings a change of unknown outcome to its end, by the size `live` that the workload has in `version`. One that was
+    /// not made counts against no rate: upwards it would let the size fall further, and downwards rise.
+    pub fn settle(&mut self, live: i32, version: &str) {
+        let Some(last) = self.memory.decisions.first_mut().filter(|last| last.outcome == UNKNOWN) else { return };
+        let (from, to) = (last.from, last.to);
+        if live != from {
+            DONE.clone_into(&mut last.outcome);
+            if live == to {
+                self.size = Some(SizeWritten { resource_version: version.to_owned(), replicas: to });
+            }
+            return;
+        }
+        FAILED.clone_into(&mut last.outcome);
+        let decided_at = UnixTime::from_jiff(last.time.0);
+        let memory = &mut self.memory.memory;
+        let events = if from < to { &mut memory.up_events } else { &mut memory.down_events };
+        let own = |event: &ScaleEvent| {
+            let apart = event.at.second().since(decided_at).0.abs();
+            event.change.unsigned_abs() == from.abs_diff(to) && apart <= EVENT_APART_MAX
+        };
+        if events.last().is_some_and(own) {
+            events.pop();
+        }
+    }
+
     /// Notes that somebody else has changed the size back, and when the operator may write again.
     ///
     /// Once is no contest: a person may scale by hand. From the second time within `window` on nothing is written for
@@ -150,13 +185,16 @@ impl State {
     }
 }
 
+/// Most seconds between a change's event and the decision that tells of it: both are of one look.
+const EVENT_APART_MAX: i64 = 2;
+
 /// A change that has been journalled and not yet made.
 pub const IN_PROGRESS: &str = "InProgress";
 /// A change that was made.
 pub const DONE: &str = "Done";
 /// A change that could not be made.
 pub const FAILED: &str = "Failed";
-/// A change of which nobody knows whether it was made before a restart.
+/// A change of which nobody knows whether it was made: the process ended meanwhile, or the answer was lost.
 pub const UNKNOWN: &str = "Unknown";
 /// A change that mode Preview keeps from being made.
 pub const PREVIEW: &str = "Preview";
@@ -260,6 +298,26 @@ mod tests {
         let state = restored(json!({"decisions": [
             {"time": "2027-01-15T08:00:00Z", "from": 1, "to": 2, "reason": "x", "outcome": "InProgress"}]}));
         assert_eq!(state.memory.decisions[0].outcome, UNKNOWN);
+    }
+
+    #[test]
+    fn a_change_that_was_not_made_counts_against_no_rate_and_one_that_was_does() {
+        let unknown = json!({
+            "decisions": [
+                {"time": "2027-01-15T08:00:31Z", "from": 3, "to": 5, "reason": "x", "outcome": "InProgress"}],
+            "scaleEvents": [
+                {"time": "2027-01-15T08:00:00Z", "change": 2}, {"time": "2027-01-15T08:00:30Z", "change": 2}],
+        });
+        let settled = |live: i32| {
+            let mut state = restored(unknown.clone());
+            state.settle(live, "7");
+            let outcome = state.memory.decisions[0].outcome.clone();
+            (outcome, state.memory.memory.up_events.len(), state.size.map(|size| size.replicas))
+        };
+        assert_eq!(settled(3), (FAILED.to_owned(), 1, None));
+        assert_eq!(settled(5), (DONE.to_owned(), 2, Some(5)));
+        // Made, and somebody else has changed it since.
+        assert_eq!(settled(4), (DONE.to_owned(), 2, None));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::simulate::store::{at, number, text};
 pub(super) struct Terms {
     /// Fewest and most replicas, schedules apart.
     pub bounds: (i64, i64),
+    /// Whether it has a behavior.
+    pub behaves: bool,
     /// How it may grow.
     pub up: Rules,
     /// How it may shrink.
@@ -59,6 +61,7 @@ impl Terms {
                 number(spec, &["minReplicas"]).unwrap_or(1),
                 number(spec, &["maxReplicas"]).unwrap_or(0),
             ),
+            behaves: behavior.is_some(),
             up: rules("scaleUp", (&[(false, 4, seconds(15)), (true, 100, seconds(15))], 0)),
             down: rules("scaleDown", (&[(true, 100, seconds(15))], 300)),
             fallback: text(spec, &["fallback", "replicas"]).and_then(|count| count.parse().ok()),

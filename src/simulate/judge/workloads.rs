@@ -410,6 +410,10 @@ impl Ledger {
 
     /// I18: an increase beyond what the load asked for within the window.
     fn too_high(&self, write: &Write, terms: &[&Terms], least: i64) -> Option<Wrong> {
+        // Without a behavior a size goes up to the highest proposal of the window downwards too.
+        if terms.iter().any(|terms| !terms.behaves) {
+            return None;
+        }
         let window = terms.iter().map(|terms| terms.up.window).min()?;
         let held = self.within(write, window);
         let (at, most) = held.filter_map(|look| Some((look.at, look.asks?.1))).min_by_key(|(_, most)| *most)?;

@@ -80,7 +80,7 @@ impl World {
         }
         let load_milli = self.waves(&draft, replicas, random);
         self.edits(&draft, hpa, random);
-        if !hpa && openings.is_empty() && random.u8(0..3) == 0 {
+        if !hpa && !blind && openings.is_empty() && random.u8(0..3) == 0 {
             self.rival(&draft, random);
         }
         self.scaled.push(Scaled { key: draft.key, weight: draft.weight, openings, blind, load_milli });
