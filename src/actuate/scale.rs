@@ -338,7 +338,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_did_nothing_and_of_a_lost_answer_nobody_knows() {
-        let failing = |code: u16| json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
+        let failing =
+            |code: u16| json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
         let (denied, _) = scales(vec![(403, failing(403))]);
         assert_eq!(denied.write(&web(), (3, 5), "7").await, Err(ScaleError::Failed("no".to_owned())));
         let (lost, _) = scales(vec![(504, failing(504))]);

@@ -86,7 +86,9 @@ pub fn wire(ground: Ground) -> NodeLoop {
     let (mut election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone(), alarm);
     let other_leadership = workloads.is_some().then(|| election.tell_another());
     host.spawn(election.run());
-    if let (Some(WorkloadGround { feed, metrics: measures }), Some(leadership)) = (workloads, other_leadership) {
+    if let (Some(WorkloadGround { feed, metrics: measures }), Some(leadership)) =
+        (workloads, other_leadership)
+    {
         let workloads = WorkloadLoop::new(WorkloadPorts {
             host: host.clone(),
             guard: guard.clone(),

@@ -34,11 +34,7 @@ pub struct Measured {
 
 impl Measured {
     /// Measures `cluster` by the clock of `host`; a judge is told of every answer to `audit`'s caller.
-    pub fn new(
-        cluster: SharedCluster,
-        host: Arc<Host>,
-        audit: Option<(SharedJudge, Caller)>,
-    ) -> Measured {
+    pub fn new(cluster: SharedCluster, host: Arc<Host>, audit: Option<(SharedJudge, Caller)>) -> Measured {
         Measured { cluster, host, audit }
     }
 

@@ -124,9 +124,8 @@ impl Life {
         };
         let (cluster, server_host) = (around.cluster.clone(), around.server_host.clone());
         let audit = around.judge.clone().map(|judge| (judge, caller));
-        let measures: MetricsFor = Box::new(move |_| {
-            Arc::new(Measured::new(cluster.clone(), server_host.clone(), audit.clone()))
-        });
+        let measures: MetricsFor =
+            Box::new(move |_| Arc::new(Measured::new(cluster.clone(), server_host.clone(), audit.clone())));
         let workloads =
             around.scales_workloads.then(|| WorkloadGround { feed: feed.clone(), metrics: measures });
         let provider = clouds(around, caller, &work, &guard, &host);

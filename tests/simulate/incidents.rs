@@ -47,6 +47,9 @@ static DIRECTED: &[(Bug, Theme, u64, &str)] = &[
     (Bug::OutageLooksHealthy, Theme::Outage, 1, "I7"),
     (Bug::StaleViewTrusted, Theme::Silence, 1, "I8"),
     (Bug::RefusalStopsAll, Theme::Choice, 1, "I15"),
+    (Bug::UnknownLoadIsZero, Theme::Load, 0, "I19"),
+    (Bug::ReplicaMemoryForgotten, Theme::Load, 0, "I18"),
+    (Bug::OwnersNotCompared, Theme::Load, 3, "I20"),
 ];
 
 #[test]

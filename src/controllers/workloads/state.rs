@@ -135,7 +135,9 @@ impl State {
     /// Brings a change of unknown outcome to its end, by the size `live` that the workload has in `version`. One that was
     /// not made counts against no rate: upwards it would let the size fall further, and downwards rise.
     pub fn settle(&mut self, live: i32, version: &str) {
-        let Some(last) = self.memory.decisions.first_mut().filter(|last| last.outcome == UNKNOWN) else { return };
+        let Some(last) = self.memory.decisions.first_mut().filter(|last| last.outcome == UNKNOWN) else {
+            return;
+        };
         let (from, to) = (last.from, last.to);
         if live != from {
             DONE.clone_into(&mut last.outcome);

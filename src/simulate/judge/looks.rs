@@ -39,9 +39,16 @@ const FAR: i64 = 14;
 /// or missing pods may leave the size as it is. None while pods come and go.
 ///
 /// The load is shared by the pods that run, and rounding the utilization to whole percents may hide one of each.
-pub(super) fn asked_for(store: &Store, load: &Load, key: &ObjectKey, weight: Weight, now: Timestamp) -> Option<(i64, i64)> {
+pub(super) fn asked_for(
+    store: &Store,
+    load: &Load,
+    key: &ObjectKey,
+    weight: Weight,
+    now: Timestamp,
+) -> Option<(i64, i64)> {
     let size = settled_size(store, key, now)?;
-    let total = load.in_namespace(&key.namespace).find(|(_, other, _)| *other == key).map(|(_, _, load)| load)?;
+    let total =
+        load.in_namespace(&key.namespace).find(|(_, other, _)| *other == key).map(|(_, _, load)| load)?;
     let missing = i64::try_from(load.missing_count(Kind::Deployment, key, now)).unwrap_or(i64::MAX).min(size);
     let measured = size - missing;
     if measured == 0 {

@@ -73,7 +73,8 @@ impl Terms {
         let Some(rates) = &self.up.rates else { return (from * 2).max(4) };
         let reach = |(percent, value, period): &(bool, i64, SignedDuration)| {
             // What was added counts while it certainly does, what was taken away while it may.
-            let base = from - sum(changes, now, *period - CLOCKS, true) + sum(changes, now, *period + CLOCKS, false);
+            let base =
+                from - sum(changes, now, *period - CLOCKS, true) + sum(changes, now, *period + CLOCKS, false);
             // Upstream's floats make one more of some whole results: 9 percent of 100 allow 110.
             if *percent { base * (100 + value) / 100 + 1 } else { base + value }
         };
@@ -84,7 +85,8 @@ impl Terms {
     pub fn lowest(&self, from: i64, changes: &[Change], now: Timestamp) -> i64 {
         let Some(rates) = &self.down.rates else { return 0 };
         let reach = |(percent, value, period): &(bool, i64, SignedDuration)| {
-            let base = from - sum(changes, now, *period + CLOCKS, true) + sum(changes, now, *period - CLOCKS, false);
+            let base =
+                from - sum(changes, now, *period + CLOCKS, true) + sum(changes, now, *period - CLOCKS, false);
             if *percent { (base * (100 - value)).max(0).div_euclid(100) } else { base - value }
         };
         self.down.pick(rates.iter().map(reach), false).unwrap_or(from).min(from)
@@ -147,7 +149,8 @@ mod tests {
 
     #[test]
     fn what_was_added_within_the_period_is_not_added_again() {
-        let terms = terms(json!({"scaleUp": {"policies": [{"type": "Pods", "value": 3, "periodSeconds": 60}]}}));
+        let terms =
+            terms(json!({"scaleUp": {"policies": [{"type": "Pods", "value": 3, "periodSeconds": 60}]}}));
         let added = [Change { at: at_second(100), from: 4, to: 6 }];
         assert_eq!(terms.highest(6, &added, at_second(120)), 7);
         assert_eq!(terms.highest(6, &added, at_second(170)), 9);

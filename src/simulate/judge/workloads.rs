@@ -59,7 +59,8 @@ struct Ledger {
     /// Who owned the workload from when on, on which terms.
     owners: Vec<(Timestamp, Option<Owner>)>,
     looks: Vec<Look>,
-    changes: Vec<Change>,
+    /// What each policy has changed: each has a memory of its own.
+    changes: BTreeMap<ObjectKey, Vec<Change>>,
     /// The decision that each life has stored last: when, in which policy, from which size to which.
     journals: BTreeMap<Caller, (Timestamp, ObjectKey, i64, i64)>,
     /// The highest term in which a policy's status was written.
@@ -83,7 +84,7 @@ impl Workloads {
             objects: BTreeMap::new(),
             owners: Vec::new(),
             looks: Vec::new(),
-            changes: Vec::new(),
+            changes: BTreeMap::new(),
             journals: BTreeMap::new(),
             epochs: BTreeMap::new(),
         };
@@ -200,9 +201,12 @@ impl Judge {
         let field = if call.subresource == "scale" { "replicas" } else { "status" };
         let stripped = |object: &Value| {
             let mut object = object.clone();
-            for (path, field) in
-                [(own, field), ("/metadata", "resourceVersion"), ("/metadata", "managedFields"), ("/metadata", "generation")]
-            {
+            for (path, field) in [
+                (own, field),
+                ("/metadata", "resourceVersion"),
+                ("/metadata", "managedFields"),
+                ("/metadata", "generation"),
+            ] {
                 if let Some(fields) = object.pointer_mut(path).and_then(Value::as_object_mut) {
                     fields.remove(field);
                 }
@@ -222,7 +226,11 @@ impl Judge {
     fn policy_status_is_written(&mut self, call: &Call, before: &Value, after: &Value) {
         let epoch = self.lives.get(&call.caller).and_then(|life| life.epoch).unwrap_or(0);
         if at(before, &["status"]) == at(after, &["status"]) {
-            self.blame(call.now, "I23", format!("status of policy {} is written and says nothing new", call.key));
+            self.blame(
+                call.now,
+                "I23",
+                format!("status of policy {} is written and says nothing new", call.key),
+            );
         }
         let Some(ledger) = self.workloads.all.get_mut(&*call.key.namespace) else { return };
         let last = ledger.epochs.entry(call.key.clone()).or_insert(epoch);
@@ -232,13 +240,20 @@ impl Judge {
         if let Some(look) = ledger.looks.iter_mut().rev().find(own) {
             look.kept = true;
         }
-        let decision = after.pointer("/status/decisions/0").filter(|one| text(one, &["outcome"]) == Some("InProgress"));
+        let decision =
+            after.pointer("/status/decisions/0").filter(|one| text(one, &["outcome"]) == Some("InProgress"));
         if let Some(decision) = decision {
             let size = |field: &str| number(decision, &[field]).unwrap_or(0);
-            ledger.journals.insert(call.caller, (call.arrived_at, call.key.clone(), size("from"), size("to")));
+            ledger
+                .journals
+                .insert(call.caller, (call.arrived_at, call.key.clone(), size("from"), size("to")));
         }
         if late {
-            self.blame(call.now, "I10", format!("policy {} is written in term {epoch} after a later one", call.key));
+            self.blame(
+                call.now,
+                "I10",
+                format!("policy {} is written in term {epoch} after a later one", call.key),
+            );
         }
     }
 
@@ -255,10 +270,12 @@ impl Judge {
         match ledger.journals.get(&call.caller).filter(|(.., stored)| *stored == to) {
             None => wrong.push(("I22", "no stored decision says so".to_owned())),
             Some((decided_at, policy, ..)) => {
-                let write = Write { caller: call.caller, at: *decided_at, from, to };
+                let changes = ledger.changes.get(policy).cloned().unwrap_or_default();
+                let write = Write { caller: call.caller, at: *decided_at, from, to, changes };
                 wrong.extend(ledger.not_owned(policy, since));
                 wrong.extend(ledger.broken(&write, (since, call.now)));
-                ledger.changes.push(Change { at: *decided_at, from, to });
+                let changes = ledger.changes.entry(policy.clone()).or_default();
+                changes.push(Change { at: *decided_at, from, to });
             }
         }
         for (invariant, words) in wrong {
@@ -280,6 +297,15 @@ struct Write {
     at: Timestamp,
     from: i64,
     to: i64,
+    /// What the same policy has changed before.
+    changes: Vec<Change>,
+}
+
+impl Write {
+    fn recent(&self) -> Vec<&Change> {
+        let recent = |one: &&Change| self.at.duration_since(one.at) < SignedDuration::from_mins(3);
+        self.changes.iter().filter(recent).collect()
+    }
 }
 
 type Wrong = (&'static str, String);
@@ -290,8 +316,8 @@ impl Ledger {
         let mut claims = Vec::new();
         for ((kind, key), object) in &self.objects {
             let spec = at(object, &["spec"])?;
-            let own = *kind == Kind::HorizontalPodAutoscaler
-                || text(spec, &["target", "type"]) == Some("Scale");
+            let own =
+                *kind == Kind::HorizontalPodAutoscaler || text(spec, &["target", "type"]) == Some("Scale");
             if *kind == Kind::HorizontalPodAutoscaler && !runs_hpas {
                 return None;
             }
@@ -337,17 +363,20 @@ impl Ledger {
 
     /// I20: whether it was not the policy's to decide.
     fn not_owned(&self, policy: &ObjectKey, since: Timestamp) -> Option<Wrong> {
-        let spec = self.objects.get(&(Kind::ScalingPolicy, policy.clone())).and_then(|one| at(one, &["spec"]));
+        let spec =
+            self.objects.get(&(Kind::ScalingPolicy, policy.clone())).and_then(|one| at(one, &["spec"]));
         let hpa = spec.and_then(|spec| text(spec, &["target", "hpa", "name"]));
         let (kind, name) = match hpa {
             Some(hpa) => (Kind::HorizontalPodAutoscaler, hpa),
             None => (Kind::ScalingPolicy, &*policy.name),
         };
-        let own = |owner: Option<&Owner>| owner.is_some_and(|owner| owner.kind == kind && *owner.name == *name);
+        let own =
+            |owner: Option<&Owner>| owner.is_some_and(|owner| owner.kind == kind && *owner.name == *name);
         if self.believed(since).any(own) {
             return None;
         }
-        let words: Vec<&str> = self.believed(since).map(|owner| owner.map_or("nobody of ours", |one| &*one.name)).collect();
+        let words: Vec<&str> =
+            self.believed(since).map(|owner| owner.map_or("nobody of ours", |one| &*one.name)).collect();
         Some(("I20", format!("by policy {policy}, and its owner is {}", words.join(", then "))))
     }
 
@@ -375,19 +404,19 @@ impl Ledger {
             if !known || self.scaled.blind {
                 wrong.push(("I19", "a metric is not known".to_owned()));
             }
-            let lowest = terms.iter().map(|terms| terms.lowest(write.from, &self.changes, write.at)).min();
+            let lowest = terms.iter().map(|terms| terms.lowest(write.from, &write.changes, write.at)).min();
             if lowest.is_some_and(|lowest| write.to < lowest) {
-                wrong.push(("I18", format!("the rates allow {lowest:?}, after {:?}", self.recent(write.at))));
+                wrong.push(("I18", format!("the rates allow {lowest:?}, after {:?}", write.recent())));
             }
             wrong.extend(self.too_low(write, &terms, most));
         } else {
             let fallback = terms.iter().filter_map(|terms| terms.fallback).max();
-            if !known && fallback.is_none_or(|count| count < write.to) {
+            if !known && rises_by_itself(&terms) && fallback.is_none_or(|count| count < write.to) {
                 wrong.push(("I9", "nothing is known".to_owned()));
             }
-            let highest = terms.iter().map(|terms| terms.highest(write.from, &self.changes, write.at)).max();
+            let highest = terms.iter().map(|terms| terms.highest(write.from, &write.changes, write.at)).max();
             if highest.is_some_and(|highest| highest < write.to) {
-                wrong.push(("I18", format!("the rates allow {highest:?}, after {:?}", self.recent(write.at))));
+                wrong.push(("I18", format!("the rates allow {highest:?}, after {:?}", write.recent())));
             }
             if known {
                 wrong.extend(self.too_high(write, &terms, least));
@@ -396,28 +425,27 @@ impl Ledger {
         wrong
     }
 
-    fn recent(&self, now: Timestamp) -> Vec<&Change> {
-        self.changes.iter().filter(|one| now.duration_since(one.at) < SignedDuration::from_mins(3)).collect()
-    }
-
     /// I18: a decrease below what the load asked for within the window.
     fn too_low(&self, write: &Write, terms: &[&Terms], most: i64) -> Option<Wrong> {
         let window = terms.iter().map(|terms| terms.down.window).min()?;
         let held = self.within(write, window);
-        let (at, least) = held.filter_map(|look| Some((look.at, look.asks?.0))).max_by_key(|(_, least)| *least)?;
-        (write.to < least.min(most)).then(|| ("I18", format!("the load asked for {least} at {at}, and the window is {window:#}")))
+        let (at, least) =
+            held.filter_map(|look| Some((look.at, look.asks?.0))).max_by_key(|(_, least)| *least)?;
+        (write.to < least.min(most))
+            .then(|| ("I18", format!("the load asked for {least} at {at}, and the window is {window:#}")))
     }
 
     /// I18: an increase beyond what the load asked for within the window.
     fn too_high(&self, write: &Write, terms: &[&Terms], least: i64) -> Option<Wrong> {
-        // Without a behavior a size goes up to the highest proposal of the window downwards too.
-        if terms.iter().any(|terms| !terms.behaves) {
+        if !rises_by_itself(terms) {
             return None;
         }
         let window = terms.iter().map(|terms| terms.up.window).min()?;
         let held = self.within(write, window);
-        let (at, most) = held.filter_map(|look| Some((look.at, look.asks?.1))).min_by_key(|(_, most)| *most)?;
-        (most.max(least) < write.to).then(|| ("I18", format!("the load asked for {most} at {at}, and the window is {window:#}")))
+        let (at, most) =
+            held.filter_map(|look| Some((look.at, look.asks?.1))).min_by_key(|(_, most)| *most)?;
+        (most.max(least) < write.to)
+            .then(|| ("I18", format!("the load asked for {most} at {at}, and the window is {window:#}")))
     }
 
     /// The looks that hold a change: the one that it was decided by, and those within the window that were stored while
@@ -425,8 +453,11 @@ impl Ledger {
     fn within(&self, write: &Write, window: SignedDuration) -> impl Iterator<Item = &Look> {
         let last = self.looks.iter().rposition(|look| look.caller == write.caller && look.at <= write.at);
         let same_since = self.same_owner_since();
+        // While a metric is not known there is no proposal that is lower than the size.
+        let blind = self.scaled.blind;
         let counts = move |look: &&Look| {
             look.kept
+                && !blind
                 && look.answered
                 && same_since < look.at
                 && look.at <= write.at
@@ -460,4 +491,10 @@ impl Ledger {
         let right = inside && (size == asked || high || off_percent.abs() <= TOLERATED);
         (!right).then(|| format!("{key} has {size} replicas at the end, and its load asks for {asked}"))
     }
+}
+
+/// Whether an increase is due to the load alone. Without a behavior a size also goes up to the highest proposal of the window
+/// downwards, as upstream's does.
+fn rises_by_itself(terms: &[&Terms]) -> bool {
+    terms.iter().all(|terms| terms.behaves)
 }

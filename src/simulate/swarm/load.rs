@@ -53,7 +53,10 @@ impl World {
         let draft = Draft {
             namespace: namespace.to_owned(),
             key: ObjectKey::new(namespace, "app"),
-            weight: Weight { request_milli: [200, 500, 1000][random.usize(0..3)], percent: random.i64(40..=80) },
+            weight: Weight {
+                request_milli: [200, 500, 1000][random.usize(0..3)],
+                percent: random.i64(40..=80),
+            },
             min: random.i64(1..=3),
             max: random.i64(7..=16),
             behaves: random.u8(0..3) != 0,
@@ -76,7 +79,9 @@ impl World {
                 self.scenario.manifests.push((Kind::ScalingPolicy, draft.policy("user", &added)));
             }
         } else {
-            self.scenario.manifests.push((Kind::ScalingPolicy, draft.on_scale("app", &merged(&spec, &added))));
+            self.scenario
+                .manifests
+                .push((Kind::ScalingPolicy, draft.on_scale("app", &merged(&spec, &added))));
         }
         let load_milli = self.waves(&draft, replicas, random);
         self.edits(&draft, hpa, random);
@@ -185,7 +190,8 @@ impl Draft {
         object["metadata"]["namespace"] = json!(self.namespace);
         object["spec"]["replicas"] = json!(replicas);
         let pod = &mut object["spec"]["template"]["spec"];
-        pod["containers"][0]["resources"]["requests"]["cpu"] = json!(format!("{}m", self.weight.request_milli));
+        pod["containers"][0]["resources"]["requests"]["cpu"] =
+            json!(format!("{}m", self.weight.request_milli));
         if let Some(pod) = pod.as_object_mut() {
             pod.remove("nodeSelector");
         }
@@ -227,7 +233,9 @@ impl Draft {
     }
 }
 
-/// Rates and windows of both directions. Windows are short, so that what they hold back is seen to happen.
+/// Rates and windows of both directions. Windows are short, so that what they hold back is seen to happen; downwards they
+/// last for as long as a new pod's usage is left out, or a size would swing for ever: upstream's proposal counts the load
+/// that a starting pod has taken over, and not the pod.
 fn behavior(random: &mut fastrand::Rng) -> Value {
     let mut rules = |windows: &[i64]| {
         let rate = |random: &mut fastrand::Rng| {
@@ -246,7 +254,7 @@ fn behavior(random: &mut fastrand::Rng) -> Value {
             "policies": rates,
         })
     };
-    json!({"scaleUp": rules(&[0, 0, 30, 60]), "scaleDown": rules(&[0, 30, 60, 120, 240])})
+    json!({"scaleUp": rules(&[0, 0, 30, 60]), "scaleDown": rules(&[45, 60, 90, 120, 240])})
 }
 
 fn merged(spec: &Value, more: &Value) -> Value {
