@@ -111,6 +111,34 @@ impl State {
         }
     }
 
+    /// Takes up a later version of the policy: an edit of its spec leaves the status as it is; a status that is not the one
+    /// last written is somebody else's, a leader's before us that the first look did not show, and is what is remembered.
+    pub fn adopt(&mut self, seen: &PolicyObject<ScalingPolicySpec>, now: UnixTime) {
+        if !newer(&seen.resource_version, &self.resource_version) {
+            return;
+        }
+        let stored: ScalingPolicyStatus = serde_json::from_value(seen.status.clone()).unwrap_or_default();
+        if stored == self.stored {
+            self.resource_version.clone_from(&seen.resource_version);
+        } else {
+            self.read_back(seen, now);
+        }
+    }
+
+    /// Remembers what the policy's status says. What this process has seen and done besides stays.
+    pub fn read_back(&mut self, live: &PolicyObject<ScalingPolicySpec>, now: UnixTime) {
+        let fresh = Self::restore(live, now, Duration::ZERO);
+        *self = Self {
+            written_at: self.written_at,
+            hpa: self.hpa.take(),
+            question: self.question,
+            marked: std::mem::take(&mut self.marked),
+            size: self.size.take(),
+            warned: std::mem::take(&mut self.warned),
+            ..fresh
+        };
+    }
+
     /// Puts a decision before the others, and tells whether it is news: one that only repeats what was not to be done is
     /// told once.
     pub fn decided(&mut self, decision: ScalingDecision) -> bool {
@@ -293,6 +321,27 @@ mod tests {
             .map(|one| (one.replicas, one.at.second().0 - 1_800_000_000))
             .collect();
         assert_eq!(list, [(9, 0), (4, 30), (4, 100)]);
+    }
+
+    #[test]
+    fn what_a_leader_before_us_wrote_later_is_not_written_over() {
+        let events = |changes: &[i32]| {
+            let event = |change: &i32| json!({"time": "2027-01-15T08:00:00Z", "change": change});
+            json!({"scaleEvents": changes.iter().map(event).collect::<Vec<_>>()})
+        };
+        let later = |version: &str, status: Value| PolicyObject {
+            resource_version: version.into(),
+            ..policy(status)
+        };
+        let mut state = restored(events(&[2]));
+        let after = |state: &State| (state.resource_version.clone(), state.memory.memory.up_events.len());
+        state.adopt(&later("6", events(&[])), NOW);
+        assert_eq!(after(&state), ("7".to_owned(), 1), "older than what is known");
+        state.memory.memory.up_events.clear();
+        state.adopt(&later("8", events(&[2])), NOW);
+        assert_eq!(after(&state), ("8".to_owned(), 0), "an edit of the spec: memory goes on");
+        state.adopt(&later("9", events(&[2, 3])), NOW);
+        assert_eq!(after(&state), ("9".to_owned(), 2), "the status of somebody else");
     }
 
     #[test]

@@ -183,18 +183,7 @@ impl Crew {
     pub(super) async fn recover(&self, workload: &Workload, state: &mut State, error: &WriteError) {
         match error {
             WriteError::Conflict => match self.sink.read(&workload.key).await {
-                Ok(Some(live)) if live.uid == state.uid => {
-                    let fresh = State::restore(&live, self.host.now(), Duration::ZERO);
-                    *state = State {
-                        written_at: state.written_at,
-                        hpa: state.hpa.take(),
-                        question: state.question,
-                        marked: std::mem::take(&mut state.marked),
-                        size: state.size.take(),
-                        warned: std::mem::take(&mut state.warned),
-                        ..fresh
-                    };
-                }
+                Ok(Some(live)) if live.uid == state.uid => state.read_back(&live, self.host.now()),
                 Ok(_) => {}
                 Err(error) => debug!(workload = %workload.key, %error, "policy not read"),
             },
@@ -205,12 +194,11 @@ impl Crew {
         }
     }
 
-    /// A later version of the policy that the watch has seen: an edit of its spec, which leaves the status as it is.
+    /// Takes up a later version of the policy that the watch has seen.
     pub(super) fn adopt_version(&self, workload: &Workload, state: &mut State) {
         let seen = self.feed.workloads(|known| known.policies().get(&workload.key).cloned()).flatten();
-        if let Some(seen) = seen.filter(|seen| newer(&seen.resource_version, &state.resource_version)) {
-            state.resource_version.clone_from(&seen.resource_version);
-            state.stored = serde_json::from_value(seen.status.clone()).unwrap_or_default();
+        if let Some(seen) = seen.filter(|seen| seen.uid == state.uid) {
+            state.adopt(&seen, self.host.now());
         }
     }
 }
