@@ -1,5 +1,8 @@
 //! Reads and writes Kubernetes resource quantities with exact integer arithmetic; knows no resource names.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// An amount of a resource, exact to a billionth. Amounts too large for Kubernetes are cut to its largest, 2^63 - 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity {
@@ -160,6 +163,19 @@ impl Quantity {
     /// Whether it is zero.
     pub fn is_zero(self) -> bool {
         self.nanos == 0
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_decimal())
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(|error| D::Error::custom(format!("{text:?} is no quantity: {error}")))
     }
 }
 

@@ -8,12 +8,13 @@ use crate::config::Config;
 use crate::history::History;
 use crate::nodes::tenure::{KeptNodes, Tenure};
 use crate::plan::Plan;
+use crate::pods::record::{self, ReplicaDecision, ReplicaRecord};
 use crate::reason::Reason;
 use crate::time::UnixTime;
 use crate::world::World;
 use crate::world::record::{Error, WorldRecord};
 
-/// Everything that [`crate::plan`] reads, and the clocks that explanations tell.
+/// Everything that [`crate::plan`] reads, what decisions on replicas have read, and the clocks that explanations tell.
 ///
 /// Under profile ClusterAutoscaler the memory and the options that only the reference has are left out: it keeps them in
 /// its process and nowhere else.
@@ -31,6 +32,10 @@ pub struct Snapshot {
     /// Since when each node has been kept by its reason, for explanations; no plan reads it. Empty where nobody watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptNodes>,
+    /// What the last decision on the replicas of each workload was made from, each with its own instant. `None` where
+    /// nobody noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<ReplicaRecord>,
 }
 
 impl Snapshot {
@@ -38,13 +43,26 @@ impl Snapshot {
     #[must_use]
     pub fn of(world: &World, history: &History, config: &Config, now: UnixTime) -> Self {
         let world = WorldRecord::of(world);
-        Self { now, config: config.clone(), history: history.clone(), world, kept: Vec::new() }
+        Self {
+            now,
+            config: config.clone(),
+            history: history.clone(),
+            world,
+            kept: Vec::new(),
+            replicas: None,
+        }
     }
 
     /// The same, with the clocks of whoever watched.
     #[must_use]
     pub fn watched(self, tenure: &Tenure) -> Self {
         Self { kept: tenure.rows(), ..self }
+    }
+
+    /// The same, with what decisions on replicas were made from.
+    #[must_use]
+    pub fn with_replicas(self, replicas: ReplicaRecord) -> Self {
+        Self { replicas: Some(replicas), ..self }
     }
 
     /// Since when this node has been kept by this reason, and whether that was seen to begin.
@@ -62,6 +80,15 @@ impl Snapshot {
     /// If the record of the world is none.
     pub fn replay(&self) -> Result<Plan, Error> {
         Ok(crate::plan(&self.world.world()?, &self.history, &self.config, self.now))
+    }
+
+    /// Makes the last decision on each workload's replicas again, in order of the policies; `None` where their inputs were
+    /// not noted. The same snapshot always gives the same decisions.
+    ///
+    /// # Errors
+    /// If an entry of the record names what is not there.
+    pub fn replay_replicas(&self) -> Result<Option<Vec<ReplicaDecision>>, record::Error> {
+        self.replicas.as_ref().map(ReplicaRecord::decide).transpose()
     }
 }
 

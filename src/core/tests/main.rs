@@ -18,6 +18,7 @@ mod refusals;
 mod removal;
 mod removal_loop;
 mod replay;
+mod replay_replicas;
 mod replicas;
 mod scale_down;
 mod scale_up;

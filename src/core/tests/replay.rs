@@ -19,16 +19,18 @@ use headroom_core::world::provider::FailureClass;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::{absorb, plan};
 
+use crate::replay_replicas::drawn_replicas;
+
 /// Draws numbers: the multiplier of Knuth's MMIX, whose high bits are good enough for test data.
-struct Draw(u64);
+pub struct Draw(pub u64);
 
 impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 
-    fn chance(&mut self, percent: u64) -> bool {
+    pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
@@ -174,12 +176,14 @@ fn a_thousand_snapshots_give_the_same_plan_after_they_were_written_and_read() {
             _ => (first.next_history.clone(), UnixTime(NOW.0 + 10)),
         };
         let decided = plan(&world, &history, &config, now);
-        let text = serde_json::to_string(&Snapshot::of(&world, &history, &config, now)).expect("JSON");
+        let whole = Snapshot::of(&world, &history, &config, now).with_replicas(drawn_replicas(seed));
+        let text = serde_json::to_string(&whole).expect("JSON");
         let read: Snapshot = serde_json::from_str(&text).expect("what was written can be read");
         assert_eq!(serde_json::to_string(&read).expect("JSON"), text, "seed {seed}: written again");
         let again = read.replay().expect("a world");
         assert_eq!(json(&again), json(&decided), "seed {seed}");
         assert_eq!(again, decided, "seed {seed}");
+        assert_eq!(read.replicas, whole.replicas, "seed {seed}");
         acting += u32::from(!decided.steps.is_empty());
         speaking += u32::from(decided.reasons.pods.iter().any(|verdict| !verdict.pools.is_empty()));
     }
@@ -241,7 +245,7 @@ fn a_record_that_names_what_is_not_there_is_refused() {
     assert!(error.to_string().contains("names class 0, and there are only 0"), "{error}");
 }
 
-fn fingerprint(name: &str) -> u64 {
+pub fn fingerprint(name: &str) -> u64 {
     Arc::<str>::from(name)
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

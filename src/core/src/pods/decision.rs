@@ -1,5 +1,7 @@
 //! What a replica decision gives: the size, the status, events, the next memory, and how it came to be.
 
+use serde::Serialize;
+
 use crate::pods::input::Unknown;
 use crate::pods::memory::Memory;
 use crate::pods::moment::Moment;
@@ -38,7 +40,7 @@ pub struct Decision {
 }
 
 /// A change of the scale.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rescale {
     /// `spec.replicas` as read.
     pub from: i32,
@@ -127,7 +129,8 @@ pub enum ErrorLabel {
 }
 
 /// How a size came to be, step by step. Steps that were not reached are `None`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Steps {
     /// Which way the decision took.
     pub branch: Branch,
@@ -154,7 +157,7 @@ pub struct Steps {
 }
 
 /// Which way a decision took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Branch {
     /// The scale could not be read: nothing was decided.
     NoScale,
@@ -173,7 +176,8 @@ pub enum Branch {
 }
 
 /// One metric on its way to a proposal.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct MetricStep {
     /// Its name as events have it, such as `cpu resource utilization (percentage of request)`.
     pub name: String,
@@ -192,7 +196,7 @@ pub struct MetricStep {
 }
 
 /// What a fallback did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum FallbackStep {
     /// Nothing is known since the time given, which is not yet long enough.
     Waiting {
@@ -216,7 +220,7 @@ pub enum FallbackStep {
 }
 
 /// What kept a size from what the metrics proposed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Limit {
     /// A recent lower proposal holds an increase.
     ScaleUpStabilized,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::Profile;
 use crate::pods::memory::Memory;
 use crate::pods::moment::Moment;
@@ -43,7 +45,8 @@ pub struct Input<'a> {
 }
 
 /// What applies to all workloads.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Options {
     /// Headroom saturates, refuses absurd values and counts whole seconds; ClusterAutoscaler stands for the
     /// controller-manager as it is: sums wrap, negative values count, times keep their fractions (law 10).
@@ -81,7 +84,8 @@ impl Default for Options {
 }
 
 /// The feature gates of Kubernetes that matter here, at their defaults of release 1.35.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Gates {
     /// HPAConfigurableTolerance: a tolerance of its own per direction.
     pub configurable_tolerance: bool,
@@ -98,7 +102,8 @@ impl Default for Gates {
 }
 
 /// What the scale subresource says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scale {
     /// `spec.replicas`.
     pub spec_replicas: i32,
@@ -126,7 +131,7 @@ pub struct PodSeen {
 }
 
 /// The phase of a pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PodPhase {
     /// Not all containers have been started.
     Pending,
@@ -142,7 +147,8 @@ pub enum PodPhase {
 }
 
 /// The Ready condition of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReadyCondition {
     /// True, False, or `None` for Unknown.
     pub ready: Option<bool>,
@@ -151,20 +157,25 @@ pub struct ReadyCondition {
 }
 
 /// What a pod requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PodRequests {
     /// Ordinary containers.
     pub containers: Vec<ContainerRequests>,
     /// Init containers, in the order of the spec.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub init_containers: Vec<InitContainerRequests>,
     /// `spec.resources.requests`: requests of the pod as a whole; absent if the pod has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_level: Option<ResourceAmounts>,
     /// `spec.overhead`.
+    #[serde(skip_serializing_if = "ResourceAmounts::is_empty")]
     pub overhead: ResourceAmounts,
 }
 
 /// What a container requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContainerRequests {
     /// Its name.
     pub name: Arc<str>,
@@ -173,7 +184,8 @@ pub struct ContainerRequests {
 }
 
 /// What an init container requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InitContainerRequests {
     /// Name and requests.
     pub container: ContainerRequests,
@@ -182,7 +194,7 @@ pub struct InitContainerRequests {
 }
 
 /// Amounts by resource name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ResourceAmounts(pub Vec<(Arc<str>, Quantity)>);
 
 impl ResourceAmounts {
@@ -190,6 +202,10 @@ impl ResourceAmounts {
     #[must_use]
     pub fn get(&self, resource: &str) -> Option<Quantity> {
         self.0.iter().find(|(name, _)| &**name == resource).map(|(_, amount)| *amount)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -215,7 +231,7 @@ pub enum Answer<'a> {
 }
 
 /// Why a metric has no value. None of these is ever 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unknown {
     /// The call failed, or there is no such API: the words of the error.
     Failed(Arc<str>),
@@ -229,7 +245,8 @@ pub enum Unknown {
 }
 
 /// Usage of one pod as metrics.k8s.io tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodUsage {
     /// The pod.
     pub pod: Arc<str>,
@@ -242,7 +259,8 @@ pub struct PodUsage {
 }
 
 /// Usage of one container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContainerUsage {
     /// The container.
     pub name: Arc<str>,
@@ -251,7 +269,8 @@ pub struct ContainerUsage {
 }
 
 /// A custom metric of one pod.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodValue {
     /// The pod.
     pub pod: Arc<str>,
@@ -260,11 +279,13 @@ pub struct PodValue {
 }
 
 /// One value of a metric.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sample {
     /// The number.
     pub value: Number,
     /// When it was taken, if the source tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Moment>,
 }
 
@@ -277,7 +298,7 @@ impl Sample {
 }
 
 /// A number as a source tells it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Number {
     /// A quantity of Kubernetes. One beyond its range is cut to it.
     Quantity(Quantity),

@@ -7,16 +7,20 @@ use crate::time::UnixTime;
 
 /// The memory of one workload. Under the profile Headroom all times in it are whole seconds, it holds no more than
 /// [`RECOMMENDATIONS_MAX`] recommendations and [`EVENTS_MAX`] events a direction, and `parse(render(m)) == m`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Memory {
     /// Earlier proposals, unstabilised. Empty: the workload has never been seen, and the next tick begins the list with
     /// its present size.
     pub recommendations: Vec<Recommendation>,
     /// Increases, for the rates of policies.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub up_events: Vec<ScaleEvent>,
     /// Decreases, for the rates of policies.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub down_events: Vec<ScaleEvent>,
     /// Since when no decision could be made from the metrics, without a break.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_since: Option<Moment>,
 }
 
@@ -28,7 +32,8 @@ pub const RECOMMENDATIONS_MAX: usize = 240;
 pub const EVENTS_MAX: usize = 120;
 
 /// A proposal of an earlier tick.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Recommendation {
     /// How many replicas.
     pub replicas: i32,
@@ -37,13 +42,15 @@ pub struct Recommendation {
 }
 
 /// A change of the size that was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ScaleEvent {
     /// By how many replicas; greater than 0.
     pub change: i32,
     /// When.
     pub at: Moment,
     /// Whether it was once older than the longest period: its place may be taken. It counts like any other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outdated: bool,
 }
 

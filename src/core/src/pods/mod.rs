@@ -18,6 +18,8 @@
 //!    stored one, publish `FailedUpdateStatus` if that failed, publish `tick.events_after_status`, and keep
 //!    `tick.memory`. [`durability::urgency`] tells how soon the memory must be stored again.
 //!
+//! [`record`] holds the input of a decision as a file does, so that it can be made again from there.
+//!
 //! After a restart the memory is what [`memory::parse`] makes of status, handed through [`durability::resumed`], which
 //! adds the time during which nobody watched (law 9). A workload that was never seen has [`memory::Memory::default`].
 //!
@@ -37,6 +39,7 @@ pub mod memory;
 mod metric;
 pub mod moment;
 mod numbers;
+pub mod record;
 mod replica_calculator;
 mod requests;
 pub mod schedules;

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::time::{Seconds, UnixTime};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -69,6 +72,23 @@ impl Moment {
 impl From<UnixTime> for Moment {
     fn from(at: UnixTime) -> Self {
         Self { nanos: at.0.saturating_mul(NANOS_PER_SECOND) }
+    }
+}
+
+impl Serialize for Moment {
+    /// As text: a number of nanoseconds is more than many readers of JSON can hold.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let timestamp = text.parse::<jiff::Timestamp>();
+        timestamp
+            .map(Self::from_jiff)
+            .map_err(|error| D::Error::custom(format!("{text:?} is no time: {error}")))
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::pods::spec::HpaSpec;
 use crate::time::{Seconds, UnixTime};
 use crate::window::Window;
 
 /// Bounds that hold while a window is open.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Schedule {
     /// Name, unique in its list.
     pub name: Arc<str>,
@@ -20,7 +23,8 @@ pub struct Schedule {
 }
 
 /// What to do once no decision could be made from the metrics for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fallback {
     /// For how long nothing must have been known.
     pub after: Seconds,
@@ -29,7 +33,7 @@ pub struct Fallback {
 }
 
 /// The size while nothing is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FallbackReplicas {
     /// As it is.
     Hold,
@@ -43,7 +47,7 @@ pub enum FallbackReplicas {
 }
 
 /// Which way a fallback may go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FallbackDirection {
     /// Only up: a larger size stays. What is unknown lowers nothing unless the user asks for it.
     #[default]
@@ -53,7 +57,8 @@ pub enum FallbackDirection {
 }
 
 /// The bounds that hold at an instant; `min <= max`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Bounds {
     /// Fewest replicas.
     pub min: i32,

@@ -112,6 +112,22 @@ impl Selector {
         self.requirements.iter().all(|requirement| requirement.holds(labels.get(&requirement.key)))
     }
 
+    /// The same with other values: `change` is given the key and each value. The numbers of `>` and `<` stay.
+    #[must_use]
+    pub fn with_values(mut self, change: impl Fn(&str, &str) -> Arc<str>) -> Self {
+        for Requirement { key, operator, values } in &mut self.requirements {
+            match operator {
+                Operator::In | Operator::NotIn => {
+                    values.iter_mut().for_each(|value| *value = change(key, value));
+                    values.sort();
+                    values.dedup();
+                }
+                Operator::Exists | Operator::DoesNotExist | Operator::GreaterThan | Operator::LessThan => {}
+            }
+        }
+        self
+    }
+
     /// A pair that everything it selects has, if it demands one: what an index can look for.
     #[must_use]
     pub fn anchor(&self) -> Option<Pair> {

@@ -2,7 +2,9 @@
 //!
 //! Names sort differently afterwards, so a tie that was broken by name may be broken the other way. Free text goes, since
 //! nobody can tell which words of it are names. What stays readable: pools and groups, zones, types of machines, keys of
-//! labels, annotations and taints, names of resources, storage and priority classes.
+//! labels, annotations and taints, names of resources, storage and priority classes, kinds of objects that are scaled or measured.
+
+mod replicas;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -333,4 +335,7 @@ pub fn hide(snapshot: &mut Snapshot, hider: &Hider<'_>) {
         row.nodes.sort();
     }
     hider.world(&mut snapshot.world);
+    if let Some(record) = &mut snapshot.replicas {
+        hider.replicas(record);
+    }
 }
