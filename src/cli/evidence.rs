@@ -19,7 +19,8 @@ use crate::cli::gather::{Need, Reader};
 use crate::cli::scalers;
 use crate::explain::Evidence;
 use crate::explain::evidence::{ConditionSeen, EventSeen, HpaSeen, PodTimes, PolicySeen, WorkloadSeen};
-use crate::observe::slim::SlimHpa;
+use crate::observe::KubeFeed;
+use crate::observe::slim::{SlimDeployment, SlimHpa};
 
 /// Most events that are kept, the newest of them.
 const EVENTS_MAX: usize = 20_000;
@@ -173,12 +174,19 @@ struct TimedCondition {
 }
 
 /// Adds to `evidence` what nothing else reads; what cannot be read is noted by the reader.
-pub async fn gather(reader: &mut Reader, evidence: &mut Evidence) {
-    reader.witness::<Scaled<Deployment>>(evidence).await;
+///
+/// What decisions on replicas read of the same lists goes into `feed`.
+pub async fn gather(reader: &mut Reader, feed: &KubeFeed, evidence: &mut Evidence) {
+    // What may be read and cannot is noted, and no error.
+    let _ = reader.feed_seen::<SlimDeployment, Scaled<Deployment>>(feed, Need::May, evidence).await;
     let hpas = reader.list::<SlimHpa>(Need::May, "").await.unwrap_or_default();
     evidence.hpas.extend(hpas.iter().map(hpa));
+    let port = feed.port::<SlimHpa>();
+    hpas.into_iter().for_each(|object| port.applied(object));
     let policies = reader.list::<StoredScalingPolicy>(Need::May, "").await.unwrap_or_default();
     evidence.policies.extend(policies.iter().map(policy));
+    let port = feed.port::<StoredScalingPolicy>();
+    policies.into_iter().for_each(|object| port.applied(object));
     let events = reader.list::<Event>(Need::May, "").await.unwrap_or_default();
     evidence.events.extend(events.iter().filter_map(event));
     evidence.sort();

@@ -26,9 +26,11 @@ use crate::cli::evidence::{self, Both, Scaled, Testimony, TimedPod};
 use crate::cli::source::Live;
 use crate::controllers::config::Settings;
 use crate::controllers::facts;
+use crate::controllers::workloads::outside::looked_at;
 use crate::explain::evidence::PoolSeen;
 use crate::explain::{Case, Evidence, ProviderView};
 use crate::host::Host;
+use crate::metrics::{self, ClusterMetrics};
 use crate::observe::slim::{
     SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace,
     SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
@@ -74,7 +76,7 @@ pub async fn case(live: &Live) -> anyhow::Result<Case> {
     let config = config(live.context.as_deref()).await?;
     let client = Client::try_from(config).context("failed to set up the cluster's client")?;
     let mut reader = Reader::new(client, host.clone());
-    let feed = KubeFeed::unfed(&host);
+    let feed = KubeFeed::unfed_with_workloads(&host);
     let mut evidence = Evidence::default();
     let (mut input, seen) = match &live.operator {
         Some(url) => {
@@ -85,7 +87,11 @@ pub async fn case(live: &Live) -> anyhow::Result<Case> {
         None => reader.world(&feed, &mut evidence).await?,
     };
     evidence.pools = seen.pools(&mut evidence.invalid_policy);
-    evidence::gather(&mut reader, &mut evidence).await;
+    evidence::gather(&mut reader, &feed, &mut evidence).await;
+    if live.operator.is_none() {
+        let metrics = ClusterMetrics::new(reader.client.clone(), &host, metrics_bounds());
+        input = input.with_replicas(looked_at(&feed, &metrics, &host).await);
+    }
     reader.progress.done();
     evidence.gaps.append(&mut reader.gaps);
     evidence.sort();
@@ -94,6 +100,11 @@ pub async fn case(live: &Live) -> anyhow::Result<Case> {
         input.now = host.now();
     }
     Ok(Case::new(input, evidence, view))
+}
+
+/// One list of usage serves all workloads of a namespace, however long the others take.
+fn metrics_bounds() -> metrics::Bounds {
+    metrics::Bounds { share_usage_for: Duration::from_secs(60), ..metrics::Bounds::default() }
 }
 
 /// The decision input as the operator holds it.
@@ -198,7 +209,7 @@ impl Reader {
     }
 
     /// The same, and what each object tells explanations, from one list.
-    async fn feed_seen<K: Watched, T: Testimony>(
+    pub async fn feed_seen<K: Watched, T: Testimony>(
         &mut self,
         feed: &KubeFeed,
         need: Need,

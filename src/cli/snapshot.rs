@@ -1,17 +1,19 @@
-//! `headroom snapshot` and `headroom replay`: the decision input of a cluster as a file, and the same plan again.
+//! `headroom snapshot` and `headroom replay`: the decision input of a cluster as a file, and the same decisions again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use headroom_core::pods::record::{ReplicaDecision, Undecided};
 use serde::Serialize;
 
 use crate::cli::source::{self, Live, Output};
 use crate::controllers::facts;
 use crate::explain::Case;
-use crate::explain::overview;
 use crate::explain::story::counted;
+use crate::explain::table::wrap;
+use crate::explain::{overview, replicas};
 use crate::host::Host;
 
 /// Examples of `headroom snapshot`.
@@ -27,7 +29,8 @@ commands, and annotations that decisions do not read are never in the file.";
 /// Examples of `headroom replay`.
 pub const REPLAY_EXAMPLES: &str = "Examples:
   headroom replay cluster.json.gz
-  headroom replay cluster.json.gz -o json | jq .steps";
+  headroom replay cluster.json.gz -o json | jq .steps
+  headroom replay cluster.json.gz -o json | jq '.replicas[].steps'";
 
 /// Options of `headroom snapshot`.
 #[derive(Args, Clone, Debug)]
@@ -69,6 +72,16 @@ pub async fn snapshot(options: SnapshotOptions) -> anyhow::Result<()> {
     for gap in &case.evidence.gaps {
         eprintln!("headroom: not in the file: {gap}");
     }
+    match &case.input.replicas {
+        Some(record) => {
+            for Undecided { policy, why } in &record.undecided {
+                eprintln!("headroom: not in the file: what scalingpolicy {policy} decides from: {why}");
+            }
+        }
+        None => eprintln!(
+            "headroom: not in the file: what replicas are decided from; the operator is an older one"
+        ),
+    }
     if options.hash_names {
         let host = Host::machine();
         let salt = options.salt.unwrap_or_else(|| format!("{:x}{:x}", host.random(), host.random()));
@@ -77,11 +90,15 @@ pub async fn snapshot(options: SnapshotOptions) -> anyhow::Result<()> {
     let bytes = source::write(&options.output, &case)?;
     if options.output.as_os_str() != "-" {
         eprintln!(
-            "{}: {}, {}, {}, {} KB",
+            "{}: {}, {}, {}, {}, {} KB",
             options.output.display(),
             counted(case.input.world.nodes.len(), "node"),
             counted(case.input.world.pods.len(), "pod"),
             counted(case.input.config.pools.len(), "pool"),
+            counted(
+                case.input.replicas.as_ref().map_or(0, |record| record.workloads.len()),
+                "scaled workload"
+            ),
             bytes / 1000
         );
     }
@@ -102,7 +119,7 @@ fn code(salt: &str, name: &str) -> String {
     code
 }
 
-/// Prints the plan of a snapshot.
+/// Prints the plan of a snapshot, and the last decision on each workload's replicas.
 ///
 /// # Errors
 /// When the file is no snapshot.
@@ -110,9 +127,14 @@ pub fn replay(options: &ReplayOptions) -> anyhow::Result<()> {
     let case = source::read(&options.file)?;
     let name = options.file.display();
     let opened = case.open().with_context(|| format!("failed to replay {name}"))?;
-    options
-        .output
-        .print(&Replayed { at: case.input.now.to_rfc3339(), plan: &opened.plan }, || text(&case, &opened))
+    let record = case.input.replicas.as_ref();
+    let replayed = Replayed {
+        at: case.input.now.to_rfc3339(),
+        plan: &opened.plan,
+        replicas: opened.replicas.as_deref(),
+        undecided: record.map(|record| &*record.undecided),
+    };
+    options.output.print(&replayed, || text(&case, &opened))
 }
 
 #[derive(Serialize)]
@@ -120,17 +142,23 @@ struct Replayed<'a> {
     at: String,
     #[serde(flatten)]
     plan: &'a headroom_core::plan::Plan,
+    /// Null where the file holds no inputs.
+    replicas: Option<&'a [ReplicaDecision]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undecided: Option<&'a [Undecided]>,
 }
 
-/// Steps, then what is stuck, as a person reads it.
+/// Steps, how replicas came about, then what is stuck, as a person reads it.
 fn text(case: &Case, opened: &crate::explain::case::Opened<'_>) -> String {
     let mut text = format!("Plan of {} ({})\n\nSTEPS\n", case.input.now, case.written_by);
-    if opened.plan.steps.is_empty() {
-        text += "  none\n";
+    let mut steps: Vec<String> = opened.plan.steps.iter().map(facts::in_words).collect();
+    steps.extend(opened.replicas.iter().flatten().filter_map(replicas::in_words));
+    if steps.is_empty() {
+        steps.push("none".to_owned());
     }
-    for step in &opened.plan.steps {
-        text += &format!("  {}\n", facts::in_words(step));
+    for step in steps {
+        text += &format!("{}\n", wrap(&format!("  {step}"), 4));
     }
     let overview = overview::overview(opened);
-    text + "\n" + &overview.text()
+    text + "\n" + &replicas::section(opened) + "\n" + &overview.text()
 }

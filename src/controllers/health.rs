@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tracing::error;
 
 use super::inspection::{Inspection, NoAnswer};
+use super::workloads::last::LastLooks;
 
 /// How often the watchdog looks; a stuck loop ends the process at most this much late.
 const WATCHDOG_PERIOD: Duration = Duration::from_secs(5);
@@ -30,6 +31,8 @@ pub struct Health {
     synced: AtomicBool,
     /// Where questions for its view wait.
     pub inspection: Inspection,
+    /// What each workload was last decided from.
+    pub looks: Arc<LastLooks>,
 }
 
 impl Health {
@@ -101,7 +104,7 @@ async fn ready(State(served): State<Served>) -> (StatusCode, &'static str) {
     }
 }
 
-/// The input of the next plan, for `headroom snapshot` and `headroom explain`.
+/// The input of the next plan and of the last decision on each workload, for `headroom snapshot` and `headroom explain`.
 async fn snapshot(State(served): State<Served>, ConnectInfo(peer): ConnectInfo<SocketAddr>) -> Response {
     let inspection = &served.health.inspection;
     if !inspection.admits(peer) {

@@ -215,9 +215,7 @@ impl NodeLoop {
         let began_at = self.ports.host.wall();
         let mut plan = self.plan(now);
         let planned_at = self.ports.host.wall();
-        let config = &self.settings.config;
-        let look = || Snapshot::of(&self.world, &self.history, config, now).watched(&self.tenure);
-        self.ports.health.inspection.answer(|| Some(look()));
+        self.ports.health.inspection.answer(|| Some(self.view(now)));
         let mut statuses = self.statuses(&plan, now);
         let journalled = self.journal(&plan, &statuses).await;
         if self.forget_unjournalled(&mut plan, &journalled) {
@@ -245,6 +243,12 @@ impl NodeLoop {
     /// Whether a plan would be the one that this rest began with.
     fn still_holds(&self, rest: &Rest, now: UnixTime) -> bool {
         rest.lasts(self.world.revision(), self.is_view_stale(now), now, self.ports.host.monotonic())
+    }
+
+    /// What a plan made now reads, and what the last decisions on replicas have read.
+    fn view(&self, now: UnixTime) -> Snapshot {
+        let snapshot = Snapshot::of(&self.world, &self.history, &self.settings.config, now);
+        snapshot.watched(&self.tenure).with_replicas(self.ports.health.looks.record())
     }
 
     /// Waits for a bell, an outcome, a change of leadership, the stop, or the end of the pause.

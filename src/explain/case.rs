@@ -1,6 +1,7 @@
 //! A case: the input of a decision with the evidence around it, as a versioned file. It reads and writes bytes, no files.
 
 use headroom_core::plan::Plan;
+use headroom_core::pods::record::ReplicaDecision;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::snapshot::hide::{Hider, hide};
 use headroom_core::time::UnixTime;
@@ -11,8 +12,8 @@ use super::evidence::Evidence;
 
 /// What the file says it is.
 pub const FORMAT: &str = "headroom.dev/snapshot";
-/// The version that this program writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
+/// The version that this program writes. It reads all before it too: version 1 has no inputs of decisions on replicas.
+pub const VERSION: u32 = 2;
 
 /// Why a file is no case.
 #[derive(Debug, thiserror::Error)]
@@ -24,11 +25,16 @@ pub enum Error {
     #[error("not a snapshot: `format` is {0:?} and should be {FORMAT:?}")]
     Format(String),
     /// It is of another version.
-    #[error("a snapshot of version {0}; this program reads version {VERSION}: use the release that wrote it")]
+    #[error(
+        "a snapshot of version {0}; this program reads versions 1 to {VERSION}: use the release that wrote it"
+    )]
     Version(u32),
     /// Its world makes no sense.
     #[error("a damaged snapshot")]
     World(#[from] headroom_core::world::record::Error),
+    /// Its inputs of decisions on replicas make no sense.
+    #[error("a damaged snapshot")]
+    Replicas(#[from] headroom_core::pods::record::Error),
 }
 
 /// Who said what the clouds have.
@@ -46,7 +52,7 @@ pub enum ProviderView {
 pub struct Case {
     /// Always [`FORMAT`].
     pub format: String,
-    /// Always [`VERSION`].
+    /// At most [`VERSION`].
     pub version: u32,
     /// The program that wrote it.
     pub written_by: String,
@@ -96,7 +102,7 @@ impl Case {
         if head.format != FORMAT {
             return Err(Error::Format(head.format));
         }
-        if head.version != VERSION {
+        if !(1..=VERSION).contains(&head.version) {
             return Err(Error::Version(head.version));
         }
         Ok(serde_json::from_str(text)?)
@@ -113,11 +119,12 @@ impl Case {
     /// Plans again.
     ///
     /// # Errors
-    /// If the record of the world is damaged.
+    /// If a record in it is damaged.
     pub fn open(&self) -> Result<Opened<'_>, Error> {
         let world = self.input.world.world()?;
         let plan = headroom_core::plan(&world, &self.input.history, &self.input.config, self.input.now);
-        Ok(Opened { case: self, world, plan })
+        let replicas = self.input.replay_replicas()?;
+        Ok(Opened { case: self, world, plan, replicas })
     }
 
     /// Replaces names by codes, the same code wherever a name stands. Free text goes.
@@ -138,6 +145,9 @@ pub struct Opened<'a> {
     pub world: World,
     /// What is decided on it.
     pub plan: Plan,
+    /// What was last decided on the replicas of each workload, in order of the policies; `None` where the case does not
+    /// hold the inputs.
+    pub replicas: Option<Vec<ReplicaDecision>>,
 }
 
 impl Opened<'_> {

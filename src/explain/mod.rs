@@ -10,6 +10,7 @@ pub mod node;
 pub mod overview;
 pub mod pod;
 pub mod pool;
+pub mod replicas;
 pub mod story;
 pub mod table;
 #[cfg(test)]

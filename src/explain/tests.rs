@@ -4,6 +4,16 @@ use headroom_core::history::{
     Backoff, BackoffKey, Blocked, Decision, DecisionAction, DecisionOutcome, History, IntentId,
 };
 use headroom_core::labels::ObjectKey;
+use headroom_core::pods::amount::Amount;
+use headroom_core::pods::defaulting::defaulted;
+use headroom_core::pods::input::{Options, Sample, Scale};
+use headroom_core::pods::memory::Memory;
+use headroom_core::pods::record::{DecisionInput, Leave, Reading, ReplicaRecord, Undecided};
+use headroom_core::pods::spec::{
+    ExternalSource, HpaSpec, MetricIdentifier, MetricSpec, MetricTarget, ScaleTargetRef,
+};
+use headroom_core::pods::status::HpaStatus;
+use headroom_core::quantity::Quantity;
 use headroom_core::reason::Reason;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::testing::{NOW, PoolBuilder, WorldBuilder, budget, config, node, pod, pool, world};
@@ -337,8 +347,100 @@ fn a_case_is_the_same_after_it_was_written_and_read() {
 fn other_files_and_versions_are_told_apart() {
     let said = |text: &str| Case::parse(text).unwrap_err().to_string();
     assert!(said("{}").contains("`format` is \"\""));
-    assert!(said("{\"format\":\"headroom.dev/snapshot\",\"version\":2}").contains("of version 2"));
+    assert!(said("{\"format\":\"headroom.dev/snapshot\",\"version\":3}").contains("of version 3"));
     assert!(said("kind: List").contains("not a snapshot"));
+}
+
+/// The same cluster, whose web has 2 replicas, and 8 times what one should have in its queue.
+fn scaled(leave: Leave) -> Case {
+    let amount = Amount::parse("5").unwrap();
+    let target =
+        MetricTarget { type_: "AverageValue".into(), average_value: Some(amount), ..MetricTarget::default() };
+    let metric = MetricIdentifier { name: "orders-queue".into(), selector: None };
+    let metric = MetricSpec {
+        type_: "External".into(),
+        external: Some(ExternalSource { metric, target }),
+        ..MetricSpec::default()
+    };
+    let scale_target_ref =
+        ScaleTargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: "web".into() };
+    let spec = HpaSpec { scale_target_ref, max_replicas: 3, metrics: vec![metric], ..HpaSpec::default() };
+    let input = DecisionInput {
+        policy: key("web"),
+        hpa: None,
+        leave,
+        now: at(-7).into(),
+        options: Options::default(),
+        spec: defaulted(&spec),
+        schedules: Vec::new(),
+        fallback: None,
+        status: HpaStatus::default(),
+        memory: Memory::default(),
+        scale: Ok(Scale { spec_replicas: 2, status_replicas: 2, selector: "app=web".into() }),
+        pods: Vec::new(),
+        rivals: Vec::new(),
+        readings: vec![Reading::External(vec![Sample::of(Quantity::from_units(40))])],
+    };
+    let idle = Undecided { policy: key("idle"), why: "mode is Suspend".into() };
+    let mut case = pending();
+    case.input.replicas = Some(ReplicaRecord::of(vec![input], vec![idle]));
+    case
+}
+
+#[test]
+fn replicas_are_decided_again_from_the_file_and_told_in_words() {
+    let case = Case::parse(&scaled(Leave::Granted).render().unwrap()).unwrap();
+    let opened = case.open().unwrap();
+    let decision = &opened.replicas.as_ref().unwrap()[0];
+    let step = "scale deployment default/web from 2 to 3: external metric orders-queue(nil) above target";
+    assert_eq!(replicas::in_words(decision).unwrap(), step);
+    let text = replicas::section(&opened);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for told in
+        ["is 20, target 5", "1 to 3, TooManyReplicas", "scalingpolicy default/idle", "mode is Suspend"]
+    {
+        assert!(words.contains(told), "{told}: {text}");
+    }
+    fits(&text);
+    let told = workload::explain_policy(&opened, &key("web")).unwrap();
+    let steps: Vec<(&str, &str)> =
+        told.steps.iter().map(|step| (&*step.step, step.replicas.as_str())).collect();
+    assert_eq!(steps.first(), Some(&("metric", "8")));
+    assert_eq!(steps.last(), Some(&("bounds", "3")));
+
+    let case = scaled(Leave::Preview);
+    let opened = case.open().unwrap();
+    assert_eq!(replicas::in_words(&opened.replicas.as_ref().unwrap()[0]), None);
+    assert!(replicas::section(&opened).contains("mode is Preview"));
+}
+
+#[test]
+fn a_file_of_version_1_is_read_and_has_no_inputs_of_decisions_on_replicas() {
+    let text = pending().render().unwrap().replace("\"version\":2", "\"version\":1");
+    let case = Case::parse(&text).unwrap();
+    assert_eq!(case.version, 1);
+    let opened = case.open().unwrap();
+    assert_eq!(opened.replicas, None);
+    assert!(replicas::section(&opened).contains("not in this file"));
+}
+
+#[test]
+fn with_hidden_names_replicas_are_decided_alike_and_the_steps_are_told_again() {
+    let mut case = scaled(Leave::Granted);
+    case.provider_view = ProviderView::Status;
+    let code = |name: &str| {
+        format!("x{:x}", name.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte)))
+    };
+    case.hide_names(&code);
+    let text = case.render().unwrap();
+    for name in ["orders", "web", "Suspend"] {
+        assert!(!text.contains(name), "{name} is still there");
+    }
+    let opened = case.open().unwrap();
+    let change = opened.replicas.as_ref().unwrap()[0].rescale.clone().unwrap();
+    assert_eq!((change.from, change.to), (2, 3));
+    let hidden = ObjectKey::new(code("default"), code("web"));
+    assert!(workload::explain_policy(&opened, &hidden).unwrap().steps.len() > 2);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::case::Opened;
 use super::chain;
 use super::evidence::{ConditionSeen, HpaSeen, PolicySeen};
 use super::pod::{place, verdict_of};
+use super::replicas;
 use super::story::{Explanation, PoolAnswer, Stage, StepTold, about};
 
 /// Pods of one workload whose lives are told one by one.
@@ -32,8 +33,8 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
         (None, None) => told.fact("scaled by", "nobody: its replicas are what was written last"),
     }
     chain::scaling(&mut told, opened, kind, key);
-    policy.into_iter().for_each(|policy| steps(&mut told, policy));
-    if policy.is_none_or(|policy| policy.status.recommendation.is_none()) {
+    policy.into_iter().for_each(|policy| steps(&mut told, opened, policy));
+    if told.steps.is_empty() {
         hpa.into_iter().for_each(|hpa| steps_of_hpa(&mut told, hpa));
     }
     let waiting = pods(&mut told, opened, kind, key);
@@ -61,7 +62,7 @@ pub fn explain_hpa(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> 
     match policy {
         Some(policy) => {
             told.fact("kept by", format!("scalingpolicy {} ({})", policy.key, policy.mode));
-            steps(&mut told, policy);
+            steps(&mut told, opened, policy);
         }
         None => chain::last_scale_of_hpa(&mut told, hpa),
     }
@@ -116,7 +117,7 @@ pub fn explain_policy(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanatio
     chain::decisions_of_policy(&mut told, policy);
     chain::scaling(&mut told, opened, &kind, &target);
     chain::events(&mut told, evidence.events_of("ScalingPolicy", key), Stage::Replicas, "scalingpolicy");
-    steps(&mut told, policy);
+    steps(&mut told, opened, policy);
     let seen: Vec<ConditionSeen> = status.conditions.iter().map(ConditionSeen::of).collect();
     conditions(&mut told, &seen);
     let why = why(policy).unwrap_or_default();
@@ -137,7 +138,13 @@ fn replicas(count: &str) -> String {
 }
 
 /// The recommendation step by step: each metric's proposal, then what made of it the result.
-fn steps(told: &mut Explanation, policy: &PolicySeen) {
+fn steps(told: &mut Explanation, opened: &Opened<'_>, policy: &PolicySeen) {
+    if let Some(decision) = replicas::of_policy(opened, policy) {
+        let at = decision.at.second();
+        told.fact("decided", format!("{at} ({}), again from the same input", about(at, opened.now())));
+        told.steps.extend(replicas::steps(decision));
+        return;
+    }
     let Some(recommendation) = &policy.status.recommendation else { return };
     for metric in &recommendation.metrics {
         let part = |name: &str, value: &Option<String>| {

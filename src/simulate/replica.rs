@@ -83,6 +83,7 @@ pub struct Surroundings {
 #[derive(Debug)]
 pub struct Life {
     host: Arc<Host>,
+    health: Arc<Health>,
 }
 
 impl Drop for Life {
@@ -128,6 +129,7 @@ impl Life {
             Box::new(move |_| Arc::new(Measured::new(cluster.clone(), server_host.clone(), audit.clone())));
         let workloads =
             around.scales_workloads.then(|| WorkloadGround { feed: feed.clone(), metrics: measures });
+        let health = Arc::new(Health::default());
         let provider = clouds(around, caller, &work, &guard, &host);
         let ground = Ground {
             preview: false,
@@ -148,7 +150,7 @@ impl Life {
             host: host.clone(),
             guard,
             stop,
-            health: Arc::new(Health::default()),
+            health: health.clone(),
             metrics: Arc::new(Metrics::default()),
             page: None,
             workloads,
@@ -160,12 +162,17 @@ impl Life {
             // Nobody listens when the run is over.
             let _ = ended.send((replica, number));
         });
-        Life { host }
+        Life { host, health }
     }
 
     /// Where it runs: to stop it as by SIGSTOP, or to set its clock off.
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// What its loops say of themselves.
+    pub fn health(&self) -> &Health {
+        &self.health
     }
 }
 

@@ -104,6 +104,8 @@ pub struct Scene<'a> {
     pub cluster: &'a SimCluster,
     /// What the scenario did in it.
     pub happened: &'a [Happening],
+    /// The operator's replicas, those that live.
+    pub lives: &'a [Option<Life>],
 }
 
 /// What a run comes to.
@@ -284,7 +286,7 @@ impl Stage {
                 judge.step(store, now);
             });
         }
-        spectate(&Scene { now, cluster: &cluster, happened: &happened });
+        spectate(&Scene { now, cluster: &cluster, happened: &happened, lives: &self.lives });
         drop(cluster);
         if happened.contains(&Happening::RestartOperator) {
             for replica in 0..self.lives.len() {

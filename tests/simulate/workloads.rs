@@ -3,10 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use headroom::explain::{Case, Evidence, ProviderView};
 use headroom::simulate::run::{Options, Outcome, Scene, run};
 use headroom::simulate::scenario::{Action, Event, Scenario, Target};
-use headroom::simulate::store::{Kind, ObjectKey, number};
+use headroom::simulate::store::{Kind, ObjectKey, at as within, number};
+use headroom_core::history::History;
+use headroom_core::pods::decision::Branch;
+use headroom_core::pods::moment::Moment;
+use headroom_core::pods::record::{Leave, ReplicaDecision};
+use headroom_core::snapshot::Snapshot;
+use headroom_core::testing::config;
+use headroom_core::time::UnixTime;
+use headroom_core::world::World;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 
 /// The kitchen's own bounds.
 const BOUNDS: (i64, i64) = (2, 30);
@@ -162,6 +172,80 @@ fn through_crashes_and_lost_requests_the_bounds_hold_and_the_end_is_the_same() {
         assert!(1 < outcome.deaths_count && 0 < outcome.faults_count, "seed {seed}: {:?}", outcome.summary);
         assert_eq!(seen.size_at(scenario.start + minutes(60)), 12, "seed {seed}: {:?}", seen.sizes);
     }
+}
+
+/// Takes a snapshot of what each decision was made from, while the run goes on, and decides again from the file.
+#[derive(Default)]
+struct Stenographer {
+    replayed: BTreeMap<Moment, ReplicaDecision>,
+    offences: Vec<String>,
+}
+
+impl Stenographer {
+    fn look(&mut self, scene: &Scene<'_>) {
+        for life in scene.lives.iter().flatten() {
+            let record = life.health().looks.record();
+            let Some(workload) = record.workloads.first() else { continue };
+            if self.replayed.contains_key(&workload.now) {
+                continue;
+            }
+            let now = UnixTime::from_jiff(scene.now);
+            let input = Snapshot::of(&World::new(), &History::default(), &config([]), now);
+            let case = Case::new(input.with_replicas(record), Evidence::default(), ProviderView::Operator);
+            let file = case.render().expect("a case is JSON");
+            let read = Case::parse(&file).expect("what was written can be read");
+            let again = read.open().expect("a case").replicas.expect("they were noted");
+            let [again] = <[ReplicaDecision; 1]>::try_from(again).expect("there is one workload");
+            let told = scene.cluster.store().with(|store| {
+                let key = ObjectKey::new("default", "kitchen");
+                let policy = store.find(Kind::ScalingPolicy, &key).expect("the policy stays");
+                within(policy, &["status"]).cloned().unwrap_or_default()
+            });
+            let (live, ours) = (told_of(&told), as_told(&again));
+            if live != ours {
+                self.offences.push(format!("{}: status says {live}, the file {ours}", again.at));
+            }
+            self.replayed.insert(again.at, again);
+        }
+    }
+}
+
+/// What a policy's status says of the last decision, as far as it is written at once.
+fn told_of(status: &Value) -> Value {
+    let proposals = status["recommendation"]["metrics"].as_array().into_iter().flatten();
+    let proposals: Vec<&Value> = proposals.map(|one| &one["replicas"]).collect();
+    json!({"desired": status["desiredReplicas"], "proposals": proposals,
+        "min": status["bounds"]["minReplicas"], "max": status["bounds"]["maxReplicas"]})
+}
+
+/// The same of a decision.
+fn as_told(decision: &ReplicaDecision) -> Value {
+    let steps = &decision.steps;
+    let proposals: Vec<Option<i32>> = steps.metrics.iter().map(|one| one.proposal).collect();
+    json!({"desired": steps.desired.or(steps.current), "proposals": proposals,
+        "min": steps.bounds.min, "max": steps.bounds.max})
+}
+
+#[test]
+fn a_snapshot_in_the_middle_decides_as_the_live_loop_did() {
+    let scenario = blind_at_lunch();
+    let (mut overseer, mut stenographer) = (Overseer::default(), Stenographer::default());
+    let mut spectate = |scene: &Scene<'_>| {
+        overseer.look(scene);
+        stenographer.look(scene);
+    };
+    run(&scenario, &Options::of(&scenario), &mut spectate).expect("a runtime can be built");
+    assert_eq!(stenographer.offences, Vec::<String>::new());
+    // Every change of size that was made is in a file, and no other.
+    let first = overseer.sizes.pop_first();
+    let made: Vec<i64> = overseer.sizes.values().copied().collect();
+    let granted = stenographer.replayed.values().filter(|one| one.leave == Leave::Granted);
+    let again: Vec<i64> = granted.filter_map(|one| one.rescale.as_ref()).map(|one| one.to.into()).collect();
+    assert_eq!(again, made, "{first:?} {:?}", overseer.sizes);
+    // One each 15 s of an hour, but for the time after the restart; with and without metrics.
+    let count = |branch| stenographer.replayed.values().filter(|one| one.steps.branch == branch).count();
+    assert!(230 <= stenographer.replayed.len(), "{}", stenographer.replayed.len());
+    assert!(40 <= count(Branch::Unknown) && 150 <= count(Branch::Metrics), "{:?}", count(Branch::Unknown));
 }
 
 #[test]

@@ -135,9 +135,9 @@ fn told(command: &str, printed: &str) -> Result<()> {
     } else if command.contains("top") {
         &["accelerated", "general", "0.200", "an hour"]
     } else if command.contains("snapshot -o") {
-        &["2 pools"]
+        &["2 pools", "2 scaled workloads"]
     } else if command.contains("replay") {
-        &["Plan of", "STEPS", "STUCK"]
+        &["Plan of", "STEPS", "REPLICAS", "default/web", "cpu resource utilization", "target 50%", "STUCK"]
     } else if command.contains("explain pod tain-0") {
         &["did you mean default/train-0?"]
     } else if command.contains("history") {
@@ -165,10 +165,20 @@ fn reads_the_operator(reader: &Reader, url: &str, cluster: &ControlPlane) -> Res
         case["input"]["world"]["pods"].as_array().is_some_and(|pods| pods.len() >= 3),
         "pods are missing"
     );
+    let decided = case["input"]["replicas"]["workloads"].as_array().map_or(&[][..], Vec::as_slice);
+    ensure!(decided.len() == 2, "the inputs of decisions on replicas are {decided:?}");
+    let usage =
+        decided.iter().find(|one| one["policy"]["name"] == "web").map(|one| &one["readings"][0]["Usage"]);
+    ensure!(usage.is_some_and(|usage| usage[0]["containers"][0]["usage"].is_array()), "{usage:?}");
     let plans: Vec<Vec<u8>> = (0..2)
         .map(|_| Ok(reader.headroom(&["replay", "own.json", "-o", "json"])?.stdout))
         .collect::<Result<_>>()?;
     ensure!(!plans[0].is_empty() && plans[0] == plans[1], "two replays differ");
+    let replayed: Value = serde_json::from_slice(&plans[0])?;
+    let web =
+        replayed["replicas"].as_array().into_iter().flatten().find(|one| one["policy"]["name"] == "web");
+    let steps = web.map(|web| &web["steps"]).context("web is not decided again")?;
+    ensure!(steps["desired"] == 2 && steps["metrics"][0]["target"] == "50%", "{steps}");
 
     let hidden = reader.headroom(&["snapshot", "--hash-names", "-o", "hidden.json"])?;
     ensure!(hidden.status.success(), "{}", String::from_utf8_lossy(&hidden.stderr));

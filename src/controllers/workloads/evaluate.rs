@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headroom_core::pods::decision::{Branch, Decision, Rescale, Steps, WriteOutcome};
-use headroom_core::pods::input::{Input, Options, PodSeen};
+use headroom_core::pods::input::Options;
 use headroom_core::pods::moment::Moment;
+use headroom_core::pods::record::Leave;
 use headroom_core::pods::schedules;
 use headroom_core::pods::selector::Registry;
-use headroom_core::pods::{after_write, decide, needs_metrics};
+use headroom_core::pods::{after_write, needs_metrics};
 use headroom_core::time::UnixTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tracing::{debug, info};
 
-use super::gather::{Load, answers, ask, relapse};
+use super::gather::{Load, ask, relapse};
+use super::last::{Last, Look};
 use super::ownership::{self, Circumstances, Judged, Stage};
 use super::sight::{Sight, notice_contest};
 use super::state::{DONE, FAILED, HELD, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, UNKNOWN};
@@ -71,15 +73,9 @@ pub enum Ended {
     Again,
 }
 
-/// Whether a change of size is made, or what it is called in the history if not.
-enum Leave {
-    Granted,
-    Denied(&'static str),
-}
-
 impl Crew {
     /// Looks at a workload once. What is remembered comes back in the state.
-    pub async fn evaluate(&self, workload: &Workload, rules: &Rules, state: &mut State) -> Ended {
+    pub async fn evaluate(&self, workload: &Arc<Workload>, rules: &Rules, state: &mut State) -> Ended {
         self.adopt_version(workload, state);
         let standing = standing_of(workload);
         let judged = matches!(standing, PolicyStanding::Accepted | PolicyStanding::Preview);
@@ -89,6 +85,7 @@ impl Crew {
             .and_then(|key| self.feed.workloads(|known| known.hpas().get(key).cloned()).flatten());
         if !judged || (workload.hpa.is_some() && hpa.is_none()) {
             self.forget_selector(workload);
+            state.last = Some(Last::Undecided(undecided(&standing)));
             return self.report(workload, state, &View { standing, ..View::default() }).await;
         }
         let now = self.host.now();
@@ -121,31 +118,24 @@ impl Crew {
             Some(hpa) => last_hpa_status(hpa, state),
             None => state.told.clone(),
         };
-        let pods: Vec<&PodSeen> = sight.pods.iter().map(|pod| &**pod).collect();
-        let answers = answers(&load, &sight.pods);
-        let decision = decide(&Input {
+        let acts = acts(workload, runs_hpa);
+        let leave = leave(workload, acts, state.held_until(now));
+        let look = Look {
+            workload: workload.clone(),
+            leave,
             now: Moment::from_jiff(self.host.time()),
-            options: &rules.options,
-            spec: &workload.spec,
-            schedules: &workload.schedules,
-            fallback: workload.fallback.as_ref(),
-            namespace: &workload.key.namespace,
-            status: &before,
-            memory: &state.memory.memory,
-            scale: sight.scale.as_ref().map_err(String::as_str),
-            pods: &pods,
-            rivals: &sight.rivals,
-            answers: &answers,
-        });
+            options: rules.options.clone(),
+            status: before,
+            memory: state.memory.memory.clone(),
+            scale: sight.scale.clone(),
+            pods: std::mem::take(&mut sight.pods),
+            rivals: std::mem::take(&mut sight.rivals),
+            gathered: load.gathered,
+        };
+        let decision = look.decide();
+        state.last = Some(Last::Decided(Arc::new(look)));
 
         let steps = decision.steps.clone();
-        let acts = workload.mode == Mode::Apply && (workload.hpa.is_none() || runs_hpa);
-        let leave = match (acts, state.held_until(now)) {
-            (true, None) => Leave::Granted,
-            (true, Some(_)) => Leave::Denied(HELD),
-            (false, _) if workload.mode == Mode::Preview => Leave::Denied(PREVIEW),
-            (false, _) => Leave::Denied(OBSERVED),
-        };
         let view = View { standing, owned, steps: Some(steps), troubles: load.troubles };
         let seen = (&sight, &view, &mut course);
         let Some(outcome) = self.carry_out(workload, state, &decision, leave, seen).await else {
@@ -221,11 +211,13 @@ impl Crew {
         let told = |outcome: &str| decision_told(rescale, &decision.steps, outcome, self.host.now());
         let outcome = match leave {
             Leave::Granted => IN_PROGRESS,
-            Leave::Denied(outcome) => outcome,
+            Leave::Preview => PREVIEW,
+            Leave::Observed => OBSERVED,
+            Leave::Held => HELD,
         };
         let known = state.memory.clone();
         let news = state.decided(told(outcome));
-        if matches!(leave, Leave::Denied(_)) {
+        if leave != Leave::Granted {
             if news {
                 self.count(state);
                 self.trace(workload, state, course);
@@ -302,7 +294,36 @@ impl Crew {
     }
 }
 
-fn standing_of(workload: &Workload) -> PolicyStanding {
+/// Whether the size is the operator's to change.
+pub(super) fn acts(workload: &Workload, runs_hpa: bool) -> bool {
+    workload.mode == Mode::Apply && (workload.hpa.is_none() || runs_hpa)
+}
+
+/// Whether a change of size is made now.
+pub(super) fn leave(workload: &Workload, acts: bool, held_until: Option<UnixTime>) -> Leave {
+    match (acts, held_until) {
+        (true, None) => Leave::Granted,
+        (true, Some(_)) => Leave::Held,
+        (false, _) if workload.mode == Mode::Preview => Leave::Preview,
+        (false, _) => Leave::Observed,
+    }
+}
+
+/// Why a policy that stands so is not decided on.
+pub(super) fn undecided(standing: &PolicyStanding) -> String {
+    match standing {
+        PolicyStanding::Suspended => "mode is Suspend".to_owned(),
+        PolicyStanding::Conflict(message)
+        | PolicyStanding::Invalid(message)
+        | PolicyStanding::Stalled(_, message)
+        | PolicyStanding::Broken(message) => message.clone(),
+        PolicyStanding::Pending | PolicyStanding::Accepted | PolicyStanding::Preview => {
+            "its HorizontalPodAutoscaler is not known yet".to_owned()
+        }
+    }
+}
+
+pub(super) fn standing_of(workload: &Workload) -> PolicyStanding {
     match (&workload.standing, workload.mode) {
         (Standing::Invalid(message), _) => PolicyStanding::Invalid(message.clone()),
         (Standing::Conflict(message), _) => PolicyStanding::Conflict(message.clone()),

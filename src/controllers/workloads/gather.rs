@@ -40,7 +40,7 @@ pub struct Load {
 
 /// The answers as the decision takes them: of the usage of a namespace only that of the workload's own pods.
 #[must_use]
-pub fn answers<'a>(load: &'a Load, pods: &[Arc<PodSeen>]) -> Vec<Answer<'a>> {
+pub fn answers<'a>(gathered: &'a [Gathered], pods: &[Arc<PodSeen>]) -> Vec<Answer<'a>> {
     let answer = |gathered: &'a Gathered| match gathered {
         Gathered::Usage(list) => {
             let of = |pod: &Arc<PodSeen>| {
@@ -53,7 +53,7 @@ pub fn answers<'a>(load: &'a Load, pods: &[Arc<PodSeen>]) -> Vec<Answer<'a>> {
         Gathered::External(samples) => Answer::External(samples.to_vec()),
         Gathered::Unknown(unknown) => Answer::Unknown(unknown.clone()),
     };
-    load.gathered.iter().map(answer).collect()
+    gathered.iter().map(answer).collect()
 }
 
 /// Asks for every metric of a workload, all at once. `selector` is the scale's, as text.

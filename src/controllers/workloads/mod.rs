@@ -2,6 +2,8 @@
 
 mod evaluate;
 mod gather;
+pub mod last;
+pub mod outside;
 mod ownership;
 mod sight;
 mod state;
@@ -28,6 +30,7 @@ use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
 use self::evaluate::{Crew, Ended, Rules};
+use self::last::LastLooks;
 use self::state::State;
 use self::survey::{Survey, Workload};
 use super::leader::Leadership;
@@ -73,6 +76,8 @@ pub struct WorkloadPorts {
     pub metrics: MetricsFor,
     /// Where lateness and decisions are counted.
     pub numbers: Arc<Metrics>,
+    /// Where the last look at each workload is shown.
+    pub looks: Arc<LastLooks>,
     /// Where traces of decisions go, if anywhere.
     pub traces: Option<TraceSink>,
     /// Who leads.
@@ -93,6 +98,7 @@ pub struct WorkloadLoop {
     settings: ValidatedWorkloads,
     rules: Arc<Rules>,
     preview: bool,
+    looks: Arc<LastLooks>,
     survey: Survey,
     surveyed: bool,
     slots: BTreeMap<ObjectKey, Slot>,
@@ -127,8 +133,19 @@ impl WorkloadLoop {
     /// A loop that has seen nothing yet.
     #[must_use]
     pub fn new(ports: WorkloadPorts) -> Self {
-        let WorkloadPorts { host, guard, feed, work, metrics, numbers, traces, leadership, stop, preview } =
-            ports;
+        let WorkloadPorts {
+            host,
+            guard,
+            feed,
+            work,
+            metrics,
+            numbers,
+            looks,
+            traces,
+            leadership,
+            stop,
+            preview,
+        } = ports;
         let (finish, finished) = mpsc::unbounded_channel();
         let settings = ValidatedWorkloads::default();
         let began_at = host.monotonic();
@@ -152,6 +169,7 @@ impl WorkloadLoop {
             stop,
             settings,
             preview,
+            looks,
             survey: Survey::default(),
             surveyed: false,
             slots: BTreeMap::new(),
@@ -211,6 +229,7 @@ impl WorkloadLoop {
         if self.term != epoch {
             self.slots.clear();
             self.due.clear();
+            self.looks.clear();
             self.surveyed = false;
             self.term = epoch;
         }
@@ -247,6 +266,7 @@ impl WorkloadLoop {
                 None => {
                     let slot = Slot { due_at: now, state: None, in_flight: false, again: false };
                     self.slots.insert(key.clone(), slot);
+                    self.looks.expect(key);
                     self.due.insert((now, key.clone()));
                 }
             }
@@ -378,6 +398,9 @@ impl WorkloadLoop {
         });
         let at = match result {
             Some((state, ended)) => {
+                if let Some(last) = &state.last {
+                    self.looks.put(&key, last.clone());
+                }
                 slot.state = Some(state);
                 match ended {
                     _ if again => now,
@@ -401,6 +424,7 @@ impl WorkloadLoop {
     }
 
     fn forget(&mut self, key: &ObjectKey) {
+        self.looks.forget(key);
         if let Some(slot) = self.slots.remove(key) {
             self.due.remove(&(slot.due_at, key.clone()));
         }
@@ -439,9 +463,13 @@ impl WorkloadLoop {
 
 /// The settings as decisions take them.
 fn rules(settings: &ValidatedWorkloads, metrics: Arc<dyn MetricsSource>) -> Rules {
+    Rules { metrics, ownership: settings.ownership, options: options_of(settings) }
+}
+
+fn options_of(settings: &ValidatedWorkloads) -> Options {
     let seconds = |length: Duration| Seconds(i64::try_from(length.as_secs()).unwrap_or(i64::MAX));
     let ValidatedWorkloads {
-        ownership,
+        ownership: _,
         sync_period,
         tolerance_milli,
         downscale_stabilization,
@@ -451,18 +479,14 @@ fn rules(settings: &ValidatedWorkloads, metrics: Arc<dyn MetricsSource>) -> Rule
     } = settings;
     // At most 1000 thousandths: exact in 32 bits and so in a float.
     let tolerance = f64::from(i32::try_from(*tolerance_milli).unwrap_or(1000)) / 1000.0;
-    Rules {
-        metrics,
-        ownership: *ownership,
-        options: Options {
-            profile: Profile::Headroom,
-            sync_period: seconds(*sync_period),
-            downscale_stabilization: seconds(*downscale_stabilization),
-            tolerance,
-            cpu_initialization_period: seconds(*cpu_initialization_period),
-            initial_readiness_delay: seconds(*initial_readiness_delay),
-            ..Options::default()
-        },
+    Options {
+        profile: Profile::Headroom,
+        sync_period: seconds(*sync_period),
+        downscale_stabilization: seconds(*downscale_stabilization),
+        tolerance,
+        cpu_initialization_period: seconds(*cpu_initialization_period),
+        initial_readiness_delay: seconds(*initial_readiness_delay),
+        ..Options::default()
     }
 }
 

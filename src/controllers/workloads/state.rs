@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::last::Last;
 use super::ownership::Question;
 use crate::api::conditions::types;
 use crate::api::{ContestStatus, PolicyObject, ScalingDecision, ScalingPolicySpec, ScalingPolicyStatus};
@@ -46,6 +47,8 @@ pub struct State {
     pub size: Option<SizeWritten>,
     /// Reasons of the warnings of the last look: each is told once, until it has been gone.
     pub warned: BTreeSet<&'static str>,
+    /// How the last look went; none before one.
+    pub last: Option<Last>,
 }
 
 /// The status that was last written to an HPA.
@@ -108,6 +111,7 @@ impl State {
             marked: String::new(),
             size,
             warned: BTreeSet::new(),
+            last: None,
         }
     }
 
@@ -135,6 +139,7 @@ impl State {
             marked: std::mem::take(&mut self.marked),
             size: self.size.take(),
             warned: std::mem::take(&mut self.warned),
+            last: self.last.take(),
             ..fresh
         };
     }
