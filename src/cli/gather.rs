@@ -72,11 +72,34 @@ pub async fn config(context: Option<&str>) -> anyhow::Result<Config> {
 /// # Errors
 /// When pods, nodes or NodePools cannot be read; of the rest it is noted that it could not be.
 pub async fn case(live: &Live) -> anyhow::Result<Case> {
+    read(live, &Host::machine()).await.map(|(case, _)| case)
+}
+
+/// The same with what replicas are decided from: where the operator is not asked, the metrics are.
+///
+/// # Errors
+/// As [`case`].
+pub async fn whole_case(live: &Live) -> anyhow::Result<Case> {
     let host = Host::machine();
+    let (mut case, Left { client, feed }) = read(live, &host).await?;
+    if live.operator.is_none() {
+        let metrics = ClusterMetrics::new(client, &host, metrics_bounds());
+        case.input.replicas = Some(looked_at(&feed, &metrics, &host).await);
+    }
+    Ok(case)
+}
+
+/// What reading leaves for more questions.
+struct Left {
+    client: Client,
+    feed: KubeFeed,
+}
+
+async fn read(live: &Live, host: &Arc<Host>) -> anyhow::Result<(Case, Left)> {
     let config = config(live.context.as_deref()).await?;
     let client = Client::try_from(config).context("failed to set up the cluster's client")?;
     let mut reader = Reader::new(client, host.clone());
-    let feed = KubeFeed::unfed_with_workloads(&host);
+    let feed = KubeFeed::unfed_with_workloads(host);
     let mut evidence = Evidence::default();
     let (mut input, seen) = match &live.operator {
         Some(url) => {
@@ -88,10 +111,6 @@ pub async fn case(live: &Live) -> anyhow::Result<Case> {
     };
     evidence.pools = seen.pools(&mut evidence.invalid_policy);
     evidence::gather(&mut reader, &feed, &mut evidence).await;
-    if live.operator.is_none() {
-        let metrics = ClusterMetrics::new(reader.client.clone(), &host, metrics_bounds());
-        input = input.with_replicas(looked_at(&feed, &metrics, &host).await);
-    }
     reader.progress.done();
     evidence.gaps.append(&mut reader.gaps);
     evidence.sort();
@@ -99,7 +118,7 @@ pub async fn case(live: &Live) -> anyhow::Result<Case> {
     if live.operator.is_none() {
         input.now = host.now();
     }
-    Ok(Case::new(input, evidence, view))
+    Ok((Case::new(input, evidence, view), Left { client: reader.client, feed }))
 }
 
 /// One list of usage serves all workloads of a namespace, however long the others take.

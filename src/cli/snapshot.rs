@@ -8,6 +8,7 @@ use clap::Args;
 use headroom_core::pods::record::{ReplicaDecision, Undecided};
 use serde::Serialize;
 
+use crate::cli::gather;
 use crate::cli::source::{self, Live, Output};
 use crate::controllers::facts;
 use crate::explain::Case;
@@ -67,8 +68,7 @@ pub struct ReplayOptions {
 /// # Errors
 /// When the cluster cannot be read, or the file not written.
 pub async fn snapshot(options: SnapshotOptions) -> anyhow::Result<()> {
-    let live = source::Source { snapshot: None, live: options.live };
-    let mut case = live.case().await?;
+    let mut case = gather::whole_case(&options.live).await?;
     for gap in &case.evidence.gaps {
         eprintln!("headroom: not in the file: {gap}");
     }

@@ -156,7 +156,8 @@ fn why(decision: &ReplicaDecision) -> String {
 pub fn section(opened: &Opened<'_>) -> String {
     let mut text = "REPLICAS\n".to_owned();
     let (Some(decisions), Some(record)) = (&opened.replicas, &opened.case.input.replicas) else {
-        return text + "  not in this file: what they were decided from was not noted\n";
+        return text
+            + "  not in this file: the program that wrote it, or the operator it asked, is an older one\n";
     };
     if decisions.is_empty() && record.undecided.is_empty() {
         return text + "  nobody scales a workload\n";

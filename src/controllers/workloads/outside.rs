@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt as _, stream};
 use headroom_core::labels::ObjectKey;
 use headroom_core::pods::input::{Options, Scale};
 use headroom_core::pods::moment::Moment;
@@ -30,13 +31,16 @@ use crate::observe::workloads::Selected;
 use crate::observe::{HpaObject, KubeFeed, ScaleKind, Workloads};
 use crate::report::PolicyStanding;
 
+/// Workloads whose metrics are asked for at the same time: where no answer comes, each waits for its deadline.
+const ASKED_AT_ONCE_MAX: usize = 16;
+
 /// The record of all workloads that `feed` has been told of; it must keep workloads. Memory is what status remembers, and
 /// the usage of pods is asked of `metrics` once a namespace. Metrics of other kinds, and scales of kinds that are not
 /// watched, are the operator's alone to read: such workloads are named with why.
 pub async fn looked_at(feed: &KubeFeed, metrics: &dyn MetricsSource, host: &Host) -> ReplicaRecord {
     let found = feed.workloads(|known| Found::of(known, host.now())).unwrap_or_default();
     let mut looks: BTreeMap<ObjectKey, Last> = found.undecided;
-    for mut sketch in found.sketches {
+    let ask = async |mut sketch: Sketch| {
         let last = match load(metrics, &sketch).await {
             Ok(load) => {
                 sketch.look.gathered = load.gathered;
@@ -45,8 +49,13 @@ pub async fn looked_at(feed: &KubeFeed, metrics: &dyn MetricsSource, host: &Host
             }
             Err(why) => Last::Undecided(why),
         };
-        looks.insert(sketch.key, last);
+        (sketch.key, last)
+    };
+    let mut asked = stream::iter(found.sketches).map(ask).buffer_unordered(ASKED_AT_ONCE_MAX);
+    while let Some((key, last)) = asked.next().await {
+        looks.insert(key, last);
     }
+    drop(asked);
     record(looks)
 }
 
