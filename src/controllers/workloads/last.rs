@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use headroom_core::labels::ObjectKey;
 use headroom_core::pods::decide;
 use headroom_core::pods::decision::Decision;
-use headroom_core::pods::input::{Answer, Input, Options, PodSeen, PodUsage, Scale};
+use headroom_core::pods::input::{Answer, Input, Options, PodSeen, Scale};
 use headroom_core::pods::memory::Memory;
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::record::{DecisionInput, Leave, Reading, ReplicaRecord, Undecided};
@@ -87,7 +87,7 @@ impl Look {
 
 fn reading(answer: Answer<'_>) -> Reading {
     match answer {
-        Answer::Usage(usage) => Reading::Usage(usage.into_iter().map(PodUsage::clone).collect()),
+        Answer::Usage(usage) => Reading::Usage(usage.into_iter().cloned().collect()),
         Answer::Pods(values) => Reading::Pods(values),
         Answer::Object(sample) => Reading::Object(sample),
         Answer::External(samples) => Reading::External(samples),

@@ -86,8 +86,12 @@ impl Found {
     fn of(known: &Workloads, now: UnixTime) -> Self {
         let settings = settings(known);
         let options = options_of(&settings);
-        let Survey { workloads, .. } = survey(known.policies(), known.hpas(), settings.ownership);
+        let Survey { workloads, homeless, .. } = survey(known.policies(), known.hpas(), settings.ownership);
         let mut found = Self::default();
+        for hpa in homeless {
+            let why = "its HPA has no policy yet: the operator makes one once it runs";
+            found.undecided.insert(hpa.key.clone(), Last::Undecided(why.to_owned()));
+        }
         let (mut all, mut registry) = (Vec::new(), Registry::default());
         for (key, workload) in workloads {
             match see(known, workload) {
