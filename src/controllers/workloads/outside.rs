@@ -157,7 +157,11 @@ fn is_previewed(policy: &PolicyObject<ScalingPolicySpec>) -> bool {
 
 fn sketch(seen: Seen, registry: &Registry, options: &Options, now: UnixTime) -> Sketch {
     let Seen { workload, policy, hpa, scale, selected } = seen;
-    let state = State::restore(&policy, now, Duration::ZERO);
+    let mut state = State::restore(&policy, now, Duration::ZERO);
+    if let Ok(scale) = &scale {
+        // What became of a change of unknown outcome shows by the size.
+        state.settle(scale.spec_replicas, "");
+    }
     let owned = get(&state.stored.conditions, types::HPA_OWNED);
     let runs_hpa = owned.is_some_and(|owned| owned.status == "True");
     let bounds = schedules::bounds(&workload.spec, &workload.schedules, now);
