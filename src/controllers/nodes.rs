@@ -201,9 +201,7 @@ impl NodeLoop {
         let news = !self.outcomes.is_empty();
         self.absorb(now);
         if !news && let Some(rest) = self.rest.filter(|rest| self.still_holds(rest, now)) {
-            let look =
-                || Snapshot::of(&self.world, &self.history, &self.settings.config, now).watched(&self.tenure);
-            self.ports.health.inspection.answer(|| Some(look()));
+            self.ports.health.inspection.answer(|| Some(self.view(now)));
             self.measure_watches(now);
             return self.pause(rest.wake_at, None, now);
         }
