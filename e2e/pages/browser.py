@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import select
+import signal
 import subprocess
 import tempfile
 import time
@@ -57,7 +58,7 @@ class Browser:
     """A browser with one page. What goes wrong in the page is collected in `errors`, what it asks for in `requests`."""
 
     def __init__(self, program):
-        self.profile = tempfile.TemporaryDirectory(prefix="headroom-pages-")
+        self.profile = tempfile.TemporaryDirectory(prefix="headroom-pages-", ignore_cleanup_errors=True)
         to_browser, self.out = os.pipe()
         self.into, from_browser = os.pipe()
 
@@ -72,7 +73,7 @@ class Browser:
         command = [program, *FLAGS, *sandbox, f"--user-data-dir={self.profile.name}", "about:blank"]
         self.process = subprocess.Popen(
             command, preexec_fn=pipes, close_fds=False, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )
         os.close(to_browser)
         os.close(from_browser)
@@ -90,11 +91,28 @@ class Browser:
         return self
 
     def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
+        self.end()
         os.close(self.out)
         os.close(self.into)
         self.profile.cleanup()
+
+    def end(self):
+        """Ends the browser with all its processes: those that outlive the first one still write into the profile."""
+        self.process.terminate()
+        try:
+            self.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            try:
+                # The group is named after the first process, and lasts as long as any of its members.
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                break
+            self.process.poll()
+            time.sleep(0.01)
+        self.process.wait()
 
     def call(self, method, **parameters):
         """The result of one call; what happens meanwhile is noted."""
