@@ -19,23 +19,31 @@ use crate::pods::spec::{HpaSpec, ScaleTargetRef};
 use crate::pods::status::HpaStatus;
 
 /// Everything that one decision reads, owned, and whether its result is to be carried out.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DecisionInput {
+///
+/// Settings and pods stand here themselves, or as a [`WorkloadRecord`] has them: by their places in lists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(bound(serialize = "O: Serialize, P: Serialize"))]
+#[serde(bound(deserialize = "O: Deserialize<'de>, P: Deserialize<'de>"))]
+pub struct DecisionInput<O = Options, P = Arc<PodSeen>> {
     /// The ScalingPolicy. Its namespace is the workload's.
     pub policy: ObjectKey,
     /// Name of the HPA that the policy is for; `None` for a policy with metrics of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hpa: Option<Arc<str>>,
     /// Whether a change may be made.
     pub leave: Leave,
     /// See [`Input::now`].
     pub now: Moment,
     /// See [`Input::options`].
-    pub options: Options,
+    pub options: O,
     /// See [`Input::spec`].
     pub spec: HpaSpec,
     /// See [`Input::schedules`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<Schedule>,
     /// See [`Input::fallback`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
     /// See [`Input::status`].
     pub status: HpaStatus,
@@ -44,10 +52,13 @@ pub struct DecisionInput {
     /// See [`Input::scale`].
     pub scale: Result<Scale, String>,
     /// See [`Input::pods`].
-    pub pods: Vec<Arc<PodSeen>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<P>,
     /// See [`Input::rivals`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<Arc<str>>,
     /// See [`Input::answers`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readings: Vec<Reading>,
 }
 
@@ -87,6 +98,44 @@ impl Reading {
             Self::Object(sample) => Answer::Object(sample.clone()),
             Self::External(samples) => Answer::External(samples.clone()),
             Self::Unknown(unknown) => Answer::Unknown(unknown.clone()),
+        }
+    }
+}
+
+impl<O, P> DecisionInput<O, P> {
+    /// The same with other settings and pods.
+    fn with<O2, P2>(self, options: O2, pods: Vec<P2>) -> DecisionInput<O2, P2> {
+        let Self {
+            policy,
+            hpa,
+            leave,
+            now,
+            options: _,
+            spec,
+            schedules,
+            fallback,
+            status,
+            memory,
+            scale,
+            pods: _,
+            rivals,
+            readings,
+        } = self;
+        DecisionInput {
+            policy,
+            hpa,
+            leave,
+            now,
+            options,
+            spec,
+            schedules,
+            fallback,
+            status,
+            memory,
+            scale,
+            pods,
+            rivals,
+            readings,
         }
     }
 }
@@ -174,45 +223,8 @@ pub struct Undecided {
     pub why: String,
 }
 
-/// A [`DecisionInput`] whose settings and requests stand in lists.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct WorkloadRecord {
-    /// See [`DecisionInput::policy`].
-    pub policy: ObjectKey,
-    /// See [`DecisionInput::hpa`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hpa: Option<Arc<str>>,
-    /// See [`DecisionInput::leave`].
-    pub leave: Leave,
-    /// See [`DecisionInput::now`].
-    pub now: Moment,
-    /// Place in [`ReplicaRecord::options`].
-    pub options: usize,
-    /// See [`DecisionInput::spec`].
-    pub spec: HpaSpec,
-    /// See [`DecisionInput::schedules`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub schedules: Vec<Schedule>,
-    /// See [`DecisionInput::fallback`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fallback: Option<Fallback>,
-    /// See [`DecisionInput::status`].
-    pub status: HpaStatus,
-    /// See [`DecisionInput::memory`].
-    pub memory: Memory,
-    /// See [`DecisionInput::scale`].
-    pub scale: Result<Scale, String>,
-    /// See [`DecisionInput::pods`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pods: Vec<PodRecord>,
-    /// See [`DecisionInput::rivals`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rivals: Vec<Arc<str>>,
-    /// See [`DecisionInput::readings`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub readings: Vec<Reading>,
-}
+/// A [`DecisionInput`] whose settings are a place in [`ReplicaRecord::options`].
+pub type WorkloadRecord = DecisionInput<usize, PodRecord>;
 
 /// A [`PodSeen`] whose requests stand in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -275,27 +287,11 @@ impl ReplicaRecord {
         input: DecisionInput,
         places: &mut FxHashMap<Arc<PodRequests>, usize>,
     ) -> WorkloadRecord {
-        let DecisionInput {
-            policy,
-            hpa,
-            leave,
-            now,
-            options,
-            spec,
-            schedules,
-            fallback,
-            status,
-            memory,
-            scale,
-            pods,
-            rivals,
-            readings,
-        } = input;
-        let options = self.options.iter().position(|one| *one == options).unwrap_or_else(|| {
-            self.options.push(options);
+        let options = self.options.iter().position(|one| *one == input.options).unwrap_or_else(|| {
+            self.options.push(input.options.clone());
             self.options.len() - 1
         });
-        let pods = pods.iter().map(|pod| {
+        let pods = input.pods.iter().map(|pod| {
             let PodSeen { name, phase, deleting, started_at, ready, requests } = &**pod;
             let requests = *places.entry(requests.clone()).or_insert_with(|| {
                 self.requests.push(requests.clone());
@@ -311,22 +307,7 @@ impl ReplicaRecord {
             }
         });
         let pods = pods.collect();
-        WorkloadRecord {
-            policy,
-            hpa,
-            leave,
-            now,
-            options,
-            spec,
-            schedules,
-            fallback,
-            status,
-            memory,
-            scale,
-            pods,
-            rivals,
-            readings,
-        }
+        input.with(options, pods)
     }
 
     /// The inputs, in order of their policies.
@@ -338,47 +319,17 @@ impl ReplicaRecord {
     }
 
     fn input(&self, workload: &WorkloadRecord) -> Result<DecisionInput, Error> {
-        let WorkloadRecord {
-            policy,
-            hpa,
-            leave,
-            now,
-            options,
-            spec,
-            schedules,
-            fallback,
-            status,
-            memory,
-            scale,
-            pods,
-            rivals,
-            readings,
-        } = workload.clone();
         let missing = |list, place, count| Error { policy: workload.policy.clone(), list, place, count };
-        let chosen = self.options.get(options);
-        let chosen = chosen.ok_or_else(|| missing("options", options, self.options.len()))?;
-        let pods = pods.into_iter().map(|pod| {
+        let options = self.options.get(workload.options);
+        let options = options.ok_or_else(|| missing("options", workload.options, self.options.len()))?;
+        let pods = workload.pods.iter().cloned().map(|pod| {
             let PodRecord { name, phase, deleting, started_at, ready, requests } = pod;
             let own = self.requests.get(requests);
             let requests = own.ok_or_else(|| missing("requests", requests, self.requests.len()))?.clone();
             Ok(Arc::new(PodSeen { name, phase, deleting, started_at, ready, requests }))
         });
-        Ok(DecisionInput {
-            policy,
-            hpa,
-            leave,
-            now,
-            options: chosen.clone(),
-            spec,
-            schedules,
-            fallback,
-            status,
-            memory,
-            scale,
-            pods: pods.collect::<Result<_, _>>()?,
-            rivals,
-            readings,
-        })
+        let pods = pods.collect::<Result<_, _>>()?;
+        Ok(workload.clone().with(options.clone(), pods))
     }
 
     /// Makes every decision again, in order of the policies.
