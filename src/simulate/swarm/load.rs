@@ -14,6 +14,8 @@ use crate::simulate::store::{Kind, ObjectKey};
 const NODES: usize = 2;
 /// Minutes from the start in which schedules may open.
 const OPENS_WITHIN: i64 = 9;
+/// The longest way to the goal: sixteen pods, of which one may come or go every two minutes.
+const LONGEST_WAY: SignedDuration = SignedDuration::from_mins(32);
 
 /// One workload as it is drawn.
 struct Draft {
@@ -47,6 +49,7 @@ impl World {
             self.at(random.i64(30..self.trouble_seconds() - 150), Action::MetricsOutage(lasts));
         }
         self.scenario.events.sort_by_key(|event| event.after);
+        self.scenario.duration += LONGEST_WAY;
     }
 
     fn scaled_workload(&mut self, namespace: &str, random: &mut fastrand::Rng) {
