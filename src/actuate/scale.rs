@@ -135,9 +135,7 @@ impl Scales {
                 Ok(written) => return Ok(written.metadata.resource_version.unwrap_or_default()),
                 Err(KubeError::Api(status)) if status.is_conflict() => {
                     let live = self.read(target).await.map_err(ScaleError::Failed)?;
-                    if live.scale.spec_replicas == to {
-                        return Ok(live.resource_version);
-                    }
+                    // Nor is it ours if it is what we want: no write of this look has been sent twice.
                     if live.scale.spec_replicas != from {
                         return Err(ScaleError::Superseded { fresh: live.scale.spec_replicas });
                     }
@@ -347,8 +345,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_conflict_with_ones_own_write_is_no_conflict() {
+    async fn a_size_that_is_there_already_was_not_written_now() {
         let (scales, _) = scales(vec![conflict(), (200, scale(5, "8"))]);
-        assert_eq!(scales.write(&web(), (3, 5), "7").await, Ok("8".to_owned()));
+        assert_eq!(scales.write(&web(), (3, 5), "7").await, Err(ScaleError::Superseded { fresh: 5 }));
     }
 }

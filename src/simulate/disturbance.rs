@@ -1,12 +1,11 @@
 //! What strikes replicas, network and stored status at set times, beside the faults of single requests.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::store::{Author, Kind, ObjectKey, Store, at, object_at};
+use super::store::{Author, Filter, Kind, ObjectKey, Store, at, object_at};
 
 const ME: Author<'static> = Author::actor("vandal");
 
@@ -27,14 +26,23 @@ pub enum Disturbance {
     Scheduler(bool),
     /// The cloud takes a machine away.
     Reclaim,
-    /// The status of a pool is erased.
-    EraseStatus(String),
-    /// The status of a pool is kept, to be restored later.
-    BackUpStatus(String),
-    /// The status of a pool becomes what it was when it was kept.
-    RestoreStatus(String),
-    /// Somebody edits the status of a pool by hand: intents, clocks and backoffs become nonsense.
-    TamperStatus(String),
+    /// The status is erased.
+    EraseStatus(Stored),
+    /// The status is kept, to be restored later.
+    BackUpStatus(Stored),
+    /// The status becomes what it was when it was kept.
+    RestoreStatus(Stored),
+    /// Somebody edits the status by hand: intents, clocks, backoffs and proposals become nonsense.
+    TamperStatus(Stored),
+}
+
+/// Whose status is struck.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stored {
+    /// A NodePool's.
+    Pool(String),
+    /// That of all ScalingPolicies of a namespace.
+    PoliciesOf(String),
 }
 
 impl Disturbance {
@@ -61,6 +69,17 @@ impl Disturbance {
         }
     }
 
+    /// The namespace whose ScalingPolicies no longer know what was, if that is what it does.
+    #[must_use]
+    pub fn forgets_sizes_of(&self) -> Option<&str> {
+        match self {
+            Disturbance::EraseStatus(Stored::PoliciesOf(namespace))
+            | Disturbance::RestoreStatus(Stored::PoliciesOf(namespace))
+            | Disturbance::TamperStatus(Stored::PoliciesOf(namespace)) => Some(namespace),
+            _ => None,
+        }
+    }
+
     /// Whether a replica, or all, hear nothing from here on, or hear again; none for what does neither.
     #[must_use]
     pub fn deafens(&self) -> Option<bool> {
@@ -72,45 +91,82 @@ impl Disturbance {
 }
 
 /// Statuses that were kept.
-pub type Backups = BTreeMap<String, Value>;
+pub type Backups = BTreeMap<(Kind, ObjectKey), Value>;
 
 /// Does to a stored status what the disturbance says; others are not looked at.
 pub fn strike_status(store: &mut Store, backups: &mut Backups, disturbance: &Disturbance) {
-    match disturbance {
-        Disturbance::EraseStatus(name) => set_status(store, name, None),
-        Disturbance::RestoreStatus(name) => set_status(store, name, backups.get(name).cloned()),
-        Disturbance::BackUpStatus(name) => {
-            if let Some(status) = status_of(store, name) {
-                backups.insert(name.clone(), status);
+    use Disturbance::{BackUpStatus, EraseStatus, RestoreStatus, TamperStatus};
+    let (EraseStatus(stored) | BackUpStatus(stored) | RestoreStatus(stored) | TamperStatus(stored)) =
+        disturbance
+    else {
+        return;
+    };
+    for (kind, key) in stored.objects(store) {
+        let status = store.find(kind, &key).and_then(|object| at(object, &["status"]).cloned());
+        match (disturbance, status) {
+            (EraseStatus(_), _) => set_status(store, kind, &key, None),
+            (RestoreStatus(_), _) => {
+                let kept = backups.get(&(kind, key.clone())).cloned();
+                set_status(store, kind, &key, kept);
             }
-        }
-        Disturbance::TamperStatus(name) => {
-            if let Some(status) = status_of(store, name) {
-                set_status(store, name, Some(nonsense(status)));
+            (BackUpStatus(_), Some(status)) => {
+                backups.insert((kind, key), status);
             }
+            (TamperStatus(_), Some(status)) => set_status(store, kind, &key, Some(nonsense(kind, status))),
+            _ => {}
         }
-        _ => {}
     }
 }
 
-fn status_of(store: &Store, name: &str) -> Option<Value> {
-    let pool: &Arc<Value> = store.find(Kind::NodePool, &ObjectKey::new("", name))?;
-    at(pool, &["status"]).cloned()
+impl Stored {
+    fn objects(&self, store: &Store) -> Vec<(Kind, ObjectKey)> {
+        match self {
+            // One that has gone meanwhile has no status to strike.
+            Self::Pool(name) => vec![(Kind::NodePool, ObjectKey::new("", name))],
+            Self::PoliciesOf(namespace) => {
+                let filter = Filter { namespace: namespace.clone(), ..Filter::default() };
+                let all = store.list(Kind::ScalingPolicy, &filter);
+                all.into_iter().map(|(key, _)| (Kind::ScalingPolicy, key.clone())).collect()
+            }
+        }
+    }
 }
 
-fn set_status(store: &mut Store, name: &str, status: Option<Value>) {
-    // A pool that has gone meanwhile has no status to strike.
-    let _ = store.edit(Kind::NodePool, &ObjectKey::new("", name), ME, |pool| {
-        let pool = object_at(pool, &[]);
+fn set_status(store: &mut Store, kind: Kind, key: &ObjectKey, status: Option<Value>) {
+    let _ = store.edit(kind, key, ME, |object| {
+        let object = object_at(object, &[]);
         match status {
-            Some(status) => pool.insert("status".into(), status),
-            None => pool.remove("status"),
+            Some(status) => object.insert("status".into(), status),
+            None => object.remove("status"),
         };
     });
 }
 
-/// A status whose clocks lie in the far past and future, with an intent that nobody decided.
-fn nonsense(mut status: Value) -> Value {
+fn nonsense(kind: Kind, status: Value) -> Value {
+    if kind == Kind::ScalingPolicy { nonsense_of_sizes(status) } else { nonsense_of_nodes(status) }
+}
+
+/// A status of a ScalingPolicy whose proposals and changes are huge and of the far past and future, with a change under way
+/// that nobody decided.
+fn nonsense_of_sizes(mut status: Value) -> Value {
+    let (past, future) = ("1999-01-01T00:00:00Z", "2999-01-01T00:00:00Z");
+    for field in ["lastScaleTime", "metricsFailingSince"] {
+        status[field] = future.into();
+    }
+    status["desiredReplicas"] = 1_000_000.into();
+    status["recommendations"] = serde_json::json!([
+        {"time": past, "replicas": 0}, {"time": future, "replicas": 1_000_000}, {"time": future, "replicas": 1}]);
+    status["scaleEvents"] = serde_json::json!([
+        {"time": past, "change": 1}, {"time": future, "change": 1_000_000}, {"time": future, "change": -1_000_000}]);
+    status["contest"] =
+        serde_json::json!({"manager": "nobody", "lastTime": future, "count": 9, "holdUntil": future});
+    status["decisions"] = serde_json::json!([
+        {"time": future, "from": 1, "to": 1_000_000, "reason": "Nobody", "outcome": "InProgress"}]);
+    status
+}
+
+/// A status of a pool whose clocks lie in the far past and future, with an intent that nobody decided.
+fn nonsense_of_nodes(mut status: Value) -> Value {
     status["lastScaleUp"] = "1999-01-01T00:00:00Z".into();
     status["lastScaleDown"] = "2999-01-01T00:00:00Z".into();
     status["nodes"] = serde_json::json!({"desired": 1_000_000});

@@ -373,6 +373,9 @@ impl Stage {
             | Disturbance::BackUpStatus(_)
             | Disturbance::RestoreStatus(_)
             | Disturbance::TamperStatus(_) => {
+                if let (Some(namespace), Some(judge)) = (one.forgets_sizes_of(), &self.around.judge) {
+                    judge.lock().sizes_forgotten(namespace, now);
+                }
                 let backups = &mut self.backups;
                 self.around.server.store().with(|store| {
                     store.advance_to(now);

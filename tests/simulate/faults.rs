@@ -10,11 +10,30 @@ const SEEDS: u64 = 200;
 const DIRECTED: [(Theme, u64); 4] =
     [(Theme::Outage, 8), (Theme::Silence, 8), (Theme::Choice, 8), (Theme::Load, 4)];
 /// Seeds of themes that failed once, each with what it found.
-const KEPT_ON: &[(Theme, u64, &str)] = &[(
-    Theme::Load,
-    17,
-    "an increase that was stored and never made let the size fall further than its behavior allows",
-)];
+const KEPT_ON: &[(Theme, u64, &str)] = &[
+    (Theme::Load, 10, "a status edited by hand, with times of the year 2999, kept a size as it was for ever"),
+    (
+        Theme::Load,
+        17,
+        "an increase that was stored and never made let the size fall further than its behavior allows",
+    ),
+    (
+        Theme::Load,
+        921,
+        "the judge looked once more when a run was over, in the second in which a schedule closed",
+    ),
+    (Theme::Load, 990, "a write of a size that was given up landed after it had been taken for not made"),
+    (
+        Theme::Load,
+        1092,
+        "after a conflict a size that was there already was counted as a change of the operator's own",
+    ),
+    (
+        Theme::Load,
+        2051,
+        "the judge knew whether a change was made that somebody else had overwritten; nobody else can",
+    ),
+];
 /// Each of these seeds runs twice, to the same end.
 const TWICE_EVERY: u64 = 100;
 /// Each of these is held against the run of the same world without faults.

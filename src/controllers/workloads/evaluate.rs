@@ -96,6 +96,10 @@ impl Crew {
         };
         let runs_hpa = owned.as_ref().is_some_and(|owned| owned.owned);
         let settled = self.settle(workload, state).await;
+        if settled.is_ok() && state.is_unsettled() && workload.target.is_some() {
+            // It may still land, and would be counted wrongly by whatever is decided before.
+            return Ended::Again;
+        }
         let mut sight = self.see(workload, state).await;
         if let Err(problem) = settled {
             sight.scale = Err(problem);
@@ -153,7 +157,7 @@ impl Crew {
     async fn settle(&self, workload: &Workload, state: &mut State) -> Result<(), String> {
         let Some(target) = workload.target.as_ref().filter(|_| state.is_unsettled()) else { return Ok(()) };
         let live = self.scales.read(target).await?;
-        state.settle(live.scale.spec_replicas, &live.resource_version);
+        state.settle(live.scale.spec_replicas, &live.resource_version, self.host.now());
         Ok(())
     }
 

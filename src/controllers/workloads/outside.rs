@@ -160,7 +160,7 @@ fn sketch(seen: Seen, registry: &Registry, options: &Options, now: UnixTime) -> 
     let mut state = State::restore(&policy, now, Duration::ZERO);
     if let Ok(scale) = &scale {
         // What became of a change of unknown outcome shows by the size.
-        state.settle(scale.spec_replicas, "");
+        state.settle(scale.spec_replicas, "", now);
     }
     let owned = get(&state.stored.conditions, types::HPA_OWNED);
     let runs_hpa = owned.is_some_and(|owned| owned.status == "True");

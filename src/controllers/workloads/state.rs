@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_core::pods::durability;
+use headroom_core::pods::durability::{self, CLOCKS_APART_MAX};
 use headroom_core::pods::memory::{self, Memory, Recommendation, ScaleEvent};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::status::{Condition, HpaStatus};
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::last::Last;
 use super::ownership::Question;
+use crate::actuate::guard::STEP_DEADLINE;
 use crate::api::conditions::types;
 use crate::api::{ContestStatus, PolicyObject, ScalingDecision, ScalingPolicySpec, ScalingPolicyStatus};
 use crate::host::bugs::{self, Bug};
@@ -91,6 +92,13 @@ impl State {
         if let Some(newest) = newest.filter(|newest| newest.at < Moment::from(now)) {
             remembered.memory.recommendations.push(Recommendation { at: now.into(), ..newest });
         }
+        let latest = now.plus(CLOCKS_APART_MAX).to_jiff();
+        remembered.contest = remembered.contest.filter(|contest| contest.last_time.0 <= latest);
+        if let Some(contest) = &mut remembered.contest {
+            let longest = Time(now.plus(HOLD_MAX).to_jiff());
+            contest.hold_until = std::cmp::min_by_key(contest.hold_until.clone(), longest, |time| time.0);
+        }
+        remembered.last_scale_at = remembered.last_scale_at.filter(|at| at.to_jiff() <= latest);
         for decision in remembered.decisions.iter_mut().filter(|decision| decision.outcome == IN_PROGRESS) {
             // Whether the write came through shows at the next look; the memory counts it as done.
             UNKNOWN.clone_into(&mut decision.outcome);
@@ -167,7 +175,9 @@ impl State {
 
     /// Brings a change of unknown outcome to its end, by the size `live` that the workload has in `version`. One that was
     /// not made counts against no rate: upwards it would let the size fall further, and downwards rise.
-    pub fn settle(&mut self, live: i32, version: &str) {
+    ///
+    /// As long as a change that is not there may still be on its way, it stays unknown.
+    pub fn settle(&mut self, live: i32, version: &str, now: UnixTime) {
         let Some(last) = self.memory.decisions.first_mut().filter(|last| last.outcome == UNKNOWN) else {
             return;
         };
@@ -179,8 +189,11 @@ impl State {
             }
             return;
         }
-        FAILED.clone_into(&mut last.outcome);
         let decided_at = UnixTime::from_jiff(last.time.0);
+        if now.since(decided_at).0.abs() < LANDING_MAX {
+            return;
+        }
+        FAILED.clone_into(&mut last.outcome);
         let memory = &mut self.memory.memory;
         let events = if from < to { &mut memory.up_events } else { &mut memory.down_events };
         let own = |event: &ScaleEvent| {
@@ -220,6 +233,11 @@ impl State {
     }
 }
 
+/// Seconds from a decision until its write has surely been answered, refused or lost: the journal and the write have a
+/// deadline each, and a request that was given up may be carried out for as long again.
+const LANDING_MAX: i64 = 3 * STEP_DEADLINE.as_secs().cast_signed();
+/// The longest window, for which a contest holds: beyond it somebody has edited the time.
+const HOLD_MAX: Seconds = Seconds(3600);
 /// Most seconds between a change's event and the decision that tells of it: both are of one look.
 const EVENT_APART_MAX: i64 = 2;
 
@@ -364,16 +382,23 @@ mod tests {
             "scaleEvents": [
                 {"time": "2027-01-15T08:00:00Z", "change": 2}, {"time": "2027-01-15T08:00:30Z", "change": 2}],
         });
-        let settled = |live: i32| {
+        let decided_at = NOW.plus(Seconds(-69));
+        let at = |live: i32, now: UnixTime| {
             let mut state = restored(unknown.clone());
-            state.settle(live, "7");
+            state.settle(live, "7", now);
             let outcome = state.memory.decisions[0].outcome.clone();
             (outcome, state.memory.memory.up_events.len(), state.size.map(|size| size.replicas))
         };
+        let settled = |live: i32| at(live, decided_at.plus(Seconds(30)));
         assert_eq!(settled(3), (FAILED.to_owned(), 1, None));
         assert_eq!(settled(5), (DONE.to_owned(), 2, Some(5)));
         // Made, and somebody else has changed it since.
         assert_eq!(settled(4), (DONE.to_owned(), 2, None));
+        // The write may have been given up and land all the same.
+        assert_eq!(at(3, decided_at.plus(Seconds(29))), (UNKNOWN.to_owned(), 2, None));
+        assert_eq!(at(5, decided_at), (DONE.to_owned(), 2, Some(5)));
+        // A time that somebody has edited holds nothing up.
+        assert_eq!(at(3, decided_at.plus(Seconds(-90_000))), (FAILED.to_owned(), 1, None));
     }
 
     #[test]
@@ -386,6 +411,17 @@ mod tests {
         assert_eq!(told(&[]), None);
         assert_eq!(told(&["Held", "Failed", "Done", "Done"]), Some(7));
         assert_eq!(told(&["InProgress", "Done"]), None);
+    }
+
+    #[test]
+    fn a_contest_that_was_edited_by_hand_holds_for_the_longest_window_at_most() {
+        let held = |last: &str, until: &str| {
+            let contest = json!({"manager": "argocd", "count": 9, "lastTime": last, "holdUntil": until});
+            restored(json!({"contest": contest})).held_until(NOW)
+        };
+        assert_eq!(held("2027-01-15T07:59:00Z", "2027-01-15T08:03:00Z"), Some(NOW.plus(Seconds(80))));
+        assert_eq!(held("2027-01-15T07:59:00Z", "2999-01-01T00:00:00Z"), Some(NOW.plus(HOLD_MAX)));
+        assert_eq!(held("2999-01-01T00:00:00Z", "2999-01-01T00:00:00Z"), None);
     }
 
     #[test]

@@ -184,7 +184,8 @@ impl Judge {
             Some(since) if good && !wrote(since) => Some(since),
             _ => good.then_some(now),
         };
-        self.over = self.good_since.is_some_and(|since| stay <= now.duration_since(since));
+        // What is over stays over: the run may be looked at once more before it ends.
+        self.over |= self.good_since.is_some_and(|since| stay <= now.duration_since(since));
     }
 
     /// Watches fall silent for everybody, or speak again.

@@ -61,10 +61,23 @@ struct Ledger {
     looks: Vec<Look>,
     /// What each policy has changed: each has a memory of its own.
     changes: BTreeMap<ObjectKey, Vec<Change>>,
-    /// The decision that each life has stored last: when, in which policy, from which size to which.
-    journals: BTreeMap<Caller, (Timestamp, ObjectKey, i64, i64)>,
+    /// The decision that each life has stored last.
+    journals: BTreeMap<Caller, Journal>,
+    /// The size that was written last; none before.
+    written: Option<i64>,
+    /// When somebody last laid hands on what its policies remember.
+    struck_at: Option<Timestamp>,
     /// The highest term in which a policy's status was written.
     epochs: BTreeMap<ObjectKey, i64>,
+}
+
+/// A decision that is stored.
+#[derive(Debug, Clone)]
+struct Journal {
+    policy: ObjectKey,
+    change: Change,
+    /// Whether the size was written too.
+    done: bool,
 }
 
 /// Who may write the size.
@@ -86,6 +99,8 @@ impl Workloads {
             looks: Vec::new(),
             changes: BTreeMap::new(),
             journals: BTreeMap::new(),
+            written: None,
+            struck_at: None,
             epochs: BTreeMap::new(),
         };
         let all = scaled.iter().map(|one| (one.key.namespace.to_string(), ledger(one))).collect();
@@ -140,6 +155,15 @@ impl Judge {
         if ledger.owners.last().is_none_or(|(_, last)| *last != owner) {
             ledger.owners.push((entry.at, owner));
         }
+    }
+
+    /// Somebody lays hands on the status of all policies of a namespace: proposals and changes from before are known to
+    /// nobody for certain.
+    pub fn sizes_forgotten(&mut self, namespace: &str, now: Timestamp) {
+        let Some(ledger) = self.workloads.all.get_mut(namespace) else { return };
+        ledger.struck_at = Some(now);
+        ledger.changes.clear();
+        ledger.looks.iter_mut().for_each(|look| look.kept = false);
     }
 
     /// The metrics of a namespace were asked for.
@@ -244,9 +268,9 @@ impl Judge {
             after.pointer("/status/decisions/0").filter(|one| text(one, &["outcome"]) == Some("InProgress"));
         if let Some(decision) = decision {
             let size = |field: &str| number(decision, &[field]).unwrap_or(0);
-            ledger
-                .journals
-                .insert(call.caller, (call.arrived_at, call.key.clone(), size("from"), size("to")));
+            let change = Change { at: call.arrived_at, from: size("from"), to: size("to") };
+            let journal = Journal { policy: call.key.clone(), change, done: false };
+            ledger.journals.insert(call.caller, journal);
         }
         if late {
             self.blame(
@@ -267,17 +291,23 @@ impl Judge {
         let since = self.workloads.believed_since(call.now);
         let Some(ledger) = self.workloads.all.get_mut(&*call.key.namespace) else { return };
         let mut wrong = Vec::new();
-        match ledger.journals.get(&call.caller).filter(|(.., stored)| *stored == to) {
+        let journal = ledger.journals.get_mut(&call.caller).filter(|one| one.change.to == to);
+        match journal {
             None => wrong.push(("I22", "no stored decision says so".to_owned())),
-            Some((decided_at, policy, ..)) => {
-                let changes = ledger.changes.get(policy).cloned().unwrap_or_default();
-                let write = Write { caller: call.caller, at: *decided_at, from, to, changes };
-                wrong.extend(ledger.not_owned(policy, since));
+            Some(journal) => {
+                journal.done = true;
+                let (policy, decided_at) = (journal.policy.clone(), journal.change.at);
+                let changes = ledger.changes.get(&policy).cloned().unwrap_or_default();
+                let maybe = ledger.doubtful(&policy, from);
+                let write = Write { caller: call.caller, at: decided_at, from, to, changes, maybe };
+                wrong.extend(ledger.not_owned(&policy, since));
                 wrong.extend(ledger.broken(&write, (since, call.now)));
-                let changes = ledger.changes.entry(policy.clone()).or_default();
-                changes.push(Change { at: *decided_at, from, to });
+                if ledger.struck_at.is_none_or(|struck_at| struck_at < decided_at) {
+                    ledger.changes.entry(policy).or_default().push(Change { at: decided_at, from, to });
+                }
             }
         }
+        ledger.written = Some(to);
         for (invariant, words) in wrong {
             self.blame(call.now, invariant, format!("{} goes from {from} to {to}: {words}", call.key));
         }
@@ -299,9 +329,17 @@ struct Write {
     to: i64,
     /// What the same policy has changed before.
     changes: Vec<Change>,
+    /// What it may have changed.
+    maybe: Vec<Change>,
 }
 
 impl Write {
+    /// The changes that count: those made, and those with what may have been made.
+    fn counted(&self) -> impl Iterator<Item = Vec<Change>> {
+        let all = [&self.changes[..], &self.maybe[..]].concat();
+        std::iter::once(self.changes.clone()).chain((!self.maybe.is_empty()).then_some(all))
+    }
+
     fn recent(&self) -> Vec<&Change> {
         let recent = |one: &&Change| self.at.duration_since(one.at) < SignedDuration::from_mins(3);
         self.changes.iter().filter(recent).collect()
@@ -337,6 +375,16 @@ impl Ledger {
             owner.terms.fallback = added;
         }
         Some(owner)
+    }
+
+    /// Changes of a policy that were stored and not written, where the size is none that it wrote: somebody else has changed
+    /// it since, and nobody can tell whether they were made before.
+    fn doubtful(&self, policy: &ObjectKey, size: i64) -> Vec<Change> {
+        if self.written == Some(size) {
+            return Vec::new();
+        }
+        let open = self.journals.values().filter(|one| one.policy == *policy && !one.done);
+        open.map(|one| one.change).collect()
     }
 
     /// The owners that may be believed in: those of the time from `since` on.
@@ -404,7 +452,10 @@ impl Ledger {
             if !known || self.scaled.blind {
                 wrong.push(("I19", "a metric is not known".to_owned()));
             }
-            let lowest = terms.iter().map(|terms| terms.lowest(write.from, &write.changes, write.at)).min();
+            let lowest = |changes: Vec<Change>| {
+                terms.iter().map(|terms| terms.lowest(write.from, &changes, write.at)).min()
+            };
+            let lowest = write.counted().filter_map(lowest).min();
             if lowest.is_some_and(|lowest| write.to < lowest) {
                 wrong.push(("I18", format!("the rates allow {lowest:?}, after {:?}", write.recent())));
             }
@@ -414,7 +465,10 @@ impl Ledger {
             if !known && rises_by_itself(&terms) && fallback.is_none_or(|count| count < write.to) {
                 wrong.push(("I9", "nothing is known".to_owned()));
             }
-            let highest = terms.iter().map(|terms| terms.highest(write.from, &write.changes, write.at)).max();
+            let highest = |changes: Vec<Change>| {
+                terms.iter().map(|terms| terms.highest(write.from, &changes, write.at)).max()
+            };
+            let highest = write.counted().filter_map(highest).max();
             if highest.is_some_and(|highest| highest < write.to) {
                 wrong.push(("I18", format!("the rates allow {highest:?}, after {:?}", write.recent())));
             }

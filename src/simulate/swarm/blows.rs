@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use super::World;
 use crate::simulate::account::AccountFaults;
-use crate::simulate::disturbance::Disturbance;
+use crate::simulate::disturbance::{Disturbance, Stored};
 use crate::simulate::scenario::{Action, Event};
 use crate::simulate::wire::FaultRates;
 
@@ -170,19 +170,21 @@ impl Blows {
     }
 
     fn status(&mut self, dice: &mut Dice, end: i64, world: &World) {
-        let Some((pool, _)) = world.need.first() else { return };
+        let pool = world.need.first().map(|(pool, _)| Stored::Pool(pool.clone()));
+        let workload = world.scaled.first().map(|one| Stored::PoliciesOf(one.key.namespace.to_string()));
+        let Some(stored) = pool.or(workload) else { return };
         let kind = dice.random.u8(0..3);
         if !dice.on() || dice.random.bool() {
             return;
         }
         let at = dice.random.i64(30..end);
         match kind {
-            0 => self.strike(at, Disturbance::EraseStatus(pool.clone())),
+            0 => self.strike(at, Disturbance::EraseStatus(stored)),
             1 => {
-                self.strike(dice.random.i64(5..at), Disturbance::BackUpStatus(pool.clone()));
-                self.strike(at, Disturbance::RestoreStatus(pool.clone()));
+                self.strike(dice.random.i64(5..at), Disturbance::BackUpStatus(stored.clone()));
+                self.strike(at, Disturbance::RestoreStatus(stored));
             }
-            _ => self.strike(at, Disturbance::TamperStatus(pool.clone())),
+            _ => self.strike(at, Disturbance::TamperStatus(stored)),
         }
     }
 

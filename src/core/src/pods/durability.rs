@@ -19,6 +19,9 @@ pub enum Urgency {
     Now,
 }
 
+/// How far the clocks of two leaders may be apart before what one has written is taken for nonsense by the other.
+pub const CLOCKS_APART_MAX: Seconds = Seconds(60);
+
 /// How soon `live` must replace `stored`, which was written last.
 ///
 /// While the proposal stays the same nothing is urgent, although its time moves on each tick: [`resumed`] takes the last
@@ -48,15 +51,24 @@ pub fn urgency(stored: &StoredMemory, live: &Memory, spec: &HpaSpec, options: &O
 /// The time between is added to all clocks but those of scale events, since nobody watched (law 9): windows hold longer,
 /// never shorter. Scale events keep their times: those are facts, and none can be missing, since each is stored before
 /// its write. The newest proposal counts as repeated at `now`. A `stored_at` in the future changes nothing.
+///
+/// What is of the future was edited by hand, or comes from a backup: a clock begins now, so that it holds for its window
+/// and not for ever, and a change more than [`CLOCKS_APART_MAX`] ahead is none, since it would stop one direction for ever
+/// and open the other without a limit.
 #[must_use]
 pub fn resumed(stored: &StoredMemory, stored_at: UnixTime, now: UnixTime) -> Memory {
     let mut memory = parse(stored);
     let unwatched = Seconds(now.since(stored_at).0.max(0));
     let moved = |at: Moment| at.plus(unwatched).min(now.into()).max(at);
     for recommendation in &mut memory.recommendations {
-        recommendation.at = moved(recommendation.at);
+        recommendation.at = moved(recommendation.at).min(now.into());
     }
-    memory.unknown_since = memory.unknown_since.map(moved);
+    memory.unknown_since = memory.unknown_since.map(|since| moved(since).min(now.into()));
+    let latest = Moment::from(now.plus(CLOCKS_APART_MAX));
+    for events in [&mut memory.up_events, &mut memory.down_events] {
+        events.retain(|event| event.at <= latest);
+        events.iter_mut().for_each(|event| event.at = event.at.min(now.into()));
+    }
     memory
 }
 
@@ -69,7 +81,7 @@ fn newest(memory: &Memory) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pods::memory::render;
+    use crate::pods::memory::{ScaleEvent, render};
     use crate::pods::spec::Behavior;
 
     fn memory(proposals: &[(i32, i64)]) -> Memory {
@@ -106,5 +118,23 @@ mod tests {
         let stored = render(&memory(&[(9, 100), (5, 200)]));
         let resumed = resumed(&stored, UnixTime(200), UnixTime(500));
         assert_eq!(resumed, memory(&[(9, 400), (5, 500)]));
+    }
+
+    #[test]
+    fn the_future_holds_nothing_up() {
+        let event = |change: i32, at: i64| ScaleEvent { change, at: UnixTime(at).into(), outdated: false };
+        let edited = Memory {
+            up_events: vec![event(1, 100), event(2, 560), event(1_000_000, 561)],
+            down_events: vec![event(1_000_000, 9_999_999)],
+            unknown_since: Some(UnixTime(9_999_999).into()),
+            ..memory(&[(9, 100), (1_000_000, 9_999_999)])
+        };
+        let expected = Memory {
+            up_events: vec![event(1, 100), event(2, 500)],
+            down_events: Vec::new(),
+            unknown_since: Some(UnixTime(500).into()),
+            ..memory(&[(9, 100), (1_000_000, 500)])
+        };
+        assert_eq!(resumed(&render(&edited), UnixTime(500), UnixTime(500)), expected);
     }
 }
