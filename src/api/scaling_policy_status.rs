@@ -233,7 +233,9 @@ pub struct ScalingDecision {
     #[schemars(length(max = 512))]
     pub message: Option<String>,
 
-    /// What became of it: `InProgress`, `Done`, `Failed`, or `Preview` where nothing was to be changed.
+    /// What became of it: `InProgress`, `Done` or `Failed`; `Unknown` while it is not known whether the write was carried out;
+    /// `Preview` where nothing is to be changed, `Observed` where somebody else runs the HPA, and `Held` while somebody keeps
+    /// changing the size back.
     #[schemars(length(max = 64))]
     pub outcome: String,
 }
