@@ -6,20 +6,25 @@
 //! format of the golden vectors' loops. A time is the median of several rounds by the clock, and in parentheses the mean of
 //! the processor's time: on a machine that does other things, the latter is the truer.
 //! What is bought for pending pods is told in nodes and their cores. The floor is one look at every node that names it; times beside it can be compared between machines.
+//! A snapshot is what `headroom snapshot` writes of such a cluster, plain and, in parentheses, packed.
 //! Peak memory is that of the whole process so far, its largest input included.
 
 mod cluster;
 mod generated;
 mod recording;
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use headroom_core::config::Config;
 use headroom_core::history::History;
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan;
 use headroom_core::plan::Plan;
+use headroom_core::snapshot::Snapshot;
 use headroom_core::time::Seconds;
 use headroom_core::world::pod::{Pod, PodPhase};
 use headroom_core::world::{Delta, World};
@@ -43,7 +48,7 @@ const TABLE: [(u32, u32, bool, u32); 6] = [
 fn main() -> Result<(), Error> {
     let asked = Asked::parse(std::env::args().skip(1))?;
     println!(
-        "{:>14} {:>6} {:>7} {:>8} {:>12} {:>14} {:>14} {:>22} {:>9} {:>7}",
+        "{:>14} {:>6} {:>7} {:>8} {:>12} {:>14} {:>14} {:>22} {:>9} {:>7} {:>14}",
         "input",
         "nodes",
         "pods",
@@ -53,7 +58,8 @@ fn main() -> Result<(), Error> {
         "1 pod ms",
         "pending ms",
         "unneeded",
-        "peak MB"
+        "peak MB",
+        "snapshot MB"
     );
     for path in &asked.files {
         let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".json.gz").to_owned();
@@ -131,14 +137,29 @@ fn measure(name: &str, mut cluster: Cluster) {
     let unneeded: usize = history.pools.values().map(|memory| memory.unneeded.len()).sum();
     let arriving =
         if pending.is_empty() { "-".to_owned() } else { arrive(&mut world, &pending, &history, &config) };
+    // Memory first: the file is made beside the cluster.
+    let memory = memory_mb("VmHWM");
+    let snapshot = snapshot_mb(&Snapshot::of(&world, &history, &config, T0));
     println!(
-        "{name:>14} {nodes:>6} {pods:>7} {:>8.2} {:>12} {:>14} {:>14} {arriving:>22} {unneeded:>9} {:>7}",
+        "{name:>14} {nodes:>6} {pods:>7} {:>8.2} {:>12} {:>14} {:>14} {arriving:>22} {unneeded:>9} {memory:>7} {snapshot:>14}",
         apply_time.as_secs_f64() * 1e6 / f64::from(changes_count.max(1)),
         told(floor),
         told(idle),
         told(one),
-        memory_mb("VmHWM"),
     );
+}
+
+/// The size of a snapshot as a file, plain and packed.
+fn snapshot_mb(snapshot: &Snapshot) -> String {
+    let sizes = || {
+        let text = serde_json::to_vec(snapshot).ok()?;
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(&text).ok()?;
+        Some((text.len(), packed.finish().ok()?.len()))
+    };
+    let megabytes = |bytes: usize| bytes as f64 / 1e6;
+    let told = |(plain, packed)| format!("{:.1} ({:.1})", megabytes(plain), megabytes(packed));
+    sizes().map_or_else(|| "-".to_owned(), told)
 }
 
 /// The least that a plan does which tells one thing of every node: it looks at each once and names it.
