@@ -42,6 +42,7 @@ mutants() {
 
 # Two suites take as long as all others together and see little that these do not: they are asked last.
 out=$work/${shard/\//-of-}
+mkdir -p "$out"
 # What was caught before is left out before the mistakes are shared out: with parts, each would then get others.
 [[ $shard == 0/1 ]] && again=(--iterate) || again=()
 mutants "$out/quick" --shard "$shard" --sharding round-robin "${again[@]}" -- -- --skip removal_loop --skip replay
