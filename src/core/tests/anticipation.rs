@@ -33,6 +33,15 @@ fn stalled_controllers_are_not_anticipated() {
 }
 
 #[test]
+fn anticipation_can_be_turned_off() {
+    let web = controller(ControllerKind::ReplicaSet, "web", 8, pod("web").cpu("1"));
+    let world = world().group("general", "a", "", 0).controller(web).build();
+    let mut config = config([pool("general")]);
+    config.cluster.anticipation = false;
+    check(&plan_fresh(&world, &config), &[]);
+}
+
+#[test]
 fn anticipation_is_capped() {
     let web = controller(ControllerKind::ReplicaSet, "web", 100, pod("web").cpu("1"));
     let world = world().group("general", "a", "", 0).controller(web).build();

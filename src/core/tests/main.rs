@@ -5,6 +5,7 @@
 mod anticipation;
 mod arithmetic;
 mod consolidation;
+mod counts;
 mod ending;
 mod followers;
 mod group_options;

@@ -445,6 +445,15 @@ fn nodes_on_their_way_out_take_no_pods() {
 }
 
 #[test]
+fn a_mark_that_a_pod_tolerates_makes_no_room_on_a_node_on_its_way_out() {
+    let mark = "ToBeDeletedByClusterAutoscaler";
+    let leaving = node("n1").of("general", "a").taint(mark, "");
+    let web = pod("web").cpu("1").tolerates(mark);
+    let world = world().node(leaving).group("general", "a", "", 1).pod(web).build();
+    check(&plan_fresh(&world, &config([pool("general")])), &[("general", "a", 1, 2)]);
+}
+
+#[test]
 fn undeclared_template_is_taken_from_a_live_node_and_learned() {
     let live = node("n1").of("general", "a").cpu("8").label("disk", "ssd");
     let undeclared = || config([pool("general").with(|pool| pool.template = None)]);
