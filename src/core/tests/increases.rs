@@ -6,7 +6,7 @@ use headroom_core::known::Known;
 use headroom_core::plan::{Outcome, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, config, node, pod, pool, world};
-use headroom_core::time::UnixTime;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::provider::{FailureClass, GroupState, ProviderState};
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
@@ -96,6 +96,25 @@ fn increase_of_a_cloud_group_is_done_when_all_instances_are_nodes() {
     check(&partly, &[]);
     let wholly = plan(&after(2), &history, &config, NOW);
     assert!(wholly.next_history.pools["general"].intents.is_empty());
+}
+
+#[test]
+fn increase_that_nobody_answered_is_done_at_its_deadline_if_all_is_there() {
+    let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let config = config([pool("general")]);
+    let history = plan_fresh(&world, &config).next_history;
+    let came = headroom_core::testing::world()
+        .node(node("ip-0").of("general", "a").age(0))
+        .node(node("ip-1").of("general", "a").age(0))
+        .group("general", "a", "", 2)
+        .build();
+    let deadline = history.pools["general"].intents[0].deadline;
+    let waiting = plan(&came, &history, &config, deadline);
+    assert_eq!(waiting.next_history.pools["general"].intents.len(), 1, "it is asked for once more");
+    let ended = plan(&came, &history, &config, deadline.plus(Seconds(1)));
+    let memory = &ended.next_history.pools["general"];
+    assert!(memory.intents.is_empty() && memory.backoffs.is_empty());
+    assert_eq!(memory.decisions[0].outcome, DecisionOutcome::Done);
 }
 
 #[test]
