@@ -151,6 +151,15 @@ fn first_pod_of_its_own_kind_may_go_anywhere() {
 }
 
 #[test]
+fn pods_that_keep_apart_from_others_share_a_new_node_among_themselves() {
+    let web = pod("web").cpu("1").label("app", "web").away_from("app", "db", HOSTNAME_LABEL).times(8);
+    let db = pod("db").cpu("1").label("app", "db");
+    let world = world().group("general", "a", "", 0).pods(web).pod(db).build();
+    let bought = increases(&world, &config([pool("general")]));
+    assert_eq!(bought, BTreeMap::from([("a".to_owned(), 3)]), "four on each of two, and one for the other");
+}
+
+#[test]
 fn anti_affinity_works_in_both_directions() {
     let world = three_zones()
         .pod(pod("db").label("app", "db").on("a1"))

@@ -241,7 +241,7 @@ fn node_that_a_person_asks_to_go_goes_alone() {
 
 // === pools whose nodes are alike ===
 
-fn balanced(pools: [PoolBuilder; 2]) -> Config {
+fn balanced<const COUNT: usize>(pools: [PoolBuilder; COUNT]) -> Config {
     let mut config = config(pools);
     config.cluster.balance_similar_pools = true;
     config
@@ -252,6 +252,13 @@ fn pools_alike_share_what_one_of_them_would_get_where_that_is_switched_on() {
     let world = wanting(4).group("a", "g", "", 0).group("b", "g", "", 0).build();
     check(&plan_fresh(&world, &config([pool("a"), pool("b")])), &[("a", "g", 0, 4)]);
     check(&plan_fresh(&world, &balanced([pool("a"), pool("b")])), &[("a", "g", 0, 2), ("b", "g", 0, 2)]);
+}
+
+#[test]
+fn three_pools_alike_get_as_many_each() {
+    let world = wanting(6).group("a", "g", "", 0).group("b", "g", "", 0).group("c", "g", "", 0).build();
+    let expected = [("a", "g", 0, 2), ("b", "g", 0, 2), ("c", "g", 0, 2)];
+    check(&plan_fresh(&world, &balanced([pool("a"), pool("b"), pool("c")])), &expected);
 }
 
 #[test]
