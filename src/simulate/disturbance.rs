@@ -69,13 +69,13 @@ impl Disturbance {
         }
     }
 
-    /// The namespace whose ScalingPolicies no longer know what was, if that is what it does.
+    /// Whose status no longer tells what was, if that is what it does.
     #[must_use]
-    pub fn forgets_sizes_of(&self) -> Option<&str> {
+    pub fn lays_hands_on(&self) -> Option<&Stored> {
         match self {
-            Disturbance::EraseStatus(Stored::PoliciesOf(namespace))
-            | Disturbance::RestoreStatus(Stored::PoliciesOf(namespace))
-            | Disturbance::TamperStatus(Stored::PoliciesOf(namespace)) => Some(namespace),
+            Disturbance::EraseStatus(stored)
+            | Disturbance::RestoreStatus(stored)
+            | Disturbance::TamperStatus(stored) => Some(stored),
             _ => None,
         }
     }

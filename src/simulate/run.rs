@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::account::{AccountFaults, SharedAccount};
 use super::cluster::SimCluster;
-use super::disturbance::{self, Backups, Disturbance};
+use super::disturbance::{self, Backups, Disturbance, Stored};
 use super::judge::SharedJudge;
 use super::ledger::Summary;
 use super::replica::{Ended, Life, PortKind, Surroundings};
@@ -373,7 +373,9 @@ impl Stage {
             | Disturbance::BackUpStatus(_)
             | Disturbance::RestoreStatus(_)
             | Disturbance::TamperStatus(_) => {
-                if let (Some(namespace), Some(judge)) = (one.forgets_sizes_of(), &self.around.judge) {
+                if let (Some(Stored::PoliciesOf(namespace)), Some(judge)) =
+                    (one.lays_hands_on(), &self.around.judge)
+                {
                     judge.lock().sizes_forgotten(namespace, now);
                 }
                 let backups = &mut self.backups;

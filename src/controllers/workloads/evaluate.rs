@@ -96,7 +96,7 @@ impl Crew {
         };
         let runs_hpa = owned.as_ref().is_some_and(|owned| owned.owned);
         let settled = self.settle(workload, state).await;
-        if settled.is_ok() && state.is_unsettled() && workload.target.is_some() {
+        if settled == Ok(false) {
             // It may still land, and would be counted wrongly by whatever is decided before.
             return Ended::Again;
         }
@@ -154,11 +154,12 @@ impl Crew {
 
     /// Finds out what became of a change that was not answered, or was under way when the process ended: by the size as it
     /// is, since a view may be behind. Err in words when that cannot be read; then nothing is decided on.
-    async fn settle(&self, workload: &Workload, state: &mut State) -> Result<(), String> {
-        let Some(target) = workload.target.as_ref().filter(|_| state.is_unsettled()) else { return Ok(()) };
+    /// Returns whether nothing is on its way any more.
+    async fn settle(&self, workload: &Workload, state: &mut State) -> Result<bool, String> {
+        let Some(target) = workload.target.as_ref().filter(|_| state.is_unsettled()) else { return Ok(true) };
         let live = self.scales.read(target).await?;
         state.settle(live.scale.spec_replicas, &live.resource_version, self.host.now());
-        Ok(())
+        Ok(!state.is_unsettled())
     }
 
     /// Who runs the HPA; where that does not show, it is asked by a write that somebody else would undo.

@@ -92,13 +92,13 @@ impl State {
         if let Some(newest) = newest.filter(|newest| newest.at < Moment::from(now)) {
             remembered.memory.recommendations.push(Recommendation { at: now.into(), ..newest });
         }
-        let latest = now.plus(CLOCKS_APART_MAX).to_jiff();
-        remembered.contest = remembered.contest.filter(|contest| contest.last_time.0 <= latest);
+        let latest = now.plus(CLOCKS_APART_MAX);
+        let known = |contest: &ContestStatus| UnixTime::from_jiff(contest.last_time.0) <= latest;
+        remembered.contest = remembered.contest.filter(known);
         if let Some(contest) = &mut remembered.contest {
-            let longest = Time(now.plus(HOLD_MAX).to_jiff());
-            contest.hold_until = std::cmp::min_by_key(contest.hold_until.clone(), longest, |time| time.0);
+            contest.hold_until.0 = contest.hold_until.0.min(now.plus(HOLD_MAX).to_jiff());
         }
-        remembered.last_scale_at = remembered.last_scale_at.filter(|at| at.to_jiff() <= latest);
+        remembered.last_scale_at = remembered.last_scale_at.filter(|at| *at <= latest);
         for decision in remembered.decisions.iter_mut().filter(|decision| decision.outcome == IN_PROGRESS) {
             // Whether the write came through shows at the next look; the memory counts it as done.
             UNKNOWN.clone_into(&mut decision.outcome);

@@ -69,12 +69,7 @@ impl Blows {
     /// Whether somebody lays hands on stored status.
     #[must_use]
     pub fn status_tampered(&self) -> bool {
-        self.disturbances.iter().any(|(_, one)| {
-            matches!(
-                one,
-                Disturbance::EraseStatus(_) | Disturbance::RestoreStatus(_) | Disturbance::TamperStatus(_)
-            )
-        })
+        self.disturbances.iter().any(|(_, one)| one.lays_hands_on().is_some())
     }
 
     fn requests(&mut self, dice: &mut Dice) {

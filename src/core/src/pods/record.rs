@@ -315,21 +315,22 @@ impl ReplicaRecord {
     /// # Errors
     /// If an entry names a place that is not in its list.
     pub fn inputs(&self) -> Result<Vec<DecisionInput>, Error> {
-        self.workloads.iter().map(|workload| self.input(workload)).collect()
+        self.workloads.iter().cloned().map(|workload| self.input(workload)).collect()
     }
 
-    fn input(&self, workload: &WorkloadRecord) -> Result<DecisionInput, Error> {
+    fn input(&self, mut workload: WorkloadRecord) -> Result<DecisionInput, Error> {
+        let pods = std::mem::take(&mut workload.pods);
         let missing = |list, place, count| Error { policy: workload.policy.clone(), list, place, count };
         let options = self.options.get(workload.options);
         let options = options.ok_or_else(|| missing("options", workload.options, self.options.len()))?;
-        let pods = workload.pods.iter().cloned().map(|pod| {
+        let pods = pods.into_iter().map(|pod| {
             let PodRecord { name, phase, deleting, started_at, ready, requests } = pod;
             let own = self.requests.get(requests);
             let requests = own.ok_or_else(|| missing("requests", requests, self.requests.len()))?.clone();
             Ok(Arc::new(PodSeen { name, phase, deleting, started_at, ready, requests }))
         });
         let pods = pods.collect::<Result<_, _>>()?;
-        Ok(workload.clone().with(options.clone(), pods))
+        Ok(workload.with(options.clone(), pods))
     }
 
     /// Makes every decision again, in order of the policies.
