@@ -32,7 +32,7 @@ soak: ## The long runs of the simulator and of the properties, in release mode. 
 
 soak-seeds: ## Random worlds with random trouble; SEEDS=20000, SHARD=1/4 for a part. Interrupted, it goes on where it was.
 	@mkdir -p target/soak
-	cargo run --release --locked -- simulate-faults --seeds $(SEEDS) --shard $(SHARD) --stay 1h --differential \
+	cargo run --profile image --locked -- simulate-faults --seeds $(SEEDS) --shard $(SHARD) --stay 1h --differential \
 	  --log target/soak/seeds-$(subst /,-of-,$(SHARD)).jsonl
 
 soak-fuzz: ## libFuzzer on everything that is read from outside. FUZZ_SECONDS=600 for each door.
@@ -80,5 +80,5 @@ bench-hpa: ## Many HPAs on a real control plane, run by the controller-manager a
 soak-shrink: ## An hour of load that rises and falls on a real control plane. ARGS="--minutes 8 --nodes 60"
 	@cargo run --quiet --locked --package e2e --bin soak_shrink -- $(ARGS)
 
-bench-%: ## Any other measurement: the example bench_NAME of the operator or its core, optimized.
-	@cargo run --quiet --locked --release --package $(if $(wildcard src/core/examples/bench_$*),headroom-core,headroom) --example bench_$* -- $(ARGS)
+bench-%: ## Any other measurement: the example bench_NAME of the operator or its core, built as the images are.
+	@cargo run --quiet --locked --profile image --package $(if $(wildcard src/core/examples/bench_$*),headroom-core,headroom) --example bench_$* -- $(ARGS)

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use headroom_core::time::UnixTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,7 +40,7 @@ pub struct PolicyObject<S> {
 }
 
 /// One of our kinds as it is on the wire.
-pub trait Stored: kube::Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {
+pub trait Stored: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {
     /// What a user writes.
     type Spec: DeserializeOwned;
     /// What the operator writes.
@@ -49,16 +48,13 @@ pub trait Stored: kube::Resource<DynamicType = ()> + Clone + Debug + Serialize +
 
     /// The object with its spec decoded as far as it can be.
     fn read(self) -> PolicyObject<Self::Spec>;
-
-    /// The body of a write of the status alone.
-    fn with_status(metadata: ObjectMeta, status: Value) -> Self;
 }
 
 /// Declares a kind on the wire: it always decodes, whatever its spec holds.
 macro_rules! stored {
     ($(#[doc = $doc:literal])+ $name:ident, $kind:ident, $spec:ident, $status:ident) => {
         $(#[doc = $doc])+
-        #[derive(kube::Resource, Clone, Debug, Default, Serialize, Deserialize)]
+        #[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
         #[resource(inherit = $kind)]
         #[serde(rename_all = "camelCase")]
         pub struct $name {
@@ -70,11 +66,11 @@ macro_rules! stored {
             pub kind: String,
             /// Metadata.
             pub metadata: ObjectMeta,
-            /// Spec; left out of writes, which are of the status alone.
-            #[serde(default, skip_serializing_if = "Value::is_null")]
+            /// Spec.
+            #[serde(default)]
             pub spec: Value,
             /// Status.
-            #[serde(default, skip_serializing_if = "Value::is_null")]
+            #[serde(default)]
             pub status: Value,
         }
 
@@ -84,16 +80,6 @@ macro_rules! stored {
 
             fn read(self) -> PolicyObject<$spec> {
                 PolicyObject::read(self.metadata, self.spec, self.status)
-            }
-
-            fn with_status(metadata: ObjectMeta, status: Value) -> Self {
-                Self {
-                    api_version: Self::api_version(&()).into_owned(),
-                    kind: Self::kind(&()).into_owned(),
-                    metadata,
-                    spec: Value::Null,
-                    status,
-                }
             }
         }
     };

@@ -1,13 +1,16 @@
 //! The only writer of status and events; every write names the version it was made from, and none is tried again here.
 
+use std::borrow::Cow;
+
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, PostParams, Request};
 use kube::{Api, Client, Resource};
+use serde::{Deserialize, Serialize};
 
 use super::events::{EventNote, Regarding, RegardingKind};
 use crate::api::{
@@ -193,15 +196,45 @@ pub(super) async fn replace_status<K: Stored>(
     resource_version: &str,
     status: &K::Status,
 ) -> Result<String, WriteError> {
-    let status = serde_json::to_value(status).map_err(|error| WriteError::Invalid(error.to_string()))?;
-    // The namespace, if the kind has one, is in the path.
-    let metadata = ObjectMeta {
-        name: Some(name.to_owned()),
-        resource_version: Some(resource_version.to_owned()),
-        ..ObjectMeta::default()
+    let body = StatusWrite {
+        api_version: K::api_version(&()),
+        kind: K::kind(&()),
+        // The namespace, if the kind has one, is in the path.
+        metadata: Version {
+            name: Some(name.to_owned()),
+            resource_version: Some(resource_version.to_owned()),
+        },
+        status,
     };
-    let stored = api.replace_status(name, &params(), &K::with_status(metadata, status)).await?;
-    Ok(stored.meta().resource_version.clone().unwrap_or_default())
+    let body = serde_json::to_vec(&body).map_err(|error| WriteError::Invalid(error.to_string()))?;
+    let request = Request::new(api.resource_url()).replace_subresource("status", name, &params(), body);
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    let stored: StatusWritten = api.clone().into_client().request(request).await?;
+    Ok(stored.metadata.resource_version.unwrap_or_default())
+}
+
+/// The body of a write of the status alone.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusWrite<'a, S> {
+    api_version: Cow<'a, str>,
+    kind: Cow<'a, str>,
+    metadata: Version,
+    status: &'a S,
+}
+
+/// What is read of the answer to it: a status can be large, and this one is known.
+#[derive(Deserialize)]
+struct StatusWritten {
+    metadata: Version,
+}
+
+/// Which object in which version.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    name: Option<String>,
+    resource_version: Option<String>,
 }
 
 fn params() -> PostParams {
@@ -252,7 +285,7 @@ mod tests {
 
     use bytes::Bytes;
     use headroom_core::labels::ObjectKey;
-    use http::{Request, Response};
+    use http::Response;
     use http_body_util::{BodyExt, Full};
     use kube::client::Body;
     use serde_json::{Value, json};
@@ -265,7 +298,7 @@ mod tests {
     fn sink(code: u16, answer: Value) -> (KubeSink, Calls) {
         let calls = Calls::default();
         let noted = calls.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let service = tower::service_fn(move |request: http::Request<Body>| {
             let (noted, answer) = (noted.clone(), answer.clone());
             async move {
                 let line = format!("{} {}", request.method(), request.uri());

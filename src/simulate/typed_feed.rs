@@ -8,10 +8,11 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::Delta;
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::store::{Change, Kind, Store, text};
+use super::store::{Change, Entry, Kind, ObjectKey, Store, text};
 use super::wire::ApiServer;
 use crate::api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 use crate::host::Host;
@@ -219,11 +220,19 @@ fn list(store: &Store, intakes: &[(Kind, Box<dyn Intake>)]) -> u64 {
     store.revision()
 }
 
+/// Takes in what changed after `cursor`; of an object that changed more than once the last state alone, as a watch that
+/// fell behind and listed anew would.
 fn changes(store: &Store, intakes: &[(Kind, Box<dyn Intake>)], cursor: u64) -> u64 {
-    let Ok(changes) = store.changes_since(cursor) else { return list(store, intakes) };
-    for (kind, change) in changes {
-        let Some((_, intake)) = intakes.iter().find(|(each, _)| *each == kind) else { continue };
-        match change {
+    let Ok(changes) = store.entries_after(cursor) else { return list(store, intakes) };
+    let changes: Vec<&Entry> = changes.collect();
+    let last: FxHashMap<(Kind, &ObjectKey), u64> =
+        changes.iter().map(|entry| ((entry.kind, &entry.key), entry.revision)).collect();
+    for entry in changes {
+        if last.get(&(entry.kind, &entry.key)) != Some(&entry.revision) {
+            continue;
+        }
+        let Some((_, intake)) = intakes.iter().find(|(each, _)| *each == entry.kind) else { continue };
+        match entry.change() {
             Change::Applied(object) => intake.applied(object),
             Change::Deleted(object) => intake.gone(object),
         }

@@ -25,6 +25,8 @@ pub(crate) struct PodFacts {
     pub(crate) uid: Arc<str>,
     pub(crate) owner: Option<Owner>,
     pub(crate) node: Option<Arc<str>>,
+    /// The number of its node: thousands of pods are compared by their nodes, and a number needs no look at a name.
+    pub(crate) node_number: Option<u32>,
     pub(crate) phase: Phase,
     pub(crate) ready: bool,
     pub(crate) leaving_at: Option<Timestamp>,
@@ -68,6 +70,8 @@ pub(crate) struct Pods {
     all: FxHashMap<ObjectKey, Arc<PodFacts>>,
     by_owner: BTreeMap<Arc<str>, Crew>,
     by_node: BTreeMap<Arc<str>, BTreeMap<ObjectKey, Arc<PodFacts>>>,
+    /// Nodes that pods were bound to, numbered as they came; kept for good, so that a number means one name.
+    node_numbers: FxHashMap<Arc<str>, u32>,
     shapes: BTreeMap<String, usize>,
     classes: Vec<Arc<PodShape>>,
 }
@@ -78,6 +82,8 @@ struct Crew {
     pods: BTreeMap<ObjectKey, Arc<PodFacts>>,
     active_count: usize,
     ready_count: usize,
+    /// How many of the active ones each node has, by its number; no zeros.
+    crowds: FxHashMap<u32, usize>,
 }
 
 impl Crew {
@@ -86,7 +92,27 @@ impl Crew {
         let ready = |pod: Option<&PodFacts>| usize::from(pod.is_some_and(|pod| pod.active() && pod.ready));
         self.active_count = self.active_count + active(after) - active(before);
         self.ready_count = self.ready_count + ready(after) - ready(before);
+        let (was, is) = (crowded(before), crowded(after));
+        if was == is {
+            return;
+        }
+        if let Some(was) = was
+            && let Some(count) = self.crowds.get_mut(&was)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.crowds.remove(&was);
+            }
+        }
+        if let Some(is) = is {
+            *self.crowds.entry(is).or_default() += 1;
+        }
     }
+}
+
+/// The node on which a pod counts as a neighbour of its siblings.
+fn crowded(pod: Option<&PodFacts>) -> Option<u32> {
+    pod.filter(|pod| pod.active())?.node_number
 }
 
 impl Pods {
@@ -102,6 +128,11 @@ impl Pods {
     /// How many of them are active, and how many of those are ready.
     pub(crate) fn owned_counts(&self, uid: &str) -> (usize, usize) {
         self.by_owner.get(uid).map_or((0, 0), |crew| (crew.active_count, crew.ready_count))
+    }
+
+    /// How many active pods of a controller each node has, by its number; a node without any is not named.
+    pub(crate) fn crowds(&self, uid: &str) -> Option<&FxHashMap<u32, usize>> {
+        Some(&self.by_owner.get(uid)?.crowds)
     }
 
     /// The pods bound to a node.
@@ -164,13 +195,16 @@ impl Pods {
         let status_of = |type_| condition(pod, type_).and_then(|c| c.get("status")?.as_str());
         let annotation = |name| text(pod, &["metadata", "annotations", name]);
         let hash = ["controller-revision-hash", "pod-template-hash"];
+        let node = text(pod, &["spec", "nodeName"]).filter(|node| !node.is_empty());
+        let node = node.map(|node| self.number_of(node));
         PodFacts {
             uid: before.map_or_else(
                 || text(pod, &["metadata", "uid"]).unwrap_or_default().into(),
                 |b| b.uid.clone(),
             ),
             owner: before.map_or_else(|| owner(pod), |before| before.owner.clone()),
-            node: text(pod, &["spec", "nodeName"]).filter(|node| !node.is_empty()).map(Arc::from),
+            node_number: node.as_ref().map(|(_, number)| *number),
+            node: node.map(|(name, _)| name),
             phase,
             ready: status_of("Ready") == Some("True"),
             leaving_at: timestamp(pod, &["metadata", "deletionTimestamp"]),
@@ -191,6 +225,15 @@ impl Pods {
             shape: self.classes[class].clone(),
             class,
         }
+    }
+
+    fn number_of(&mut self, node: &str) -> (Arc<str>, u32) {
+        if let Some((name, number)) = self.node_numbers.get_key_value(node) {
+            return (name.clone(), *number);
+        }
+        let (name, number): (Arc<str>, u32) = (node.into(), self.node_numbers.len() as u32);
+        self.node_numbers.insert(name.clone(), number);
+        (name, number)
     }
 
     fn class_of(&mut self, pod: &Value) -> usize {

@@ -1,7 +1,6 @@
 //! The ReplicaSet controller: makes and removes pods until their number is right, and tells it in status.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use rustc_hash::FxHashMap;
@@ -37,14 +36,10 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
             again = store.now().checked_add(BURST_PAUSE).ok();
         }
     } else if wanted < there {
-        let active: Vec<(&ObjectKey, &Arc<PodFacts>)> =
-            pods.owned(uid).filter(|(_, pod)| pod.active()).collect();
-        let mut crowds: FxHashMap<&str, usize> = FxHashMap::default();
-        for node in active.iter().filter_map(|(_, pod)| pod.node.as_deref()) {
-            *crowds.entry(node).or_default() += 1;
-        }
+        let crowds = pods.crowds(uid);
+        let active = pods.owned(uid).filter(|(_, pod)| pod.active());
         let mut victims: Vec<(Rank, &ObjectKey, bool)> =
-            active.iter().map(|(key, pod)| (rank(&crowds, pod), *key, pod.ready)).collect();
+            active.map(|(key, pod)| (rank(crowds, pod), key, pod.ready)).collect();
         let gone_count = (there - wanted).min(BURST);
         if gone_count < victims.len() {
             // Only those that go need be in order.
@@ -81,14 +76,14 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
 /// Source: controller_utils.go ActivePodsWithRanks: unbound, pending, not ready, cheap to delete, crowded, young.
 type Rank = (bool, bool, bool, i64, Reverse<usize>, Reverse<Timestamp>);
 
-fn rank(crowds: &FxHashMap<&str, usize>, pod: &PodFacts) -> Rank {
-    let neighbours = pod.node.as_deref().and_then(|node| crowds.get(node)).copied().unwrap_or(0);
+fn rank(crowds: Option<&FxHashMap<u32, usize>>, pod: &PodFacts) -> Rank {
+    let neighbours = pod.node_number.zip(crowds).and_then(|(node, crowds)| crowds.get(&node));
     (
         pod.node.is_some(),
         pod.phase == Phase::Running,
         pod.ready,
         pod.deletion_cost,
-        Reverse(neighbours),
+        Reverse(neighbours.copied().unwrap_or(0)),
         Reverse(pod.created_at),
     )
 }

@@ -166,11 +166,6 @@ impl Store {
         self.log.after(revision)
     }
 
-    /// The same as a typed port reads it; after a 410 the reader lists everything anew.
-    pub fn changes_since(&self, cursor: u64) -> Result<impl Iterator<Item = (Kind, Change<'_>)>, ApiError> {
-        Ok(self.log.after(cursor)?.map(|entry| (entry.kind, entry.change())))
-    }
-
     /// Forgets the changes up to and including `revision`; reads from before it get 410 from then on.
     pub fn compact(&mut self, revision: u64) {
         self.log.compact(revision.min(self.revision));

@@ -44,6 +44,13 @@ pub(super) fn keep_server_metadata(before: &Value, after: &mut Value) {
     }
 }
 
+/// Whether the second object is by type and metadata what the first is, which the server has stamped.
+pub(super) fn same_identity(before: &Value, after: &Value) -> bool {
+    ["metadata", "apiVersion", "kind"]
+        .iter()
+        .all(|field| before.get(field).is_some_and(|kept| after.get(field) == Some(kept)))
+}
+
 /// Labels and annotations of which none is left are not there at all.
 pub(super) fn drop_empty_metadata(object: &mut Value) {
     for field in ["labels", "annotations"] {

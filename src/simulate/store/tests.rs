@@ -146,7 +146,7 @@ fn compacted_revision_is_gone_and_later_ones_are_read() {
         make_pod(&mut store, name, None);
     }
     store.compact(2);
-    assert_eq!(store.changes_since(1).map(|_| ()).unwrap_err().code, 410);
+    assert_eq!(store.entries_after(1).map(|_| ()).unwrap_err().code, 410);
     let names: Vec<_> = store.entries_after(2).unwrap().map(|entry| entry.key.name.to_string()).collect();
     assert_eq!(names, ["c"]);
 }

@@ -8,7 +8,7 @@ use super::log::Entry;
 use super::object::{at, number, object_at, seconds, text, timestamp};
 use super::stamp::{
     after_finalizers, drop_empty_metadata, identity, keep_server_metadata, name_suffix, rest_is_same,
-    set_or_remove, spec_differs, uid, valid_name,
+    same_identity, set_or_remove, spec_differs, uid, valid_name,
 };
 use super::{ApiError, Kind, ObjectKey, Patch, Store, admission, apply};
 
@@ -306,7 +306,7 @@ impl Store {
         let wanted = |field: &str| text(&after, &["metadata", field]).filter(|value| !value.is_empty());
         let (uid, version) = (wanted("uid"), wanted("resourceVersion"));
         check_preconditions(kind, key, &before, uid, version)?;
-        if ObjectKey::of(&after).name != key.name {
+        if text(&after, &["metadata", "name"]).unwrap_or_default() != &*key.name {
             return Err(ApiError::bad_request("the name of the object does not match the name on the URL"));
         }
         match part {
@@ -338,9 +338,14 @@ impl Store {
         part: Part,
         author: Author<'_>,
     ) -> Arc<Value> {
-        drop_empty_metadata(&mut after);
+        // Most writes, those of statuses, leave the metadata as they are: then there is nothing to put right.
+        if before.as_ref().is_none_or(|before| !same_identity(before, &after)) {
+            drop_empty_metadata(&mut after);
+            if let Some(before) = &before {
+                keep_server_metadata(before, &mut after);
+            }
+        }
         if let Some(before) = &before {
-            keep_server_metadata(before, &mut after);
             let spec_differs = spec_differs(before, &after);
             if !spec_differs && rest_is_same(before, &after) {
                 return before.clone();
