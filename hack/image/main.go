@@ -73,7 +73,7 @@ func run() error {
 			return fmt.Errorf("image for %s: %w", architecture, err)
 		}
 		platform := v1.Platform{OS: "linux", Architecture: architecture}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: plain{image}, Descriptor: v1.Descriptor{Platform: &platform}})
 		size, err := compressed(image)
 		if err != nil {
 			return err
@@ -87,7 +87,10 @@ func run() error {
 	if _, err := os.Stat(*out); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s exists already", *out)
 	}
-	if _, err := layout.Write(*out, index); err != nil {
+	// The layout names one thing, the index of all platforms: tools refuse to choose among several.
+	named := mutate.AppendManifests(
+		mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: index})
+	if _, err := layout.Write(*out, named); err != nil {
 		return err
 	}
 	digest, err := index.Digest()
@@ -97,6 +100,12 @@ func run() error {
 	fmt.Printf("index %s\n", digest)
 	return nil
 }
+
+// plain is an image whose entry in an index names no artifact type. An image needs none, and tools that do not know the
+// field leave it out when they copy the index, which changes its digest.
+type plain struct{ v1.Image }
+
+func (plain) ArtifactType() (string, error) { return "", nil }
 
 // build makes the image of one platform: an empty base, the binary, and the authorities that clouds' certificates need.
 func build(architecture, binary, roots, version, revision string, made time.Time) (v1.Image, error) {
