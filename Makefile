@@ -4,7 +4,7 @@
 CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak soak-fuzz soak-seeds soak-mutants soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
+.PHONY: help check test soak soak-tests soak-fuzz soak-seeds soak-mutants soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,14 +21,13 @@ MUTANTS ?= 0/1
 CASES ?= 1000000
 FUZZ_SECONDS ?= 600
 
-soak: ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
+soak: soak-tests soak-fuzz soak-seeds soak-mutants ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
+
+soak-tests: ## Of these, the tests that are too long for every day, and hostile inputs. CASES=1000000
 	cargo test --workspace --release --locked -- --ignored soak
 	cargo test $(CARGO_FLAGS) --test stories -- --ignored soak
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test simulate -- hostile
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --lib -- no_body_is_an_answer
-	$(MAKE) --no-print-directory soak-fuzz
-	$(MAKE) --no-print-directory soak-seeds
-	$(MAKE) --no-print-directory soak-mutants
 
 soak-seeds: ## Random worlds with random trouble; SEEDS=20000, SHARD=1/4 for a part. Interrupted, it goes on where it was.
 	@mkdir -p target/soak

@@ -1,4 +1,4 @@
-//! What is generated from the definitions and the chart is what is committed, and the tools take all of it.
+//! What is generated from the definitions and the chart is what is committed, and the tools take all of it, workflows included.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,6 +83,52 @@ fn helm_takes_the_charts_and_refuses_values_that_make_no_sense() -> Result<()> {
         let refused = tools::offline("helm", &["template", "charts/headroom", &format!("--set={setting}")]);
         let complaint = refused.err().with_context(|| format!("{setting} is accepted"))?.to_string();
         ensure!(complaint.contains(named), "{setting}: {complaint}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_release_installs_the_image_that_was_pushed() -> Result<()> {
+    let packed = tempfile::tempdir()?;
+    let digest = format!("sha256:{}", "5".repeat(64));
+    let made = Command::new(binaries::repository().join("hack/package.sh"))
+        .args(["registry.example/team/headroom", &digest])
+        .arg(packed.path())
+        .output()?;
+    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let manifests = std::fs::read_to_string(packed.path().join("install.yaml"))?;
+    ensure!(manifests.contains(&format!("image: registry.example/team/headroom@{digest}")), "{manifests}");
+    let charts =
+        files_under(packed.path())?.into_iter().filter(|file| file.extension().is_some_and(|it| it == "tgz"));
+    ensure!(charts.count() == 2, "charts are missing in {:?}", files_under(packed.path())?);
+    Ok(())
+}
+
+/// What actionlint can tell: syntax, expressions, contexts, inputs of the actions, dependencies of the jobs.
+#[test]
+fn the_workflows_are_well_formed() -> Result<()> {
+    let repository = binaries::repository();
+    let workflows = files_under(&repository.join(".github/workflows"))?;
+    ensure!(workflows.len() >= 3, "{workflows:?}");
+    let said = Command::new("go")
+        .args(["tool", "actionlint"])
+        .args(&workflows)
+        .current_dir(repository.join("e2e/workflows"))
+        .output()?;
+    ensure!(
+        said.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&said.stdout),
+        String::from_utf8_lossy(&said.stderr)
+    );
+    for workflow in workflows {
+        for line in std::fs::read_to_string(&workflow)?.lines().filter(|line| line.contains("uses: ")) {
+            let action = line.split("uses: ").nth(1).unwrap_or_default();
+            let pinned = action.split_once('@').is_some_and(|(_, version)| {
+                version.len() > 40 && version.chars().take(40).all(|digit| digit.is_ascii_hexdigit())
+            });
+            ensure!(pinned || action.starts_with("./"), "{} does not pin {action}", workflow.display());
+        }
     }
     Ok(())
 }
