@@ -60,6 +60,7 @@ pages: ## Writes anew what README.md and docs/ show of the program's output.
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test stories -- quick_start explain_page compare_tells walk_through
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test pages_are_true
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test imports_are_true
+	UPDATE=1 cargo test $(CARGO_FLAGS) --test docs_are_whole
 
 cluster: ## A local control plane with KWOK and metrics-server, until Ctrl-C.
 	@cargo run --quiet --locked --package e2e --bin cluster

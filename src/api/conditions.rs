@@ -21,8 +21,6 @@ pub mod types {
     pub const BACKING_OFF: &str = "BackingOff";
     /// The provider answers.
     pub const PROVIDER_AVAILABLE: &str = "ProviderAvailable";
-    /// Live nodes offer what the template says.
-    pub const TEMPLATE_VERIFIED: &str = "TemplateVerified";
     /// The provider's own bounds are narrower than the spec's; present while true.
     pub const CLAMPED_BY_PROVIDER: &str = "ClampedByProvider";
     /// Pods wait because a limit or bound is reached; present while true.
@@ -49,22 +47,37 @@ pub mod types {
     pub const REPLICAS_CONTESTED: &str = "ReplicasContested";
     /// The operator runs the HPA of the policy, and not the controller-manager; only where the target is one.
     pub const HPA_OWNED: &str = "HPAOwned";
+
+    /// Every type above, for tests and for the documentation.
+    pub const ALL: &[&str] = &[
+        READY,
+        STALLED,
+        SCALING_UP,
+        SCALING_DOWN,
+        BACKING_OFF,
+        PROVIDER_AVAILABLE,
+        CLAMPED_BY_PROVIDER,
+        AT_LIMIT,
+        PROVIDER_DEGRADED,
+        AZ_REBALANCE_ACTIVE,
+        CLUSTER_HEALTHY,
+        DISRUPTION_STOPPED,
+        ABLE_TO_SCALE,
+        SCALING_ACTIVE,
+        SCALING_LIMITED,
+        METRICS_AVAILABLE,
+        FALLBACK_ACTIVE,
+        REPLICAS_CONTESTED,
+        HPA_OWNED,
+    ];
 }
 
 /// The reasons of conditions that no decision has. All others are [`headroom_core::reason::Reason`], by its words.
 pub mod reasons {
     /// ProviderAvailable is true.
     pub const PROVIDER_ANSWERS: &str = "ProviderAnswers";
-    /// ScalingDown: nodes are not needed.
-    pub const NODES_UNNEEDED: &str = "NodesUnneeded";
     /// ClampedByProvider: the provider's bounds are narrower.
     pub const PROVIDER_BOUNDS: &str = "ProviderBounds";
-    /// TemplateVerified is true: learned from a live node.
-    pub const LEARNED: &str = "Learned";
-    /// TemplateVerified is unknown: there has been no live node yet.
-    pub const NO_LIVE_NODE: &str = "NoLiveNode";
-    /// TemplateVerified is false: live nodes offer less than the template says.
-    pub const TEMPLATE_DIFFERS: &str = "TemplateDiffers";
     /// Pods have no place, and there is no pool at all.
     pub const NO_POOL: &str = "NoPool";
     /// ClusterHealthy is true.
@@ -91,11 +104,7 @@ pub mod reasons {
     /// Every reason above, for tests and for the documentation.
     pub const ALL: &[&str] = &[
         PROVIDER_ANSWERS,
-        NODES_UNNEEDED,
         PROVIDER_BOUNDS,
-        LEARNED,
-        NO_LIVE_NODE,
-        TEMPLATE_DIFFERS,
         NO_POOL,
         FEW_UNREADY,
         METRICS_READ,

@@ -22,8 +22,8 @@ pub struct NodePoolStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready: the spec is accepted, its inputs can be read and the loop runs. Stalled: only an edit can help. Others,
-    /// present while they hold: ScalingUp, ScalingDown, BackingOff, ProviderAvailable, TemplateVerified,
-    /// ClampedByProvider, AtLimit, ProviderDegraded, AZRebalanceActive.
+    /// present while they hold: ScalingUp, ScalingDown, BackingOff, ProviderAvailable, ClampedByProvider, AtLimit,
+    /// ProviderDegraded, AZRebalanceActive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]

@@ -68,8 +68,7 @@ fn pools(statuses: &BTreeMap<Arc<str>, NodePoolStatus>) -> Table {
             .conditions
             .iter()
             .filter(|condition| {
-                let good =
-                    ["Ready", "ProviderAvailable", "TemplateVerified"].contains(&condition.type_.as_str());
+                let good = ["Ready", "ProviderAvailable"].contains(&condition.type_.as_str());
                 if good { condition.status != "True" } else { condition.status == "True" }
             })
             .map(|condition| format!("{}: {}", condition.type_, said(&condition.reason, &condition.message)))

@@ -84,7 +84,7 @@ fn facts(told: &mut Explanation, seen: &PoolSeen) {
         );
     }
     for condition in &status.conditions {
-        let fine = matches!(&*condition.type_, "Ready" | "ProviderAvailable" | "TemplateVerified");
+        let fine = matches!(&*condition.type_, "Ready" | "ProviderAvailable");
         if (condition.status == "True") != fine {
             let since = UnixTime::from_jiff(condition.last_transition_time.0);
             told.fact(
