@@ -44,6 +44,13 @@ pub fn after_action(object: &Value, action: &str) -> Result<Value> {
     Ok(serde_json::from_str(&judge(&["-argo-action", &script], object)?)?)
 }
 
+/// Argo CD's actions for the object, each with whether it is greyed out.
+pub fn offered_actions(object: &Value) -> Result<Value> {
+    let kind = object["kind"].as_str().context("the object has no kind")?;
+    let script = format!("config/gitops/argocd/headroom.dev/{kind}/actions/discovery.lua");
+    Ok(serde_json::from_str(&judge(&["-argo-action", &script], object)?)?)
+}
+
 /// Prometheus's own check of the chart's alert rules, and its reading of the dashboards' queries; says how many there are.
 pub fn check_rules() -> Result<String> {
     let files = "charts/headroom/files";

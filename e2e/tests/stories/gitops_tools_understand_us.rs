@@ -39,6 +39,69 @@ async fn the_tools_say_what_the_conditions_mean() {
     .await;
 }
 
+/// An object that the operator has looked at, with these conditions.
+fn looked_at(kind: &str, generation: i64, conditions: &Value) -> Value {
+    json!({
+        "apiVersion": "headroom.dev/v1alpha1", "kind": kind,
+        "metadata": {"name": "default", "generation": 2},
+        "spec": {},
+        "status": {"observedGeneration": generation, "conditions": conditions},
+    })
+}
+
+#[test]
+fn objects_of_all_kinds_are_judged_alike() -> Result<()> {
+    let condition = |type_: &str, status: &str, reason: &str| {
+        json!({"type": type_, "status": status, "reason": reason, "message": "m"})
+    };
+    let ready = condition("Ready", "True", "Accepted");
+    let pending = json!([condition("Ready", "Unknown", "Pending")]);
+    // No edit helps, and it is tried again.
+    let broken = json!([condition("Ready", "False", "Internal")]);
+    let refused = [condition("Ready", "False", "Invalid"), condition("Stalled", "True", "Invalid")];
+    for kind in ["NodePool", "ScalingPolicy", "ClusterScalingPolicy"] {
+        // What comes and goes by itself is told, and degrades nothing.
+        let noise = json!([
+            ready,
+            condition("AtLimit", "True", "MaxNodesReached"),
+            condition("MetricsAvailable", "False", "MetricsOutage")
+        ]);
+        for (object, kstatus, argo, flux) in [
+            (looked_at(kind, 2, &json!([ready])), "Current", "Healthy", "Current"),
+            (looked_at(kind, 2, &noise), "Current", "Healthy", "Current"),
+            (looked_at(kind, 1, &json!([ready])), "InProgress", "Progressing", "InProgress"),
+            (looked_at(kind, 2, &pending), "InProgress", "Progressing", "InProgress"),
+            (looked_at(kind, 2, &broken), "InProgress", "Progressing", "InProgress"),
+            (looked_at(kind, 2, &json!(refused)), "Failed", "Degraded", "Failed"),
+        ] {
+            let said = tools::verdicts(&object)?;
+            ensure!(
+                said["kstatus"] == kstatus && said["argo"] == argo && said["flux"] == flux,
+                "{said} of\n{object:#}"
+            );
+        }
+        let told = tools::verdicts(&looked_at(kind, 2, &noise))?;
+        ensure!(told["argoMessage"].as_str().is_some_and(|it| it.contains("AtLimit: m")), "{told}");
+    }
+    Ok(())
+}
+
+#[test]
+fn actions_change_the_mode_and_offer_what_would_change_it() -> Result<()> {
+    for kind in ["NodePool", "ScalingPolicy"] {
+        let mut object = looked_at(kind, 2, &json!([]));
+        for (action, mode) in [("pause", "Suspend"), ("preview", "Preview"), ("resume", "Apply")] {
+            object = tools::after_action(&object, action)?;
+            ensure!(object["spec"]["mode"] == mode, "after {action}: {object:#}");
+            let offered = tools::offered_actions(&object)?;
+            for other in ["pause", "preview", "resume"] {
+                ensure!(offered[other]["disabled"] == (other == action), "after {action}: {offered}");
+            }
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_manifest_applied_a_hundred_times_changes_nothing() {
     story(Options::new(), async |cluster| {

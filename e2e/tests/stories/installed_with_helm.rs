@@ -48,7 +48,7 @@ async fn the_chart_grants_what_the_operator_needs_and_leaves_nothing_but_its_def
             "headroom",
             "charts/headroom",
             NAMESPACE,
-            "--reuse-values",
+            "--reset-then-reuse-values",
             "--set=log.level=debug",
             "--wait",
             "--timeout=60s",

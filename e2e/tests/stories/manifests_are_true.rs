@@ -79,6 +79,9 @@ fn helm_takes_the_charts_and_refuses_values_that_make_no_sense() -> Result<()> {
         ("log.format=xml", "format"),
         ("traces.endpoint=collector:4318", "endpoint"),
         ("image.digest=latest", "digest"),
+        ("page.enabled=true,page.port=8080", "page.port"),
+        ("podDisruptionBudget.maxUnavailable=0", "maxUnavailable"),
+        ("resources.limit.cpu=1", "limit"),
     ] {
         let refused = tools::offline("helm", &["template", "charts/headroom", &format!("--set={setting}")]);
         let complaint = refused.err().with_context(|| format!("{setting} is accepted"))?.to_string();

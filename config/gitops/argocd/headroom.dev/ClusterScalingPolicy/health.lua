@@ -22,7 +22,7 @@ if ready == nil or ready.status ~= "True" then
   return {status = "Progressing", message = ready and ready.message or "not ready yet"}
 end
 local notes = {}
-for _, name in ipairs({"BackingOff", "AtLimit", "ScalingLimited"}) do
+for _, name in ipairs({"BackingOff", "AtLimit", "ProviderDegraded", "ScalingLimited", "FallbackActive", "ReplicasContested"}) do
   if conditions[name] ~= nil and conditions[name].status == "True" then
     table.insert(notes, name .. ": " .. (conditions[name].message or ""))
   end
