@@ -174,4 +174,26 @@ mod tests {
         let bare: Vec<&String> = answers.iter().filter(|answer| !shown(answer)).collect();
         assert!(bare.is_empty(), "no test shows {bare:#?}");
     }
+
+    #[test]
+    fn every_threat_names_tests_that_are_there() {
+        let page = read("docs/threat-model.md");
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+        assert!(rows.len() >= 10, "{rows:#?}");
+        for row in rows {
+            let shown = row.trim_end_matches('|').rsplit('|').next().unwrap();
+            let names: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
+            assert!(!names.is_empty(), "no test shows {row}");
+            for name in names {
+                let places = [
+                    format!("e2e/tests/stories/{name}.rs"),
+                    format!("src/{name}.rs"),
+                    format!("{name}.rs"),
+                    name.to_owned(),
+                ];
+                let there = name == "make deny" || places.iter().any(|place| root().join(place).exists());
+                assert!(there, "{name} is not there: {row}");
+            }
+        }
+    }
 }

@@ -51,7 +51,7 @@ fn looked_at(kind: &str, generation: i64, conditions: &Value) -> Value {
 
 #[test]
 fn objects_of_all_kinds_are_judged_alike() -> Result<()> {
-    let condition = |type_: &str, status: &str, reason: &str| {
+    let condition = |type_: &str, status: &str, reason: &str| -> Value {
         json!({"type": type_, "status": status, "reason": reason, "message": "m"})
     };
     let ready = condition("Ready", "True", "Accepted");
