@@ -23,15 +23,13 @@ async fn the_chart_grants_what_the_operator_needs_and_leaves_nothing_but_its_def
             NAMESPACE,
             "--create-namespace",
         ])?;
-        cluster.helm(&[
-            "install",
-            "headroom",
-            "charts/headroom",
-            NAMESPACE,
-            "--set=provider.kwok=true",
-            "--wait",
-            "--timeout=60s",
-        ])?;
+        // The chart of the version before, with values of the user's own; what it does not know has this one's defaults.
+        let previous = "e2e/previous/charts/headroom";
+        let waiting = ["--wait", "--timeout=60s"];
+        let install = ["install", "headroom", previous, NAMESPACE, "--set=provider.kwok=true"];
+        cluster.helm(&[&install[..], &waiting].concat())?;
+        let upgrade = ["upgrade", "headroom", "charts/headroom", NAMESPACE, "--reset-then-reuse-values"];
+        cluster.helm(&[&upgrade[..], &waiting].concat())?;
         let operator = cluster.operator().start()?;
         operator.ready().await?;
 
@@ -43,16 +41,7 @@ async fn the_chart_grants_what_the_operator_needs_and_leaves_nothing_but_its_def
         .await?;
 
         cluster.helm(&["upgrade", "headroom-crds", "charts/headroom-crds", NAMESPACE])?;
-        cluster.helm(&[
-            "upgrade",
-            "headroom",
-            "charts/headroom",
-            NAMESPACE,
-            "--reset-then-reuse-values",
-            "--set=log.level=debug",
-            "--wait",
-            "--timeout=60s",
-        ])?;
+        cluster.helm(&[&upgrade[..], &["--set=log.level=debug"], &waiting].concat())?;
         cluster.scale_deployment("web", 4).await?;
         wait::until("the operator works on after the upgrade", MINUTE, async || {
             cluster.running_pods_are("default", "app=web", 4).await

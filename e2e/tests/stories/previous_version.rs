@@ -2,7 +2,8 @@
 //!
 //! e2e/previous holds that version's definitions and what it left in a cluster when it was killed between two purchases.
 //! With HEADROOM_PREVIOUS naming that version's binary (with crash points) the rollout is tried with it too, and with
-//! UPDATE=1 as well e2e/previous/state.yaml is written anew: this is done once a release, after crds/ was copied there.
+//! UPDATE=1 as well e2e/previous/state.yaml is written anew: this is done once a release, after crds/ and charts/headroom were
+//! copied there.
 
 use std::env;
 use std::path::{Path, PathBuf};
