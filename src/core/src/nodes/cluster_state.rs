@@ -122,12 +122,6 @@ impl PoolState<'_> {
         self.groups.values().map(|group| group.target).fold(0, u32::saturating_add)
     }
 
-    /// Ready nodes.
-    #[must_use]
-    pub fn ready(&self) -> u32 {
-        self.groups.values().map(|group| group.ready).fold(0, u32::saturating_add)
-    }
-
     /// Registered nodes that are not leaving.
     #[must_use]
     pub fn registered(&self) -> u32 {
