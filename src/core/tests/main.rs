@@ -17,6 +17,7 @@ mod placements;
 mod properties;
 mod refusals;
 mod removal;
+mod removal_ends;
 mod removal_loop;
 mod replay;
 mod replay_replicas;

@@ -23,28 +23,28 @@ use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION};
 use headroom_core::world::pod::SafeToEvict;
 use headroom_core::world::workload::ControllerKind;
 
-const ID: &str = "1-1";
+pub(crate) const ID: &str = "1-1";
 
-fn later(seconds: i64) -> UnixTime {
+pub(crate) fn later(seconds: i64) -> UnixTime {
     NOW.plus(Seconds(seconds))
 }
 
-fn member(name: &str) -> NodeBuilder {
+pub(crate) fn member(name: &str) -> NodeBuilder {
     node(name).of("a", "a-1").zone("z1")
 }
 
-fn marked(name: &str) -> NodeBuilder {
+pub(crate) fn marked(name: &str) -> NodeBuilder {
     member(name)
         .taint(DELETION_TAINT, "")
         .annotation(INTENT_ANNOTATION, ID)
         .with(|node| node.unschedulable = true)
 }
 
-fn replica(name: &str) -> PodBuilder {
+pub(crate) fn replica(name: &str) -> PodBuilder {
     pod(name).cpu("100m").label("app", "web").owner("ReplicaSet", "web")
 }
 
-fn cluster(
+pub(crate) fn cluster(
     nodes: impl IntoIterator<Item = NodeBuilder>,
     pods: impl IntoIterator<Item = PodBuilder>,
 ) -> WorldBuilder {
@@ -55,12 +55,12 @@ fn cluster(
     pods.into_iter().fold(builder, WorldBuilder::pod).group("a", "a-1", "z1", target)
 }
 
-fn settings(change: impl FnOnce(&mut Pool)) -> Config {
+pub(crate) fn settings(change: impl FnOnce(&mut Pool)) -> Config {
     config([pool("a").with(change)])
 }
 
 /// An open removal of these nodes, in this phase since [`NOW`].
-fn open(reason: Reason, phase: RemovalPhase, nodes: &[&str]) -> History {
+pub(crate) fn open(reason: Reason, phase: RemovalPhase, nodes: &[&str]) -> History {
     let victim = |name: &&str| Victim { node: (*name).into(), id: format!("kwok://{name}").into() };
     let removal =
         Removal { group: "a-1".into(), victims: nodes.iter().map(victim).collect(), phase, phase_since: NOW };
@@ -95,21 +95,21 @@ fn open(reason: Reason, phase: RemovalPhase, nodes: &[&str]) -> History {
     History { pools: BTreeMap::from([("a".into(), memory)]), ..History::default() }
 }
 
-fn draining() -> History {
+pub(crate) fn draining() -> History {
     open(Reason::Underutilized, RemovalPhase::Draining, &["n"])
 }
 
-fn step(world: &World, config: &Config, history: &mut History, now: UnixTime) -> Advance {
+pub(crate) fn step(world: &World, config: &Config, history: &mut History, now: UnixTime) -> Advance {
     let members = Members::of(world, config);
     let health = Health::of(world, config, &members, now);
     advance(history, &Scene { world, config, members: &members, health: &health, now, guard: None })
 }
 
-fn phase(history: &History) -> Option<RemovalPhase> {
+pub(crate) fn phase(history: &History) -> Option<RemovalPhase> {
     history.pools["a"].removals().next().map(|(_, removal)| removal.phase)
 }
 
-fn victims(history: &History) -> Vec<String> {
+pub(crate) fn victims(history: &History) -> Vec<String> {
     let removal = history.pools["a"].removals().next();
     removal.map_or(Vec::new(), |(_, removal)| {
         removal.victims.iter().map(|victim| victim.node.to_string()).collect()
@@ -117,13 +117,13 @@ fn victims(history: &History) -> Vec<String> {
 }
 
 /// How the decision ended, and in which words.
-fn end(history: &History) -> (DecisionOutcome, Reason, String) {
+pub(crate) fn end(history: &History) -> (DecisionOutcome, Reason, String) {
     let decision = &history.pools["a"].decisions[0];
     (decision.outcome, decision.reason, decision.message.to_string())
 }
 
 /// Names of the pods that are evicted, a list a step.
-fn evicted(advance: &Advance) -> Vec<Vec<String>> {
+pub(crate) fn evicted(advance: &Advance) -> Vec<Vec<String>> {
     let names = |step: &Step| match step {
         Step::Evict { pods, .. } => Some(pods.iter().map(|pod| pod.pod.name.to_string()).collect()),
         _ => None,
@@ -131,7 +131,7 @@ fn evicted(advance: &Advance) -> Vec<Vec<String>> {
     advance.steps.iter().filter_map(names).collect()
 }
 
-fn deletions(advance: &Advance) -> Vec<String> {
+pub(crate) fn deletions(advance: &Advance) -> Vec<String> {
     let names = |step: &Step| match step {
         Step::Delete { victims, .. } => victims.iter().map(|victim| victim.node.to_string()).collect(),
         _ => Vec::new(),
