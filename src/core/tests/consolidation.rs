@@ -14,15 +14,15 @@ use headroom_core::{absorb, plan};
 use crate::increases::increased;
 
 /// Dollars an hour: a large node costs as much as three small ones and has four times their room.
-const SMALL: i64 = 200_000;
-const LARGE: i64 = 600_000;
+pub(crate) const SMALL: i64 = 200_000;
+pub(crate) const LARGE: i64 = 600_000;
 
-fn cheaper(pool: &mut Pool) {
+pub(crate) fn cheaper(pool: &mut Pool) {
     pool.scale_down.policy = Policy::WhenCheaper(Consolidation::default());
     pool.scale_down.delay_after_add = Seconds(0);
 }
 
-fn settings() -> Config {
+pub(crate) fn settings() -> Config {
     let large = pool("large").with(|pool| {
         cheaper(pool);
         pool.price_per_hour_micro = Some(LARGE);
@@ -40,22 +40,22 @@ fn settings() -> Config {
     config([large, small])
 }
 
-fn large(name: &str) -> NodeBuilder {
+pub(crate) fn large(name: &str) -> NodeBuilder {
     node(name).of("large", "large-1").zone("z1").cpu("16").memory("64Gi")
 }
 
-fn small(name: &str) -> NodeBuilder {
+pub(crate) fn small(name: &str) -> NodeBuilder {
     node(name).of("small", "small-1").zone("z1")
 }
 
 /// A replica that has run for an hour.
-fn replica(name: &str, cpu: &str, on: &str) -> PodBuilder {
+pub(crate) fn replica(name: &str, cpu: &str, on: &str) -> PodBuilder {
     let pod = pod(name).cpu(cpu).memory("1Gi").label("app", "web").owner("ReplicaSet", "web").on(on);
     pod.with(|pod| pod.created_at = UnixTime(NOW.0 - 3600))
 }
 
 /// A world of so many large and small nodes.
-fn cluster(
+pub(crate) fn cluster(
     nodes: impl IntoIterator<Item = NodeBuilder>,
     pods: impl IntoIterator<Item = PodBuilder>,
     (larges, smalls): (u32, u32),
@@ -69,18 +69,18 @@ fn cluster(
 }
 
 /// A large node for what a small one can do.
-fn oversized() -> WorldBuilder {
+pub(crate) fn oversized() -> WorldBuilder {
     let pods = (0..3).map(|index| replica(&format!("p{index}"), "1", "big"));
     cluster([large("big")], pods, (1, 0))
 }
 
 /// The same with the small node that was bought.
-fn with_small(bought: NodeBuilder) -> WorldBuilder {
+pub(crate) fn with_small(bought: NodeBuilder) -> WorldBuilder {
     let pods = (0..3).map(|index| replica(&format!("p{index}"), "1", "big"));
     cluster([large("big"), bought], pods, (1, 1))
 }
 
-fn increases(plan: &Plan) -> Vec<(String, u32, u32)> {
+pub(crate) fn increases(plan: &Plan) -> Vec<(String, u32, u32)> {
     let increase = |step: &Step| match step {
         Step::Increase { group, from, to, .. } => Some((group.to_string(), *from, *to)),
         _ => None,
@@ -88,7 +88,7 @@ fn increases(plan: &Plan) -> Vec<(String, u32, u32)> {
     plan.steps.iter().filter_map(increase).collect()
 }
 
-fn marked(plan: &Plan) -> Vec<String> {
+pub(crate) fn marked(plan: &Plan) -> Vec<String> {
     let nodes = |step: &Step| match step {
         Step::Mark { nodes, .. } => Some(nodes.iter().map(ToString::to_string).collect::<Vec<_>>()),
         _ => None,
@@ -96,18 +96,18 @@ fn marked(plan: &Plan) -> Vec<String> {
     plan.steps.iter().filter_map(nodes).flatten().collect()
 }
 
-fn reason(plan: &Plan, node: &str) -> Reason {
+pub(crate) fn reason(plan: &Plan, node: &str) -> Reason {
     plan.reasons.nodes.iter().find(|verdict| &*verdict.node == node).expect("a verdict").reason
 }
 
-fn replaced(history: &History, pool: &str) -> Vec<String> {
+pub(crate) fn replaced(history: &History, pool: &str) -> Vec<String> {
     let memory = history.pools.get(pool);
     let replacement = memory.and_then(|memory| memory.replacement.as_ref());
     replacement.map_or(Vec::new(), |found| found.nodes.iter().map(|node| node.node.to_string()).collect())
 }
 
 /// The memory after the purchase in place of `big`, with the cloud's yes.
-fn bought() -> History {
+pub(crate) fn bought() -> History {
     let plan = plan(&oversized().build(), &History::default(), &settings(), NOW);
     assert_eq!(increases(&plan), [("small-1".into(), 0, 1)]);
     let mut history = plan.next_history;
@@ -264,7 +264,7 @@ fn well_used_node_leaves_when_its_pods_fit_elsewhere_for_long_enough() {
 }
 
 /// Memory in which these nodes have been unneeded for an hour, by pool.
-fn unneeded(nodes: &[(&str, &str)]) -> History {
+pub(crate) fn unneeded(nodes: &[(&str, &str)]) -> History {
     let mut history = History::default();
     for (pool, node) in nodes {
         let memory = history.pools.entry((*pool).into()).or_default();

@@ -5,6 +5,7 @@
 mod anticipation;
 mod arithmetic;
 mod consolidation;
+mod consolidation_guards;
 mod counts;
 mod ending;
 mod followers;
