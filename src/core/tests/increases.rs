@@ -1,13 +1,21 @@
 //! The life of an increase: journalled, asked for, done, failed, superseded or taken back.
 
-use headroom_core::config::Config;
-use headroom_core::history::{Action, DecisionOutcome, History, IncreasePhase};
+use headroom_core::config::{Config, Mode};
+use headroom_core::history::{
+    Action, BackoffKey, Decision, DecisionOutcome, History, INTENTS_MAX, IncreasePhase,
+};
 use headroom_core::known::Known;
-use headroom_core::plan::{Outcome, StepResult};
+use headroom_core::nodes::cluster_state::ClusterState;
+use headroom_core::nodes::increase;
+use headroom_core::nodes::limits::{Limit, Room, pool_barrier, whole_barrier};
+use headroom_core::nodes::wake::Wake;
+use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::provider::{FailureClass, GroupState, ProviderState};
+use headroom_core::world::provider::{
+    FailureClass, GroupState, Instance, InstanceState, LaunchFailure, ProviderState,
+};
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
 
@@ -356,4 +364,158 @@ fn only_what_the_cloud_accepted_counts_as_added_from_the_moment_it_was_decided()
     };
     assert_eq!(after(increased("general", "1-1")), Some(NOW));
     assert_eq!(after(failed("general", "1-1")), None);
+}
+
+#[test]
+fn what_the_cloud_has_accepted_is_neither_asked_for_again_nor_taken_back() {
+    let config = config([pool("general")]);
+    let found = plan(&shown(NOW, GroupState::default()), &accepted(&config), &config, NOW);
+    assert_eq!(found.steps, []);
+}
+
+#[test]
+fn nothing_is_asked_for_in_a_pool_that_is_not_worked_on() {
+    let world = shown(NOW, GroupState::default());
+    let config = config([pool("general")]);
+    let history = plan_fresh(&world, &config).next_history;
+    let asked = |world: &World, change: fn(&mut headroom_core::config::Pool)| {
+        let mut config = config.clone();
+        change(&mut config.pools[0]);
+        let cluster = ClusterState::new(world, &history, &config, NOW, &mut Wake::new(NOW));
+        increase::steps(&history, &cluster).len()
+    };
+    assert_eq!(asked(&world, |_| {}), 1);
+    assert_eq!(asked(&world, |pool| pool.mode = Mode::Preview), 0);
+    assert_eq!(asked(&world, |pool| pool.deleting = true), 0);
+    let mut unknown = world.clone();
+    unknown.apply(Delta::ProviderObserved("general".into(), Known::Unknown { why: "timeout".into() }));
+    assert_eq!(asked(&unknown, |_| {}), 0);
+}
+
+/// Two were accepted at [`NOW`], and the cloud reports a failure a second later.
+fn after_a_failure(target: u32, instances: u32) -> headroom_core::plan::Plan {
+    let config = config([pool("general")]);
+    let failure = LaunchFailure {
+        key: BackoffKey { group: "a".into(), ..BackoffKey::default() },
+        class: FailureClass::OutOfCapacity,
+        message: "none left".into(),
+        at: UnixTime(NOW.0 + 1),
+    };
+    let instance = Instance { state: InstanceState::Running, node: None, created_at: Some(NOW) };
+    let instances = (0..instances).map(|index| (format!("i-{index}").into(), instance.clone())).collect();
+    let state = GroupState { target, instances, failures: vec![failure], ..GroupState::default() };
+    plan(&shown(UnixTime(NOW.0 + 5), state), &accepted(&config), &config, UnixTime(NOW.0 + 5))
+}
+
+#[test]
+fn a_size_is_taken_back_only_while_the_cloud_wants_more_than_there_is() {
+    assert!(matches!(after_a_failure(2, 1).steps[..], [Step::Cancel { .. }]));
+    let all_there = after_a_failure(2, 2);
+    assert_eq!((all_there.steps.len(), all_there.next_history.pools["general"].intents.len()), (0, 0));
+}
+
+#[test]
+fn a_size_is_taken_back_until_nothing_is_missing_or_its_time_is_over() {
+    let config = config([pool("general")]);
+    let history = after_a_failure(2, 1).next_history;
+    let deadline = history.pools["general"].intents[0].deadline;
+    let open = |target: u32, instances: u32, at: UnixTime| {
+        let instance = Instance { state: InstanceState::Running, node: None, created_at: Some(at) };
+        let instances = (0..instances).map(|index| (format!("i-{index}").into(), instance.clone())).collect();
+        let state = GroupState { target, instances, ..GroupState::default() };
+        let found = plan(&shown(at, state), &history, &config, at);
+        found.steps.iter().any(|step| matches!(step, Step::Cancel { .. }))
+    };
+    let soon = UnixTime(NOW.0 + 10);
+    assert!(open(2, 1, soon));
+    assert!(!open(2, 2, soon), "all came after all");
+    assert!(!open(0, 0, soon), "the size is what it was");
+    assert!(open(2, 1, deadline));
+    assert!(!open(2, 1, deadline.plus(Seconds(1))));
+}
+
+/// Whatever state they are in, they have registered.
+#[test]
+fn nodes_of_every_state_are_there_at_the_deadline() {
+    let config = config([pool("general")]);
+    let history = accepted(&config);
+    let late = UnixTime(NOW.0 + 901);
+    let outcome = |second: headroom_core::testing::NodeBuilder| {
+        let world = world().node(node("ip-0").of("general", "a")).node(second.of("general", "a"));
+        let mut found = plan(&world.group("general", "a", "", 3).build(), &history, &config, late);
+        found.next_history.pools.remove("general").expect("memory").decisions[0].outcome
+    };
+    assert_eq!(outcome(node("ip-1")), DecisionOutcome::Done);
+    assert_eq!(outcome(node("ip-1").unready_for(3600)), DecisionOutcome::Done);
+    assert_eq!(outcome(node("ip-1").age(-900).unready_for(0)), DecisionOutcome::Done);
+    assert_eq!(outcome(node("ip-1").with(|node| node.deleting = true)), DecisionOutcome::Done);
+}
+
+#[test]
+fn a_refused_increase_ends_what_was_decided_on_top_of_it_and_not_what_was_accepted_before() {
+    let start = shown(NOW, GroupState::default());
+    let config = config([pool("general")]);
+    let mut history = plan_fresh(&start, &config).next_history;
+    let memory = history.pools.get_mut("general").expect("memory");
+    for (id, phase) in [("1-2", IncreasePhase::Requested), ("1-3", IncreasePhase::Journalled)] {
+        let mut intent = memory.intents[0].clone();
+        intent.id = id.into();
+        let Action::Increase(increase) = &mut intent.action else { panic!("an increase") };
+        increase.phase = phase;
+        memory.intents.push(intent);
+    }
+    absorb(&mut history, &[failed("general", "1-1")], &start, &config, NOW);
+    let left: Vec<&str> = history.pools["general"].intents.iter().map(|intent| &*intent.id).collect();
+    assert_eq!(left, ["1-2"]);
+}
+
+#[test]
+fn only_purchases_of_the_group_that_were_overtaken_within_a_minute_hold_it_back() {
+    let start = shown(NOW, GroupState::default());
+    let config = config([pool("general")]);
+    let held = |change: fn(&mut Decision)| {
+        let mut history = plan_fresh(&start, &config).next_history;
+        let memory = history.pools.get_mut("general").expect("memory");
+        for id in ["0-1", "0-2"] {
+            let mut before = memory.decisions[0].clone();
+            (before.id, before.outcome) = (id.into(), DecisionOutcome::Superseded);
+            change(&mut before);
+            memory.decisions.push(before);
+        }
+        let result = StepResult::Superseded;
+        let outcome = Outcome { pool: "general".into(), intent: "1-1".into(), result };
+        absorb(&mut history, &[outcome], &start, &config, NOW);
+        !history.pools["general"].backoffs.is_empty()
+    };
+    assert!(held(|_| {}));
+    assert!(held(|before| before.time = UnixTime(NOW.0 - 60)));
+    assert!(!held(|before| before.time = UnixTime(NOW.0 - 61)));
+    assert!(!held(|before| before.group = "b".into()));
+    assert!(!held(|before| before.outcome = DecisionOutcome::Done));
+}
+
+#[test]
+fn a_group_that_grows_as_a_whole_needs_room_for_all_that_it_lacks() {
+    let room = |nodes| Room { nodes, limit: Limit::new(Reason::MaxNodesReached, "full") };
+    let barred =
+        |most, nodes| whole_barrier("g", 4, most, vec![room(9), room(nodes)]).map(|found| found.reason);
+    assert_eq!(barred(4, 4), None);
+    assert_eq!(barred(3, 4), Some(Reason::PoolLimitReached));
+    assert_eq!(barred(4, 3), Some(Reason::MaxNodesReached));
+}
+
+#[test]
+fn a_pool_grows_while_its_journal_has_room_for_one_intent_of_each_group() {
+    let world = world().group("general", "a", "", 0).group("general", "b", "", 0);
+    let world = world.pods(pod("web").cpu("4").times(1)).build();
+    let config = config([pool("general")]);
+    let history = plan_fresh(&world, &config).next_history;
+    let barred = |intents: usize| {
+        let mut memory = history.pools["general"].clone();
+        memory.intents = vec![memory.intents[0].clone(); intents];
+        let state = ClusterState::new(&world, &history, &config, NOW, &mut Wake::new(NOW));
+        pool_barrier(&state.pools["general"], Some(&memory)).map(|limit| limit.reason)
+    };
+    assert_eq!(barred(INTENTS_MAX - 2), None);
+    assert_eq!(barred(INTENTS_MAX - 1), Some(Reason::JournalFull));
 }

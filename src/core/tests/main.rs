@@ -24,6 +24,7 @@ mod replay;
 mod replay_replicas;
 mod replicas;
 mod scale_down;
+mod scale_down_order;
 mod scale_up;
 mod snapshot;
 mod speed;

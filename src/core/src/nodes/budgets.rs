@@ -112,12 +112,6 @@ impl<'c> Allowance<'c> {
     fn in_flight(&self) -> (usize, usize) {
         (self.leaving.len(), self.leaving.iter().filter(|one| one.drains).count())
     }
-
-    /// How many nodes of `pool` are leaving, those taken here included.
-    #[must_use]
-    pub fn leaving_of(&self, pool: &str) -> usize {
-        self.leaving.iter().filter(|one| &*one.pool == pool).count()
-    }
 }
 
 /// Whether the window is open at `now`.
