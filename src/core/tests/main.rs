@@ -26,6 +26,7 @@ mod replicas;
 mod scale_down;
 mod scale_down_order;
 mod scale_up;
+mod selectors;
 mod snapshot;
 mod speed;
 mod topology;

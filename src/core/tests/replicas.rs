@@ -12,12 +12,12 @@ use headroom_core::pods::input::{
 };
 use headroom_core::pods::memory::{Memory, parse, render};
 use headroom_core::pods::moment::Moment;
-use headroom_core::pods::schedules::{Fallback, FallbackDirection, FallbackReplicas, Schedule};
+use headroom_core::pods::schedules::{Bounds, Fallback, FallbackDirection, FallbackReplicas, Schedule};
 use headroom_core::pods::spec::{
     Behavior, ExternalSource, HpaSpec, MetricIdentifier, MetricSpec, MetricTarget, ScaleTargetRef,
 };
 use headroom_core::pods::status::HpaStatus;
-use headroom_core::pods::{after_write, decide};
+use headroom_core::pods::{after_write, decide, needs_metrics};
 use headroom_core::quantity::Quantity;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::window::Window;
@@ -313,4 +313,15 @@ fn a_scheduled_floor_wakes_a_workload_that_may_be_at_zero_and_leaves_one_that_is
         workload.schedules = vec![schedule.clone()];
         assert_eq!(workload.tick(0, &[value(0)]), size, "minReplicas {min}");
     }
+}
+
+#[test]
+fn metrics_are_asked_for_only_at_sizes_at_which_they_decide() {
+    let bounds = Bounds { min: 2, max: 5, active: Vec::new(), next_change: None, clamped: None };
+    let spec = |min| HpaSpec { min_replicas: Some(min), max_replicas: 5, ..HpaSpec::default() };
+    let asked = |min: i32, current: i32| needs_metrics(&spec(min), &bounds, current);
+    assert_eq!([1, 2, 5, 6].map(|current| asked(2, current)), [false, true, true, false]);
+    assert!(!asked(1, 0), "a size of 0 switches scaling off");
+    let from_zero = Bounds { min: 0, ..bounds.clone() };
+    assert!(needs_metrics(&spec(0), &from_zero, 0), "unless 0 is allowed");
 }
