@@ -7,6 +7,7 @@ mod arithmetic;
 mod consolidation;
 mod consolidation_guards;
 mod counts;
+mod disruptions;
 mod ending;
 mod followers;
 mod group_options;
