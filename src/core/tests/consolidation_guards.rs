@@ -15,6 +15,9 @@ use crate::consolidation::{
     unneeded, with_small,
 };
 
+/// A change of the spec, with its name.
+type Change = (&'static str, fn(&mut Config));
+
 /// What is bought in `world` at [`NOW`].
 fn purchases(world: &World, config: &Config) -> Vec<(String, u32, u32)> {
     increases(&plan(world, &History::default(), config, NOW))
@@ -43,7 +46,7 @@ fn one_small() -> Vec<(String, u32, u32)> {
 fn nothing_is_bought_in_place_of_others_against_a_bound() {
     let world = oversized().build();
     assert_eq!(purchases(&world, &settings()), one_small());
-    let refused: [(&str, fn(&mut Config)); 6] = [
+    let refused: [Change; 6] = [
         ("the old pool keeps its minimum", |config| large_pool(config).min_nodes = 1),
         ("the cluster keeps its cpu", |config| config.cluster.min_cpu_milli = Some(15_000)),
         ("the old pool is in Preview", |config| large_pool(config).mode = Mode::Preview),
@@ -198,7 +201,7 @@ fn only_a_new_node_of_the_same_group_is_the_one_that_was_bought() {
 #[test]
 fn a_replacement_that_the_spec_does_not_want_any_more_is_forgotten() {
     assert_eq!(replaced(&after(&bought(), &settings(), new()).next_history, "small"), ["big"]);
-    let dropped: [(&str, fn(&mut Config)); 4] = [
+    let dropped: [Change; 4] = [
         ("mode", |config| large_pool(config).mode = Mode::Preview),
         ("deleting", |config| large_pool(config).deleting = true),
         ("enabled", |config| large_pool(config).scale_down.enabled = false),

@@ -7,14 +7,14 @@ use headroom_core::pods::amount::Amount;
 use headroom_core::pods::decision::{Branch, Decision, FallbackStep, WriteOutcome};
 use headroom_core::pods::defaulting::defaulted;
 use headroom_core::pods::input::{
-    Answer, ContainerRequests, Input, Number, Options, PodPhase, PodRequests, PodSeen, ReadyCondition,
-    Sample, Scale, Unknown,
+    Answer, ContainerRequests, Input, Number, Options, PodPhase, PodRequests, PodSeen, PodValue,
+    ReadyCondition, Sample, Scale, Unknown,
 };
 use headroom_core::pods::memory::{Memory, parse, render};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::schedules::{Bounds, Fallback, FallbackDirection, FallbackReplicas, Schedule};
 use headroom_core::pods::spec::{
-    Behavior, ExternalSource, HpaSpec, MetricIdentifier, MetricSpec, MetricTarget, ScaleTargetRef,
+    Behavior, ExternalSource, HpaSpec, MetricIdentifier, MetricSpec, MetricTarget, PodsSource, ScaleTargetRef,
 };
 use headroom_core::pods::status::HpaStatus;
 use headroom_core::pods::{after_write, decide, needs_metrics};
@@ -324,4 +324,52 @@ fn metrics_are_asked_for_only_at_sizes_at_which_they_decide() {
     assert!(!asked(1, 0), "a size of 0 switches scaling off");
     let from_zero = Bounds { min: 0, ..bounds.clone() };
     assert!(needs_metrics(&spec(0), &from_zero, 0), "unless 0 is allowed");
+}
+
+/// Half again as much load as is wanted, as each kind of metric tells it, taken so many seconds ago.
+fn told(kind: &str, age: i64) -> (MetricSpec, Answer<'static>) {
+    let at = Some(Moment::from(START.plus(Seconds(-age))));
+    let quantity = Quantity::from_milli(1500);
+    let average_value = Some(Amount::from_milli(1000));
+    let target = MetricTarget { type_: "AverageValue".into(), average_value, ..MetricTarget::default() };
+    let metric = MetricIdentifier { name: "load".into(), selector: None };
+    if kind == "Pods" {
+        let value = Sample { value: Number::Quantity(quantity), at };
+        let pods = Some(PodsSource { metric, target });
+        let spec = MetricSpec { type_: "Pods".into(), pods, ..MetricSpec::default() };
+        return (spec, Answer::Pods(vec![PodValue { pod: "web-1".into(), sample: value }]));
+    }
+    let sample = Sample { value: Number::Quantity(Quantity::from_milli(15_000)), at };
+    let metric = if kind == "Value" { in_all(10_000) } else { per_replica(1000) };
+    (metric, Answer::External(vec![sample]))
+}
+
+#[test]
+fn samples_of_the_last_five_minutes_count_and_older_ones_tell_nothing() {
+    for kind in ["Pods", "External", "Value"] {
+        let size = |age: i64| {
+            let (metric, answer) = told(kind, age);
+            Workload::new(10, vec![metric]).at_once().tick(0, &[answer])
+        };
+        assert_eq!((size(0), size(300), size(301)), (15, 15, 10), "{kind}");
+    }
+    let (metric, answer) = told("External", 0);
+    let (Answer::External(mut both), (_, Answer::External(old))) = (answer, told("External", 9000)) else {
+        unreachable!("an external metric")
+    };
+    both.extend(old);
+    let decision = Workload::new(10, vec![metric]).at_once().decide(0, &[Answer::External(both)]);
+    assert_eq!(decision.rescale, None, "a sum that lacks a part is none");
+}
+
+#[test]
+fn a_target_that_is_not_positive_tells_nothing() {
+    for milli in [0, -1000] {
+        let (mut metric, answer) = told("Pods", 0);
+        let pods = metric.pods.as_mut().expect("a metric of pods");
+        pods.target.average_value = Some(Amount::from_milli(milli));
+        let decision = Workload::new(10, vec![metric]).at_once().decide(0, &[answer]);
+        assert!(matches!(decision.steps.metrics[0].unknown, Some(Unknown::Absurd(_))), "{milli}");
+        assert_eq!(decision.rescale, None, "{milli}");
+    }
 }
