@@ -35,8 +35,8 @@ use crate::report::PolicyStanding;
 const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// The record of all workloads that `feed` has been told of; it must keep workloads. Memory is what status remembers, and
-/// the usage of pods is asked of `metrics` once a namespace. Metrics of other kinds, and scales of kinds that are not
-/// watched, are the operator's alone to read: such workloads are named with why.
+/// what the metrics APIs serve is asked of `metrics`, with the reader's own permissions. Prometheus, and scales of kinds that
+/// are not watched, are the operator's alone to read: such workloads are named with why.
 pub async fn looked_at(feed: &KubeFeed, metrics: &dyn MetricsSource, host: &Host) -> ReplicaRecord {
     let found = feed.workloads(|known| Found::of(known, host.now())).unwrap_or_default();
     let mut looks: BTreeMap<ObjectKey, Last> = found.undecided;
@@ -187,16 +187,15 @@ fn sketch(seen: Seen, registry: &Registry, options: &Options, now: UnixTime) -> 
     Sketch { key: look.workload.key.clone(), look, asks }
 }
 
-/// The usage of the pods, or why it is not known what the operator was told.
+/// What the metrics say, or why it is not known what the operator was told.
 async fn load(metrics: &dyn MetricsSource, sketch: &Sketch) -> Result<Load, String> {
     if !sketch.asks {
         return Ok(Load::default());
     }
     let workload = &sketch.look.workload;
-    let others = workload.spec.metrics.iter().filter(|metric| !metric.type_.ends_with("Resource"));
-    let others: Vec<&str> = others.map(|metric| metric.type_.as_str()).collect();
-    if let Some(first) = others.first() {
-        return Err(format!("the operator alone reads metrics of type {first}: ask it with --operator"));
+    // A server is asked by an address of the cluster's own network and with the operator's certificates.
+    if workload.queries.iter().any(Option::is_some) {
+        return Err("the operator alone reads metrics of type Prometheus: ask it with --operator".to_owned());
     }
     let selector = sketch.look.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
     let load = ask(metrics, workload, &selector).await;
@@ -226,8 +225,21 @@ mod tests {
 
     const NOW: UnixTime = UnixTime(1_800_000_000);
 
-    /// Pod web-1 uses so many thousandths of a CPU; nothing else may be asked for.
+    /// Pod web-1 uses so many thousandths of a CPU, handles so many requests a second, and the queue and the ingress of
+    /// the shop have so many times 1; where nothing is told, the reader may not ask. Prometheus may not be asked.
     struct Usage(Option<i64>);
+
+    impl Usage {
+        fn answer<T: Send + 'static>(
+            &self,
+            api: &'static str,
+            told: impl FnOnce(Quantity) -> T,
+        ) -> BoxFuture<'static, Answer<T>> {
+            let refused = Question::new(api, "it").failure(Why::NotPermitted("you may not".to_owned()));
+            let answer = self.0.map(Quantity::from_milli).map(told).ok_or(refused);
+            async move { answer }.boxed()
+        }
+    }
 
     impl MetricsSource for Usage {
         fn pod_usage<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Answer<Arc<Vec<PodUsage>>>> {
@@ -244,31 +256,35 @@ mod tests {
 
         fn pod_metric<'a>(
             &'a self,
-            _: &'a str,
-            _: &'a str,
-            _: &'a str,
+            namespace: &'a str,
+            metric: &'a str,
+            pods: &'a str,
             _: Option<&'a MetricSelector>,
         ) -> BoxFuture<'a, Answer<Arc<Vec<PodValue>>>> {
-            unreachable!("the operator alone asks for it")
+            assert_eq!((namespace, metric, pods), ("shop", "rps", "app=web"));
+            let values = |value| Arc::new(vec![PodValue { pod: "web-1".into(), sample: Sample::of(value) }]);
+            self.answer("custom.metrics.k8s.io", values)
         }
 
         fn object_metric<'a>(
             &'a self,
-            _: &'a str,
-            _: &'a ScaleTargetRef,
-            _: &'a str,
+            namespace: &'a str,
+            object: &'a ScaleTargetRef,
+            metric: &'a str,
             _: Option<&'a MetricSelector>,
         ) -> BoxFuture<'a, Answer<Sample>> {
-            unreachable!("the operator alone asks for it")
+            assert_eq!((namespace, &*object.name, metric), ("shop", "front", "hits"));
+            self.answer("custom.metrics.k8s.io", Sample::of)
         }
 
         fn external_metric<'a>(
             &'a self,
-            _: &'a str,
-            _: &'a str,
+            namespace: &'a str,
+            metric: &'a str,
             _: Option<&'a MetricSelector>,
         ) -> BoxFuture<'a, Answer<Arc<Vec<Sample>>>> {
-            unreachable!("the operator alone asks for it")
+            assert_eq!((namespace, metric), ("shop", "queue"));
+            self.answer("external.metrics.k8s.io", |value| Arc::new(vec![Sample::of(value)]))
         }
 
         fn prometheus<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str) -> BoxFuture<'a, Answer<Sample>> {
@@ -298,6 +314,22 @@ mod tests {
     fn queue() -> Value {
         json!({"type": "External", "external": {"metric": {"name": "queue"},
             "target": {"type": "AverageValue", "averageValue": "5"}}})
+    }
+
+    fn requests() -> Value {
+        json!({"type": "Pods", "pods": {"metric": {"name": "rps"},
+            "target": {"type": "AverageValue", "averageValue": "5"}}})
+    }
+
+    fn ingress() -> Value {
+        json!({"type": "Object", "object": {"metric": {"name": "hits"},
+            "describedObject": {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "front"},
+            "target": {"type": "Value", "value": "5"}}})
+    }
+
+    fn prometheus() -> Value {
+        json!({"type": "Prometheus", "prometheus": {"source": "main", "query": "sum(hits)",
+            "target": {"type": "Value", "value": "5"}}})
     }
 
     /// A Deployment of one pod that requests half a CPU.
@@ -349,14 +381,25 @@ mod tests {
             assert_eq!(record.workloads.len(), 0);
             record.undecided[0].why.clone()
         };
-        let external = why(policy("web", "Deployment", queue(), Value::Null), Some(800));
-        assert!(
-            external.contains("metrics of type External") && external.contains("--operator"),
-            "{external}"
-        );
+        let query = why(policy("web", "Deployment", prometheus(), Value::Null), Some(800));
+        assert!(query.contains("metrics of type Prometheus") && query.contains("--operator"), "{query}");
         let rollout = why(policy("web", "Rollout", cpu(), Value::Null), Some(800));
         assert!(rollout.contains("the scale of a Rollout"), "{rollout}");
-        let refused = why(policy("web", "Deployment", cpu(), Value::Null), None);
-        assert!(refused.contains("not permitted") && refused.contains("--operator"), "{refused}");
+        for metric in [cpu(), requests(), ingress(), queue()] {
+            let refused = why(policy("web", "Deployment", metric, Value::Null), None);
+            assert!(refused.contains("not permitted") && refused.contains("--operator"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn one_who_may_only_read_decides_by_custom_and_external_metrics() {
+        let status = json!({"recommendations": [{"time": "2027-01-15T07:59:00Z", "replicas": 1}]});
+        for metric in [requests(), ingress(), queue()] {
+            let record = looked(vec![policy("web", "Deployment", metric, status.clone())], Some(20_000));
+            assert!(record.undecided.is_empty(), "{:?}", record.undecided);
+            let decided = record.decide().expect("a record");
+            let change = decided[0].rescale.as_ref().map(|change| (change.from, change.to));
+            assert_eq!(change, Some((1, 4)), "20 where 5 is the target");
+        }
     }
 }
