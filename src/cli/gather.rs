@@ -385,6 +385,9 @@ fn explained(error: kube::Error, plural: &str) -> anyhow::Error {
         kube::Error::Api(status) if status.code == 404 => anyhow!(
             "the cluster does not know {plural}: run `headroom crds | kubectl apply --server-side -f -` first"
         ),
+        kube::Error::Service(error) => anyhow!(error).context(format!(
+            "failed to list {plural}: the cluster does not answer: try `kubectl cluster-info`, and see that KUBECONFIG names it"
+        )),
         other => anyhow!(other).context(format!("failed to list {plural}")),
     }
 }

@@ -104,7 +104,14 @@ fn convert_one(
     groups(&mut draft, pool, &name, market);
     for requirement in requirements(pool) {
         let (key, operator) = (text(&requirement["key"]), text(&requirement["operator"]));
-        let values = texts(&requirement["values"]).join(", ");
+        let asked = [key.clone(), operator, texts(&requirement["values"]).join(", ")];
+        let asked: Vec<String> = asked.into_iter().filter(|part| !part.is_empty()).collect();
+        if let Some(least) = requirement["minValues"].as_i64() {
+            draft.say(format!(
+                "requirement {key} minValues {least}: no counterpart: let the types of the group have at least so \
+                 many values of it."
+            ));
+        }
         let words = match key.as_str() {
             "topology.kubernetes.io/zone" | "karpenter.sh/capacity-type" => continue,
             "node.kubernetes.io/instance-type" => {
@@ -116,11 +123,14 @@ fn convert_one(
             }
             _ => "set it as a label in template.labels where it has one value; a pod cannot choose the value",
         };
-        draft.say(format!("requirement {key} {operator} {values}: no counterpart: {words}."));
+        draft.say(format!("requirement {}: no counterpart: {words}.", asked.join(" ")));
     }
     template(&mut draft, &spec["template"]);
     limits(&mut draft, spec);
     disruption(&mut draft, &spec["disruption"]);
+    if several.is_some() {
+        shared_out(&mut draft, own_name, spec);
+    }
     match (spec["weight"].as_i64(), several) {
         (weight, Some(index)) => {
             // Spot comes first at each weight.
@@ -216,6 +226,30 @@ fn limits(draft: &mut Draft, spec: &Value) {
         max = (replicas, "replicas of a static pool".to_owned());
     }
     draft.set("maxNodes", max.0, &max.1);
+}
+
+/// What was one number for all markets and is now one for each of them.
+fn shared_out(draft: &mut Draft, own_name: &str, spec: &Value) {
+    let limited = spec["limits"].as_object().is_some_and(|limits| !limits.is_empty());
+    // No node of all is no node of each, and one for drift alone is not taken over.
+    let counted = |budget: &Value| {
+        let (nodes, reasons) = (text(&budget["nodes"]), texts(&budget["reasons"]));
+        let kept = reasons.is_empty() || reasons.iter().any(|reason| reason != "Drifted");
+        kept && !nodes.ends_with('%') && nodes != "0"
+    };
+    let budgets = spec["disruption"]["budgets"].as_array();
+    let fields = [
+        ("limits", limited),
+        ("replicas", spec["replicas"].is_i64()),
+        ("budgets that count nodes", budgets.is_some_and(|budgets| budgets.iter().any(counted))),
+    ];
+    let fields: Vec<&str> = fields.into_iter().filter(|(_, there)| *there).map(|(word, _)| word).collect();
+    if !fields.is_empty() {
+        draft.say(format!(
+            "{} of {own_name} held for spot and on-demand together, and hold for each of the two pools here: share them out.",
+            fields.join(" and ")
+        ));
+    }
 }
 
 fn disruption(draft: &mut Draft, disruption: &Value) {

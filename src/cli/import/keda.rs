@@ -19,6 +19,8 @@ pub const KINDS: &[Kind] =
 /// KEDA's defaults.
 const POLLING_SECONDS: u64 = 30;
 const COOLDOWN_SECONDS: u64 = 300;
+/// How long the way down waits where nothing is said.
+const WINDOW_SECONDS: u64 = 300;
 const MAX_REPLICAS: i64 = 100;
 /// Longest that a window may be open.
 const WINDOW_SECONDS_MAX: i64 = 168 * 3600;
@@ -288,9 +290,11 @@ fn remarks(draft: &mut Draft, target: &Value, metadata: &Value, spec: &Value) {
          ClusterScalingPolicy."
     ));
     let cooldown = spec["cooldownPeriod"].as_u64().unwrap_or(COOLDOWN_SECONDS);
+    let behavior = &spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"];
+    let window = behavior["scaleDown"]["stabilizationWindowSeconds"].as_u64().unwrap_or(WINDOW_SECONDS);
     draft.say(format!(
         "cooldownPeriod {cooldown}: no counterpart: the way down, to 0 too, waits for \
-         behavior.scaleDown.stabilizationWindowSeconds (300)."
+         behavior.scaleDown.stabilizationWindowSeconds ({window})."
     ));
     if let Some(container) = target["envSourceContainerName"].as_str() {
         draft.say(format!(

@@ -60,7 +60,10 @@ fn walk(schema: &JSONSchemaProps, value: &Value, path: &str, wrong: &mut Vec<Str
             _ => true,
         };
         if !right {
-            wrong.push(format!("{path}: {value} is no {wanted}"));
+            // YAML takes 4, and on, off, y and n, for something else than the text they look like.
+            let plain = value.is_number() || value.is_boolean();
+            let fix = if wanted == "string" && plain { "; put it in quotes" } else { "" };
+            wrong.push(format!("{path}: {value} is no {wanted}{fix}"));
             return;
         }
     }

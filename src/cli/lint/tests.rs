@@ -148,3 +148,15 @@ fn two_scalers_of_a_workload_and_a_size_of_its_own_are_told() {
     );
     assert!(said(&format!("{}{}", web("1", ""), hpa("a"))).is_empty());
 }
+
+#[test]
+fn text_that_yaml_takes_for_a_number_or_a_truth_is_told_with_the_fix() {
+    let said = said(
+        "apiVersion: headroom.dev/v1alpha1\nkind: NodePool\nmetadata: {name: p}\nspec:\n  maxNodes: 3\n  \
+         provider: {type: KWOK, kwok: {zones: [a]}}\n  template:\n    capacity: {cpu: 4, memory: 8Gi, pods: '110'}\n    \
+         taints: [{key: dedicated, value: true, effect: NoSchedule}]\n",
+    );
+    let wants = |wanted: &str| assert!(said.iter().any(|line| line.ends_with(wanted)), "{wanted}: {said:?}");
+    wants("spec.template.capacity.cpu: 4 is no string; put it in quotes");
+    wants("spec.template.taints[0].value: true is no string; put it in quotes");
+}
