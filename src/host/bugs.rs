@@ -112,6 +112,10 @@ pub enum Bug {
     ReplicaMemoryForgotten,
     /// Two owners of one workload both scale it.
     OwnersNotCompared,
+    /// An HPA is run without asking whether anybody else runs it.
+    HpaNotAsked,
+    /// A policy that is only to be told of is carried out.
+    PreviewCarriedOut,
 }
 
 #[cfg(feature = "failpoints")]

@@ -7,8 +7,13 @@ use headroom::simulate::swarm::{Theme, Trial, try_seed};
 /// Seeds of each run of the tests.
 const SEEDS: u64 = 200;
 /// Seeds of each theme.
-const DIRECTED: [(Theme, u64); 4] =
-    [(Theme::Outage, 8), (Theme::Silence, 8), (Theme::Choice, 8), (Theme::Load, 4)];
+const DIRECTED: [(Theme, u64); 5] = [
+    (Theme::Outage, 8),
+    (Theme::Silence, 8),
+    (Theme::Choice, 8),
+    (Theme::Load, 4),
+    (Theme::Handover, 6),
+];
 /// Seeds of themes that failed once, each with what it found.
 const KEPT_ON: &[(Theme, u64, &str)] = &[
     (
@@ -37,6 +42,16 @@ const KEPT_ON: &[(Theme, u64, &str)] = &[
         Theme::Load,
         2051,
         "the judge knew whether a change was made that somebody else had overwritten; nobody else can",
+    ),
+    (
+        Theme::Handover,
+        49,
+        "a watch had fallen silent after the question who runs an HPA: silence was taken for the answer",
+    ),
+    (
+        Theme::Handover,
+        212,
+        "an HPA of the controller-manager's whose policy was in Preview did not keep others from its workload",
     ),
 ];
 /// Each of these seeds runs twice, to the same end.

@@ -50,6 +50,8 @@ static DIRECTED: &[(Bug, Theme, u64, &str)] = &[
     (Bug::UnknownLoadIsZero, Theme::Load, 0, "I19"),
     (Bug::ReplicaMemoryForgotten, Theme::Load, 0, "I18"),
     (Bug::OwnersNotCompared, Theme::Load, 3, "I20"),
+    (Bug::HpaNotAsked, Theme::Handover, 2, "I20"),
+    (Bug::PreviewCarriedOut, Theme::Handover, 0, "I20"),
 ];
 
 #[test]

@@ -26,6 +26,7 @@ use crate::actuate::scale::{ScaleError, Scales};
 use crate::api::conditions::reasons;
 use crate::api::{HpaOwnership, Mode, ScalingDecision};
 use crate::host::Host;
+use crate::host::bugs::{self, Bug};
 use crate::metrics::MetricsSource;
 use crate::observe::{HpaObject, KubeFeed};
 use crate::report::otlp::TraceSink;
@@ -162,7 +163,8 @@ impl Crew {
         Ok(!state.is_unsettled())
     }
 
-    /// Who runs the HPA; where that does not show, it is asked by a write that somebody else would undo.
+    /// Who runs the HPA; where that does not show, it is asked by a write that somebody else would undo. The same write, made
+    /// again, confirms the answer: a watch that has fallen silent shows nobody.
     async fn judge_ownership(
         &self,
         hpa: &HpaObject,
@@ -180,8 +182,20 @@ impl Crew {
             now: self.host.now(),
         };
         let before = state.question.stage;
-        let Judged { owned, ask } =
+        let Judged { mut owned, ask } =
             ownership::judge(&mut state.question, &ownership::Sight::of(hpa, ahead), &around);
+        if ask || state.question.stage.begins(before) {
+            match self.sink.mark_hpa(&hpa.key, &version, hpa.generation).await {
+                Ok(version) => state.marked = version,
+                Err(error) => {
+                    debug!(hpa = %hpa.key, %error, "HPA not marked; the next look does it");
+                    state.question.stage = before;
+                    if !ask {
+                        owned = ownership::unconfirmed();
+                    }
+                }
+            }
+        }
         match (before, state.question.stage) {
             (Stage::Asked(_), Stage::Alone) => self.nobody_else_runs_hpas.store(true, Ordering::Relaxed),
             (Stage::Asked(_) | Stage::Alone, Stage::Open) => {
@@ -189,15 +203,6 @@ impl Crew {
                 self.nobody_else_runs_hpas.store(false, Ordering::Relaxed);
             }
             _ => {}
-        }
-        if ask {
-            match self.sink.mark_hpa(&hpa.key, &version, hpa.generation).await {
-                Ok(version) => state.marked = version,
-                Err(error) => {
-                    debug!(hpa = %hpa.key, %error, "HPA not marked; the next look does it");
-                    state.question.stage = before;
-                }
-            }
         }
         owned
     }
@@ -301,7 +306,8 @@ impl Crew {
 
 /// Whether the size is the operator's to change.
 pub(super) fn acts(workload: &Workload, runs_hpa: bool) -> bool {
-    workload.mode == Mode::Apply && (workload.hpa.is_none() || runs_hpa)
+    let applies = workload.mode == Mode::Apply || bugs::on(Bug::PreviewCarriedOut);
+    applies && (workload.hpa.is_none() || runs_hpa)
 }
 
 /// Whether a change of size is made now.

@@ -6,6 +6,9 @@
 //! the metrics say; where the field stands for two sync periods, nobody else looks at the HPA. The field stays for as long
 //! as the operator runs the HPA, so a controller that is switched on later shows within one of its own periods.
 //!
+//! That the field stands is what a watch has shown, and a watch may be silent: before the operator begins to run an HPA it
+//! writes the field once more, in the version that it knows. The API server refuses that where anybody has written since.
+//!
 //! Source: podautoscaler/horizontal.go, setStatus and updateStatusIfNeeded.
 
 use headroom_core::time::{Seconds, UnixTime};
@@ -13,6 +16,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use crate::actuate::scale::FIELD_MANAGER;
 use crate::api::HpaOwnership;
 use crate::api::conditions::reasons;
+use crate::host::bugs::{self, Bug};
 use crate::observe::{HpaObject, Writer};
 use crate::report::HpaOwned;
 
@@ -56,6 +60,18 @@ impl Question {
         let Some((count, _)) = self.answers else { return quiet };
         let doubled = quiet.0.max(ANSWERED_MIN.0).saturating_mul(1 << count.saturating_sub(1).min(5));
         Seconds(doubled.min(STANDS_MAX.0).max(quiet.0))
+    }
+}
+
+impl Stage {
+    /// Whether the operator begins to run an HPA by what it was shown, `before` being the stage of the look before.
+    #[must_use]
+    pub fn begins(self, before: Self) -> bool {
+        match before {
+            Self::Open | Self::Asked(_) => self == Self::Alone,
+            // Its own write has the field, or it runs the HPA already.
+            Self::Trusted | Self::Alone => false,
+        }
     }
 }
 
@@ -118,6 +134,9 @@ pub fn judge(question: &mut Question, sight: &Sight<'_>, around: &Circumstances)
         let message = "workloads.hpaOwnership is Observe: the controller-manager runs the HPA, what is told here is what \
                        the operator would do";
         return left(reasons::OBSERVED, message.to_owned());
+    }
+    if bugs::on(Bug::HpaNotAsked) {
+        return owned();
     }
     let quiet = Seconds(around.sync_period.0.saturating_mul(2));
     let taken_away = !sight.field && matches!(question.stage, Stage::Asked(_) | Stage::Alone);
@@ -204,6 +223,13 @@ fn pending(until: UnixTime) -> String {
         "the operator has set observedGeneration in the status of the HPA and runs it from {until} on, unless somebody takes \
          the field away, as a controller-manager does that still runs HPAs"
     )
+}
+
+/// The field stands by what was shown, and the API server has not said so too.
+#[must_use]
+pub fn unconfirmed() -> HpaOwned {
+    let message = "the operator runs the HPA once the API server has confirmed that nobody has written its status meanwhile";
+    left(reasons::TAKEOVER_PENDING, message.to_owned()).owned
 }
 
 fn left(reason: &'static str, message: String) -> Judged {
@@ -316,6 +342,23 @@ mod tests {
         assert_eq!(bench.look_after(29), (reasons::TAKEOVER_PENDING, false));
         assert_eq!(bench.look_after(1), (reasons::REPLACED, false));
         assert_eq!(bench.look_after(15), (reasons::REPLACED, false));
+    }
+
+    #[test]
+    fn a_takeover_begins_once_and_not_where_the_own_write_asks() {
+        let mut bench = Bench::new();
+        let mut before = bench.question.stage;
+        let mut begun = Vec::new();
+        for _ in 0..5 {
+            bench.look_after(15);
+            begun.push(bench.question.stage.begins(before));
+            before = bench.question.stage;
+        }
+        assert_eq!(begun, [false, false, true, false, false]);
+        // After a restart the field has stood for long, by a list that may be old.
+        let asked = bench.question.stage;
+        assert!(asked.begins(Stage::Open));
+        assert!(!asked.begins(Stage::Trusted));
     }
 
     #[test]

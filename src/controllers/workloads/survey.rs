@@ -100,12 +100,13 @@ impl Survey {
     }
 }
 
-/// Holds policies and HPAs against each other. One in mode Preview writes nothing and so contests nobody.
+/// Holds policies and HPAs against each other. A policy in mode Preview writes nothing and so contests nobody; an HPA that the
+/// controller-manager runs is written by that, whatever its policy says.
 #[must_use]
 pub fn survey(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Survey {
     let mut survey = Survey::default();
     let homes = homes(policies, hpas, &mut survey);
-    let mut claims: BTreeMap<ScaleTarget, Vec<(Claimant, ObjectKey)>> = BTreeMap::new();
+    let mut claims: BTreeMap<ScaleTarget, Vec<(Claimant, Option<ObjectKey>)>> = BTreeMap::new();
     for (key, policy) in policies {
         if survey.retired.iter().any(|retired| Arc::ptr_eq(retired, policy)) {
             continue;
@@ -115,9 +116,22 @@ pub fn survey(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Surv
             && workload.standing == Standing::Owner
             && workload.mode != Mode::Preview
         {
-            claims.entry(target.clone()).or_default().push((claimant, key.clone()));
+            claims.entry(target.clone()).or_default().push((claimant, Some(key.clone())));
         }
         survey.workloads.insert(key.clone(), Arc::new(workload));
+    }
+    if ownership == HpaOwnership::Observe {
+        let claimed = |hpa: &HpaObject| {
+            let home = homes.get(&hpa.key).and_then(|home| survey.workloads.get(home));
+            home.is_some_and(|home| home.standing == Standing::Owner && home.mode != Mode::Preview)
+        };
+        for hpa in hpas.values().filter(|hpa| !hpa.deleting && !claimed(hpa)) {
+            let target = read_spec(&hpa.spec).ok();
+            let target = target.and_then(|spec| target_of(&spec.scale_target_ref, &hpa.key.namespace));
+            if let Some(target) = target {
+                claims.entry(target).or_default().push((claimant_of(hpa, ownership), None));
+            }
+        }
     }
     if bugs::on(Bug::OwnersNotCompared) {
         claims.clear();
@@ -125,7 +139,7 @@ pub fn survey(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Surv
     for (target, mut claimants) in claims {
         claimants.sort();
         let Some((winner, _)) = claimants.first().cloned() else { continue };
-        for (_, key) in claimants.into_iter().skip(1) {
+        for key in claimants.into_iter().skip(1).filter_map(|(_, key)| key) {
             if let Some(loser) = survey.workloads.get_mut(&key) {
                 let text = format!(
                     "{} {} is scaled by {}, which is older: delete one of the two",
@@ -295,11 +309,15 @@ fn judge_hpa(
         workload.target = None;
         return Err(Standing::Stalled(reasons::HPA_NOT_OWNED, text.to_owned()));
     }
-    Ok(Claimant {
+    Ok(claimant_of(hpa, ownership))
+}
+
+fn claimant_of(hpa: &HpaObject, ownership: HpaOwnership) -> Claimant {
+    Claimant {
         unyielding: std::cmp::Reverse(ownership == HpaOwnership::Observe),
         created_at: hpa.created_at,
         name: format!("HorizontalPodAutoscaler {}", hpa.key),
-    })
+    }
 }
 
 /// A spec in the words of autoscaling/v2, defaulted.
@@ -432,6 +450,33 @@ mod tests {
         assert!(conflicts(&observed, "scale") && !conflicts(&observed, "home"));
         let replaced = super::survey(&policies, &hpas, HpaOwnership::Replace);
         assert!(conflicts(&replaced, "home") && !conflicts(&replaced, "scale"));
+    }
+
+    #[test]
+    fn an_hpa_that_the_controller_manager_runs_has_its_target_whatever_its_policy_says() {
+        let hpas = Hpas::from([hpa("web", "web", 5)]);
+        let mut previewed = on_hpa("web");
+        previewed["mode"] = json!("Preview");
+        let mut stalled = on_hpa("web");
+        stalled["fallback"] = json!({"replicas": "3"});
+        for home in [Some(previewed), Some(stalled), None] {
+            let mut policies = Policies::from([policy("scale", on_scale("web"), 1)]);
+            policies.extend(home.map(|spec| policy("home", spec, 5)));
+            let observed = super::survey(&policies, &hpas, HpaOwnership::Observe);
+            assert!(conflicts(&observed, "scale"), "{policies:?}");
+            assert!(!policies.contains_key(&ObjectKey::new("shop", "home")) || !conflicts(&observed, "home"));
+        }
+    }
+
+    #[test]
+    fn a_policy_that_is_only_told_of_leaves_its_target_to_others_and_one_that_is_suspended_keeps_it() {
+        for (mode, kept) in [("Preview", false), ("Suspend", true)] {
+            let mut old = on_scale("web");
+            old["mode"] = json!(mode);
+            let policies = Policies::from([policy("old", old, 1), policy("new", on_scale("web"), 2)]);
+            let survey = super::survey(&policies, &Hpas::new(), HpaOwnership::Observe);
+            assert_eq!(conflicts(&survey, "new"), kept, "{mode}");
+        }
     }
 
     #[test]

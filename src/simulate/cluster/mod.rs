@@ -5,6 +5,7 @@ mod deployment;
 mod disruption;
 mod fit;
 mod garbage;
+mod hpa;
 mod job;
 mod kubelet;
 mod load;
@@ -34,6 +35,7 @@ pub(crate) use self::template::hash as template_hash;
 
 use self::disruption::Disruption;
 use self::garbage::Garbage;
+use self::hpa::HpaController;
 use self::kubelet::{Kubelet, ZoneWatch};
 use self::node_lifecycle::NodeLifecycle;
 use self::pods::{Pods, owner};
@@ -96,6 +98,7 @@ pub struct SimCluster {
     scheduler_stopped: bool,
     kubelet: Kubelet,
     zones: ZoneWatch,
+    hpas: HpaController,
     /// What the cloud does to us; scenario events and fault drivers change it.
     pub weather: Weather,
     /// What the workloads have to carry; scenario events change it.
@@ -123,6 +126,7 @@ impl SimCluster {
             scheduler_stopped: false,
             kubelet: Kubelet::default(),
             zones: ZoneWatch::default(),
+            hpas: HpaController::default(),
             weather: Weather::default(),
             load: Load::default(),
             ledger: Ledger::default(),
@@ -137,6 +141,11 @@ impl SimCluster {
     /// A stopped scheduler binds nothing until it is started again.
     pub fn stop_scheduler(&mut self, stopped: bool) {
         self.scheduler_stopped = stopped;
+    }
+
+    /// From `now` on the controller-manager runs HPAs, or does not any more; at first it does not.
+    pub fn run_hpas(&mut self, on: bool, now: Timestamp) {
+        self.hpas.switch(on, now);
     }
 
     /// Lets every actor do what is due at `now`, until nothing changes any more.
@@ -173,6 +182,7 @@ impl SimCluster {
             self.lifecycle.nodes.next_at(),
             self.lifecycle.evictions.next_at(),
             self.kubelet.next_at(),
+            self.hpas.next_at(),
             self.weather.next_change_at(now),
         ];
         due.into_iter().flatten().min()
@@ -281,6 +291,7 @@ impl SimCluster {
                 self.workloads.add_at(at, (kind, key));
             }
         }
+        self.hpas.act(store, &self.load);
         self.disruption.act(store, &self.pods);
         self.garbage.act(store, &self.pods);
         self.lifecycle.act(store, &self.pods);

@@ -219,8 +219,9 @@ impl Judge {
         let entries: Vec<Entry> = match store.entries_after(self.cursor) {
             Ok(entries) => {
                 let matters = |entry: &&Entry| {
-                    use Kind::{HorizontalPodAutoscaler, Node, NodePool, ScalingPolicy};
-                    matches!(entry.kind, Node | NodePool | ScalingPolicy | HorizontalPodAutoscaler)
+                    use Kind::{Deployment, HorizontalPodAutoscaler, Node, NodePool, ScalingPolicy};
+                    let scaled = entry.kind == Deployment && self.workloads.judges(&entry.key);
+                    scaled || matches!(entry.kind, Node | NodePool | ScalingPolicy | HorizontalPodAutoscaler)
                 };
                 entries.filter(matters).cloned().collect()
             }
@@ -239,6 +240,7 @@ impl Judge {
                     self.note_bounds(entry);
                 }
                 Kind::ScalingPolicy | Kind::HorizontalPodAutoscaler => self.note_owner(entry),
+                Kind::Deployment => self.note_size(entry),
                 _ if entry.before.is_none() => {
                     let pool = truth::pool_of(&entry.object).unwrap_or_default();
                     *self.made.entry(pool).or_default() += 1;

@@ -1,12 +1,15 @@
 //! The sizes of workloads: every one that the operator writes is held against the bounds, rates and windows that were live, the
 //! load as it truly was, and who owns the workload. It changes nothing and knows none of the operator's own reckoning.
 
+mod handover;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use self::handover::Mode;
 use super::looks::{Look, Weight, asked_for};
 use super::terms::{CLOCKS, Change, Terms};
 use super::{Judge, Violation};
@@ -42,6 +45,8 @@ pub struct Workloads {
     all: BTreeMap<String, Ledger>,
     /// Whether the operator runs HPAs.
     pub runs_hpas: bool,
+    /// When the controller-manager runs HPAs too: since when and, unless for good, until when.
+    pub others: Vec<(Timestamp, Option<Timestamp>)>,
     /// Replicas and watches that hear nothing now.
     deaf_count: u32,
     /// The last time when there were any began then …
@@ -63,8 +68,8 @@ struct Ledger {
     changes: BTreeMap<ObjectKey, Vec<Change>>,
     /// The decision that each life has stored last.
     journals: BTreeMap<Caller, Journal>,
-    /// The size that was written last; none before.
-    written: Option<i64>,
+    /// The size that was written last, and its version; none before, and once somebody else has written another.
+    written: Option<(u64, i64)>,
     /// When somebody last laid hands on what its policies remember.
     struck_at: Option<Timestamp>,
     /// The highest term in which a policy's status was written.
@@ -86,6 +91,9 @@ struct Owner {
     kind: Kind,
     name: Arc<str>,
     terms: Terms,
+    mode: Mode,
+    /// Whether another policy is told of beside it: then nobody knows whose a look at the metrics was.
+    beside: bool,
 }
 
 impl Workloads {
@@ -289,6 +297,7 @@ impl Judge {
             return;
         }
         let since = self.workloads.believed_since(call.now);
+        let others_since = self.workloads.run_by_others_since(call.now);
         let Some(ledger) = self.workloads.all.get_mut(&*call.key.namespace) else { return };
         let mut wrong = Vec::new();
         let journal = ledger.journals.get_mut(&call.caller).filter(|one| one.change.to == to);
@@ -301,21 +310,33 @@ impl Judge {
                 let maybe = ledger.doubtful(&policy, from);
                 let write = Write { caller: call.caller, at: decided_at, from, to, changes, maybe };
                 wrong.extend(ledger.not_owned(&policy, since));
+                wrong.extend(ledger.run_by_others(&policy, others_since, since));
                 wrong.extend(ledger.broken(&write, (since, call.now)));
                 if ledger.struck_at.is_none_or(|struck_at| struck_at < decided_at) {
                     ledger.changes.entry(policy).or_default().push(Change { at: decided_at, from, to });
                 }
             }
         }
-        ledger.written = Some(to);
+        ledger.written =
+            text(after, &["metadata", "resourceVersion"]).and_then(|one| Some((one.parse().ok()?, to)));
         for (invariant, words) in wrong {
             self.blame(call.now, invariant, format!("{} goes from {from} to {to}: {words}", call.key));
         }
     }
 
-    /// I16: sizes that are not what the load asks for at the end.
+    /// A size was changed by anybody.
+    pub(super) fn note_size(&mut self, entry: &Entry) {
+        if let Some(ledger) = self.workloads.all.get_mut(&*entry.key.namespace) {
+            ledger.note_size(entry);
+        }
+    }
+
+    /// I16: sizes that are not what the load asks for at the end. Those of HPAs that the controller-manager runs for good are
+    /// its business.
     pub fn wrong_sizes(&self, store: &Store, now: Timestamp) -> Vec<Violation> {
-        let words = self.workloads.all.values().filter_map(|ledger| ledger.off(store, now));
+        let others = self.workloads.run_by_others_since(now).is_some();
+        let own = |ledger: &&Ledger| !(others && ledger.is_of_hpa());
+        let words = self.workloads.all.values().filter(own).filter_map(|ledger| ledger.off(store, now));
         words.map(|words| Violation { at: now, invariant: "I16", words }).collect()
     }
 }
@@ -349,9 +370,10 @@ impl Write {
 type Wrong = (&'static str, String);
 
 impl Ledger {
-    /// Who may write the size: nobody while an HPA is run by others, else the oldest.
+    /// Who may write the size: nobody while an HPA is run by others, else the oldest. One that is only told of has the
+    /// workload where nobody else wants it.
     fn owner(&self, runs_hpas: bool) -> Option<Owner> {
-        let mut claims = Vec::new();
+        let (mut claims, mut told) = (Vec::new(), Vec::new());
         for ((kind, key), object) in &self.objects {
             let spec = at(object, &["spec"])?;
             let own =
@@ -363,10 +385,17 @@ impl Ledger {
                 let created = text(object, &["metadata", "creationTimestamp"]).unwrap_or_default();
                 // Of the same second the HPA counts as older, and then the name.
                 let rank = (created.to_owned(), *kind != Kind::HorizontalPodAutoscaler, key.name.clone());
-                claims.push((rank, Owner { kind: *kind, name: key.name.clone(), terms: Terms::of(spec) }));
+                let hpa = *kind == Kind::HorizontalPodAutoscaler;
+                let mode = if hpa { self.mode_of_hpa(&key.name) } else { Mode::of(spec) };
+                let terms = Terms::of(spec);
+                let owner = Owner { kind: *kind, name: key.name.clone(), terms, mode, beside: false };
+                if mode == Mode::Preview { told.push((rank, owner)) } else { claims.push((rank, owner)) }
             }
         }
-        let (_, mut owner) = claims.into_iter().min_by(|(one, _), (other, _)| one.cmp(other))?;
+        let beside = 1 < told.len() || !(told.is_empty() || claims.is_empty());
+        let all = if claims.is_empty() { told } else { claims };
+        let (_, mut owner) = all.into_iter().min_by(|(one, _), (other, _)| one.cmp(other))?;
+        owner.beside = beside;
         if owner.kind == Kind::HorizontalPodAutoscaler {
             // Its policy may add a fallback.
             let adopts = |spec: &&Value| text(spec, &["target", "hpa", "name"]) == Some(&*owner.name);
@@ -380,7 +409,7 @@ impl Ledger {
     /// Changes of a policy that were stored and not written, where the size is none that it wrote: somebody else has changed
     /// it since, and nobody can tell whether they were made before.
     fn doubtful(&self, policy: &ObjectKey, size: i64) -> Vec<Change> {
-        if self.written == Some(size) {
+        if self.written.is_some_and(|(_, written)| written == size) {
             return Vec::new();
         }
         let open = self.journals.values().filter(|one| one.policy == *policy && !one.done);
@@ -420,11 +449,16 @@ impl Ledger {
         };
         let own =
             |owner: Option<&Owner>| owner.is_some_and(|owner| owner.kind == kind && *owner.name == *name);
-        if self.believed(since).any(own) {
+        let applied = |owner: &Owner| owner.mode == Mode::Apply;
+        if self.believed(since).any(|owner| own(owner.filter(|owner| applied(owner)))) {
             return None;
         }
-        let words: Vec<&str> =
-            self.believed(since).map(|owner| owner.map_or("nobody of ours", |one| &*one.name)).collect();
+        let word = |owner: &Owner| match owner.mode {
+            Mode::Apply => owner.name.to_string(),
+            Mode::Preview | Mode::Suspend => format!("{} in mode {:?}", owner.name, owner.mode),
+        };
+        let words: Vec<String> =
+            self.believed(since).map(|owner| owner.map_or("nobody of ours".to_owned(), word)).collect();
         Some(("I20", format!("by policy {policy}, and its owner is {}", words.join(", then "))))
     }
 
@@ -446,6 +480,7 @@ impl Ledger {
             return wrong;
         }
         let terms: Vec<&Terms> = self.believed(since).flatten().map(|owner| &owner.terms).collect();
+        let beside = self.believed(since).flatten().any(|owner| owner.beside);
         let look = self.looks.iter().rev().find(|look| look.caller == write.caller && look.at <= write.at);
         let known = look.is_some_and(|look| look.answered);
         if write.to < write.from {
@@ -459,7 +494,9 @@ impl Ledger {
             if lowest.is_some_and(|lowest| write.to < lowest) {
                 wrong.push(("I18", format!("the rates allow {lowest:?}, after {:?}", write.recent())));
             }
-            wrong.extend(self.too_low(write, &terms, most));
+            if !beside {
+                wrong.extend(self.too_low(write, &terms, most));
+            }
         } else {
             let fallback = terms.iter().filter_map(|terms| terms.fallback).max();
             if !known && rises_by_itself(&terms) && fallback.is_none_or(|count| count < write.to) {
@@ -472,7 +509,7 @@ impl Ledger {
             if highest.is_some_and(|highest| highest < write.to) {
                 wrong.push(("I18", format!("the rates allow {highest:?}, after {:?}", write.recent())));
             }
-            if known {
+            if known && !beside {
                 wrong.extend(self.too_high(write, &terms, least));
             }
         }
@@ -523,7 +560,9 @@ impl Ledger {
 
     /// Since when, an edit's way included, nobody else has owned the workload: another owner has a memory of its own.
     fn same_owner_since(&self) -> Timestamp {
-        let name = |owner: &Option<Owner>| owner.as_ref().map(|owner| (owner.kind, owner.name.clone()));
+        let name = |owner: &Option<Owner>| {
+            owner.as_ref().map(|owner| (owner.kind, owner.name.clone(), owner.beside))
+        };
         let changed = self.owners.windows(2).rev().find(|pair| name(&pair[0].1) != name(&pair[1].1));
         changed.map_or(Timestamp::MIN, |pair| pair[1].0.saturating_add(BELIEF).unwrap_or(Timestamp::MAX))
     }

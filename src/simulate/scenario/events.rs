@@ -59,6 +59,8 @@ pub enum Action {
     MetricsOutage(SignedDuration),
     /// The usage of so many of the target's pods is missing.
     MissingUsage(Target, usize, SignedDuration),
+    /// The controller-manager runs HPAs from now on, or no longer.
+    HpaController(bool),
     /// The operator is killed and started again.
     RestartOperator,
     /// A line in the report.

@@ -169,6 +169,11 @@ impl Timeline {
                 cluster.load.miss(target.kind, target.key, count, until(lasts));
                 vec![note(line)]
             }
+            Action::HpaController(on) => {
+                cluster.run_hpas(on, now);
+                let what = if on { "runs HPAs" } else { "runs no HPA any more" };
+                vec![note(format!("the controller-manager {what}"))]
+            }
             Action::RestartOperator => vec![Happening::RestartOperator],
             Action::Message(line) => vec![note(line)],
         }

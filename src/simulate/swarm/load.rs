@@ -28,12 +28,12 @@ struct Draft {
 }
 
 impl World {
-    /// Two to four workloads, each in a namespace of its own.
-    pub(super) fn scaled_workloads(&mut self, random: &mut fastrand::Rng) {
+    /// Two to four workloads, each in a namespace of its own; some of HPAs where the operator runs those.
+    pub(super) fn scaled_workloads(&mut self, runs_hpas: bool, random: &mut fastrand::Rng) {
         for index in 0..NODES {
             self.scenario.manifests.push((Kind::Node, node(index)));
         }
-        self.runs_hpas = random.bool();
+        self.runs_hpas = runs_hpas;
         if self.runs_hpas {
             let settings = json!({
                 "apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy", "metadata": {"name": "default"},

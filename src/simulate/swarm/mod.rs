@@ -5,6 +5,7 @@
 //! come up by themselves. Each run ends with a long time without faults, in which the system must reach its goal and stay.
 
 mod blows;
+mod handover;
 mod load;
 mod panics;
 mod theme;
@@ -127,6 +128,7 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, trial: &Trial) 
         judge.status_tampered = blows.status_tampered();
         judge.alternatives.clone_from(&world.alternatives);
         judge.workloads = Workloads::of(&world.scaled, world.runs_hpas);
+        judge.workloads.others.clone_from(&world.hpas_run_by_others);
     }
     let mut scenario = world.scenario.clone();
     scenario.events.extend(blows.events.iter().cloned());

@@ -28,6 +28,8 @@ pub enum Theme {
     Choice,
     /// Workloads are scaled by loads that rise and fall, with metrics that fail and owners that quarrel
     Load,
+    /// As `load`; policies are not always applied, and the controller-manager runs HPAs too, for a while or for good
+    Handover,
 }
 
 impl Theme {
@@ -39,6 +41,7 @@ impl Theme {
             Theme::Silence => "silence",
             Theme::Choice => "choice",
             Theme::Load => "load",
+            Theme::Handover => "handover",
         }
     }
 }
@@ -55,7 +58,11 @@ impl World {
             Theme::Outage => world.one_pool(&mut random, "30s", 340..430),
             Theme::Silence => world.one_pool(&mut random, "5m", 80..110),
             Theme::Choice => world.two_pools(&mut random),
-            Theme::Load => world.scaled_workloads(&mut random),
+            Theme::Load => {
+                let runs_hpas = random.bool();
+                world.scaled_workloads(runs_hpas, &mut random);
+            }
+            Theme::Handover => world.handed_over(&mut random),
         }
         world
     }
@@ -121,7 +128,7 @@ impl Blows {
                 blows.disturbances.push((seconds(600), Disturbance::SilentWatches(false)));
                 blows.disturbances.sort_by_key(|(at, _)| *at);
             }
-            Theme::Choice | Theme::Load => {}
+            Theme::Choice | Theme::Load | Theme::Handover => {}
         }
         blows
     }

@@ -37,6 +37,8 @@ pub struct World {
     pub scaled: Vec<Scaled>,
     /// Whether the operator runs HPAs.
     pub runs_hpas: bool,
+    /// When the controller-manager runs HPAs: since when and, unless for good, until when.
+    pub hpas_run_by_others: Vec<(Timestamp, Option<Timestamp>)>,
     /// What the end is held against.
     pub goal: Goal,
     /// How long it must hold without a write.
@@ -87,6 +89,7 @@ impl World {
             alternatives: Vec::new(),
             scaled: Vec::new(),
             runs_hpas: false,
+            hpas_run_by_others: Vec::new(),
             goal: Goal::default(),
             stay: STAY,
             trouble,
