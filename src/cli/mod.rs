@@ -26,9 +26,18 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::options::{LogFormat, RunOptions};
 use crate::telemetry;
 
+const EXAMPLES: &str = "Examples:
+  headroom simulate examples/rush-hour          no cluster, no network: a day in seconds
+  headroom lint nodepool.yaml                   before it is applied
+  headroom run                                  on the cluster that KUBECONFIG points to
+  kubectl headroom status                       once `headroom` is on the PATH as kubectl-headroom
+  kubectl headroom explain pod web-0 -n shop    why it waits, or how it came to run
+
+Each command's own help has more: headroom help explain";
+
 /// Keeps the right number of pods and of nodes.
 #[derive(Debug, Parser)]
-#[command(name = "headroom", version, about, max_term_width = 100)]
+#[command(name = "headroom", version, about, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
