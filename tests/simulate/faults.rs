@@ -45,6 +45,11 @@ const KEPT_ON: &[(Theme, u64, &str)] = &[
     ),
     (
         Theme::Handover,
+        205,
+        "the judge knew of a change whose answer was lost and which somebody else had put back; the operator cannot",
+    ),
+    (
+        Theme::Handover,
         212,
         "an HPA of the controller-manager's whose policy was in Preview did not keep others from its workload",
     ),

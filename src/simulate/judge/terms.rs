@@ -41,6 +41,26 @@ pub(super) struct Change {
     pub from: i64,
     /// The size since.
     pub to: i64,
+    /// Whether the operator knows of it.
+    pub known: Knowledge,
+}
+
+/// Whether the operator can know that a change was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Knowledge {
+    /// It has not stored yet that it was answered; the size tells.
+    BySize,
+    /// It has stored that it was answered.
+    Answered,
+    /// It had not, and somebody else has put the size back: that looks as if it had never been made.
+    Undone,
+}
+
+impl Change {
+    /// A change that has just been made, or is about to be.
+    pub fn new(at: Timestamp, from: i64, to: i64) -> Change {
+        Change { at, from, to, known: Knowledge::BySize }
+    }
 }
 
 /// How far the times of two decisions may be off: the clocks of two replicas know the API server's time to three seconds
@@ -151,7 +171,7 @@ mod tests {
     fn what_was_added_within_the_period_is_not_added_again() {
         let terms =
             terms(json!({"scaleUp": {"policies": [{"type": "Pods", "value": 3, "periodSeconds": 60}]}}));
-        let added = [Change { at: at_second(100), from: 4, to: 6 }];
+        let added = [Change::new(at_second(100), 4, 6)];
         assert_eq!(terms.highest(6, &added, at_second(120)), 7);
         assert_eq!(terms.highest(6, &added, at_second(170)), 9);
         // Near the period's end either may be: the larger counts.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use self::handover::Mode;
 use super::looks::{Look, Weight, asked_for};
-use super::terms::{CLOCKS, Change, Terms};
+use super::terms::{CLOCKS, Change, Knowledge, Terms};
 use super::{Judge, Violation};
 use crate::simulate::cluster::Load;
 use crate::simulate::store::{Entry, Kind, ObjectKey, Store, at, number, text};
@@ -272,11 +272,14 @@ impl Judge {
         if let Some(look) = ledger.looks.iter_mut().rev().find(own) {
             look.kept = true;
         }
+        if let Some(decision) = after.pointer("/status/decisions/0") {
+            ledger.note_answered(&call.key, decision);
+        }
         let decision =
             after.pointer("/status/decisions/0").filter(|one| text(one, &["outcome"]) == Some("InProgress"));
         if let Some(decision) = decision {
             let size = |field: &str| number(decision, &[field]).unwrap_or(0);
-            let change = Change { at: call.arrived_at, from: size("from"), to: size("to") };
+            let change = Change::new(call.arrived_at, size("from"), size("to"));
             let journal = Journal { policy: call.key.clone(), change, done: false };
             ledger.journals.insert(call.caller, journal);
         }
@@ -313,7 +316,7 @@ impl Judge {
                 wrong.extend(ledger.run_by_others(&policy, others_since, since));
                 wrong.extend(ledger.broken(&write, (since, call.now)));
                 if ledger.struck_at.is_none_or(|struck_at| struck_at < decided_at) {
-                    ledger.changes.entry(policy).or_default().push(Change { at: decided_at, from, to });
+                    ledger.changes.entry(policy).or_default().push(Change::new(decided_at, from, to));
                 }
             }
         }
@@ -321,13 +324,6 @@ impl Judge {
             text(after, &["metadata", "resourceVersion"]).and_then(|one| Some((one.parse().ok()?, to)));
         for (invariant, words) in wrong {
             self.blame(call.now, invariant, format!("{} goes from {from} to {to}: {words}", call.key));
-        }
-    }
-
-    /// A size was changed by anybody.
-    pub(super) fn note_size(&mut self, entry: &Entry) {
-        if let Some(ledger) = self.workloads.all.get_mut(&*entry.key.namespace) {
-            ledger.note_size(entry);
         }
     }
 
@@ -356,9 +352,18 @@ struct Write {
 
 impl Write {
     /// The changes that count: those made, and those with what may have been made.
+    ///
+    /// And the same without those that look as if they had never been made.
     fn counted(&self) -> impl Iterator<Item = Vec<Change>> {
         let all = [&self.changes[..], &self.maybe[..]].concat();
-        std::iter::once(self.changes.clone()).chain((!self.maybe.is_empty()).then_some(all))
+        let both = std::iter::once(self.changes.clone()).chain((!self.maybe.is_empty()).then_some(all));
+        let seen = |all: Vec<Change>| {
+            let seen: Vec<Change> =
+                all.iter().filter(|one| one.known != Knowledge::Undone).copied().collect();
+            let fewer = (seen.len() < all.len()).then_some(seen);
+            std::iter::once(all).chain(fewer)
+        };
+        both.flat_map(seen)
     }
 
     fn recent(&self) -> Vec<&Change> {

@@ -4,6 +4,8 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::super::Judge;
+use super::super::terms::Knowledge;
 use super::{Ledger, Workloads, Wrong};
 use crate::simulate::store::{Entry, Kind, ObjectKey, at, number, text, timestamp};
 
@@ -92,8 +94,35 @@ impl Ledger {
             return;
         }
         let own = |(version, _): &(u64, i64)| entry.revision <= *version;
-        if !self.written.as_ref().is_some_and(own) {
-            self.written = None;
+        if self.written.as_ref().is_some_and(own) {
+            return;
+        }
+        self.written = None;
+        let last = self.changes.values_mut().filter_map(|changes| changes.last_mut());
+        for change in last.filter(|one| one.known == Knowledge::BySize) {
+            if Some(change.from) == size(&entry.object) {
+                change.known = Knowledge::Undone;
+            }
+        }
+    }
+
+    /// A policy's newest decision is stored: if it says that it is done, the operator knows of the change.
+    pub(super) fn note_answered(&mut self, policy: &ObjectKey, decision: &Value) {
+        let Some(change) = self.changes.get_mut(policy).and_then(|changes| changes.last_mut()) else {
+            return;
+        };
+        let told = (number(decision, &["from"]), number(decision, &["to"]));
+        if text(decision, &["outcome"]) == Some("Done") && told == (Some(change.from), Some(change.to)) {
+            change.known = Knowledge::Answered;
+        }
+    }
+}
+
+impl Judge {
+    /// A size was changed by anybody.
+    pub(in crate::simulate::judge) fn note_size(&mut self, entry: &Entry) {
+        if let Some(ledger) = self.workloads.all.get_mut(&*entry.key.namespace) {
+            ledger.note_size(entry);
         }
     }
 }
