@@ -52,7 +52,7 @@ impl HpaController {
 fn look(store: &mut Store, load: &Load, key: &ObjectKey) -> Option<()> {
     let hpa = store.find(Kind::HorizontalPodAutoscaler, key)?.clone();
     let reference = at(&hpa, &["spec", "scaleTargetRef"])?;
-    let target = ObjectKey::new(&*key.namespace, text(reference, &["name"])?);
+    let target = ObjectKey::new(&key.namespace, text(reference, &["name"])?);
     let deployment = store.find(Kind::Deployment, &target).filter(|_| is_deployment(reference))?.clone();
     let size = number(&deployment, &["spec", "replicas"]).unwrap_or(1);
     if size == 0 {

@@ -54,7 +54,7 @@ impl Ledger {
     pub(super) fn hpa_of(&self, policy: &ObjectKey) -> Option<ObjectKey> {
         let policy = self.objects.get(&(Kind::ScalingPolicy, policy.clone()))?;
         let name = text(policy, &["spec", "target", "hpa", "name"])?;
-        Some(ObjectKey::new(&*self.scaled.key.namespace, name))
+        Some(ObjectKey::new(&self.scaled.key.namespace, name))
     }
 
     /// I20: whether the controller-manager runs the HPA of this policy, since `others_since`, and the operator must know.
