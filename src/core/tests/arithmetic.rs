@@ -6,6 +6,7 @@ use headroom_core::config::{Budget, Ceiling, ScaleUp};
 use headroom_core::history::{Backoff, History};
 use headroom_core::nodes::backoff::{after_failure, forgotten};
 use headroom_core::nodes::budgets::Allowance;
+use headroom_core::nodes::utilization::{Share, deciding};
 use headroom_core::quantity::Quantity;
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, config, pool};
@@ -103,6 +104,36 @@ fn backoffs_of_every_row_of_failures_last_what_the_rule_says() {
                 assert_eq!(last.failures, bit + 2);
             }
             assert!(forgotten(&last, UnixTime(now + 101), &settings));
+        }
+    }
+}
+
+/// All shares of small numbers. What is offered is below zero where daemon sets ask for more than the node has.
+fn small_shares() -> impl Iterator<Item = Share> + Clone {
+    (-3..=3_i64).flat_map(|requested| (-3..=3_i64).map(move |allocatable| Share { requested, allocatable }))
+}
+
+/// The quotient in floating point, as the reference takes it: infinite, or not a number, where nothing is offered.
+fn quotient(share: Share) -> f64 {
+    let float = |number: i64| f64::from(i32::try_from(number).expect("small"));
+    float(share.requested) / float(share.allocatable)
+}
+
+#[test]
+fn the_share_that_decides_is_the_larger_quotient_and_memory_on_a_tie() {
+    for cpu in small_shares() {
+        for memory in small_shares() {
+            let larger = if quotient(cpu) > quotient(memory) { cpu } else { memory };
+            assert_eq!(deciding(cpu, memory), larger, "{cpu:?} against {memory:?}");
+        }
+    }
+}
+
+#[test]
+fn a_share_exceeds_a_percentage_where_its_quotient_does() {
+    for share in small_shares() {
+        for (percent, of_one) in [(0, 0.0), (50, 0.5), (100, 1.0)] {
+            assert_eq!(share.exceeds_percent(percent), quotient(share) > of_one, "{share:?}, {percent} %");
         }
     }
 }
