@@ -186,4 +186,31 @@ mod tests {
         assert!(memory.recommendations.len() <= RECOMMENDATIONS_MAX);
         assert!(highest(&mut memory, 1, windows, at(3610), Profile::Headroom) >= 1990);
     }
+
+    #[test]
+    fn a_full_list_of_highs_and_lows_keeps_both_for_as_long() {
+        // Swings that grow smaller: every proposal is an extreme, in turn a high one and a low one.
+        let swing = |second: i64| {
+            let width = 1000 - i32::try_from(second).unwrap();
+            Recommendation {
+                replicas: if second % 2 == 0 { 2000 + width } else { 2000 - width },
+                at: at(second),
+            }
+        };
+        let (mut all, mut kept) = (Vec::new(), Vec::new());
+        for second in 0..600 {
+            all.push(swing(second));
+            kept.push(swing(second));
+            keep_extremes(&mut kept);
+        }
+        assert!(kept.len() <= RECOMMENDATIONS_MAX);
+        for second in 0..600 {
+            let seen = |list: &[Recommendation]| {
+                let sizes = list.iter().filter(|entry| at(second) <= entry.at).map(|entry| entry.replicas);
+                (sizes.clone().max().unwrap(), sizes.min().unwrap())
+            };
+            let ((high, low), (highest, lowest)) = (seen(&kept), seen(&all));
+            assert!(highest <= high && low <= lowest, "from second {second}: {low} to {high}");
+        }
+    }
 }
