@@ -14,7 +14,8 @@ use headroom_core::pods::memory::{Memory, parse, render};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::schedules::{Bounds, Fallback, FallbackDirection, FallbackReplicas, Schedule};
 use headroom_core::pods::spec::{
-    Behavior, ExternalSource, HpaSpec, MetricIdentifier, MetricSpec, MetricTarget, PodsSource, ScaleTargetRef,
+    Behavior, ExternalSource, HpaSpec, MetricIdentifier, MetricSpec, MetricTarget, PodsSource,
+    ScaleTargetRef, ScalingPolicyRule, ScalingRules,
 };
 use headroom_core::pods::status::HpaStatus;
 use headroom_core::pods::{after_write, decide, needs_metrics};
@@ -371,5 +372,28 @@ fn a_target_that_is_not_positive_tells_nothing() {
         let decision = Workload::new(10, vec![metric]).at_once().decide(0, &[answer]);
         assert!(matches!(decision.steps.metrics[0].unknown, Some(Unknown::Absurd(_))), "{milli}");
         assert_eq!(decision.rescale, None, "{milli}");
+    }
+}
+
+#[test]
+fn all_changes_of_a_period_count_against_its_rate() {
+    // At most four pods a minute, either way; the metric asks for the size that is listed.
+    let policies = vec![ScalingPolicyRule { type_: "Pods".into(), value: 4, period_seconds: 60 }];
+    let rules = ScalingRules {
+        stabilization_window_seconds: Some(0),
+        policies: Some(policies),
+        ..ScalingRules::default()
+    };
+    for (name, ticks) in [
+        ("up", [(0, 22, 22), (15, 90, 24), (30, 90, 24), (45, 90, 24), (60, 90, 26), (75, 90, 28)]),
+        ("down", [(0, 18, 18), (15, 1, 16), (30, 1, 16), (45, 1, 16), (60, 1, 14), (75, 1, 12)]),
+    ] {
+        let mut workload = Workload::new(20, vec![per_replica(1_000)]).at_once();
+        workload.spec.behavior =
+            Some(Behavior { scale_up: Some(rules.clone()), scale_down: Some(rules.clone()) });
+        workload.spec = defaulted(&workload.spec);
+        for (second, asked, expected) in ticks {
+            assert_eq!(workload.tick(second, &[value(asked * 1_000)]), expected, "{name}, second {second}");
+        }
     }
 }
