@@ -8,7 +8,8 @@ use headroom_core::history::{
 };
 use headroom_core::nodes::foreign::Members;
 use headroom_core::nodes::health::Health;
-use headroom_core::nodes::removal::Scene;
+use headroom_core::nodes::memory::sanitize;
+use headroom_core::nodes::removal::{DELETE_TIMEOUT, Scene};
 use headroom_core::nodes::unregistered::remove_never_registered;
 use headroom_core::plan::Step;
 use headroom_core::reason::Reason;
@@ -183,4 +184,31 @@ fn what_never_became_a_node_is_deleted_only_where_there_is_work_and_room_for_it(
     // Ten intents are kept free, so that the pool can always grow.
     assert!(deleted(&settings(), INTENTS_MAX - 11));
     assert!(!deleted(&settings(), INTENTS_MAX - 10));
+}
+
+#[test]
+fn pods_move_to_ready_nodes_only_and_those_that_nobody_waits_for_need_no_place() {
+    let of_n1 = |priority| replica("p").cpu("1").priority(priority).on("n1");
+    let goes = |n2: NodeBuilder, load: &str, p: PodBuilder| {
+        let world = cluster([member("n1"), n2], [p, replica("load").cpu(load).on("n2")]).build();
+        leaving(&world, &settings(), unneeded(&["n1"])) == ["n1"]
+    };
+    assert!(goes(member("n2"), "2500m", of_n1(0)), "there is room");
+    assert!(!goes(member("n2").unready_for(60), "2500m", of_n1(0)), "room on a node that is not ready");
+    assert!(!goes(member("n2"), "3900m", of_n1(0)), "no room");
+    assert!(goes(member("n2"), "3900m", of_n1(-100)), "no room is needed for what is expendable");
+}
+
+#[test]
+fn a_removals_deadline_is_as_far_away_as_its_longest_phase_at_most() {
+    let config = settings();
+    let drain = &config.pools[0].scale_down.drain;
+    let longest = drain.eviction_timeout.0 + drain.max_grace_period.0 + DELETE_TIMEOUT.0;
+    for (written, expected) in [(longest - 1, longest - 1), (longest, longest), (longest + 1, longest)] {
+        let mut history = removing(History::default(), "n1", RemovalPhase::Draining);
+        let pool = history.pools.get_mut("a").expect("it has a removal");
+        pool.intents[0].deadline = NOW.plus(Seconds(written));
+        sanitize(&mut history, &config, NOW);
+        assert_eq!(history.pools["a"].intents[0].deadline, NOW.plus(Seconds(expected)), "{written}");
+    }
 }
