@@ -6,7 +6,7 @@
 //! are tied to zone b, each of which fills most of a small node, and five may go anywhere: four nodes are bought in b, and
 //! three in a and c. If one in b is ready first, the scheduler puts two of the five there, as it may; then the fourth of b
 //! needs a fifth node there, and one in a, already launched, gets nothing. So few nodes may: none to four of some 250 to
-//! 270 in the runs that were counted, the more the faster the machine.
+//! 270, and none to four of 70 to 75 of the quick run, in the runs that were counted.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,9 +24,9 @@ const SEEDS: std::ops::Range<u64> = 0..50;
 const QUICK_STEP: usize = 5;
 /// Mixes that are under way at once: the machine is shared with a whole control plane.
 const AT_ONCE: usize = 10;
-/// Most nodes without a pod when all pods run: of some 260, and of some 50.
+/// Most nodes without a pod when all pods run: of some 260, and of some 70.
 const EMPTY_MAX: usize = 8;
-const EMPTY_MAX_OF_QUICK: usize = 3;
+const EMPTY_MAX_OF_QUICK: usize = 5;
 const THREE_MINUTES: Duration = Duration::from_secs(180);
 const SEED: &str = "example.com/seed";
 const ZONE: &str = "topology.kubernetes.io/zone";

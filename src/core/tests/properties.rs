@@ -151,6 +151,26 @@ fn carried_out(case: &Case, mut world: World, history: &History) -> World {
     world
 }
 
+/// Pods that follow the first of their kind wait, and what is bought for the others stays when they are looked at again: the
+/// next plan sees those nodes come.
+#[test]
+fn plan_made_of_several_rounds_is_the_next_one_too() {
+    for anticipated in 0..6 {
+        for max_nodes in [None].into_iter().chain((0..15).map(Some)) {
+            let case = Case {
+                kinds: vec![(1, 3, 5, 3, 0), (5, 7, 3, 4, 0)],
+                nodes: vec![(1, 0), (3, 0), (1, 0), (1, 0)],
+                pools: vec![(1, 1, 1), (2, 2, 2)],
+                anticipated,
+                max_nodes,
+            };
+            let first = fresh(&case);
+            let second = plan(&case.world(), &first.next_history, &case.config(), NOW);
+            assert_eq!(second.steps, first.steps, "{case:?}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn limits_hold(case in case()) {

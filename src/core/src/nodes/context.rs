@@ -51,6 +51,8 @@ pub struct Purchase {
     pub nodes: u32,
     /// How many of them only fill the pool up to its minimum.
     pub for_min: u32,
+    /// How many of them are not given up any more: those for the minimum, and those that an earlier round settled on.
+    pub kept: u32,
     /// Pods planned onto them.
     pub pods: u32,
     /// How many of those do not exist yet.

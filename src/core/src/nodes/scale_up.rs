@@ -53,6 +53,7 @@ pub fn enforce_min(ctx: &mut Context<'_>, mode: Mode) {
             }
             if let Some(purchase) = ctx.purchases.get_mut(&(pool.name.clone(), ids[group].clone())) {
                 purchase.for_min += step;
+                purchase.kept += step;
             }
             left = left.saturating_sub(step);
         }
@@ -65,13 +66,14 @@ const ROUNDS_MAX: usize = 8;
 /// Places all pods on what is there or on its way and buys nodes for the rest, until nothing more is placed.
 ///
 /// After each purchase all pods are placed anew, exactly as the next plan will place them: what this plan counts as
-/// served, the next one does not buy for again. Pods that follow another one wait: see [`followers::hold_back`].
+/// served, the next one does not buy for again. Pods that follow another one wait: see [`followers::hold_back`]. What is
+/// bought without them stays when all are looked at again, since to the next plan it is on its way.
 pub fn serve_all(ctx: &mut Context<'_>) {
     let all = ctx.demand.clone();
     for _ in 0..ROUNDS_MAX {
         let (base, before) = (ctx.purchases.clone(), ctx.purchased_total());
         serve_rounds(ctx, &all);
-        if ctx.purchased_total() <= before && !serves_more(ctx, &all, &base) {
+        if ctx.purchased_total() == before {
             break;
         }
         let mut wanted = all.clone();
@@ -83,31 +85,14 @@ pub fn serve_all(ctx: &mut Context<'_>) {
             }
             Held::Some => {}
         }
-        // Without those who are held back; then it is looked at again, as the next plan will.
         ctx.purchases = base;
         serve_rounds(ctx, &wanted);
         if ctx.purchased_total() == before {
             break;
         }
+        ctx.purchases.values_mut().for_each(|purchase| purchase.kept = purchase.nodes);
     }
     note_pods(ctx);
-}
-
-/// Whether purchases that are no more than those of `base` serve more pods: then they stay, else `base` is back.
-fn serves_more(ctx: &mut Context<'_>, all: &Demand, base: &BTreeMap<(Arc<str>, Arc<str>), Purchase>) -> bool {
-    if ctx.purchases == *base {
-        return false;
-    }
-    let left = |ctx: &Context<'_>| spare::left(ctx).into_iter().fold(0, u32::saturating_add);
-    let (changed, left_then) = (ctx.purchases.clone(), left(ctx));
-    ctx.purchases.clone_from(base);
-    spare::place_anew(ctx, all);
-    if left(ctx) <= left_then {
-        return false;
-    }
-    ctx.purchases = changed;
-    spare::place_anew(ctx, all);
-    true
 }
 
 fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {

@@ -65,9 +65,9 @@ fn unused(ctx: &Context<'_>) -> Counts {
     counts
 }
 
-/// How many nodes of a group in the purchases are not there for the pool's minimum.
+/// How many nodes of a group in the purchases may be given up.
 fn spareable(ctx: &Context<'_>, key: &(Arc<str>, Arc<str>)) -> u32 {
-    ctx.purchases.get(key).map_or(0, |purchase| purchase.nodes.saturating_sub(purchase.for_min))
+    ctx.purchases.get(key).map_or(0, |purchase| purchase.nodes.saturating_sub(purchase.kept))
 }
 
 /// Gives up so many nodes, unless a pod loses its place by it or the next plan would buy them again; whether they are
