@@ -75,3 +75,55 @@ fn node_that_the_scheduler_has_passed_by_holds_nobody_back() {
     assert_eq!(held.wake_at, Some(UnixTime(NOW.0 + 10)));
     assert_eq!(with(UnixTime(NOW.0 - 10)).steps.len(), 1);
 }
+
+#[test]
+fn first_pod_of_a_series_is_shown_and_its_followers_apart_from_it() {
+    let plan = plan_fresh(&zones().pods(others()).pods(series().times(3)).build(), &settings());
+    let named = |held: bool| {
+        let told =
+            plan.reasons.pods.iter().find(|told| &*told.owner == "db" && told.skipped.is_some() == held);
+        told.map(|told| told.examples.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(named(false), Some(vec!["default/db-0".to_owned()]));
+    assert_eq!(named(true), Some(vec!["default/db-1".to_owned(), "default/db-2".to_owned()]));
+}
+
+#[test]
+fn pod_that_comes_alone_has_no_followers_that_wait() {
+    let alone = pod("solo").cpu("3").label("app", "solo").near("app", "solo", ZONE_LABEL);
+    let world = zones().pods(others()).pods(series().times(3)).pod(alone).build();
+    let plan = plan_fresh(&world, &settings());
+    let held = plan.reasons.pods.iter().filter(|told| told.skipped.is_some());
+    assert_eq!(held.map(|told| &*told.owner).collect::<Vec<_>>(), ["db"]);
+}
+
+#[test]
+fn nobody_is_held_back_where_all_have_room_and_nothing_is_bought() {
+    let small =
+        || pod("db").cpu("1").label("app", "db").owner("ReplicaSet", "db").near("app", "db", ZONE_LABEL);
+    let young = |pod: &mut Pod| pod.created_at = NOW;
+    let world = world()
+        .node(in_b("n1"))
+        .node(node("n2").of("general", "a").zone("a"))
+        .group("general", "a", "a", 1)
+        .group("general", "b", "b", 1)
+        .pods(small().with(young).times(3));
+    let plan = plan_fresh(&world.build(), &settings());
+    check(&plan, &[]);
+    assert_eq!((verdict(&plan, "db").skipped, verdict(&plan, "db").on_existing_count), (None, 3));
+}
+
+#[test]
+fn nodes_that_have_just_started_hold_old_pods_back_until_the_scheduler_has_looked_at_them() {
+    let started = |seconds: i64| {
+        let world = world()
+            .node(in_b("n1").age(seconds))
+            .node(node("n2").of("general", "a").zone("a").age(seconds))
+            .group("general", "a", "a", 1)
+            .group("general", "b", "b", 1)
+            .pods(series().times(3));
+        plan_fresh(&world.build(), &settings())
+    };
+    check(&started(9), &[]);
+    assert_eq!(started(10).steps.len(), 1);
+}

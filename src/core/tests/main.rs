@@ -4,9 +4,11 @@
 
 mod anticipation;
 mod arithmetic;
+mod bundles;
 mod consolidation;
 mod consolidation_guards;
 mod counts;
+mod demand;
 mod disruptions;
 mod ending;
 mod followers;
