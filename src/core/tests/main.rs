@@ -19,6 +19,7 @@ mod mixes;
 mod open_labels;
 mod placements;
 mod properties;
+mod purchases;
 mod refusals;
 mod removal;
 mod removal_ends;
