@@ -56,6 +56,19 @@ fn no_clock_runs_for_room_that_pods_keep_or_do_not_give_back_in_time() {
     }
 }
 
+#[test]
+fn no_clock_runs_for_room_that_others_keep_on_a_node_that_stays_where_a_pod_ends() {
+    let told = |cpu: &str, seconds_ago: i64| ending("m", seconds_ago).cpu(cpu);
+    let stays = |cpu: &str| replica("stays").cpu(cpu).on("m");
+    for on_m in [[stays("3500m"), told("100m", 1)], [stays("2500m"), told("1", 61)]] {
+        let pods = [replica("p").cpu("1").on("n")].into_iter().chain(on_m);
+        let mut history = unneeded(&["n"]);
+        let decided = run(&cluster([member("n"), member("m")], pods).build(), &settings(), &mut history, NOW);
+        assert_eq!(reason(&decided, "n"), Reason::NoPlaceToMovePods);
+        assert!(!has_clock(&history, "n"));
+    }
+}
+
 /// A pool whose nodes get full, and that waits for nothing but the clock of 10 min.
 fn tight() -> Config {
     with_pool(|pool| {

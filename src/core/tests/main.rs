@@ -31,6 +31,7 @@ mod scale_down;
 mod scale_down_order;
 mod scale_up;
 mod selectors;
+mod settling;
 mod snapshot;
 mod speed;
 mod topology;
