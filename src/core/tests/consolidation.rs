@@ -323,6 +323,28 @@ fn nodes_whose_pods_have_room_one_by_one_but_not_in_any_order_do_not_go_together
 }
 
 #[test]
+fn nodes_are_let_go_of_until_the_rest_has_room_in_any_order() {
+    // As above, beside two nodes whose pods have a node of their own: w goes in any case, and without z nothing is won.
+    let apart =
+        |name: &str, cpu: &str, on: &str| replica(name, cpu, on).tolerates("apart").selector("apart", "");
+    let mut pods =
+        vec![replica("two", "2", "x"), replica("full-1", "14", "s1"), replica("full-2", "13", "s2")];
+    pods.extend((0..3).map(|index| replica(&format!("one-{index}"), "1", "y")));
+    pods.extend((0..4).map(|index| apart(&format!("z-{index}"), "750m", "z")));
+    pods.extend([apart("w-0", "1", "w"), replica("full-3", "12", "t")]);
+    let (w, z) = (small("w").label("apart", ""), small("z").label("apart", ""));
+    let t = large("t").label("apart", "").taint("apart", "");
+    let nodes = [large("x"), large("s1"), large("s2"), t, small("y"), w, z];
+    let world = cluster(nodes, pods, (4, 3)).build();
+    let mut settings = settings();
+    settings.cluster.max_drains = 10;
+    let clocks = unneeded(&[("large", "x"), ("small", "y"), ("small", "w"), ("small", "z")]);
+    let marked = marked(&plan(&world, &clocks, &settings, NOW));
+    assert!(marked.contains(&"w".to_owned()), "{marked:?}");
+    assert!(!marked.contains(&"x".to_owned()) || !marked.contains(&"y".to_owned()), "{marked:?}");
+}
+
+#[test]
 fn removal_is_called_off_when_the_policy_changes() {
     let memory =
         PoolHistory { unneeded: [("a".into(), UnixTime(NOW.0 - 3600))].into(), ..PoolHistory::default() };

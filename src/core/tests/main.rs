@@ -15,6 +15,7 @@ mod followers;
 mod group_options;
 mod in_doubt;
 mod increases;
+mod leaving;
 mod mixes;
 mod open_labels;
 mod placements;
