@@ -34,6 +34,7 @@ mod scale_up;
 mod selectors;
 mod settling;
 mod snapshot;
+mod spare;
 mod speed;
 mod topology;
 mod upstream;
