@@ -6,6 +6,7 @@ use headroom_core::testing::{NOW, PodBuilder, WorldBuilder, config, node, pod, p
 use headroom_core::time::UnixTime;
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::pod::Pod;
+use headroom_core::world::provider::GroupState;
 
 use crate::scale_up::{check, plan_fresh, verdict};
 
@@ -126,4 +127,21 @@ fn nodes_that_have_just_started_hold_old_pods_back_until_the_scheduler_has_looke
     };
     check(&started(9), &[]);
     assert_eq!(started(10).steps.len(), 1);
+}
+
+#[test]
+fn followers_wait_though_other_nodes_would_do_as_well() {
+    let group = |zone: &str, max| GroupState { zone: Some(zone.into()), max, ..GroupState::default() };
+    let first = pod("db").cpu("1").label("app", "db").owner("ReplicaSet", "db").near("app", "db", ZONE_LABEL);
+    let world = world()
+        .group_state("general", "a", group("a", 4))
+        .group_state("general", "c1", group("c", 3))
+        .group_state("general", "c2", group("c", 1))
+        .pods(pod("web").cpu("3").memory("2560Mi").priority(2).times(7))
+        .pods(pod("nowhere").cpu("3").memory("2560Mi").selector(ZONE_LABEL, "b").times(6))
+        .pods(first.times(5));
+    let plan = plan_fresh(&world.build(), &config([pool("general").shape("8", "10Gi")]));
+    let held: Vec<_> =
+        plan.reasons.pods.iter().filter_map(|told| Some((told.skipped?, told.pods_count))).collect();
+    assert_eq!(held, [(Reason::FollowsFirstPod, 4)]);
 }

@@ -10,6 +10,7 @@ use headroom_core::testing::{
 };
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
+use headroom_core::world::node::HOSTNAME_LABEL;
 use headroom_core::world::provider::{FailureClass, GroupState};
 use headroom_core::world::workload::ControllerKind;
 
@@ -200,4 +201,19 @@ fn limits_on_amounts_are_told_with_their_unit_and_after_the_number_of_nodes() {
         )
     );
     assert_eq!(told(limited(Some(8_000), None, 2)).0, Reason::MaxNodesReached);
+}
+
+#[test]
+fn pods_get_their_nodes_though_others_that_spread_over_nodes_have_fewer_places_by_it() {
+    // Nodes without a pod of theirs, which have no room for any, are domains of the spread like others.
+    let spread = pod("spread").cpu("250m").memory("4Gi").label("app", "spread");
+    let world = world()
+        .node(node("n1").cpu("2"))
+        .node(node("n2").cpu("2"))
+        .group("general", "a", "", 0)
+        .pods(spread.spread("app", "spread", HOSTNAME_LABEL, 1).times(4))
+        .pod(pod("web").cpu("3500m"))
+        .build();
+    let plan = plan_fresh(&world, &config([pool("general").shape("4", "3Gi")]));
+    check(&plan, &[("general", "a", 0, 1)]);
 }
