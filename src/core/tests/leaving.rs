@@ -44,7 +44,7 @@ fn instance_on_its_way_out_or_with_a_node_is_not_deleted_as_one_that_never_becam
     let scene =
         Scene { world: &world, config: &config, members: &members, health: &health, now: NOW, guard: None };
     let mut history = History::default();
-    remove_never_registered(&scene, &mut history);
+    assert_eq!(remove_never_registered(&scene, &mut history).len(), 1);
     let removals = history.pools["a"].removals();
     let victims: Vec<String> =
         removals.flat_map(|(_, removal)| &removal.victims).map(|victim| victim.id.to_string()).collect();

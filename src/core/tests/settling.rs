@@ -161,7 +161,7 @@ fn open(history: &History, nodes: &[(&str, &str)]) -> Vec<String> {
         nodes.iter().fold(world(), |world, (name, group)| world.node(node(name).of("general", group).age(0)));
     for group in ["a", "b"] {
         let target = nodes.iter().filter(|(_, of)| *of == group).count();
-        builder = builder.group("general", group, "", u32::try_from(target).unwrap());
+        builder = builder.group("general", group, "", u32::try_from(target).expect("few"));
     }
     let found = plan(&builder.build(), history, &config([pool("general")]), NOW);
     found.next_history.pools["general"].intents.iter().map(|intent| intent.id.to_string()).collect()
