@@ -1,0 +1,178 @@
+//! What people are told: decisions in words, counts with examples, and why a pool does not grow.
+
+use headroom_core::config::{Consolidation, Mode, Policy, ScaleUp};
+use headroom_core::history::{BackoffKey, EXAMPLES_MAX, History, PoolHistory};
+use headroom_core::nodes::backoff;
+use headroom_core::nodes::tenure::Tenure;
+use headroom_core::plan;
+use headroom_core::plan::NodeVerdict;
+use headroom_core::reason::Reason;
+use headroom_core::testing::{BROKEN, NOW, PodBuilder, config, node, pod, pool, world};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::World;
+use headroom_core::world::node::REMOVE_ANNOTATION;
+use headroom_core::world::provider::FailureClass;
+
+use crate::consolidation;
+use crate::scale_down::{cluster, member, replica, run, settings, unneeded, with_pool};
+use crate::scale_up::{answer, check, plan_fresh};
+
+/// The newest decision on pool a, where these nodes have been unneeded for an hour.
+fn decision(world: &World, config: &headroom_core::config::Config, nodes: &[&str]) -> String {
+    let mut history = unneeded(nodes);
+    run(world, config, &mut history, NOW);
+    history.pools["a"].decisions[0].message.to_string()
+}
+
+#[test]
+fn removal_is_told_with_its_nodes_its_reason_and_how_many_pods_move() {
+    let load = |on: &str| replica("load").cpu("2500m").on(on);
+    let beside = |n, pods: Vec<PodBuilder>| {
+        cluster([n, member("busy")], pods.into_iter().chain([load("busy")])).build()
+    };
+    let empty = |names: &[&str]| {
+        let nodes = names.iter().map(|name| member(name)).chain([member("busy")]);
+        decision(&cluster(nodes, [load("busy")]).build(), &settings(), names)
+    };
+    let waits = settings().pools[0].scale_down.unneeded_for;
+    assert_eq!(empty(&["n"]), format!("node n empty for {waits}"));
+    assert_eq!(empty(&["a", "b", "c"]), format!("nodes a, b, c empty for {waits}"));
+    assert_eq!(empty(&["a", "b", "c", "d"]), format!("nodes a, b, c and others empty for {waits}"));
+
+    let idle = beside(member("n"), vec![replica("p").on("n"), replica("q").on("n")]);
+    let expected = format!("node n at or under 50% for {waits}; 2 pods fit elsewhere");
+    assert_eq!(decision(&idle, &settings(), &["n"]), expected);
+    let asked = beside(member("n").annotation(REMOVE_ANNOTATION, "requested"), vec![]);
+    assert_eq!(decision(&asked, &settings(), &[]), "node n asked to go; no pod has to move");
+    let others = (0..9).map(|index| member(&format!("other-{index}")));
+    let dead = cluster(others.chain([member("n").unready_for(9000)]), []).build();
+    let unready_for = settings().pools[0].scale_down.unready_for;
+    assert_eq!(decision(&dead, &settings(), &[]), format!("node n unready for {unready_for}"));
+
+    let tight = with_pool(|pool| {
+        let at_once = Consolidation { consolidate_after: Seconds(0), ..Consolidation::default() };
+        pool.scale_down.policy = Policy::WhenCheaper(at_once);
+    });
+    let used = cluster(
+        [member("n"), member("busy").cpu("16")],
+        [replica("p").cpu("3").on("n"), pod("stuck").cpu("12").on("busy")],
+    );
+    let expected = format!("node n not needed for {waits}; 1 pod fits elsewhere");
+    assert_eq!(decision(&used.build(), &tight, &["n"]), expected);
+    let there = consolidation::with_small(consolidation::small("new").age(0)).build();
+    let replaced = plan(&there, &consolidation::bought(), &consolidation::settings(), NOW.plus(Seconds(30)));
+    let message = &replaced.next_history.pools["large"].decisions[0].message;
+    assert_eq!(&**message, "node big replaced by nodes that cost less; 3 pods fit elsewhere");
+}
+
+#[test]
+fn nodes_kept_by_one_reason_are_counted_and_a_few_are_named() {
+    let names = ["a", "b", "c", "d", "e"];
+    let stuck = |node: &&str| pod(&format!("on-{node}")).cpu("100m").on(node);
+    let mut history = History::default();
+    run(&cluster(names.map(member), names.iter().map(stuck)).build(), &settings(), &mut history, NOW);
+    let [row] = &history.pools["a"].blocked[..] else { panic!("{:?}", history.pools["a"].blocked) };
+    assert_eq!((row.reason, row.count, row.examples.len()), (Reason::NotReplicated, 5, EXAMPLES_MAX));
+}
+
+#[test]
+fn clock_of_a_verdict_goes_on_when_other_nodes_come_and_go() {
+    let mut tenure = Tenure::default();
+    let mut note = |nodes: &[&str], seconds: i64| {
+        let verdict = |node: &&str| NodeVerdict {
+            node: (*node).into(),
+            pool: "a".into(),
+            reason: Reason::NotReplicated,
+            object: None,
+        };
+        let verdicts: Vec<NodeVerdict> = nodes.iter().map(verdict).collect();
+        tenure.note(&verdicts, NOW.plus(Seconds(seconds)));
+        let rows = tenure.rows();
+        let row = rows.iter().find(|row| row.nodes.iter().any(|node| &**node == "m"));
+        row.expect("a clock of node m").since
+    };
+    assert_eq!(note(&["a", "m"], 0), NOW);
+    assert_eq!(note(&["m", "z"], 60), NOW, "a node before it has gone");
+    assert_eq!(note(&["b", "m", "z"], 120), NOW, "a node before it has come");
+}
+
+#[test]
+fn limit_on_amounts_is_told_with_its_amounts() {
+    let world = world().group("a", "g", "", 0).pods(pod("web").cpu("4").times(2)).build();
+    let found = plan_fresh(&world, &config([pool("a").with(|pool| pool.limit_cpu_milli = Some(5_000))]));
+    check(&found, &[("a", "g", 0, 1)]);
+    let expected = (Reason::PoolLimitReached, "cpu: 4000m of at most 5000m are used".to_owned());
+    assert_eq!(answer(&found, "web-0", "a"), expected);
+}
+
+#[test]
+fn pool_without_groups_says_so_and_not_that_its_shape_is_unknown() {
+    let world = world().pod(pod("web").cpu("1")).build();
+    assert_eq!(answer(&plan_fresh(&world, &config([pool("a")])), "web", "a").0, Reason::ProviderUnknown);
+}
+
+#[test]
+fn refusal_is_told_in_the_words_for_most_of_its_pods() {
+    for (fives, sixes, expected) in [(1, 3, "6000m"), (3, 1, "5000m")] {
+        let world = world().group("a", "g", "", 0);
+        let world = world.pods(pod("five").cpu("5").times(fives)).pods(pod("six").cpu("6").times(sixes));
+        let found = plan_fresh(&world.build(), &config([pool("a")]));
+        // A pool that has never done anything is told of only in the plan.
+        let memory = &found.next_history.pools["a"];
+        let [refusal] = &memory.refusals[..] else { panic!("{:?}", memory.refusals) };
+        assert_eq!(refusal.pods_count, 4);
+        assert!(refusal.message.contains(expected), "{}", refusal.message);
+    }
+}
+
+#[test]
+fn each_group_that_is_held_back_is_told_once() {
+    let world = world().group("a", "g1", "", 0).group("a", "g2", "", 0).build();
+    let told = |held: &[&str]| {
+        let mut memory = PoolHistory::default();
+        for group in held {
+            let key = BackoffKey { group: (*group).into(), ..BackoffKey::default() };
+            let class = FailureClass::OutOfCapacity;
+            backoff::register(&mut memory, key, class, "", NOW, &ScaleUp::default());
+        }
+        let history = History { pools: [("a".into(), memory)].into(), ..History::default() };
+        let found = plan(&world, &history, &config([pool("a")]), NOW);
+        let reasons = found.reasons.pools.get("a").cloned().unwrap_or_default();
+        let word = |message: &str| message.split(' ').nth(1).expect("its name").to_owned();
+        reasons.iter().map(|told| (told.reason, word(&told.message))).collect::<Vec<_>>()
+    };
+    let row = |group: &str| (Reason::BackingOff, group.to_owned());
+    assert_eq!(told(&[]), []);
+    assert_eq!(told(&["g1"]), [row("g1")]);
+    assert_eq!(told(&["g1", "g2"]), [row("g1"), row("g2")]);
+}
+
+#[test]
+fn what_a_pool_in_preview_would_buy_is_told_with_its_pods() {
+    let told = |pods: usize, min: u32| {
+        let world = world().group("a", "g", "", 0).pods(pod("web").cpu("4").times(pods)).build();
+        let found = plan_fresh(&world, &config([pool("a").mode(Mode::Preview).bounds(min, 9)]));
+        let action = &found.reasons.preview[0];
+        (action.reason, action.message.to_string())
+    };
+    assert_eq!(told(1, 0), (Reason::PodsUnschedulable, "would add 1 node for 1 pod".into()));
+    assert_eq!(told(2, 0), (Reason::PodsUnschedulable, "would add 2 nodes for 2 pods".into()));
+    assert_eq!(told(0, 1), (Reason::BelowMinNodes, "would add 1 node for 0 pods".into()));
+}
+
+#[test]
+fn plan_that_fails_as_a_whole_does_nothing_and_forgets_nothing() {
+    // More broken classes than are set aside one by one.
+    let broken = |index: i32| {
+        let pod = pod(&format!("bad-{index}")).cpu("1").priority(index);
+        pod.with_class(|class| class.scheduler = BROKEN.into())
+    };
+    let world = (0..40).map(broken).fold(world().group("a", "g", "", 0).node(node("n")), |w, pod| w.pod(pod));
+    let mut history = unneeded(&["n"]);
+    let memory = history.pools.get_mut("a").expect("there");
+    memory.last_failure = Some(UnixTime(NOW.0 - 5));
+    let found = plan(&world.build(), &history, &config([pool("a")]), NOW);
+    assert!(found.steps.is_empty());
+    assert_eq!(found.next_history, history);
+    assert_eq!(found.reasons.pools["a"][0].reason, Reason::Internal);
+}
