@@ -1,5 +1,7 @@
 //! Which nodes profile ClusterAutoscaler removes at once: budgets, minima, whole groups, and how many are unneeded.
 
+use std::sync::Arc;
+
 use headroom_core::config::Config;
 use headroom_core::nodes::upstream::Why;
 use headroom_core::testing::{budget, controller, node, pool, world};
@@ -25,12 +27,12 @@ fn groups(groups: &[(&str, usize, usize)]) -> (World, Config) {
         }
     }
     for (group, empty, drained) in groups {
-        scene = scene.group("general", group, "", u32::try_from(empty + drained).unwrap());
+        scene = scene.group("general", group, "", u32::try_from(empty + drained).expect("few nodes"));
     }
     (scene.build(), at_once([pool("general")]))
 }
 
-fn names(nodes: &[std::sync::Arc<str>]) -> Vec<&str> {
+fn names(nodes: &[Arc<str>]) -> Vec<&str> {
     nodes.iter().map(|name| &**name).collect()
 }
 

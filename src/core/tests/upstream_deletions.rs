@@ -6,7 +6,7 @@ use headroom_core::testing::{NOW, controller, no_schedule, node, pod, pool, worl
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::node::{DELETION_TAINT, SCALE_DOWN_DISABLED_ANNOTATION};
-use headroom_core::world::pod::{PodPhase, SafeToEvict};
+use headroom_core::world::pod::{Pod, PodPhase, SafeToEvict};
 use headroom_core::world::workload::ControllerKind;
 
 use crate::upstream_cloud::{Cloud, at_once, web};
@@ -19,7 +19,7 @@ fn nodes(count: usize) -> (World, Config) {
     for index in 0..count {
         scene = scene.node(node(&format!("a-{index}")).of("general", "a"));
     }
-    let scene = scene.group("general", "a", "", u32::try_from(count).unwrap());
+    let scene = scene.group("general", "a", "", u32::try_from(count).expect("few nodes"));
     (scene.build(), at_once([pool("general")]))
 }
 
@@ -55,7 +55,7 @@ fn a_node_is_not_touched_before_its_wait_is_over_and_late_is_no_reason_to_stay()
 #[test]
 fn what_runs_on_a_node_is_evicted_but_what_cannot_move_or_does_not_count() {
     let mut cloud = cloud(1);
-    let ending = |pod: &mut headroom_core::world::pod::Pod| pod.deletion_at = Some(UnixTime(NOW.0 - 3600));
+    let ending = |pod: &mut Pod| pod.deletion_at = Some(UnixTime(NOW.0 - 3600));
     cloud.put_pod(web("web").cpu("100m").on("a-0"));
     cloud.put_pod(web("ending").on("a-0").with(ending));
     cloud.put_pod(web("at-the-cutoff").priority(-10).on("a-0"));
@@ -70,7 +70,7 @@ fn what_runs_on_a_node_is_evicted_but_what_cannot_move_or_does_not_count() {
 #[test]
 fn an_empty_node_goes_with_the_pods_that_have_been_ending_for_long() {
     let mut cloud = cloud(1);
-    let ending = |pod: &mut headroom_core::world::pod::Pod| pod.deletion_at = Some(UnixTime(NOW.0 - 3600));
+    let ending = |pod: &mut Pod| pod.deletion_at = Some(UnixTime(NOW.0 - 3600));
     cloud.put_pod(web("ending").on("a-0").with(ending));
     cloud.tick(0);
     cloud.until(5);
