@@ -16,11 +16,11 @@ use serde_json::Value;
 
 use crate::api::StoredScalingPolicy;
 use crate::cli::gather::{Need, Reader};
-use crate::cli::scalers;
 use crate::explain::Evidence;
 use crate::explain::evidence::{ConditionSeen, EventSeen, HpaSeen, PodTimes, PolicySeen, WorkloadSeen};
 use crate::observe::KubeFeed;
 use crate::observe::slim::{SlimDeployment, SlimHpa};
+use crate::simulate::cluster::member;
 
 /// Most events that are kept, the newest of them.
 const EVENTS_MAX: usize = 20_000;
@@ -251,7 +251,7 @@ fn hpa(object: &SlimHpa) -> HpaSeen {
         min: number(&object.spec, "/minReplicas").unwrap_or(1),
         max: number(&object.spec, "/maxReplicas").unwrap_or(0),
         spec: Some(object.spec.clone()),
-        cpu_milli: scalers::cpu_milli(&object.status),
+        current_metrics: Some(current.clone()),
         current: number(&object.status, "/currentReplicas"),
         desired: number(&object.status, "/desiredReplicas"),
         last_scale_at: UnixTime::parse(&text(&object.status, "/lastScaleTime")),
@@ -262,14 +262,10 @@ fn hpa(object: &SlimHpa) -> HpaSeen {
 
 /// `cpu: now 85%, target 60%`.
 fn metric(spec: &Value, current: Option<&Value>) -> String {
-    let kind = text(spec, "/type");
-    let member = kind.chars().next().map_or_else(String::new, |first| {
-        first.to_lowercase().collect::<String>() + &kind[first.len_utf8()..]
-    });
-    let body = &spec[&member];
+    let body = member(spec).unwrap_or(&Value::Null);
     let name = ["/name", "/metric/name"].map(|path| text(body, path)).join("");
     let target = amount(&body["target"]);
-    let now = current.map(|current| amount(&current[&member]["current"])).unwrap_or_default();
+    let now = current.and_then(member).map(|told| amount(&told["current"])).unwrap_or_default();
     let now = if now.is_empty() { "unknown".to_owned() } else { now };
     format!("{name}: now {now}, target {target}")
 }

@@ -1,10 +1,13 @@
 //! What scales workloads on a cluster that there is: its HPAs and ScalingPolicies, on the load that their status tells.
 //!
-//! The simulation measures CPU and has no Deployments of a snapshot, only their ReplicaSets: what scales a Deployment scales
-//! the ReplicaSet that keeps its pods. What else one measures is left out, and one that measures nothing else too. Schedules,
-//! behavior and fallback stay as they are.
+//! A metric that pods share, each its part, is a load: what the status tells for each replica, times the replicas. One with a
+//! target of type Value is none, and is left out, as is what the status does not tell. The simulation has no Deployments of a
+//! snapshot, only their ReplicaSets: what scales a Deployment scales the ReplicaSet that keeps its pods. Schedules, behavior
+//! and fallback stay as they are.
 
 use headroom_core::labels::ObjectKey as CoreKey;
+use headroom_core::pods::spec::{HpaSpec, MetricSpec};
+use headroom_core::pods::{defaulting, metric_name};
 use headroom_core::quantity::Quantity;
 use headroom_core::world::record::WorldRecord;
 use headroom_core::world::workload::ControllerKind;
@@ -13,6 +16,7 @@ use serde_json::{Value, json};
 use crate::api::ScalingPolicyStatus;
 use crate::explain::Evidence;
 use crate::explain::evidence::{HpaSeen, PolicySeen};
+use crate::simulate::cluster::{Metric, member};
 use crate::simulate::scenario::Target;
 use crate::simulate::store::{Kind, ObjectKey, at, number, text};
 
@@ -21,15 +25,19 @@ use crate::simulate::store::{Kind, ObjectKey, at, number, text};
 pub struct Scalers {
     /// HorizontalPodAutoscalers and ScalingPolicies, to be applied as anybody's manifests.
     pub manifests: Vec<(Kind, Value)>,
-    /// The workloads that they scale, each with what its pods use together, in thousandths of a CPU.
-    pub loads: Vec<(Target, i64)>,
+    /// The workloads that they scale, each with what its pods have of a metric together, in thousandths of its unit.
+    pub loads: Vec<(Target, Metric, i64)>,
     /// What is left out, each a sentence without its stop.
     pub notes: Vec<String>,
 }
 
-/// One of them: its manifest, the workload with its load unless another one tells that, and whether some of its metrics are
-/// left out.
-type One = (Value, Option<(Target, i64)>, bool);
+/// One of them: its manifest, the load of its workload unless another one tells that, and the metrics that are left out,
+/// with the reason.
+struct One {
+    manifest: Value,
+    loads: Vec<(Target, Metric, i64)>,
+    left_out: Vec<String>,
+}
 
 /// The HPAs and ScalingPolicies that `evidence` tells of, on the workloads of `world`.
 #[must_use]
@@ -48,11 +56,11 @@ pub fn of(evidence: &Evidence, world: &WorldRecord) -> Scalers {
 impl Scalers {
     fn add(&mut self, kind: Kind, word: &str, key: &CoreKey, made: Result<One, String>) {
         match made {
-            Ok((manifest, load, partly)) => {
+            Ok(One { manifest, loads, left_out }) => {
                 self.manifests.push((kind, manifest));
-                self.loads.extend(load);
-                if partly {
-                    self.notes.push(format!("of {word} {key} CPU alone is measured"));
+                self.loads.extend(loads);
+                if !left_out.is_empty() {
+                    self.notes.push(format!("{word} {key} is without {}", left_out.join(", ")));
                 }
             }
             Err(why) => self.notes.push(format!("{word} {key} is left out, its replicas stay: {why}")),
@@ -69,29 +77,97 @@ impl Scalers {
 }
 
 const OLD: &str = "an older program wrote the snapshot, without what it asks for";
-const CPU_ONLY: &str = "the simulation measures CPU only";
+const UNTOLD: &str = "its status tells nothing of it yet";
+const VALUE: &str = "a target of type Value: how its value answers to replicas is not known";
+const CONTAINER: &str = "a snapshot does not tell the containers of a pod apart";
+const UNKNOWN: &str = "no such metric is simulated";
 
-/// The metrics of CPU, and whether there are others.
-fn measured(spec: &Value) -> (Vec<&Value>, bool) {
-    let metrics: Vec<&Value> =
-        at(spec, &["metrics"]).and_then(Value::as_array).into_iter().flatten().collect();
-    let (cpu, others): (Vec<&Value>, Vec<&Value>) = metrics.into_iter().partition(|metric| is_cpu(metric));
-    (cpu, !others.is_empty())
+/// The metrics of a scaler that can be simulated, the loads that they measure, and the others with the reason.
+struct Chosen {
+    metrics: Vec<Value>,
+    loads: Vec<(Metric, i64)>,
+    left_out: Vec<String>,
+}
+
+impl Chosen {
+    /// Chooses among the metrics of `spec`; `average_milli` is what the status tells of one for each of the `replicas`, in
+    /// thousandths. Where none is written, it is the one that the API server adds.
+    ///
+    /// # Errors
+    /// If nothing is left; says why.
+    fn of(
+        spec: &Value,
+        replicas: Option<i64>,
+        average_milli: impl Fn(&Value, &Metric) -> Option<i64>,
+    ) -> Result<Chosen, String> {
+        let written = at(spec, &["metrics"]).and_then(Value::as_array).filter(|metrics| !metrics.is_empty());
+        let asked = match written {
+            Some(metrics) => metrics.clone(),
+            None => defaulting::defaulted(&HpaSpec::default()).metrics.iter().map(|one| json!(one)).collect(),
+        };
+        let replicas = replicas.filter(|count| 0 < *count).ok_or("its status tells no replicas")?;
+        let mut chosen = Chosen { metrics: Vec::new(), loads: Vec::new(), left_out: Vec::new() };
+        for asked in asked {
+            let shared = shared(&asked);
+            let told = shared.and_then(|metric| {
+                let average = average_milli(&asked, &metric).ok_or_else(|| (metric.to_string(), UNTOLD))?;
+                Ok((metric, average.saturating_mul(replicas)))
+            });
+            match told {
+                Ok(load) => {
+                    chosen.loads.push(load);
+                    chosen.metrics.push(asked);
+                }
+                Err((name, why)) => chosen.left_out.push(format!("{name} ({why})")),
+            }
+        }
+        if chosen.metrics.is_empty() {
+            return Err(format!("none of its metrics can be simulated: {}", chosen.left_out.join(", ")));
+        }
+        Ok(chosen)
+    }
+
+    /// Fewest replicas of a spec: at least one where nothing but the pods is left to tell when one is needed again.
+    fn least(&self, spec: &Value) -> i64 {
+        let least = number(spec, &["minReplicas"]).unwrap_or(1);
+        let outlives = self.loads.iter().any(|(metric, _)| metric.outlives_pods());
+        if outlives { least } else { least.max(1) }
+    }
+
+    fn on(self, target: &Target, manifest: Value) -> One {
+        let loads = self.loads.into_iter().map(|(metric, milli)| (target.clone(), metric, milli));
+        One { manifest, loads: loads.collect(), left_out: self.left_out }
+    }
+}
+
+/// What a metric measures, if the pods share it, each its part; else its name, and why it is left out.
+fn shared(asked: &Value) -> Result<Metric, (String, &'static str)> {
+    let Some(metric) = Metric::of(asked) else {
+        let member = member(asked).unwrap_or(&Value::Null);
+        let name = text(member, &["name"]).or_else(|| text(member, &["metric", "name"]));
+        let name = name.or_else(|| text(asked, &["type"])).unwrap_or("metric");
+        return Err(match text(member, &["container"]) {
+            Some(container) => (format!("{name} of container {container}"), CONTAINER),
+            None => (name.to_owned(), UNKNOWN),
+        });
+    };
+    match member(asked).and_then(|member| text(member, &["target", "type"])) {
+        Some("Value") => Err((metric.to_string(), VALUE)),
+        _ => Ok(metric),
+    }
 }
 
 /// The manifest of an HPA, with the load on what it scales.
 fn one(hpa: &HpaSeen, evidence: &Evidence) -> Result<One, String> {
     let spec = hpa.spec.as_ref().ok_or(OLD)?;
+    let told = hpa.current_metrics.as_ref().ok_or(OLD)?;
     let (kind, name) = workload((&hpa.target.0, &hpa.target.1), &hpa.key.namespace, evidence)?;
-    let (cpu, others) = measured(spec);
-    let Some(measured) = cpu.first() else { return Err(CPU_ONLY.to_owned()) };
-    let average = hpa.cpu_milli.ok_or("its status tells no CPU usage yet")?;
-    let current = hpa.current.filter(|current| 0 < *current).ok_or("its status tells no replicas")?;
+    let chosen = Chosen::of(spec, hpa.current, |_, metric| told_by_hpa(told, metric))?;
     let mut own = json!({
         "scaleTargetRef": {"apiVersion": kind.api_version(), "kind": kind.info().kind, "name": name},
-        "minReplicas": number(spec, &["minReplicas"]).unwrap_or(1),
+        "minReplicas": chosen.least(spec),
         "maxReplicas": number(spec, &["maxReplicas"]).unwrap_or(hpa.max),
-        "metrics": [measured],
+        "metrics": chosen.metrics,
     });
     if let Some(behavior) = at(spec, &["behavior"]) {
         own["behavior"] = behavior.clone();
@@ -101,8 +177,14 @@ fn one(hpa: &HpaSeen, evidence: &Evidence) -> Result<One, String> {
         "metadata": {"namespace": hpa.key.namespace, "name": hpa.key.name},
         "spec": own,
     });
-    let target = Target { kind, key: ObjectKey::new(&hpa.key.namespace, &name) };
-    Ok((manifest, Some((target, average.saturating_mul(current))), others))
+    Ok(chosen.on(&Target { kind, key: ObjectKey::new(&hpa.key.namespace, &name) }, manifest))
+}
+
+/// What the status of an HPA tells of a metric for each replica, in thousandths of its unit.
+fn told_by_hpa(current_metrics: &[Value], metric: &Metric) -> Option<i64> {
+    let told = current_metrics.iter().find(|told| Metric::of(told).as_ref() == Some(metric))?;
+    let average = text(member(told)?, &["current", "averageValue"])?;
+    Quantity::parse(average).ok().map(Quantity::milli)
 }
 
 /// The manifest of a ScalingPolicy, with the load on what it scales unless its HPA has told that.
@@ -122,51 +204,71 @@ fn one_policy(
     if policy.target.0 == "HPA" {
         let there = scalers.has_hpa(&policy.key.namespace, &policy.target.1);
         return match there {
-            true => Ok((manifest(own), None, false)),
+            true => Ok(One { manifest: manifest(own), loads: Vec::new(), left_out: Vec::new() }),
             false => Err(format!("so is HPA {}, whose replicas it bounds", policy.target.1)),
         };
     }
     let (kind, name) = workload((&policy.target.0, &policy.target.1), &policy.key.namespace, evidence)?;
     let target = Target { kind, key: ObjectKey::new(&policy.key.namespace, &name) };
+    let current = policy.status.current_replicas.map(i64::from);
+    let told = |asked: &Value, metric: &Metric| {
+        told_by_policy(&policy.status, asked, || request_milli(&target, world, metric))
+    };
+    let chosen = Chosen::of(&own, current, told)?;
     own["target"] = json!({"type": "Scale", "scale":
         {"apiVersion": kind.api_version(), "kind": kind.info().kind, "name": name}});
-    let (cpu, others) = measured(&own);
-    if cpu.is_empty() && others {
-        return Err(CPU_ONLY.to_owned());
-    }
-    if others {
-        own["metrics"] = json!(cpu);
-        // Nothing but the pods is left to tell when one is needed again.
-        let least = number(&own, &["minReplicas"]).map_or(1, |least| least.max(1));
-        own["minReplicas"] = least.into();
-    }
-    let average = policy_cpu_milli(&policy.status, request_milli(&target, world));
-    let average = average.ok_or("its status tells no CPU usage yet")?;
-    let current = policy.status.current_replicas.filter(|current| 0 < *current);
-    let current = i64::from(current.ok_or("its status tells no replicas")?);
-    Ok((manifest(own), Some((target, average.saturating_mul(current))), others))
+    own["minReplicas"] = chosen.least(&own).into();
+    own["metrics"] = json!(chosen.metrics);
+    Ok(chosen.on(&target, manifest(own)))
 }
 
-/// What a pod of a workload asks for, in thousandths of a CPU; `None` when it is not known or nothing.
-fn request_milli(target: &Target, world: &WorldRecord) -> Option<i64> {
+/// What the status of a ScalingPolicy tells of a metric for each replica, in thousandths of its unit: a quantity, or a part of
+/// what a pod requests.
+fn told_by_policy(
+    status: &ScalingPolicyStatus,
+    asked: &Value,
+    request_milli: impl FnOnce() -> Option<i64>,
+) -> Option<i64> {
+    let name = step_name(asked)?;
+    let metrics = &status.recommendation.as_ref()?.metrics;
+    // A long name is cut in the status.
+    let own = |told: &str| told == name || NAME_MAX <= told.chars().count() && name.starts_with(told);
+    let told = metrics.iter().find(|told| own(&told.metric))?.current.as_ref()?;
+    match told.strip_suffix('%') {
+        Some(percent) => Some(percent.parse::<i64>().ok()?.saturating_mul(request_milli()?) / 100),
+        None => Quantity::parse(told).ok().map(Quantity::milli),
+    }
+}
+
+/// Longest name of a metric in the status of a ScalingPolicy, in characters.
+const NAME_MAX: usize = 256;
+
+/// The name of a metric in the steps of a decision, where a query to Prometheus is an external metric by its text.
+fn step_name(asked: &Value) -> Option<String> {
+    let in_v2 = match at(asked, &["prometheus"]) {
+        Some(prometheus) => json!({"type": "External", "external":
+            {"metric": {"name": prometheus["query"]}, "target": prometheus["target"]}}),
+        None => asked.clone(),
+    };
+    serde_json::from_value::<MetricSpec>(in_v2).ok().as_ref().map(metric_name)
+}
+
+/// What a pod of a workload requests of a resource, in thousandths of its unit; `None` when it is not known or nothing, and
+/// for metrics that are no resource.
+fn request_milli(target: &Target, world: &WorldRecord, metric: &Metric) -> Option<i64> {
     let kind = match target.kind {
         Kind::StatefulSet => ControllerKind::StatefulSet,
         _ => ControllerKind::ReplicaSet,
     };
     let key = CoreKey::new(target.key.namespace.clone(), &*target.key.name);
     let controller = world.controllers.iter().find(|one| one.kind == kind && one.key == key)?;
-    let class = world.classes.get(controller.class)?;
-    Some(class.requests.cpu_milli).filter(|milli| 0 < *milli)
-}
-
-/// What the status of a ScalingPolicy tells of the CPU of each pod, in thousandths: a quantity, or a part of its requests.
-fn policy_cpu_milli(status: &ScalingPolicyStatus, request_milli: Option<i64>) -> Option<i64> {
-    let metrics = &status.recommendation.as_ref()?.metrics;
-    let told = metrics.iter().find(|metric| metric.metric.starts_with("cpu resource"))?.current.as_ref()?;
-    match told.strip_suffix('%') {
-        Some(percent) => Some(percent.parse::<i64>().ok()?.saturating_mul(request_milli?) / 100),
-        None => Quantity::parse(told).ok().map(Quantity::milli),
-    }
+    let requests = &world.classes.get(controller.class)?.requests;
+    let milli = match metric {
+        Metric::Cpu => requests.cpu_milli,
+        Metric::Memory => requests.memory_bytes.saturating_mul(1000),
+        Metric::Pods(_) | Metric::Object(..) | Metric::External(_) | Metric::Prometheus { .. } => 0,
+    };
+    Some(milli).filter(|milli| 0 < *milli)
 }
 
 /// What keeps the pods of a workload, by its kind and name: a StatefulSet, a ReplicaSet, or the largest ReplicaSet of a
@@ -200,20 +302,6 @@ fn workload(
     }
 }
 
-/// What the status of an HPA tells of the CPU of each pod, in thousandths; `None` while it tells nothing.
-#[must_use]
-pub fn cpu_milli(status: &Value) -> Option<i64> {
-    let current = at(status, &["currentMetrics"]).and_then(Value::as_array);
-    let cpu = current.into_iter().flatten().find(|metric| is_cpu(metric))?;
-    let told = text(cpu, &["resource", "current", "averageValue"])?;
-    Quantity::parse(told).ok().map(Quantity::milli)
-}
-
-/// Whether a metric, asked for or told, is the pods' CPU.
-fn is_cpu(metric: &Value) -> bool {
-    text(metric, &["type"]) == Some("Resource") && text(metric, &["resource", "name"]) == Some("cpu")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,8 +317,31 @@ mod tests {
         }
     }
 
+    fn resource(name: &str, mut member: Value) -> Value {
+        member["name"] = name.into();
+        json!({"type": "Resource", "resource": member})
+    }
+
+    fn half_of(name: &str) -> Value {
+        resource(name, json!({"target": {"type": "Utilization", "averageUtilization": 50}}))
+    }
+
     fn cpu() -> Value {
-        json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}})
+        half_of("cpu")
+    }
+
+    /// A metric of the type that a target may have, asked for.
+    fn external(target: &str) -> Value {
+        let target = match target {
+            "Value" => json!({"type": "Value", "value": "30"}),
+            _ => json!({"type": "AverageValue", "averageValue": "30"}),
+        };
+        json!({"type": "External", "external": {"metric": {"name": "queue"}, "target": target}})
+    }
+
+    /// Of the set that keeps the pods of Deployment web.
+    fn load(metric: Metric, milli: i64) -> (Target, Metric, i64) {
+        (Target { kind: Kind::ReplicaSet, key: ObjectKey::new("shop", "web-new") }, metric, milli)
     }
 
     fn hpa(kind: &str, metrics: Vec<Value>) -> HpaSeen {
@@ -238,7 +349,7 @@ mod tests {
             key: CoreKey::new("shop", "web"),
             target: (kind.to_owned(), "web".to_owned()),
             current: Some(4),
-            cpu_milli: Some(150),
+            current_metrics: Some(vec![resource("cpu", json!({"current": {"averageValue": "150m"}}))]),
             spec: Some(json!({"minReplicas": 2, "maxReplicas": 30, "metrics": metrics,
                 "behavior": {"scaleUp": {"stabilizationWindowSeconds": 60}}})),
             ..HpaSeen::default()
@@ -257,15 +368,59 @@ mod tests {
 
     #[test]
     fn hpa_of_a_deployment_scales_the_set_that_keeps_its_pods_under_the_load_of_all() {
-        let other = json!({"type": "External", "external": {"metric": {"name": "queue"}}});
-        let scalers = of(&evidence(hpa("Deployment", vec![other, cpu()])), &WorldRecord::default());
-        let target = Target { kind: Kind::ReplicaSet, key: ObjectKey::new("shop", "web-new") };
-        assert_eq!(scalers.loads, [(target, 600)]);
+        let scalers =
+            of(&evidence(hpa("Deployment", vec![external("Value"), cpu()])), &WorldRecord::default());
+        assert_eq!(scalers.loads, [load(Metric::Cpu, 600)]);
         let (_, manifest) = &scalers.manifests[0];
         assert_eq!(manifest["spec"]["scaleTargetRef"]["name"], "web-new");
         assert_eq!(manifest["spec"]["metrics"], json!([cpu()]));
         assert_eq!(manifest["spec"]["behavior"]["scaleUp"]["stabilizationWindowSeconds"], 60);
-        assert_eq!(scalers.notes, ["of HPA shop/web CPU alone is measured"]);
+        assert_eq!(
+            scalers.notes,
+            [
+                "HPA shop/web is without external metric queue (a target of type Value: how its value answers to replicas \
+              is not known)"
+            ]
+        );
+    }
+
+    #[test]
+    fn whatever_pods_share_is_a_load_and_the_status_tells_how_much() {
+        let queue = json!({"name": "queue", "selector": {"matchLabels": {"of": "web"}}});
+        let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "front"});
+        let members = [
+            ("Resource", "resource", json!({"name": "memory"}), "200Mi", 4000 * (200 << 20)),
+            ("Pods", "pods", json!({"metric": {"name": "rps"}}), "12500m", 50_000),
+            ("Object", "object", json!({"metric": {"name": "rps"}, "describedObject": ingress}), "7", 28_000),
+            ("External", "external", json!({"metric": queue}), "3", 12_000),
+        ];
+        let (mut asked, mut told, mut expected) = (Vec::new(), vec![json!({"type": ""})], Vec::new());
+        for (kind, field, member, average, milli) in members {
+            let (mut spec, mut status) = (member.clone(), member);
+            spec["target"] = json!({"type": "AverageValue", "averageValue": "1"});
+            status["current"] = json!({"averageValue": average});
+            asked.push(json!({"type": kind, field: spec}));
+            told.push(json!({"type": kind, field: status}));
+            let metric = Metric::of(asked.last().expect("it was pushed")).expect("a metric");
+            expected.push(load(metric, milli));
+        }
+        let hpa = HpaSeen { current_metrics: Some(told), ..hpa("Deployment", asked.clone()) };
+        let scalers = of(&evidence(hpa), &WorldRecord::default());
+        assert_eq!((scalers.loads, scalers.notes), (expected, Vec::new()));
+        assert_eq!(scalers.manifests[0].1["spec"]["metrics"], json!(asked));
+    }
+
+    #[test]
+    fn no_scaler_is_at_zero_if_nothing_but_its_pods_is_measured() {
+        let least = |metrics: Vec<Value>| {
+            let told = json!({"type": "External", "external": {"metric": {"name": "queue"}, "current": {"averageValue": "1"}}});
+            let mut hpa = hpa("Deployment", metrics);
+            hpa.current_metrics.get_or_insert_default().push(told);
+            hpa.spec.as_mut().expect("a spec")["minReplicas"] = json!(0);
+            of(&evidence(hpa), &WorldRecord::default()).manifests[0].1["spec"]["minReplicas"].clone()
+        };
+        assert_eq!(least(vec![cpu(), external("AverageValue")]), 0);
+        assert_eq!(least(vec![cpu(), external("Value")]), 1);
     }
 
     #[test]
@@ -275,23 +430,39 @@ mod tests {
             assert!(scalers.manifests.is_empty() && scalers.loads.is_empty(), "{scalers:?}");
             scalers.notes.join("; ")
         };
-        let external = vec![json!({"type": "External"})];
-        assert!(told(hpa("Deployment", external), evidence).contains("measures CPU only"));
-        let unread = HpaSeen { cpu_milli: None, ..hpa("Deployment", vec![cpu()]) };
-        assert!(told(unread, evidence).contains("no CPU usage"));
+        let value = told(hpa("Deployment", vec![external("Value")]), evidence);
+        assert!(value.contains("external metric queue (a target of type Value:"), "{value}");
+        let container = json!({"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "app",
+            "target": {"type": "Utilization", "averageUtilization": 50}}});
+        let container = told(hpa("Deployment", vec![container]), evidence);
+        assert!(
+            container.contains("cpu of container app (a snapshot does not tell the containers"),
+            "{container}"
+        );
+        let untold = told(hpa("Deployment", vec![half_of("memory"), external("AverageValue")]), evidence);
+        assert!(
+            untold.contains("memory (its status tells nothing of it yet), external metric queue (its"),
+            "{untold}"
+        );
+        let unread = HpaSeen { current_metrics: None, ..hpa("Deployment", vec![cpu()]) };
+        assert!(told(unread, evidence).contains("older program"));
+        let empty = HpaSeen { current: Some(0), ..hpa("Deployment", vec![cpu()]) };
+        assert!(told(empty, evidence).contains("tells no replicas"));
         let old = HpaSeen { spec: None, ..hpa("Deployment", vec![cpu()]) };
         assert!(told(old, evidence).contains("older program"));
         assert!(told(hpa("StatefulSet", vec![cpu()]), evidence).contains("no StatefulSet web"));
         assert!(told(hpa("Rollout", vec![cpu()]), evidence).contains("Rollout is not simulated"));
     }
 
-    /// A policy of Deployment web whose pods use 80 % of the 500m that they ask for.
+    /// A policy of Deployment web whose pods use 80 % of the 500m and 25 % of the 2Gi that they ask for, of a queue of 48.
     fn policy(spec: Value) -> PolicySeen {
         let target = match spec["target"]["type"] == "HPA" {
             true => ("HPA".to_owned(), "web".to_owned()),
             false => ("Deployment".to_owned(), "web".to_owned()),
         };
         let status = json!({"currentReplicas": 4, "recommendation": {"metrics": [
+            {"metric": "external metric sum(queue)(nil)", "current": "12"},
+            {"metric": "memory resource utilization (percentage of request)", "current": "25%"},
             {"metric": "cpu resource utilization (percentage of request)", "current": "80%"}]}});
         PolicySeen {
             key: CoreKey::new("shop", "office"),
@@ -304,7 +475,7 @@ mod tests {
 
     fn world() -> WorldRecord {
         use headroom_core::testing::{controller, pod, world};
-        let pod = pod("x").cpu("500m").with(|pod| pod.key.namespace = "shop".into());
+        let pod = pod("x").cpu("500m").memory("2Gi").with(|pod| pod.key.namespace = "shop".into());
         let mut record = WorldRecord::of(
             &world().controller(controller(ControllerKind::ReplicaSet, "web-new", 3, pod)).build(),
         );
@@ -323,22 +494,52 @@ mod tests {
     fn scaling_policy_scales_the_set_that_keeps_the_pods_under_the_load_that_its_status_tells() {
         let schedules = json!([{"name": "office", "minReplicas": 9, "window":
             {"timeZone": "Etc/UTC", "start": "0 8 * * 1-5", "duration": "10h"}}]);
-        let prometheus = json!({"type": "Prometheus", "prometheus": {}});
-        let scalers = of_policy(
-            Vec::new(),
+        let spec = |metrics: Vec<Value>| {
             json!({"minReplicas": 0, "maxReplicas": 30, "schedules": schedules,
             "target": {"type": "Scale", "scale": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
-            "metrics": [prometheus, cpu()]}),
-        );
-        let target = Target { kind: Kind::ReplicaSet, key: ObjectKey::new("shop", "web-new") };
-        assert_eq!(scalers.loads, [(target, 4 * 400)], "{:?}", scalers.notes);
-        let spec = &scalers.manifests[0].1["spec"];
-        assert_eq!(spec["target"]["scale"]["name"], "web-new");
+            "metrics": metrics})
+        };
+        let scalers = of_policy(Vec::new(), spec(vec![query("Value"), cpu(), half_of("memory")]));
+        let memory = load(Metric::Memory, 4000 * (512 << 20));
+        assert_eq!(scalers.loads, [load(Metric::Cpu, 4 * 400), memory], "{:?}", scalers.notes);
+        let own = &scalers.manifests[0].1["spec"];
+        assert_eq!(own["target"]["scale"]["name"], "web-new");
         assert_eq!(
-            (&spec["metrics"], &spec["minReplicas"], &spec["schedules"]),
-            (&json!([cpu()]), &json!(1), &schedules)
+            (&own["metrics"], &own["minReplicas"], &own["schedules"]),
+            (&json!([cpu(), half_of("memory")]), &json!(1), &schedules)
         );
-        assert_eq!(scalers.notes, ["of ScalingPolicy shop/office CPU alone is measured"]);
+        let without = "ScalingPolicy shop/office is without query sum(queue) to main (a target of type Value";
+        assert!(scalers.notes[0].starts_with(without), "{:?}", scalers.notes);
+
+        let scalers = of_policy(Vec::new(), spec(vec![query("AverageValue")]));
+        let asked = Metric::Prometheus { source: "main".to_owned(), query: "sum(queue)".to_owned() };
+        assert_eq!(scalers.loads, [load(asked, 48_000)], "{:?}", scalers.notes);
+        assert_eq!(scalers.manifests[0].1["spec"]["minReplicas"], 0);
+    }
+
+    /// A query to Prometheus, with a target of a type.
+    fn query(target: &str) -> Value {
+        let target = external(target)["external"]["target"].clone();
+        json!({"type": "Prometheus", "prometheus": {"source": "main", "query": "sum(queue)", "target": target}})
+    }
+
+    #[test]
+    fn a_scaling_policy_without_metrics_measures_what_it_does_on_a_cluster() {
+        let spec = json!({"maxReplicas": 30,
+            "target": {"type": "Scale", "scale": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
+        let scalers = of_policy(Vec::new(), spec);
+        assert_eq!(scalers.loads, [load(Metric::Cpu, 4 * 400)], "{:?}", scalers.notes);
+    }
+
+    #[test]
+    fn a_query_longer_than_the_status_holds_is_known_by_its_beginning() {
+        let mut long = query("AverageValue");
+        long["prometheus"]["query"] = "q".repeat(300).into();
+        let name: String = step_name(&long).expect("a name").chars().take(NAME_MAX).collect();
+        let status = json!({"recommendation": {"metrics": [{"metric": "external", "current": "1"},
+            {"metric": name, "current": "2"}]}});
+        let status = serde_json::from_value(status).expect("a status");
+        assert_eq!(told_by_policy(&status, &long, || None), Some(2000));
     }
 
     #[test]
@@ -348,16 +549,5 @@ mod tests {
         assert_eq!((scalers.manifests.len(), scalers.loads.len(), scalers.notes.len()), (2, 1, 0));
         let alone = of_policy(vec![hpa("Rollout", vec![cpu()])], adopts());
         assert!(alone.manifests.is_empty() && alone.notes[1].contains("so is HPA web"), "{:?}", alone.notes);
-    }
-
-    #[test]
-    fn usage_is_what_status_tells_of_cpu() {
-        let metric = |name: &str, value: &str| json!({"type": "Resource", "resource": {"name": name, "current": {"averageValue": value}}});
-        assert_eq!(
-            cpu_milli(&json!({"currentMetrics": [metric("memory", "1Gi"), metric("cpu", "1500m")]})),
-            Some(1500)
-        );
-        assert_eq!(cpu_milli(&json!({"currentMetrics": [metric("memory", "1Gi")]})), None);
-        assert_eq!(cpu_milli(&json!({})), None);
     }
 }

@@ -143,8 +143,8 @@ fn of_case(case: &Case, name: &str, length: &Length) -> anyhow::Result<Start> {
     let mut start = Start { scenario, standing: Arc::new(standing.objects), most: most(case) };
     let scalers = scalers::of(&case.evidence, &case.input.world);
     start.scenario.manifests.extend(scalers.manifests);
-    for (target, load) in scalers.loads {
-        start.load(target, load);
+    for (target, metric, milli) in scalers.loads {
+        start.load(target, metric, milli);
     }
     for note in standing.notes.into_iter().chain(scalers.notes) {
         start.note(note);
@@ -189,7 +189,7 @@ mod tests {
     };
     use headroom_core::world::node::ZONE_LABEL;
     use headroom_core::world::workload::ControllerKind;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::explain::Evidence;
@@ -198,9 +198,10 @@ mod tests {
     use crate::simulate::run::{Options, run};
     use crate::simulate::store::{number, text};
 
-    /// A Deployment of two pods of a CPU each, of which each uses 400m, under an HPA of 50 % and at most 7 replicas.
-    fn case() -> Case {
-        let web = || pod("web-1").cpu("1").label("app", "web").label("pod-template-hash", "x1");
+    /// A Deployment of two pods of a CPU and a GiB each, under an HPA of one metric, as its spec and its status tell it, and at
+    /// most 7 replicas.
+    fn case(asked: Value, told: Value) -> Case {
+        let web = || pod("web-1").cpu("1").memory("1Gi").label("app", "web").label("pod-template-hash", "x1");
         let owned = |name: &str| {
             web().with(|pod| pod.key = CoreKey::new("default", name)).owner("ReplicaSet", "web-x1")
         };
@@ -217,11 +218,8 @@ mod tests {
             min: 1,
             max: 7,
             current: Some(2),
-            cpu_milli: Some(400),
-            spec: Some(
-                json!({"minReplicas": 1, "maxReplicas": 7, "metrics": [{"type": "Resource", "resource":
-                {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]}),
-            ),
+            current_metrics: Some(vec![told]),
+            spec: Some(json!({"minReplicas": 1, "maxReplicas": 7, "metrics": [asked]})),
             ..HpaSeen::default()
         };
         let set = WorkloadSeen {
@@ -235,13 +233,34 @@ mod tests {
         Case::new(input, evidence, ProviderView::Operator)
     }
 
+    /// Each pod uses so much of a resource, of which half of the requests is wanted.
+    fn of_resource(name: &str, average: &str) -> Case {
+        let resource =
+            |field: &str, value: Value| json!({"type": "Resource", "resource": {"name": name, field: value}});
+        case(
+            resource("target", json!({"type": "Utilization", "averageUtilization": 50})),
+            resource("current", json!({"averageValue": average})),
+        )
+    }
+
+    /// A metric of type `kind` of which there are 25 for each pod, and 30 are wanted.
+    fn of_average(kind: &str, member: &Value) -> Case {
+        let with = |field: &str, value: Value| {
+            let mut member = member.clone();
+            member[field] = value;
+            json!({"type": kind, kind.to_lowercase(): member})
+        };
+        let target = json!({"type": "AverageValue", "averageValue": "30"});
+        case(with("target", target), with("current", json!({"averageValue": "25"})))
+    }
+
     /// How many replicas it comes to at so many thousandths of the load.
-    fn replicas(load_milli: i64) -> i64 {
+    fn replicas(case: &Case, load_milli: i64) -> i64 {
         let length = Length {
             duration: Some(SignedDuration::from_mins(20)),
             join_delay: SignedDuration::from_secs(45),
         };
-        let mut start = of_case(&case(), "cluster", &length).expect("a cluster");
+        let mut start = of_case(case, "cluster", &length).expect("a cluster");
         start.run_hpas();
         let changes = Changes { load_milli: Some(load_milli), ..Changes::default() };
         let start = changes.applied(&start).expect("more load");
@@ -260,10 +279,31 @@ mod tests {
     #[test]
     fn load_on_a_snapshot_moves_replicas_by_the_decision_of_its_hpa() {
         // 800m in all at a target of 500m a pod: two are right, and one is as soon as the load halves.
-        assert_eq!(replicas(1_000), 2);
-        assert_eq!(replicas(500), 1);
-        assert_eq!(replicas(2_500), 4);
-        assert_eq!(replicas(10_000), 7, "its most, and not twenty times the replicas");
+        let cpu = of_resource("cpu", "400m");
+        assert_eq!(replicas(&cpu, 1_000), 2);
+        assert_eq!(replicas(&cpu, 500), 1);
+        assert_eq!(replicas(&cpu, 2_500), 4);
+        assert_eq!(replicas(&cpu, 10_000), 7, "its most, and not twenty times the replicas");
+    }
+
+    #[test]
+    fn memory_is_a_load_like_cpu() {
+        // 800Mi in all at a target of 512Mi a pod, three times.
+        let memory = of_resource("memory", "400Mi");
+        assert_eq!((replicas(&memory, 1_000), replicas(&memory, 3_000)), (2, 5));
+    }
+
+    #[test]
+    fn metrics_that_pods_share_are_loads_whoever_serves_them() {
+        // 50 in all at a target of 30 a pod, three times.
+        let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "front"});
+        let queue = json!({"metric": {"name": "queue", "selector": {"matchLabels": {"of": "web"}}}});
+        let external = of_average("External", &queue);
+        assert_eq!((replicas(&external, 1_000), replicas(&external, 3_000)), (2, 5));
+        let pods = of_average("Pods", &json!({"metric": {"name": "rps"}}));
+        assert_eq!(replicas(&pods, 3_000), 5);
+        let object = of_average("Object", &json!({"metric": {"name": "rps"}, "describedObject": ingress}));
+        assert_eq!(replicas(&object, 3_000), 5);
     }
 
     /// A StatefulSet of one pod in zone a, whose volume is there too if it has one, and a pool that may buy in b.

@@ -88,9 +88,10 @@ pub struct HpaSeen {
     /// What it asks for, as it was read: what a simulation gives it again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<Value>,
-    /// CPU of each pod as its status tells it, in thousandths.
+    /// What its status tells of each metric, as it was read: what a simulation begins with. `None` in files of programs that
+    /// did not keep it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_milli: Option<i64>,
+    pub current_metrics: Option<Vec<Value>>,
     /// Each metric as one line: name, now, target.
     pub metrics: Vec<String>,
     /// Type, status, reason and message of its conditions.
@@ -252,6 +253,7 @@ impl Evidence {
             text(&mut hpa.target.1);
             hpa.metrics.clear();
             hpa.spec = hpa.spec.take().map(|spec| plain(&spec));
+            hpa.current_metrics.iter_mut().for_each(|metrics| metrics.retain(is_nameless));
             hpa.conditions.iter_mut().for_each(|condition| condition.message.clear());
         }
         for policy in &mut self.policies {
@@ -280,10 +282,15 @@ impl Evidence {
     }
 }
 
+/// Whether a metric, asked for or told, is one of CPU or memory of whole pods.
+fn is_nameless(metric: &Value) -> bool {
+    metric["type"] == "Resource"
+}
+
 /// What an HPA asks for of CPU and memory, by which nobody can be told; its other metrics have names, and go.
 fn plain(spec: &Value) -> Value {
     let metrics = spec["metrics"].as_array().into_iter().flatten();
-    let metrics: Vec<&Value> = metrics.filter(|metric| metric["type"] == "Resource").collect();
+    let metrics: Vec<&Value> = metrics.filter(|metric| is_nameless(metric)).collect();
     let mut plain = serde_json::json!({"metrics": metrics});
     for name in ["minReplicas", "maxReplicas", "behavior"] {
         if let Some(value) = spec.get(name) {

@@ -10,6 +10,7 @@ use headroom_core::world::node::ZONE_LABEL;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use super::cluster::Metric;
 use super::scenario::{self, Action, Event, Scenario, Target};
 use super::store::{Kind, ObjectKey, at, labels, number, object_at, text};
 
@@ -198,12 +199,16 @@ impl Start {
     /// Workloads ask for so many times their pods. Those that something scales by their load get the load instead, where
     /// the events have it, and elsewhere stop at the most that it allows. DaemonSets, Jobs and kube-system stay.
     fn multiply(&mut self, milli: i64) {
-        let more = |count: i64| count.saturating_mul(milli).saturating_add(999) / 1000;
+        let more = |count: i64| {
+            let product = i128::from(count) * i128::from(milli);
+            // Rounded up. Thousandths of some terabytes times thousandths are beyond 64 bits.
+            i64::try_from((product + 999) / 1000).unwrap_or(i64::MAX)
+        };
         let mut loaded = BTreeSet::new();
         for event in &mut self.scenario.events {
             match &mut event.action {
                 Action::Scale(_, count) => *count = more(*count),
-                Action::Load(target, load) => {
+                Action::Load(target, _, load) => {
                     *load = more(*load);
                     loaded.insert((target.kind, target.key.clone()));
                 }
@@ -274,9 +279,9 @@ impl Start {
         self.scenario.events.insert(place, Event { after: SignedDuration::ZERO, action });
     }
 
-    /// The pods of a workload use so many thousandths of a CPU together from the beginning.
-    pub fn load(&mut self, target: Target, milli_cpu: i64) {
-        self.at_start(Action::Load(target, milli_cpu));
+    /// The running pods of a workload have so many thousandths of a metric together from the beginning.
+    pub fn load(&mut self, target: Target, metric: Metric, milli: i64) {
+        self.at_start(Action::Load(target, metric, milli));
     }
 
     /// Lets the operator run the HPAs that are there: nobody else does in a simulation, and the decisions are the same.
@@ -360,5 +365,18 @@ mod tests {
         for text in ["spot", "=1", "spot=", "spot=1,2", "spot=-1"] {
             assert!(read_price(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn more_memory_than_64_bits_count_in_thousandths_of_thousandths_is_multiplied_too() {
+        let scenario = Scenario::of_manifests("memory", Vec::new(), SignedDuration::from_mins(1));
+        let mut start = Start { scenario, standing: Arc::default(), most: BTreeMap::new() };
+        let db = Target { kind: Kind::StatefulSet, key: ObjectKey::new("default", "db") };
+        let milli = 1000 * (4 << 40);
+        start.load(db.clone(), Metric::Memory, milli);
+        let changes = Changes { load_milli: Some(10_000), ..Changes::default() };
+        let changed = changes.applied(&start).unwrap();
+        let load = Action::Load(db, Metric::Memory, 10 * milli);
+        assert!(changed.scenario.events.iter().any(|event| event.action == load), "{changed:?}");
     }
 }

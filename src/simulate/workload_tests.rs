@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::cluster::Timings;
+use super::cluster::{Metric, Timings};
 use super::run::{Options, run};
 use super::scenario::{Action, Event, Scenario, Target};
 use super::store::{Kind, ObjectKey, condition, number};
@@ -53,7 +53,7 @@ fn a_look_that_panics_is_told_and_costs_no_other_workload() {
             policy("bad", poison),
             policy("well", cpu),
         ],
-        events: vec![Event { after: SignedDuration::ZERO, action: Action::Load(well, 3000) }],
+        events: vec![Event { after: SignedDuration::ZERO, action: Action::Load(well, Metric::Cpu, 3000) }],
     };
     let mut seen = (None, None, None);
     run(&scenario, &Options::of(&scenario), &mut |scene| {

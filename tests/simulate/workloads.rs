@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use headroom::explain::{Case, Evidence, ProviderView};
+use headroom::simulate::cluster::Metric;
 use headroom::simulate::run::{Options, Outcome, Scene, run};
 use headroom::simulate::scenario::{Action, Event, Scenario, Target};
 use headroom::simulate::store::{Kind, ObjectKey, at as within, number};
@@ -82,7 +83,7 @@ fn part(start: &str, length: SignedDuration, milli_cpu: i64, events: Vec<Event>)
 
 fn load(milli_cpu: i64) -> Action {
     let kitchen = Target { kind: Kind::Deployment, key: ObjectKey::new("default", "kitchen") };
-    Action::Load(kitchen, milli_cpu)
+    Action::Load(kitchen, Metric::Cpu, milli_cpu)
 }
 
 /// The load goes while nobody can see it, and the operator dies in the meantime.

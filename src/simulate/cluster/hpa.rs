@@ -1,10 +1,10 @@
-//! The controller-manager's HPA controller, as far as others notice it: it sets sizes by the plain proportion of load to target,
+//! The controller-manager's HPA controller, as far as others notice it: it sets sizes by the plain proportion of CPU to target,
 //! and writes statuses without `observedGeneration`. Off until it is switched on; it has neither windows nor rates.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Load, quantity};
+use super::{Load, Metric, quantity};
 use crate::simulate::store::{Author, Kind, ObjectKey, Part, Store, at, number, object_at, seconds, text};
 
 /// How often it looks at each HPA. Source: --horizontal-pod-autoscaler-sync-period.
@@ -59,7 +59,7 @@ fn look(store: &mut Store, load: &Load, key: &ObjectKey) -> Option<()> {
         return None;
     }
     let used = load
-        .in_namespace(&key.namespace)
+        .of(&key.namespace, &Metric::Cpu)
         .find(|(kind, other, _)| *kind == Kind::Deployment && **other == target)
         .map(|(.., used)| used)
         .filter(|_| load.is_measured(store.now()));
@@ -149,7 +149,7 @@ mod tests {
         let marked = json!({"status": {"observedGeneration": 1}});
         let patch = crate::simulate::store::Patch::Merge(marked);
         store.patch(Kind::HorizontalPodAutoscaler, &key, &patch, Part::Status, ME).unwrap();
-        load.put(Kind::Deployment, key.clone(), milli_cpu);
+        load.put(Kind::Deployment, key.clone(), Metric::Cpu, milli_cpu);
         let mut controller = HpaController::default();
         controller.switch(true, at_second(0));
         for second in [14, 15] {

@@ -4,20 +4,25 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::metric::Metric;
 use crate::simulate::store::{Kind, ObjectKey};
+
+/// How much of each metric a workload carries, in thousandths of the metric's unit: of a CPU, of a byte of memory, of
+/// whatever another one counts. Its running pods have it together, however many they are.
+pub type Carried = BTreeMap<Metric, i64>;
 
 /// The load on the cluster's workloads.
 #[derive(Debug, Default)]
 pub struct Load {
-    milli_cpu: BTreeMap<(Kind, ObjectKey), i64>,
+    of_workloads: BTreeMap<(Kind, ObjectKey), Carried>,
     unmeasured_until: Option<Timestamp>,
     missing: BTreeMap<(Kind, ObjectKey), (usize, Timestamp)>,
 }
 
 impl Load {
-    /// From now on the pods of a workload use so many thousandths of a CPU together.
-    pub fn put(&mut self, kind: Kind, key: ObjectKey, milli_cpu: i64) {
-        self.milli_cpu.insert((kind, key), milli_cpu);
+    /// From now on a workload carries so many thousandths of a metric; what it carries of others stays.
+    pub fn put(&mut self, kind: Kind, key: ObjectKey, metric: Metric, milli: i64) {
+        self.of_workloads.entry((kind, key)).or_default().insert(metric, milli);
     }
 
     /// Until then nobody measures anything.
@@ -41,13 +46,26 @@ impl Load {
         self.unmeasured_until.is_none_or(|until| until <= now)
     }
 
-    /// The workloads of a namespace under load, each with its thousandths of a CPU.
+    /// The workloads of a namespace under load, each with what it carries.
     pub fn in_namespace<'a>(
         &'a self,
         namespace: &'a str,
+    ) -> impl Iterator<Item = (Kind, &'a ObjectKey, &'a Carried)> + 'a {
+        let own = move |(_, key): &&(Kind, ObjectKey)| *key.namespace == *namespace;
+        self.of_workloads
+            .iter()
+            .filter(move |(key, _)| own(key))
+            .map(|((kind, key), carried)| (*kind, key, carried))
+    }
+
+    /// The workloads of a namespace that carry one metric, each with its thousandths of it.
+    pub fn of<'a>(
+        &'a self,
+        namespace: &'a str,
+        metric: &'a Metric,
     ) -> impl Iterator<Item = (Kind, &'a ObjectKey, i64)> + 'a {
-        let of = move |(_, key): &&(Kind, ObjectKey)| *key.namespace == *namespace;
-        self.milli_cpu.iter().filter(move |(key, _)| of(key)).map(|((kind, key), load)| (*kind, key, *load))
+        let of = move |carried: &Carried| carried.get(metric).copied();
+        self.in_namespace(namespace).filter_map(move |(kind, key, carried)| Some((kind, key, of(carried)?)))
     }
 }
 
@@ -67,12 +85,17 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_told_by_namespace() {
+    fn loads_are_told_by_namespace_and_metric() {
         let mut load = Load::default();
-        load.put(Kind::Deployment, ObjectKey::new("shop", "web"), 500);
-        load.put(Kind::Deployment, ObjectKey::new("shop", "web"), 900);
-        load.put(Kind::Deployment, ObjectKey::new("other", "web"), 100);
-        let of_shop: Vec<i64> = load.in_namespace("shop").map(|(_, _, load)| load).collect();
-        assert_eq!(of_shop, [900]);
+        let mut put = |namespace: &str, metric: Metric, milli: i64| {
+            load.put(Kind::Deployment, ObjectKey::new(namespace, "web"), metric, milli);
+        };
+        put("shop", Metric::Cpu, 500);
+        put("shop", Metric::Memory, 7);
+        put("shop", Metric::Cpu, 900);
+        put("other", Metric::Cpu, 100);
+        let of_shop = |metric| load.of("shop", &metric).map(|(_, _, milli)| milli).collect::<Vec<_>>();
+        assert_eq!((of_shop(Metric::Cpu), of_shop(Metric::Memory)), (vec![900], vec![7]));
+        assert_eq!(load.in_namespace("shop").count(), 1);
     }
 }

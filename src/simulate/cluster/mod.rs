@@ -9,6 +9,7 @@ mod hpa;
 mod job;
 mod kubelet;
 mod load;
+mod metric;
 mod neighbours;
 mod node_lifecycle;
 mod pods;
@@ -27,7 +28,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::fit::{Amounts, NodeShape, PodShape};
-pub use self::load::Load;
+pub use self::load::{Carried, Load};
+pub use self::metric::{Metric, member};
 pub use self::weather::{LaunchFailure, Weather};
 
 pub(crate) use self::pods::{Phase, PodFacts};

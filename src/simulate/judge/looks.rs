@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::simulate::cluster::Load;
+use crate::simulate::cluster::{Load, Metric};
 use crate::simulate::store::{Filter, Kind, ObjectKey, Store, condition, number, text, timestamp};
 use crate::simulate::wire::Caller;
 
@@ -47,8 +47,10 @@ pub(super) fn asked_for(
     now: Timestamp,
 ) -> Option<(i64, i64)> {
     let size = settled_size(store, key, now)?;
-    let total =
-        load.in_namespace(&key.namespace).find(|(_, other, _)| *other == key).map(|(_, _, load)| load)?;
+    let total = load
+        .of(&key.namespace, &Metric::Cpu)
+        .find(|(_, other, _)| *other == key)
+        .map(|(_, _, milli)| milli)?;
     let missing = i64::try_from(load.missing_count(Kind::Deployment, key, now)).unwrap_or(i64::MAX).min(size);
     let measured = size - missing;
     if measured == 0 {

@@ -10,6 +10,7 @@ use super::market::{self, SpotInterruption};
 use super::reader::Field;
 use super::{load, manifests};
 use crate::api::validate::FieldError;
+use crate::simulate::cluster::Metric;
 use crate::simulate::store::{Kind, ObjectKey};
 
 /// A workload of the scenario.
@@ -53,8 +54,8 @@ pub enum Action {
     TakeBack(Vec<ObjectKey>),
     /// A node of the pool costs this much an hour from now on.
     Price(String, String),
-    /// The pods of the target use so many thousandths of a CPU together.
-    Load(Target, i64),
+    /// The running pods of the target have so many thousandths of a metric together.
+    Load(Target, Metric, i64),
     /// Nobody measures anything.
     MetricsOutage(SignedDuration),
     /// The usage of so many of the target's pods is missing.

@@ -23,6 +23,8 @@
 //! - {at: 1h, spotInterruption: {pool: spot, nodes: 60%, notice: 2m}}   # or nodes: 5; zone: a
 //! - {at: 2h, price: {pool: spot, perHour: "0.19"}}
 //! - {at: 0s, load: {deployment: web, curve: [[0s, 500], [1h, 9000]], step: 1m}}   # thousandths of a CPU, over its pods
+//! - {at: 0s, load: {deployment: web, memoryMi: 4096}}          # over its pods, too; a number or a curve, as value is
+//! - {at: 0s, load: {deployment: web, metric: {type: External, external: {metric: {name: queue}}}, value: 300}}
 //! - {at: 2h, metricsOutage: {for: 5m}}                        # metrics-server is away
 //! - {at: 50m, restartOperator: true}
 //! - {at: 0s, message: the morning begins}

@@ -82,6 +82,79 @@ fn error_names_file_field_and_fix() {
 }
 
 #[test]
+fn a_load_is_one_amount_of_one_metric() {
+    let refused = |name: &str, load: &str, expected: &str| {
+        let scenario = format!("duration: 1h\nevents:\n- {{load: {{deployment: web, {load}}}}}");
+        check_refused(name, &scenario, &format!("events[0].load{expected}"));
+    };
+    refused("load-none", "step: 1m", ": no amount: write exactly one of: milliCpu: 2000, curve:");
+    refused("load-two", "milliCpu: 1, memoryMi: 1", ": several amounts: write exactly one of:");
+    refused(
+        "load-much",
+        "memoryMi: 9999999999",
+        ".memoryMi: `9999999999` is out of range: write a whole number",
+    );
+    refused("load-what", "value: 3", ".metric: missing: write the metric that it is of");
+    let memory = "metric: {type: Resource, resource: {name: memory}}";
+    refused(
+        "load-resource",
+        &format!("value: 3, {memory}"),
+        ".metric.type: `Resource` is no type of a metric: write one of: Pods, Object, External, Prometheus; CPU is milliCpu, \
+         memory is memoryMi",
+    );
+    refused(
+        "load-both",
+        &format!("milliCpu: 3, {memory}"),
+        ".metric: milliCpu is not of this metric: write value: 300 in its place, or leave metric out",
+    );
+    let target =
+        "metric: {type: External, external: {metric: {name: queue}, target: {type: Value}}}, value: 3";
+    refused("load-target", target, ".metric.external.target: unknown field: use one of: metric");
+    let nameless = "metric: {type: Pods, pods: {metric: {}}}, value: 3";
+    refused("load-nameless", nameless, ".metric.pods.metric.name: missing: write the name of the metric");
+    let objectless =
+        "metric: {type: Object, object: {describedObject: front, metric: {name: rps}}}, value: 3";
+    refused(
+        "load-object",
+        objectless,
+        ".metric: it cannot be read: write it as in spec.metrics, without target",
+    );
+}
+
+#[test]
+fn loads_are_put_in_thousandths_of_what_they_are_of() {
+    let queue = "metric: {type: External, external: {metric: {name: queue}}}";
+    let folder = Folder::new(
+        "loads",
+        &format!(
+            "
+duration: 10m
+events:
+- {{load: {{deployment: web, curve: [[0s, 500], [2m, 700]]}}}}
+- {{load: {{deployment: web, memoryMi: 3}}}}
+- {{at: 1m, load: {{deployment: web, {queue}, value: [[0s, 10], [1m, 30]], step: 30s}}}}
+"
+        ),
+    );
+    let scenario = Scenario::load(&folder.0).unwrap();
+    let put = |event: &Event| match &event.action {
+        Action::Load(_, metric, milli) => (event.after.as_secs(), metric.to_string(), *milli),
+        other => panic!("{other:?}"),
+    };
+    let expected = [
+        (0, "CPU", 500),
+        (0, "memory", 3 * 1024 * 1024 * 1000),
+        (60, "CPU", 600),
+        (60, "external metric queue", 10_000),
+        (90, "external metric queue", 20_000),
+        (120, "CPU", 700),
+        (120, "external metric queue", 30_000),
+    ];
+    let expected = expected.map(|(second, metric, milli)| (second, metric.to_owned(), milli));
+    assert_eq!(scenario.events.iter().map(put).collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn the_market_needs_a_pool_that_is_there_and_numbers_that_are_some() {
     check_refused(
         "no-pool",

@@ -156,8 +156,8 @@ impl Timeline {
                 ]
             }
             // Each step of a curve would be a line of noise.
-            Action::Load(target, milli_cpu) => {
-                cluster.load.put(target.kind, target.key, milli_cpu);
+            Action::Load(target, metric, milli) => {
+                cluster.load.put(target.kind, target.key, metric, milli);
                 Vec::new()
             }
             Action::MetricsOutage(lasts) => {

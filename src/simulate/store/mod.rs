@@ -98,11 +98,11 @@ impl Store {
     }
 
     /// The objects of a kind that the filter lets through, in key order.
-    pub fn list<'a>(
-        &'a self,
+    pub fn list<'s: 'f, 'f>(
+        &'s self,
         kind: Kind,
-        filter: &'a Filter,
-    ) -> Box<dyn Iterator<Item = (&'a ObjectKey, &'a Arc<Value>)> + 'a> {
+        filter: &'f Filter,
+    ) -> Box<dyn Iterator<Item = (&'s ObjectKey, &'s Arc<Value>)> + 'f> {
         let Some(objects) = self.objects.get(&kind) else { return Box::new(std::iter::empty()) };
         if let (Kind::Pod, Some(node)) = (kind, filter.fields.node()) {
             let keys = self.bound.get(node).into_iter().flatten().filter(|key| filter.matches_key(key));

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::world::deployment;
+use crate::simulate::cluster::Metric;
 use crate::simulate::judge::{Scaled, Weight};
 use crate::simulate::scenario::{Action, Target};
 use crate::simulate::store::{Kind, ObjectKey};
@@ -120,11 +121,11 @@ impl World {
         let target = || Target { kind: Kind::Deployment, key: draft.key.clone() };
         let (mut at, mut load) = (0, one * replicas);
         while at < self.trouble_seconds() - 60 {
-            self.at(at, Action::Load(target(), load));
+            self.at(at, Action::Load(target(), Metric::Cpu, load));
             at += if random.u8(0..4) == 0 { random.i64(5..30) } else { random.i64(60..180) };
             load = one * random.i64(5..=draft.max * 12) / 10;
         }
-        self.at(at, Action::Load(target(), load));
+        self.at(at, Action::Load(target(), Metric::Cpu, load));
         if random.u8(0..3) == 0 {
             for _ in 0..random.usize(1..=3) {
                 let lasts = SignedDuration::from_secs(random.i64(20..150));

@@ -426,8 +426,9 @@ fn average_status(proposal: &Proposal) -> MetricValueStatus {
     }
 }
 
-/// A metric's name, as the reference's events have it.
-fn name(spec: &MetricSpec) -> String {
+/// A metric's name, as the reference's events and the steps of a decision have it.
+#[must_use]
+pub fn name(spec: &MetricSpec) -> String {
     let utilization = |target: &MetricTarget| target.average_value.is_none();
     match (&spec.resource, &spec.container_resource, &spec.pods, &spec.object, &spec.external) {
         (Some(source), ..) if spec.type_ == "Resource" => {

@@ -50,3 +50,4 @@ pub mod status;
 
 pub use after_write::after_write;
 pub use decide::{decide, needs_metrics};
+pub use metric::name as metric_name;

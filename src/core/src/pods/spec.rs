@@ -26,7 +26,7 @@ pub struct HpaSpec {
 }
 
 /// The resource that is scaled: anything with a scale subresource.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScaleTargetRef {
     /// Group and version.
@@ -117,7 +117,7 @@ pub struct ExternalSource {
 }
 
 /// Name of a metric, and which of its series count.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricIdentifier {
     /// The name.
@@ -128,7 +128,7 @@ pub struct MetricIdentifier {
 }
 
 /// A metav1.LabelSelector as written: admission does not look at its operators.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricSelector {
     /// Exact pairs.
@@ -140,7 +140,7 @@ pub struct MetricSelector {
 }
 
 /// One requirement of a selector.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricSelectorRequirement {
     /// The label's key.
