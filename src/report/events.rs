@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use headroom_core::config::Config;
-use headroom_core::history::{BackoffKey, Decision, DecisionAction, DecisionOutcome, Victim};
+use headroom_core::history::{BackoffKey, Decision, DecisionAction, DecisionOutcome, History, Victim};
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan::{Plan, PodVerdict};
 use headroom_core::reason::Reason;
@@ -175,6 +175,11 @@ enum Said {
 }
 
 impl Herald {
+    /// Takes new pools as they stand before a plan.
+    pub fn meet(&mut self, history: &History) {
+        self.tracker.meet(history);
+    }
+
     /// The events that tell what is new in `plan`. `world` gives the objects' ids.
     pub fn tell(&mut self, plan: &Plan, world: &World, config: &Config) -> Vec<EventNote> {
         let mut events = Vec::new();

@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use headroom_core::history::{DecisionAction, DecisionOutcome};
+use headroom_core::history::{DecisionAction, DecisionOutcome, History};
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan::Plan;
 use headroom_core::time::UnixTime;
@@ -234,6 +234,11 @@ impl Metrics {
         self.gauge("leading", "Whether this replica leads", self.leading.clone());
     }
 
+    /// Takes new pools as they stand before a plan.
+    pub fn meet(&self, history: &History) {
+        self.tracker.lock().unwrap_or_else(PoisonError::into_inner).meet(history);
+    }
+
     /// A plan was made in `duration`. Decisions are counted when a plan first names them.
     pub fn planned(&self, duration: Duration, plan: &Plan, world: &World, now: UnixTime) {
         self.plan_seconds.observe(duration.as_secs_f64());
@@ -436,7 +441,7 @@ fn result_class(result: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_core::history::{Action, History, Increase, Intent, PoolHistory};
+    use headroom_core::history::{Action, Increase, Intent, PoolHistory};
     use headroom_core::reason::Reason;
     use headroom_core::time::UnixTime;
 

@@ -51,8 +51,7 @@ pub enum News {
     },
 }
 
-/// What was seen last. A pool that is seen for the first time has no news: what its status told before a restart has
-/// been told.
+/// What was seen last. What a pool's status told when it was met, before a restart or by another leader, has been told.
 #[derive(Clone, Debug, Default)]
 pub struct Tracker {
     pools: BTreeMap<Arc<str>, Seen>,
@@ -84,7 +83,17 @@ impl Seen {
 }
 
 impl Tracker {
-    /// What is new in `history`, pool by pool. Told once.
+    /// Takes pools that are seen for the first time as they stand before a plan, so that what this very plan decides for
+    /// them is news.
+    pub fn meet(&mut self, history: &History) {
+        for (pool, memory) in &history.pools {
+            if !self.pools.contains_key(pool) {
+                self.pools.insert(pool.clone(), Seen::of(memory));
+            }
+        }
+    }
+
+    /// What is new in `history`, pool by pool. Told once. A pool that was not met has no news.
     pub fn update(&mut self, history: &History) -> Vec<News> {
         let mut news = Vec::new();
         for (pool, memory) in &history.pools {
@@ -151,6 +160,15 @@ mod tests {
     #[test]
     fn what_stood_before_the_start_is_no_news() {
         assert_eq!(Tracker::default().update(&history(growing(3))), []);
+    }
+
+    #[test]
+    fn what_the_first_plan_of_a_pool_decides_is_news() {
+        let mut tracker = Tracker::default();
+        tracker.meet(&history(PoolHistory::default()));
+        assert_eq!(tracker.update(&history(growing(3))).len(), 1);
+        tracker.meet(&history(growing(4)));
+        assert_eq!(tracker.update(&history(growing(4))).len(), 1, "a pool is met once");
     }
 
     #[test]

@@ -108,6 +108,11 @@ struct Open {
 }
 
 impl Traces {
+    /// Takes new pools as they stand before a plan.
+    pub fn meet(&mut self, history: &History) {
+        self.tracker.meet(history);
+    }
+
     /// Takes in what a plan has decided, and what came of earlier ones; `plan` is from when to when it was made.
     ///
     /// Returns what is finished.

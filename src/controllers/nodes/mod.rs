@@ -275,6 +275,7 @@ impl NodeLoop {
     }
 
     fn plan(&mut self, now: UnixTime) -> Plan {
+        self.meet_pools();
         relapse::memory(&mut self.history);
         relapse::growth(&mut self.settings.config, &self.history, now);
         self.world.set_stale(self.is_view_stale(now));

@@ -15,6 +15,13 @@ use crate::host::bugs::Bug;
 use crate::options::REPORT_INTERVAL_MIN;
 
 impl NodeLoop {
+    /// Lets what tells of news take new pools as they stand, so that the next plan's decisions for them are news.
+    pub(super) fn meet_pools(&mut self) {
+        self.herald.meet(&self.history);
+        self.traces.meet(&self.history);
+        self.ports.metrics.meet(&self.history);
+    }
+
     /// Sends the traces of what is through, where anybody wants them.
     pub(super) fn trace(&mut self, plan: (Timestamp, Timestamp)) {
         let Some(sink) = &self.ports.traces else { return };
