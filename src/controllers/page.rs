@@ -95,7 +95,9 @@ impl Board {
         let start_at = inner.start_at.unwrap_or(inner.at);
         let mut decisions: Vec<Decision> = Vec::new();
         for (pool, status) in &inner.statuses {
-            decisions.extend(status.decisions.iter().map(|decision| Decision::of(pool, decision, start_at)));
+            // Status has the newest first; those of one second stay in the order in which they were taken.
+            let taken = status.decisions.iter().rev();
+            decisions.extend(taken.map(|decision| Decision::of(pool, decision, start_at)));
         }
         decisions.sort_by_key(|decision| decision.second);
         let run = Run { name: "now".to_owned(), series: inner.series.clone(), decisions, ..Run::default() };
