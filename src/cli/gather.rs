@@ -15,7 +15,7 @@ use headroom_core::world::provider::{GroupState, Instance, InstanceState, Provid
 use headroom_core::world::{Delta, World};
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use kube::api::{Api, ListParams};
-use kube::config::KubeConfigOptions;
+use kube::config::{KubeConfigOptions, KubeconfigError};
 use kube::core::DeserializeGuard;
 use kube::{Client, Config, Resource};
 use serde::de::DeserializeOwned;
@@ -46,6 +46,11 @@ use crate::report;
 const PAGE_SIZE: u32 = 500;
 /// Nothing is said of what takes no longer than this.
 const QUIET: Duration = Duration::from_secs(1);
+/// The API server's answer to one who has no permission.
+const FORBIDDEN: u16 = 403;
+/// What gives permission to read all that is needed.
+const VIEWER: &str = "ask for the ClusterRole headroom-viewer (kubectl create clusterrolebinding NAME \
+                      --clusterrole=headroom-viewer --user=YOU)";
 /// Longest wait for the operator's answer.
 const OPERATOR_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -55,15 +60,33 @@ const OPERATOR_DEADLINE: Duration = Duration::from_secs(60);
 /// When none of them can be read, or has no such context.
 pub async fn config(context: Option<&str>) -> anyhow::Result<Config> {
     match context {
-        None => Config::infer()
-            .await
-            .context("failed to find a cluster: set KUBECONFIG, or read a file with --snapshot"),
+        None => Config::infer().await.map_err(|error| no_cluster(&error)),
         Some(context) => {
             let options =
                 KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
-            let found = Config::from_kubeconfig(&options).await;
-            found.with_context(|| format!("no context {context}: see `kubectl config get-contexts`"))
+            Config::from_kubeconfig(&options).await.map_err(|error| match error {
+                KubeconfigError::LoadContext(_) => {
+                    anyhow!("no context {context}: see `kubectl config get-contexts`")
+                }
+                other => no_cluster(&other),
+            })
         }
+    }
+}
+
+/// Why no cluster is known, with what to do about it. Outside of a pod it does not help that there is no service account.
+fn no_cluster(error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
+    let kubeconfig = [Some(error), error.source()].into_iter().flatten();
+    match kubeconfig.filter_map(|error| error.downcast_ref::<KubeconfigError>()).next() {
+        Some(KubeconfigError::ReadConfig(error, path)) => anyhow!(
+            "no cluster: failed to read {}: {error}: set KUBECONFIG, or read a file with --snapshot",
+            path.display()
+        ),
+        Some(KubeconfigError::CurrentContextNotSet) => anyhow!(
+            "no cluster: the kubeconfig has no current context: `kubectl config use-context NAME`, or --context NAME"
+        ),
+        Some(other) => anyhow!("no cluster: the kubeconfig cannot be used: {other}"),
+        None => anyhow!("no cluster: set KUBECONFIG, or read a file with --snapshot: {error}"),
     }
 }
 
@@ -113,6 +136,7 @@ async fn read(live: &Live, host: &Arc<Host>) -> anyhow::Result<(Case, Left)> {
     evidence::gather(&mut reader, &feed, &mut evidence).await;
     reader.progress.done();
     evidence.gaps.append(&mut reader.gaps);
+    evidence.gaps.extend(no_permission(&reader.forbidden));
     evidence.sort();
     let view = if live.operator.is_some() { ProviderView::Operator } else { ProviderView::Status };
     if live.operator.is_none() {
@@ -128,7 +152,10 @@ fn metrics_bounds() -> metrics::Bounds {
 
 /// The decision input as the operator holds it.
 async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
-    let base = url.trim_end_matches('/').parse::<http::Uri>().with_context(|| format!("{url} is no URL"))?;
+    let base = url.trim_end_matches('/').parse::<http::Uri>().ok();
+    let base = base.filter(|base| base.scheme().is_some() && base.authority().is_some());
+    let base = base
+        .with_context(|| format!("--operator {url:?} is no URL: write for example http://127.0.0.1:8080"))?;
     let client = Client::try_from(Config::new(base)).context("failed to set up a client for the operator")?;
     let request = http::Request::get("/debug/snapshot").body(Vec::new())?;
     let answer = tokio::time::timeout(OPERATOR_DEADLINE, client.request_text(request));
@@ -140,6 +167,16 @@ async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
         ),
         Err(kube::Error::Api(status)) if status.code == 403 => {
             bail!("the operator at {url} shows its view on loopback only: use kubectl port-forward")
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => bail!(
+            "what answers at {url} is no operator: name the address of its /metrics (port 8080 unless told otherwise)"
+        ),
+        Err(kube::Error::Service(error)) => {
+            return Err(anyhow!(error)).with_context(|| {
+                format!(
+                    "nobody answers at {url}: kubectl port-forward -n headroom-system deploy/headroom 8080"
+                )
+            });
         }
         Err(error) => {
             return Err(anyhow!(error)).with_context(|| format!("failed to ask the operator at {url}"));
@@ -155,6 +192,8 @@ pub struct Reader {
     host: Arc<Host>,
     /// What could not be read, in words.
     pub gaps: Vec<String>,
+    /// Kinds that may not be listed.
+    forbidden: Vec<String>,
     /// Says what takes long.
     pub progress: Progress,
 }
@@ -177,7 +216,7 @@ struct Seen {
 impl Reader {
     fn new(client: Client, host: Arc<Host>) -> Self {
         let progress = Progress { since: host.monotonic(), shown: false };
-        Self { client, host, gaps: Vec::new(), progress }
+        Self { client, host, gaps: Vec::new(), forbidden: Vec::new(), progress }
     }
 
     /// Every object of a kind.
@@ -196,6 +235,10 @@ impl Reader {
             let page = match api.list(&params).await {
                 Ok(page) => page,
                 Err(error) if need == Need::Must => return Err(explained(error, &plural)),
+                Err(kube::Error::Api(status)) if status.code == FORBIDDEN => {
+                    self.forbidden.push(plural);
+                    return Ok(objects);
+                }
                 Err(error) => {
                     self.gaps.push(format!("{plural}: {:#}", explained(error, &plural)));
                     return Ok(objects);
@@ -372,13 +415,17 @@ impl Seen {
     }
 }
 
+/// What may not be listed, in one sentence.
+fn no_permission(plurals: &[String]) -> Option<String> {
+    (!plurals.is_empty()).then(|| format!("{}: no permission: {VIEWER}", plurals.join(", ")))
+}
+
 /// An error of a list, with what to do about it.
 fn explained(error: kube::Error, plural: &str) -> anyhow::Error {
     match error {
-        kube::Error::Api(status) if status.code == 403 => anyhow!(
-            "no permission to list {plural}: ask for the ClusterRole headroom-viewer (kubectl create clusterrolebinding \
-             NAME --clusterrole=headroom-viewer --user=YOU)"
-        ),
+        kube::Error::Api(status) if status.code == FORBIDDEN => {
+            anyhow!("no permission to list {plural}: {VIEWER}")
+        }
         kube::Error::Api(status) if status.code == 401 => {
             anyhow!("the cluster does not know you: log in again ({})", status.message)
         }
@@ -411,6 +458,41 @@ impl Progress {
     fn done(&mut self) {
         if std::mem::take(&mut self.shown) {
             eprint!("\r\u{1b}[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_that_cannot_be_used_is_named_with_what_helps() {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let missing = KubeconfigError::ReadConfig(missing, PathBuf::from("/no/such"));
+        let told = format!("{:#}", no_cluster(&missing));
+        assert!(told.starts_with("no cluster: failed to read /no/such: "), "{told}");
+        assert!(told.contains("set KUBECONFIG") && told.contains("--snapshot"), "{told}");
+        let told = format!("{:#}", no_cluster(&KubeconfigError::CurrentContextNotSet));
+        assert!(told.contains("kubectl config use-context"), "{told}");
+        let told = format!("{:#}", no_cluster(&KubeconfigError::MissingClusterUrl));
+        assert!(told.contains("cluster url is missing"), "{told}");
+    }
+
+    #[test]
+    fn all_that_may_not_be_read_is_one_sentence() {
+        assert_eq!(no_permission(&[]), None);
+        let told = no_permission(&["events".to_owned(), "jobs".to_owned()]).expect("a sentence");
+        assert!(told.starts_with("events, jobs: no permission: ask for the ClusterRole"), "{told}");
+    }
+
+    #[tokio::test]
+    async fn an_operator_is_named_by_a_whole_url() {
+        for url in ["127.0.0.1:8080", "localhost", "http:/127.0.0.1"] {
+            let told = format!("{:#}", operator_view(url).await.expect_err(url));
+            assert!(told.contains("is no URL: write for example http://127.0.0.1:8080"), "{told}");
         }
     }
 }
