@@ -41,6 +41,9 @@ Examples:
   headroom compare -o json | jq '.pools[] | select(.difference != 0)'
   headroom compare --snapshot cluster.json.gz";
 
+/// So many names are listed where none is near.
+const LISTED_MAX: usize = 5;
+
 /// What can be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Subject {
@@ -123,6 +126,11 @@ pub async fn explain(options: ExplainOptions) -> anyhow::Result<()> {
     let opened = case.open().context("failed to plan")?;
     let key = ObjectKey::new(namespace.as_str(), options.name.as_str());
     let Some(told) = tell(&opened, options.subject, &key) else {
+        if options.subject == Subject::Node
+            && let Some(end) = node::end(&opened, &key.name)
+        {
+            bail!("no Node {}: {end}", key.name);
+        }
         bail!("{}", missing(&opened, options.subject, &key));
     };
     options.output.print(&told, || told.text())
@@ -172,9 +180,13 @@ fn missing(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> String {
     let wanted = if cluster_scoped { key.name.to_string() } else { key.to_string() };
     let near = near(&wanted, &all);
     let word = kind(subject);
+    if let (true, [_, ..]) = (near.is_empty(), evidence.gaps.as_slice()) {
+        return format!("no {word} {wanted} is to be seen; not read: {}", evidence.gaps.join("; "));
+    }
     match near.as_slice() {
         [] if all.is_empty() => format!("no {word} {wanted}: there is no {word} at all"),
-        [] => format!("no {word} {wanted}: there are {} others, none of a name like it", all.len()),
+        [] if all.len() <= LISTED_MAX => format!("no {word} {wanted}; there is {}", all.join(", ")),
+        [] => format!("no {word} {wanted}, and none of the {} others has a name like it", all.len()),
         near => format!("no {word} {wanted}; did you mean {}?", near.join(", ")),
     }
 }
@@ -195,20 +207,23 @@ fn near(wanted: &str, all: &[String]) -> Vec<String> {
     scored.into_iter().take(3).map(|(_, candidate)| candidate.clone()).collect()
 }
 
-/// How many letters must be put in, taken out or changed (Levenshtein).
+/// How many letters must be put in, taken out, changed, or exchanged with the next one.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let changed = before + usize::from(from != *to);
-            before = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(before + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let changed = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = changed.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[b.len()]
+    rows[a.len()][b.len()]
 }
 
 /// The cluster on one screen.
@@ -231,9 +246,37 @@ pub async fn history(options: HistoryOptions) -> anyhow::Result<()> {
     let opened = case.open().context("failed to plan")?;
     let mut entries = journal::history(&opened);
     if let Some(object) = &options.object {
+        if let Some(complaint) = unknown(&opened, object) {
+            bail!("{complaint}");
+        }
         entries.retain(|entry| entry.object == *object);
     }
+    tell_gaps(&opened);
     options.view.output.print(&entries, || journal::text(&entries, opened.now()))
+}
+
+/// Tells beside an answer that has no room for it what could not be read.
+fn tell_gaps(opened: &Opened<'_>) {
+    for gap in &opened.case.evidence.gaps {
+        eprintln!("not read: {gap}");
+    }
+}
+
+/// Why nothing is told of an object of this name, if so: decisions are those of pools and of what scales workloads.
+fn unknown(opened: &Opened<'_>, object: &str) -> Option<String> {
+    let evidence = &opened.case.evidence;
+    let pools = evidence.pools.keys().map(|name| format!("nodepool/{name}"));
+    let policies = evidence.policies.iter().map(|policy| format!("scalingpolicy/{}", policy.key));
+    let hpas = evidence.hpas.iter().map(|hpa| format!("horizontalpodautoscaler/{}", hpa.key));
+    let all: Vec<String> = pools.chain(policies).chain(hpas).collect();
+    if all.iter().any(|one| one == object) {
+        return None;
+    }
+    let near = near(object, &all);
+    Some(match near.as_slice() {
+        [] => format!("no object {object} decides: write nodepool/NAME or scalingpolicy/NAMESPACE/NAME"),
+        near => format!("no object {object} decides; did you mean {}?", near.join(", ")),
+    })
 }
 
 /// What is requested, used and wasted in each pool.
@@ -244,6 +287,7 @@ pub async fn top(options: ViewOptions) -> anyhow::Result<()> {
     let case = options.source.case().await?;
     let opened = case.open().context("failed to plan")?;
     let rows = top::rows(&opened);
+    tell_gaps(&opened);
     options.output.print(&rows, || top::text(&rows))
 }
 
@@ -265,7 +309,7 @@ mod tests {
     #[test]
     fn names_that_are_near_are_told() {
         let all = ["shop/web".to_owned(), "shop/api".to_owned(), "blog/wbe".to_owned()];
-        assert_eq!(near("default/web", &all), ["shop/web"]);
+        assert_eq!(near("default/web", &all), ["shop/web", "blog/wbe"]);
         assert_eq!(near("shop/ap", &all), ["shop/api"]);
         assert!(near("shop/database", &all).is_empty());
     }
@@ -273,7 +317,8 @@ mod tests {
     #[test]
     fn distances_count_letters() {
         assert_eq!(distance("web", "web"), 0);
-        assert_eq!(distance("web", "wbe"), 2);
+        assert_eq!(distance("web", "wbe"), 1);
+        assert_eq!(distance("web", "wxy"), 2);
         assert_eq!(distance("", "abc"), 3);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headroom_core::config::Pool;
-use headroom_core::history::{Action, PoolHistory};
+use headroom_core::history::{Action, Decision, DecisionAction, PoolHistory};
 use headroom_core::known::Known;
 use headroom_core::nodes::drainability::{Disruptions, Drainability, Rules};
 use headroom_core::nodes::group_settings::GroupSettings;
@@ -302,6 +302,25 @@ pub fn percent(share: Share) -> String {
     }
     let percent = i128::from(share.requested) * 100 / i128::from(share.allocatable);
     format!("{percent} %")
+}
+
+/// How a node that is no longer there has left, as far as its pool's decisions tell.
+#[must_use]
+pub fn end(opened: &Opened<'_>, name: &str) -> Option<String> {
+    let named = |decision: &&Decision| {
+        let mut words = decision.message.split([' ', ',', ';']);
+        decision.action == DecisionAction::ScaleDown && words.any(|word| word == name)
+    };
+    let found = opened
+        .case
+        .input
+        .history
+        .pools
+        .iter()
+        .find_map(|(pool, memory)| memory.decisions.iter().find(named).map(|decision| (pool, decision)));
+    let (pool, decision) = found?;
+    let (from, to, time) = (decision.from, decision.to, decision.time);
+    Some(format!("pool {pool} shrank from {from} to {to} nodes at {time}: {}", decision.message))
 }
 
 fn lower(sentence: &str) -> String {

@@ -241,6 +241,30 @@ fn a_node_that_stays_names_its_blocker_since_when_and_what_helps() {
 }
 
 #[test]
+fn a_node_that_has_left_is_told_by_the_decision_that_took_it() {
+    let mut history = History::default();
+    history.pools.entry("general".into()).or_default().record(Decision {
+        id: IntentId::from("1-4"),
+        time: at(-50),
+        action: DecisionAction::ScaleDown,
+        group: "g-a".into(),
+        from: 3,
+        to: 1,
+        reason: Reason::Empty,
+        message: "nodes general-1-1-0, general-1-2-0 empty for 10m".into(),
+        outcome: DecisionOutcome::Done,
+        pods_count: 0,
+        examples: Vec::new(),
+        considered: Vec::new(),
+    });
+    let case = case(world(), vec![pool("general")], history, Evidence::default());
+    let opened = case.open().unwrap();
+    let end = node::end(&opened, "general-1-1-0").unwrap();
+    assert!(end.starts_with("pool general shrank from 3 to 1 nodes at "), "{end}");
+    assert_eq!(node::end(&opened, "general-1-1"), None);
+}
+
+#[test]
 fn a_placed_pod_is_followed_back_to_the_decision_that_bought_its_node() {
     let world = world()
         .node(node("general-1-2-0").of("general", "g-a").zone("a").age(30))
