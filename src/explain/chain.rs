@@ -34,8 +34,9 @@ pub fn owners(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Vec<(String, 
     chain
 }
 
-/// What scaled a workload: decisions of its ScalingPolicy, events of its HPA and of its controllers.
-pub fn scaling(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) {
+/// What scaled a workload: decisions of its ScalingPolicy, events of its HPA and of its controllers. With the name of a
+/// `pod`, what made others of the workload's pods is left out.
+pub fn scaling(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey, pod: Option<&str>) {
     let evidence = &opened.case.evidence;
     for (kind, key) in owners(opened, kind, key) {
         if let Some(policy) = evidence.policy_of(&kind, &key) {
@@ -45,8 +46,10 @@ pub fn scaling(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &Ob
             events(told, evidence.events_of("HorizontalPodAutoscaler", &hpa.key), Stage::Replicas, "hpa");
         }
         let word = kind.to_lowercase();
-        let rescaled = evidence.events_of(&kind, &key).filter(|event| {
-            matches!(&*event.reason, "ScalingReplicaSet" | "SuccessfulCreate" | "FailedCreate")
+        let rescaled = evidence.events_of(&kind, &key).filter(|event| match &*event.reason {
+            "ScalingReplicaSet" | "FailedCreate" => true,
+            "SuccessfulCreate" => pod.is_none_or(|pod| event.note.split(' ').any(|word| word == pod)),
+            _ => false,
         });
         events(told, rescaled, Stage::Replicas, &word);
     }

@@ -4,7 +4,6 @@
 use headroom_core::config::Mode;
 use headroom_core::labels::ObjectKey;
 use headroom_core::world::node::POOL_LABEL;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 
 use super::case::Opened;
@@ -78,23 +77,14 @@ pub fn compare(opened: &Opened<'_>) -> Comparison {
     let evidence = &opened.case.evidence;
     let pools = evidence.pools.iter().filter(|(name, seen)| {
         let told = opened.case.input.config.pool(name).is_some_and(|pool| pool.mode == Mode::Preview);
-        told || has_reason(&seen.status.conditions, "PreviewOnly")
+        told || seen.looks_on()
     });
-    let workloads = evidence.policies.iter().filter(|policy| {
-        let conditions = &policy.status.conditions;
-        has_reason(conditions, "PreviewOnly")
-            || has_reason(conditions, "Observed")
-            || policy.mode == "Preview"
-    });
+    let workloads = evidence.policies.iter().filter(|policy| policy.looks_on());
     Comparison {
         pools: pools.map(|(name, seen)| pool(opened, name, seen)).collect(),
         workloads: workloads.map(|policy| workload(opened, policy)).collect(),
         gaps: evidence.gaps.clone(),
     }
-}
-
-fn has_reason(conditions: &[Condition], reason: &str) -> bool {
-    conditions.iter().any(|condition| condition.reason == reason)
 }
 
 fn pool(opened: &Opened<'_>, name: &str, seen: &PoolSeen) -> PoolRow {
@@ -147,9 +137,7 @@ fn workload(opened: &Opened<'_>, policy: &PolicySeen) -> WorkloadRow {
         kind => evidence.hpa_of(kind, &in_namespace(&policy.target.1)),
     };
     let theirs = hpa.map_or_else(String::new, |hpa| {
-        // Nobody has written this status yet: its 0 is no wish.
-        let desired = hpa.desired.filter(|desired| *desired > 0 || hpa.current.is_some());
-        let wants = desired.map_or_else(String::new, |desired| format!(" wants {desired}"));
+        let wants = hpa.wanted().map_or_else(String::new, |wanted| format!(" wants {wanted}"));
         let last = hpa
             .last_scale_at
             .map_or_else(String::new, |at| format!(", changed the size {}", about(at, opened.now())));
@@ -224,8 +212,8 @@ impl Comparison {
             text += &table.text();
         }
         if text.is_empty() {
-            text += "Nothing is in mode Preview and no HPA is observed: set spec.mode: Preview on a NodePool or \
-                     ScalingPolicy,\nor start the operator with --preview.\n";
+            text += "Nothing is in mode Preview and no HPA is observed: set spec.mode: Preview on a NodePool or a\n\
+                     ScalingPolicy, or start the operator with --preview.\n";
         }
         let others = self.pools.iter().map(|row| (&row.pool, &row.theirs));
         let others: Vec<(&String, &String)> = others
@@ -282,6 +270,8 @@ mod tests {
         assert!(text.contains("spot          ?      ?      ?        -"), "{text}");
         assert!(text.contains("WHO ACTS\n  general: cluster-autoscaler 3m ago"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        assert!(Comparison::default().text().contains("--preview"));
+        let nothing = Comparison::default().text();
+        assert!(nothing.contains("--preview"), "{nothing}");
+        assert!(nothing.lines().all(|line| line.chars().count() <= 100), "{nothing}");
     }
 }

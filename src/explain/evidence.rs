@@ -171,6 +171,35 @@ pub struct EventSeen {
     pub count: u32,
 }
 
+impl PoolSeen {
+    /// Whether status says that the pool, as its spec is now, is only looked at: under an operator with `--preview` it is so
+    /// whatever the spec says.
+    #[must_use]
+    pub fn looks_on(&self) -> bool {
+        self.status.conditions.iter().any(|condition| {
+            condition.reason == "PreviewOnly" && condition.observed_generation == Some(self.generation)
+        })
+    }
+}
+
+impl HpaSeen {
+    /// The replicas that whoever runs it wants; `None` where nobody has written its status yet, whose 0 is no wish.
+    #[must_use]
+    pub fn wanted(&self) -> Option<i64> {
+        self.desired.filter(|desired| *desired > 0 || self.current.is_some())
+    }
+}
+
+impl PolicySeen {
+    /// Whether it only looks on: in mode Preview, under an operator with `--preview`, or beside the HPA controller.
+    #[must_use]
+    pub fn looks_on(&self) -> bool {
+        let reasons = self.status.conditions.iter().map(|condition| condition.reason.as_str());
+        self.mode == "Preview"
+            || reasons.into_iter().any(|reason| matches!(reason, "PreviewOnly" | "Observed"))
+    }
+}
+
 impl Evidence {
     /// Events about an object, oldest first.
     pub fn events_of<'a>(

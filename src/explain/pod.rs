@@ -29,10 +29,23 @@ pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
         let words: Vec<String> =
             chain.iter().map(|(kind, key)| format!("{} {}", kind.to_lowercase(), key.name)).collect();
         told.fact("owned by", words.join(", of "));
-        chain::scaling(&mut told, opened, &owner.kind, &controller);
+        chain::scaling(&mut told, opened, &owner.kind, &controller, Some(&key.name));
+        // How the workload was scaled after this pod was made is not this pod's story.
+        let made_at = pod.created_at.plus(Seconds(1));
+        let names_it = |what: &str| what.split(' ').any(|word| word == &*key.name);
+        told.timeline.retain(|moment| moment.time.0 <= made_at || names_it(&moment.what));
     }
     told.moment(pod.created_at, Stage::Pod, "object", format!("pod {key} was created"));
-    chain::events(&mut told, evidence.events_of("Pod", key), Stage::Decision, "pod");
+    // What the pod itself says with its time is not told again by an event.
+    let times = evidence.pod(key);
+    let refused = times.and_then(|times| times.unscheduled.as_ref()).map(|(_, words)| words);
+    let has_place = times.is_some_and(|times| times.scheduled_at.is_some());
+    let events = evidence.events_of("Pod", key).filter(|event| match &*event.reason {
+        "Scheduled" => !has_place,
+        "FailedScheduling" => refused != Some(&event.note),
+        _ => true,
+    });
+    chain::events(&mut told, events, Stage::Decision, "pod");
 
     match &pod.node {
         Some(node) => placed(&mut told, opened, pod, node),
@@ -71,13 +84,14 @@ pub(super) fn place(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name
             chain::node(told, node);
         }
     }
-    let mut step = |at: Option<UnixTime>, what: String| {
+    let mut step = |at: Option<UnixTime>, stage: Stage, what: String| {
         if let Some(at) = at {
-            told.moment(at, Stage::Running, "object", what);
+            told.moment(at, stage, "object", what);
         }
     };
-    step(times.and_then(|times| times.scheduled_at), format!("pod {} was placed on node {name}", pod.key));
-    step(times.and_then(|times| times.ready_at), format!("pod {} became ready", pod.key));
+    let (placed_at, ready_at) = times.map_or((None, None), |times| (times.scheduled_at, times.ready_at));
+    step(placed_at, Stage::Placed, format!("pod {} was placed on node {name}", pod.key));
+    step(ready_at, Stage::Running, format!("pod {} became ready", pod.key));
 }
 
 /// A pod without a node: what the plan says of it now.
@@ -190,9 +204,9 @@ fn change(opened: &Opened<'_>, pool: &str, reason: Reason) -> Option<String> {
             Some("raise the limits of the ClusterScalingPolicy, or free nodes elsewhere".to_owned())
         }
         Reason::Suspended => Some(format!("pool {pool}: set spec.mode to Apply")),
-        Reason::PreviewOnly => {
-            Some(format!("pool {pool} is in Preview: set spec.mode to Apply to let it act"))
-        }
+        Reason::PreviewOnly => Some(format!(
+            "pool {pool} only looks on: set spec.mode to Apply, under an operator without --preview"
+        )),
         Reason::ScaleUpDisabled => Some(format!("pool {pool}: set spec.scaleUp.enabled to true")),
         Reason::TaintNotTolerated => {
             Some(format!("a toleration in the pod's template would open pool {pool}"))

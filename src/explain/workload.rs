@@ -28,18 +28,25 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
     );
     let (policy, hpa) = (evidence.policy_of(kind, key), evidence.hpa_of(kind, key));
     match (policy, hpa) {
+        (Some(policy), Some(hpa)) if policy.looks_on() => {
+            told.fact("scaled by", format!("hpa {}", hpa.key));
+            told.fact("beside it", format!("scalingpolicy {}, which only looks on", policy.key));
+        }
+        (Some(policy), None) if policy.looks_on() => {
+            told.fact("scaled by", format!("nobody: scalingpolicy {} only looks on", policy.key));
+        }
         (Some(policy), _) => told.fact("scaled by", format!("scalingpolicy {}", policy.key)),
         (None, Some(hpa)) => told.fact("scaled by", format!("hpa {}", hpa.key)),
         (None, None) => told.fact("scaled by", "nobody: its replicas are what was written last"),
     }
-    chain::scaling(&mut told, opened, kind, key);
+    chain::scaling(&mut told, opened, kind, key, None);
     policy.into_iter().for_each(|policy| steps(&mut told, opened, policy));
     if told.steps.is_empty() {
         hpa.into_iter().for_each(|hpa| steps_of_hpa(&mut told, hpa));
     }
     let waiting = pods(&mut told, opened, kind, key);
     let why = policy.and_then(why).or_else(|| hpa.and_then(why_of_hpa)).unwrap_or_default();
-    told.summary = format!("{} replicas{why}", workload.replicas);
+    told.summary = format!("{}{why}", replicas(&workload.replicas.to_string()));
     if waiting > 0 {
         told.summary += &format!("; {waiting} of its pods have no node");
     } else if workload.ready < workload.replicas {
@@ -57,11 +64,15 @@ pub fn explain_hpa(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> 
     let mut told = Explanation::new(format!("hpa {key}"), opened.now());
     told.fact("scales", format!("{} {}, {} to {} replicas", hpa.target.0, hpa.target.1, hpa.min, hpa.max));
     let target = ObjectKey::new(key.namespace.clone(), hpa.target.1.as_str());
-    chain::scaling(&mut told, opened, &hpa.target.0, &target);
+    chain::scaling(&mut told, opened, &hpa.target.0, &target, None);
     let policy = evidence.policy_of(&hpa.target.0, &target);
     match policy {
         Some(policy) => {
-            told.fact("kept by", format!("scalingpolicy {} ({})", policy.key, policy.mode));
+            let (name, mode) = match policy.looks_on() {
+                true => ("beside it", ", which only looks on".to_owned()),
+                false => ("kept by", format!(" ({})", policy.mode)),
+            };
+            told.fact(name, format!("scalingpolicy {}{mode}", policy.key));
             steps(&mut told, opened, policy);
         }
         None => chain::last_scale_of_hpa(&mut told, hpa),
@@ -70,9 +81,11 @@ pub fn explain_hpa(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> 
         steps_of_hpa(&mut told, hpa);
     }
     conditions(&mut told, &hpa.conditions);
-    let (current, desired) = (number(hpa.current), number(hpa.desired));
     let why = policy.and_then(why).or_else(|| why_of_hpa(hpa)).unwrap_or_default();
-    told.summary = format!("{}, {desired} wanted{why}", replicas(&current));
+    told.summary = match hpa.wanted() {
+        Some(desired) => format!("{}, {desired} wanted{why}", replicas(&number(hpa.current))),
+        None => format!("nobody has written its status yet{why}"),
+    };
     told.gaps.clone_from(&evidence.gaps);
     Some(told.finished())
 }
@@ -115,7 +128,7 @@ pub fn explain_policy(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanatio
     };
     let target = ObjectKey::new(key.namespace.clone(), name);
     chain::decisions_of_policy(&mut told, policy);
-    chain::scaling(&mut told, opened, &kind, &target);
+    chain::scaling(&mut told, opened, &kind, &target, None);
     chain::events(&mut told, evidence.events_of("ScalingPolicy", key), Stage::Replicas, "scalingpolicy");
     steps(&mut told, opened, policy);
     let seen: Vec<ConditionSeen> = status.conditions.iter().map(ConditionSeen::of).collect();
@@ -238,6 +251,16 @@ fn pods(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey
         .filter(|pod| mine(pod))
         .collect();
     placed.sort_by_key(|pod| std::cmp::Reverse(pod.created_at));
+    let newest = |count: usize| format!("the newest {PODS_MAX} of {count} with a node");
+    let first = |count: usize| format!("{PODS_MAX} of {count} without a node");
+    let more = [
+        (placed.len() > PODS_MAX).then(|| newest(placed.len())),
+        (waiting.len() > PODS_MAX).then(|| first(waiting.len())),
+    ];
+    let more: Vec<String> = more.into_iter().flatten().collect();
+    if !more.is_empty() {
+        told.fact("pods told", more.join(", "));
+    }
     for pod in placed.into_iter().take(PODS_MAX) {
         told.moment(pod.created_at, Stage::Pod, "object", format!("pod {} was created", pod.key));
         if let Some(node) = &pod.node {
