@@ -1,5 +1,6 @@
 //! A case: the input of a decision with the evidence around it, as a versioned file. It reads and writes bytes, no files.
 
+use headroom_core::config::{Config, Mode};
 use headroom_core::plan::Plan;
 use headroom_core::pods::record::ReplicaDecision;
 use headroom_core::snapshot::Snapshot;
@@ -8,7 +9,7 @@ use headroom_core::time::UnixTime;
 use headroom_core::world::World;
 use serde::{Deserialize, Serialize};
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, PoolSeen};
 
 /// What the file says it is.
 pub const FORMAT: &str = "headroom.dev/snapshot";
@@ -122,9 +123,20 @@ impl Case {
     /// If a record in it is damaged.
     pub fn open(&self) -> Result<Opened<'_>, Error> {
         let world = self.input.world.world()?;
-        let plan = headroom_core::plan(&world, &self.input.history, &self.input.config, self.input.now);
+        let plan = headroom_core::plan(&world, &self.input.history, &self.config(), self.input.now);
         let replicas = self.input.replay_replicas()?;
         Ok(Opened { case: self, world, plan, replicas })
+    }
+
+    /// The settings of plans. A pool that the operator only looks at is planned so, whatever its spec says.
+    fn config(&self) -> Config {
+        let mut config = self.input.config.clone();
+        for pool in config.pools.iter_mut().filter(|pool| pool.mode == Mode::Apply) {
+            if self.evidence.pools.get(&pool.name).is_some_and(PoolSeen::looks_on) {
+                pool.mode = Mode::Preview;
+            }
+        }
+        config
     }
 
     /// Replaces names by codes, the same code wherever a name stands. Free text goes.

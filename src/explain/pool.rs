@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::config::Pool;
+use headroom_core::config::{Mode, Pool};
 use headroom_core::history::PoolHistory;
 use headroom_core::labels::ObjectKey;
 use headroom_core::reason::Reason;
@@ -119,6 +119,18 @@ fn refused(opened: &Opened<'_>, name: &str) -> Vec<String> {
     refused.collect()
 }
 
+/// What a pool would do that only looks on: in mode Preview, or under an operator with `--preview`.
+fn preview(seen: &PoolSeen, pool: Option<&Pool>) -> Option<String> {
+    let looks_on = pool.is_some_and(|pool| pool.mode == Mode::Preview) || seen.looks_on();
+    looks_on.then(|| match &seen.status.preview {
+        Some(plan) => {
+            let would = plan.message.as_deref().unwrap_or("would do nothing now");
+            format!("only looks on (Preview), and {would} ({})", plan.reason)
+        }
+        None => "only looks on (Preview), and would do nothing now".to_owned(),
+    })
+}
+
 fn summary(
     opened: &Opened<'_>,
     name: &str,
@@ -131,6 +143,9 @@ fn summary(
     }
     if pool.is_none() {
         return "does nothing: it has not been looked at yet".to_owned();
+    }
+    if let Some(words) = seen.and_then(|seen| preview(seen, pool)) {
+        return words;
     }
     if let Some(intent) = memory.intents.last() {
         return format!("acts: {}", chain::intent_in_words(intent));
