@@ -1,9 +1,11 @@
 //! Decisions over time, of pools and of workloads, with the events that tell what became of them.
 
+use headroom_core::labels::ObjectKey;
 use headroom_core::time::UnixTime;
 use serde::Serialize;
 
 use super::case::Opened;
+use super::evidence::{EventSeen, Evidence};
 use super::story::{Time, clock};
 use super::table::{Column, Table};
 
@@ -56,8 +58,7 @@ pub fn history(opened: &Opened<'_>) -> Vec<Entry> {
     let told = ["FailedToScaleUpGroup", "ScaleDownFailed", "SuccessfulRescale"];
     for event in case.evidence.events.iter().filter(|event| told.contains(&&*event.reason)) {
         // A rescale that a policy tells of is told once.
-        let policy = case.evidence.policies.iter().any(|policy| policy.key.namespace == event.key.namespace);
-        if event.reason == "SuccessfulRescale" && policy {
+        if event.reason == "SuccessfulRescale" && told_by_policy(&case.evidence, event) {
             continue;
         }
         entries.push(Entry {
@@ -70,6 +71,15 @@ pub fn history(opened: &Opened<'_>) -> Vec<Entry> {
     }
     entries.sort();
     entries
+}
+
+/// Whether the decisions of a ScalingPolicy tell of this rescale too.
+fn told_by_policy(evidence: &Evidence, event: &EventSeen) -> bool {
+    let hpa =
+        evidence.hpas.iter().find(|hpa| event.kind == "HorizontalPodAutoscaler" && hpa.key == event.key);
+    let Some(hpa) = hpa else { return event.kind == "ScalingPolicy" };
+    let target = ObjectKey::new(hpa.key.namespace.clone(), hpa.target.1.as_str());
+    evidence.policy_of(&hpa.target.0, &target).is_some_and(|policy| !policy.looks_on())
 }
 
 /// As a table of at most 100 columns.
