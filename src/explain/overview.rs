@@ -1,16 +1,23 @@
 //! The cluster on one screen: pools, workloads, what is going on, what is stuck.
 
+use headroom_core::config::Mode;
+use headroom_core::labels::ObjectKey;
+use headroom_core::plan::PoolReason;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
 use serde::Serialize;
 
 use super::case::{Opened, ProviderView};
 use super::chain;
+use super::evidence::{Evidence, PolicySeen};
 use super::story::{Time, about, counted, short};
 use super::table::{Column, Table, wrap};
 
 /// Most rows of a list; what is left out is counted.
 const ROWS_MAX: usize = 12;
+
+/// Most pools that say why they do not take a pod.
+const POOLS_MAX: usize = 3;
 
 /// The cluster on one screen.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -42,14 +49,26 @@ pub struct PoolRow {
     pub mode: String,
     /// Bounds, such as `0-10`.
     pub bounds: String,
-    /// Nodes wanted.
-    pub wanted: String,
-    /// Nodes that take pods.
-    pub ready: String,
+    /// Nodes wanted; absent while it is not known.
+    pub wanted: Option<i64>,
+    /// Nodes that take pods; absent while it is not known.
+    pub ready: Option<i64>,
     /// What was decided last.
-    pub last: String,
+    pub last: Option<LastDecision>,
     /// Why it does what it does.
     pub reason: String,
+}
+
+/// The size that was decided last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastDecision {
+    /// From how many nodes.
+    pub from: u32,
+    /// To how many.
+    pub to: u32,
+    /// When.
+    pub time: Time,
 }
 
 /// A workload in a row.
@@ -62,10 +81,10 @@ pub struct WorkloadRow {
     pub scaler: String,
     /// Bounds, such as `2-20`.
     pub bounds: String,
-    /// Replicas now.
-    pub current: String,
-    /// Replicas wanted.
-    pub desired: String,
+    /// Replicas now; absent while it is not known.
+    pub current: Option<i64>,
+    /// Replicas wanted; absent while it is not known.
+    pub desired: Option<i64>,
     /// Why.
     pub reason: String,
 }
@@ -121,18 +140,18 @@ fn pools(opened: &Opened<'_>) -> Vec<PoolRow> {
             (None, Some(pool)) => format!("{}-{}", pool.min_nodes, pool.max_nodes),
             (None, None) => "?".to_owned(),
         };
-        let count = |count: Option<i32>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
         let nodes = status.nodes.as_ref();
         PoolRow {
             name: name.to_string(),
             mode: match pool {
+                Some(_) if seen.looks_on() => format!("{:?}", Mode::Preview),
                 Some(pool) => format!("{:?}", pool.mode),
                 None if seen.invalid.is_some() => "Invalid".to_owned(),
                 None => "?".to_owned(),
             },
             bounds,
-            wanted: count(nodes.map(|nodes| nodes.desired)),
-            ready: count(nodes.map(|nodes| nodes.ready)),
+            wanted: nodes.map(|nodes| nodes.desired.into()),
+            ready: nodes.map(|nodes| nodes.ready.into()),
             last: last_of(opened, name),
             reason: status.reason.clone().unwrap_or_default(),
         }
@@ -140,32 +159,29 @@ fn pools(opened: &Opened<'_>) -> Vec<PoolRow> {
     rows.collect()
 }
 
-fn last_of(opened: &Opened<'_>, pool: &str) -> String {
-    let decision = opened.case.input.history.pools.get(pool).and_then(|memory| memory.decisions.first());
-    decision.map_or_else(String::new, |decision| {
-        format!("{}→{} {}", decision.from, decision.to, about(decision.time, opened.now()))
-    })
+fn last_of(opened: &Opened<'_>, pool: &str) -> Option<LastDecision> {
+    let decision = opened.case.input.history.pools.get(pool)?.decisions.first()?;
+    Some(LastDecision { from: decision.from, to: decision.to, time: Time(decision.time) })
 }
 
 fn workloads(opened: &Opened<'_>) -> Vec<WorkloadRow> {
     let evidence = &opened.case.evidence;
-    let number = |count: Option<i64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
     let mut rows: Vec<WorkloadRow> = Vec::new();
     for policy in &evidence.policies {
         let status = &policy.status;
         let bounds = status.bounds.as_ref();
         rows.push(WorkloadRow {
             name: format!("{}/{}", policy.key.namespace, policy.target.1),
-            scaler: format!("scalingpolicy {}", policy.key.name),
+            scaler: scaler(evidence, policy),
             bounds: bounds
                 .map_or_else(|| "?".to_owned(), |one| format!("{}-{}", one.min_replicas, one.max_replicas)),
-            current: number(status.current_replicas.map(i64::from)),
-            desired: number(status.desired_replicas.map(i64::from)),
+            current: status.current_replicas.map(i64::from),
+            desired: status.desired_replicas.map(i64::from),
             reason: status.reason.clone().unwrap_or_default(),
         });
     }
     for hpa in &evidence.hpas {
-        let target = headroom_core::labels::ObjectKey::new(hpa.key.namespace.clone(), hpa.target.1.as_str());
+        let target = ObjectKey::new(hpa.key.namespace.clone(), hpa.target.1.as_str());
         if evidence.policy_of(&hpa.target.0, &target).is_some() {
             continue;
         }
@@ -173,8 +189,8 @@ fn workloads(opened: &Opened<'_>) -> Vec<WorkloadRow> {
             name: format!("{}/{}", hpa.key.namespace, hpa.target.1),
             scaler: format!("hpa {}", hpa.key.name),
             bounds: format!("{}-{}", hpa.min, hpa.max),
-            current: number(hpa.current),
-            desired: number(hpa.desired),
+            current: hpa.current,
+            desired: hpa.wanted(),
             reason: (hpa.conditions.iter())
                 .find(|one| one.kind == "ScalingActive" && one.status == "False")
                 .map_or_else(String::new, |one| one.reason.clone()),
@@ -184,11 +200,25 @@ fn workloads(opened: &Opened<'_>) -> Vec<WorkloadRow> {
     rows
 }
 
+/// Who writes the replicas of a policy's workload.
+fn scaler(evidence: &Evidence, policy: &PolicySeen) -> String {
+    let target = ObjectKey::new(policy.key.namespace.clone(), policy.target.1.as_str());
+    let hpa = match policy.target.0.as_str() {
+        "HPA" => evidence.hpas.iter().find(|hpa| hpa.key == target),
+        kind => evidence.hpa_of(kind, &target),
+    };
+    match (hpa, policy.looks_on()) {
+        (Some(hpa), true) => format!("hpa {}", hpa.key.name),
+        (None, true) => "nobody (preview)".to_owned(),
+        (_, false) => format!("scalingpolicy {}", policy.key.name),
+    }
+}
+
 fn under_way(opened: &Opened<'_>) -> Vec<String> {
     let intents = opened.case.input.history.pools.iter().flat_map(|(pool, memory)| {
         memory.intents.iter().map(move |intent| {
             format!(
-                "{pool}: {} (since {})",
+                "{pool}: {} (begun {})",
                 chain::intent_in_words(intent),
                 about(intent.started_at, opened.now())
             )
@@ -212,9 +242,7 @@ fn stuck(opened: &Opened<'_>) -> Vec<String> {
         }
     }
     for verdict in opened.plan.reasons.pods.iter().filter(|verdict| verdict.unplaced_count > 0) {
-        let why = verdict.pools.iter().map(|pool| format!("{}: {}", pool.pool, pool.message));
-        let why = why.take(3).collect::<Vec<_>>().join("; ");
-        let why = if why.is_empty() { "there is no pool".to_owned() } else { why };
+        let why = refusals(&verdict.pools);
         stuck.push(format!(
             "{} of {}/{} fit no pool: {why}",
             counted(usize::try_from(verdict.unplaced_count).unwrap_or(usize::MAX), "pod"),
@@ -263,6 +291,32 @@ fn stuck(opened: &Opened<'_>) -> Vec<String> {
     stuck
 }
 
+/// Why pools do not take a pod: first those that would take it but for their own settings and limits; most are counted only.
+fn refusals(pools: &[PoolReason]) -> String {
+    let mut pools: Vec<&PoolReason> = pools.iter().collect();
+    pools.sort_by_key(|pool| !is_up_to_pool(pool.reason));
+    let mut why: Vec<String> =
+        pools.iter().take(POOLS_MAX).map(|pool| format!("{}: {}", pool.pool, pool.message)).collect();
+    if pools.len() > POOLS_MAX {
+        why.push(format!("and {} more", counted(pools.len() - POOLS_MAX, "pool")));
+    }
+    if why.is_empty() { "there is no pool".to_owned() } else { why.join("; ") }
+}
+
+/// Whether a pool refuses for what it is told or has come to, and not for what the pod asks for.
+fn is_up_to_pool(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::BackingOff
+            | Reason::MaxNodesReached
+            | Reason::PoolLimitReached
+            | Reason::ClusterLimitReached
+            | Reason::Suspended
+            | Reason::PreviewOnly
+            | Reason::ScaleUpDisabled
+    )
+}
+
 /// Whether a node that stays for this reason stays until somebody does something.
 fn is_stuck(reason: Reason) -> bool {
     !matches!(
@@ -287,6 +341,7 @@ impl Overview {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.headline);
+        let number = |count: Option<i64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
         if !self.pools.is_empty() {
             let mut table = Table::new([
                 Column::left("POOL"),
@@ -298,7 +353,11 @@ impl Overview {
                 Column::left("REASON"),
             ]);
             for row in self.pools.iter().cloned() {
-                table.row([row.name, row.mode, row.bounds, row.wanted, row.ready, row.last, row.reason]);
+                let (wanted, ready) = (number(row.wanted), number(row.ready));
+                let last = row.last.map_or_else(String::new, |last| {
+                    format!("{}→{} {}", last.from, last.to, about(last.time.0, self.at.0))
+                });
+                table.row([row.name, row.mode, row.bounds, wanted, ready, last, row.reason]);
             }
             text = format!("{text}\n{}", table.text());
         }
@@ -312,7 +371,8 @@ impl Overview {
                 Column::left("REASON"),
             ]);
             for row in self.workloads.iter().take(ROWS_MAX * 2).cloned() {
-                table.row([row.name, row.scaler, row.bounds, row.current, row.desired, row.reason]);
+                let (current, desired) = (number(row.current), number(row.desired));
+                table.row([row.name, row.scaler, row.bounds, current, desired, row.reason]);
             }
             text = format!("{text}\n{}", table.text());
             if self.workloads.len() > ROWS_MAX * 2 {
@@ -337,5 +397,28 @@ impl Overview {
             text += &format!("{}\n", wrap(&format!("not read: {gap}"), 4));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_that_would_take_a_pod_but_for_their_settings_are_told_first_and_none_is_left_out_silently() {
+        let refusal = |pool: &str, reason, message: &str| PoolReason {
+            pool: pool.into(),
+            reason,
+            message: message.into(),
+        };
+        let pools = [
+            refusal("a", Reason::TaintNotTolerated, "taint x"),
+            refusal("b", Reason::NodeSelectorMismatch, "needs y"),
+            refusal("c", Reason::NodeSelectorMismatch, "needs y"),
+            refusal("d", Reason::PreviewOnly, "the pool is in Preview"),
+        ];
+        let told = "d: the pool is in Preview; a: taint x; b: needs y; and 1 pool more";
+        assert_eq!(refusals(&pools), told);
+        assert_eq!(refusals(&[]), "there is no pool");
     }
 }

@@ -22,11 +22,12 @@ use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::pod::PodPhase;
 use headroom_core::world::provider::FailureClass;
 
-use super::evidence::{EventSeen, PodTimes, PolicySeen, PoolSeen, WorkloadSeen};
+use super::evidence::{EventSeen, HpaSeen, PodTimes, PolicySeen, PoolSeen, WorkloadSeen};
 use super::table::{WIDTH, wrap};
 use super::*;
 use crate::api::{
-    MetricProposal, RecommendationStatus, RecommendationStep, ScalingDecision, ScalingPolicyStatus,
+    MetricProposal, PreviewPlan, RecommendationStatus, RecommendationStep, ScalingDecision,
+    ScalingPolicyStatus,
 };
 
 fn at(seconds: i64) -> UnixTime {
@@ -152,6 +153,51 @@ fn a_pool_names_the_pods_that_wait_and_its_rule_that_keeps_them_out() {
     assert!(words.contains("2 pods of default/web-5d4, TaintNotTolerated: taint dedicated=x"), "{words}");
     assert!(told.summary.contains("does not take the pods that wait"), "{}", told.summary);
     fits(&words);
+}
+
+#[test]
+fn a_pool_that_only_looks_on_says_what_it_would_do() {
+    let mut case = pending();
+    let mut told_with = |preview: Option<PreviewPlan>| {
+        case.input.config.pools[0].mode = headroom_core::config::Mode::Preview;
+        case.evidence.pools.values_mut().for_each(|pool| pool.status.preview = preview.clone());
+        pool::explain(&case.open().unwrap(), "general").unwrap().summary
+    };
+    assert_eq!(told_with(None), "only looks on (Preview), and would do nothing now");
+    let plan = PreviewPlan {
+        add_nodes: 1,
+        reason: "PodsUnschedulable".to_owned(),
+        remove_nodes: 0,
+        message: Some("would add 1 node for 2 pods".to_owned()),
+        pods: None,
+        since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(-9).to_jiff()),
+    };
+    let words = "only looks on (Preview), and would add 1 node for 2 pods (PodsUnschedulable)";
+    assert_eq!(told_with(Some(plan)), words);
+}
+
+#[test]
+fn pods_wait_for_no_node_of_a_pool_that_the_operator_only_looks_at() {
+    let world = world().group("general", "g-a", "a", 0).pod(pod("web").cpu("1"));
+    let mut case = case(world, vec![pool("general")], History::default(), Evidence::default());
+    let verdict =
+        |case: &Case| pod::explain(&case.open().unwrap(), &key("web")).unwrap().pools[0].verdict.clone();
+    assert_eq!(verdict(&case), "chosen");
+    let condition = k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition {
+        type_: "Ready".to_owned(),
+        status: "True".to_owned(),
+        reason: "PreviewOnly".to_owned(),
+        message: String::new(),
+        observed_generation: Some(3),
+        last_transition_time: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(-9).to_jiff()),
+    };
+    let seen = case.evidence.pools.values_mut().next().unwrap();
+    seen.generation = 3;
+    seen.status.conditions = vec![condition];
+    assert_eq!(verdict(&case), "PreviewOnly");
+    assert_eq!(overview::overview(&case.open().unwrap()).pools[0].mode, "Preview");
+    case.evidence.pools.values_mut().next().unwrap().generation = 4;
+    assert_eq!(verdict(&case), "chosen", "the spec was edited since");
 }
 
 #[test]
@@ -308,6 +354,124 @@ fn a_placed_pod_is_followed_back_to_the_decision_that_bought_its_node() {
     ] {
         assert!(told_all.contains(words), "{words}: {told_all}");
     }
+}
+
+fn event(kind: &str, name: &str, reason: &str, note: &str) -> EventSeen {
+    let (kind, reason, note) = (kind.to_owned(), reason.to_owned(), note.to_owned());
+    EventSeen { at: at(-20), kind, key: key(name), reason, note, count: 1, ..EventSeen::default() }
+}
+
+/// Five pods of one ReplicaSet on a node, each placed and ready within one second.
+fn five_pods() -> Case {
+    let names: Vec<String> = (0..5).map(|number| format!("web-{number}")).collect();
+    let mut world = world().node(node("n1").of("general", "g-a").zone("a")).group("general", "g-a", "a", 1);
+    let mut evidence = Evidence::default();
+    let workload = |kind: &str, name: &str| WorkloadSeen {
+        kind: kind.to_owned(),
+        key: key(name),
+        replicas: 5,
+        ready: 5,
+        ..WorkloadSeen::default()
+    };
+    evidence.workloads = vec![workload("ReplicaSet", "web")];
+    let later = event("ReplicaSet", "web", "FailedCreate", "quota exceeded");
+    evidence.events = vec![EventSeen { at: at(-1), ..later }];
+    for name in &names {
+        world = world.pods([running(name, "n1")]);
+        let (scheduled_at, ready_at) = (Some(at(-20)), Some(at(-20)));
+        evidence.pods.push(PodTimes { key: key(name), scheduled_at, ready_at, ..PodTimes::default() });
+        let made = format!("Created pod: {name}");
+        evidence.events.push(event("ReplicaSet", "web", "SuccessfulCreate", &made));
+        evidence.events.push(event("Pod", name, "Scheduled", "Successfully assigned"));
+    }
+    case(world, vec![pool("general")], History::default(), evidence)
+}
+
+#[test]
+fn a_pods_timeline_tells_of_no_other_pod_and_nothing_twice() {
+    let case = five_pods();
+    let told = pod::explain(&case.open().unwrap(), &key("web-1")).unwrap();
+    let chain: Vec<&str> = told.timeline.iter().map(|moment| moment.what.as_str()).collect();
+    let made: Vec<&&str> = chain.iter().filter(|what| what.contains("Created pod")).collect();
+    assert!(matches!(made[..], [own] if own.ends_with("web-1")), "{chain:?}");
+    assert!(!chain.iter().any(|what| what.contains("Successfully assigned")), "{chain:?}");
+    assert!(!chain.iter().any(|what| what.contains("quota exceeded")), "it came later: {chain:?}");
+    let place = |words: &str| chain.iter().position(|what| what.contains(words)).unwrap();
+    assert!(place("was placed on node") < place("became ready"), "{chain:?}");
+}
+
+#[test]
+fn a_workload_says_how_many_of_its_pods_are_told() {
+    let case = five_pods();
+    let told = workload::explain(&case.open().unwrap(), "ReplicaSet", &key("web")).unwrap();
+    let fact = told.facts.iter().find(|fact| fact.name == "pods told");
+    assert_eq!(fact.map(|fact| fact.value.as_str()), Some("the newest 3 of 5 with a node"));
+}
+
+#[test]
+fn the_longest_names_are_told_whole_on_lines_of_their_own() {
+    let mut case = five_pods();
+    let long = format!("{}-end", "y".repeat(249));
+    case.evidence.workloads =
+        vec![WorkloadSeen { kind: "Deployment".to_owned(), key: key(&long), ..WorkloadSeen::default() }];
+    let told = workload::explain(&case.open().unwrap(), "Deployment", &key(&long)).unwrap().text();
+    let wide = told.lines().filter(|line| line.chars().count() > WIDTH);
+    assert!(wide.clone().count() > 0 && wide.clone().all(|line| line.contains(&long)), "{told}");
+}
+
+/// An HPA beside a policy of mode Preview, and one that nobody else knows.
+fn looked_at() -> Case {
+    let mut case = five_pods();
+    let hpa = |name: &str| HpaSeen {
+        key: key(name),
+        target: ("ReplicaSet".to_owned(), name.to_owned()),
+        min: 1,
+        max: 9,
+        desired: Some(0),
+        ..HpaSeen::default()
+    };
+    case.evidence.hpas = vec![hpa("api"), hpa("web")];
+    let target = ("ReplicaSet".to_owned(), "web".to_owned());
+    case.evidence.policies =
+        vec![PolicySeen { key: key("web"), target, mode: "Preview".to_owned(), ..PolicySeen::default() }];
+    case
+}
+
+#[test]
+fn who_only_looks_on_is_not_told_as_who_scales() {
+    let mut case = looked_at();
+    let scalers = |case: &Case| {
+        let rows = overview::overview(&case.open().unwrap()).workloads;
+        assert!(rows.iter().all(|row| row.desired.is_none()), "nobody has written a status: {rows:?}");
+        rows.into_iter().map(|row| row.scaler).collect::<Vec<_>>()
+    };
+    assert_eq!(scalers(&case), ["hpa api", "hpa web"]);
+    let told = workload::explain_hpa(&case.open().unwrap(), &key("web")).unwrap().text();
+    assert!(told.contains("nobody has written its status yet"), "{told}");
+    assert!(told.contains("scalingpolicy default/web, which only looks on"), "{told}");
+    let told = workload::explain(&case.open().unwrap(), "ReplicaSet", &key("web")).unwrap().text();
+    assert!(told.contains("scaled by  hpa default/web\nbeside it  scalingpolicy default/web"), "{told}");
+    "Apply".clone_into(&mut case.evidence.policies[0].mode);
+    assert_eq!(scalers(&case), ["hpa api", "scalingpolicy web"]);
+    case.evidence.hpas.clear();
+    "Preview".clone_into(&mut case.evidence.policies[0].mode);
+    assert_eq!(scalers(&case), ["nobody (preview)"]);
+}
+
+#[test]
+fn a_rescale_is_in_the_history_unless_a_policys_decision_tells_it() {
+    let mut case = looked_at();
+    for name in ["api", "web"] {
+        let event = event("HorizontalPodAutoscaler", name, "SuccessfulRescale", "New size: 5");
+        case.evidence.events.push(event);
+    }
+    let told = |case: &Case| {
+        journal::history(&case.open().unwrap()).into_iter().map(|entry| entry.object).collect::<Vec<_>>()
+    };
+    let (api, web) = ("horizontalpodautoscaler/default/api", "horizontalpodautoscaler/default/web");
+    assert_eq!(told(&case), [api, web]);
+    "Apply".clone_into(&mut case.evidence.policies[0].mode);
+    assert_eq!(told(&case), [api]);
 }
 
 #[test]
