@@ -32,6 +32,8 @@ mod replacement_choice;
 mod replay;
 mod replay_replicas;
 mod replicas;
+mod replicas_memory;
+mod replicas_told;
 mod scale_down;
 mod scale_down_order;
 mod scale_up;

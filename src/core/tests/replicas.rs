@@ -24,7 +24,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::window::Window;
 use proptest::prelude::*;
 
-const START: UnixTime = UnixTime(1_794_830_400);
+pub const START: UnixTime = UnixTime(1_794_830_400);
 
 fn external(target: MetricTarget) -> MetricSpec {
     let metric = MetricIdentifier { name: "queue".into(), selector: None };
@@ -33,30 +33,30 @@ fn external(target: MetricTarget) -> MetricSpec {
 }
 
 /// So many of the metric for each replica.
-fn per_replica(milli: i64) -> MetricSpec {
+pub fn per_replica(milli: i64) -> MetricSpec {
     let average_value = Some(Amount::from_milli(milli));
     external(MetricTarget { type_: "AverageValue".into(), average_value, ..MetricTarget::default() })
 }
 
 /// So many of the metric for the whole workload.
-fn in_all(milli: i64) -> MetricSpec {
+pub fn in_all(milli: i64) -> MetricSpec {
     let value = Some(Amount::from_milli(milli));
     external(MetricTarget { type_: "Value".into(), value, ..MetricTarget::default() })
 }
 
 /// A workload and what is known of it; decisions follow one another.
-struct Workload {
-    spec: HpaSpec,
-    options: Options,
-    scale: Scale,
-    status: HpaStatus,
-    memory: Memory,
-    schedules: Vec<Schedule>,
-    fallback: Option<Fallback>,
+pub struct Workload {
+    pub spec: HpaSpec,
+    pub options: Options,
+    pub scale: Scale,
+    pub status: HpaStatus,
+    pub memory: Memory,
+    pub schedules: Vec<Schedule>,
+    pub fallback: Option<Fallback>,
 }
 
 impl Workload {
-    fn new(replicas: i32, metrics: Vec<MetricSpec>) -> Self {
+    pub fn new(replicas: i32, metrics: Vec<MetricSpec>) -> Self {
         let scale_target_ref =
             ScaleTargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: "web".into() };
         let spec = HpaSpec { scale_target_ref, max_replicas: 100, metrics, ..HpaSpec::default() };
@@ -72,14 +72,14 @@ impl Workload {
     }
 
     /// No stabilization window holds a decrease.
-    fn at_once(mut self) -> Self {
+    pub fn at_once(mut self) -> Self {
         self.options.downscale_stabilization = Seconds(0);
         self.spec.behavior = Some(Behavior::default());
         self.spec = defaulted(&self.spec);
         self
     }
 
-    fn decide(&self, second: i64, answers: &[Answer<'_>]) -> Decision {
+    pub fn decide(&self, second: i64, answers: &[Answer<'_>]) -> Decision {
         let pod = ready_pod();
         let pods: Vec<&PodSeen> = (0..self.scale.spec_replicas.clamp(0, 50)).map(|_| &pod).collect();
         decide(&Input {
@@ -99,7 +99,7 @@ impl Workload {
     }
 
     /// Decides and writes the size; gives it.
-    fn tick(&mut self, second: i64, answers: &[Answer<'_>]) -> i32 {
+    pub fn tick(&mut self, second: i64, answers: &[Answer<'_>]) -> i32 {
         let decision = self.decide(second, answers);
         if let Some(change) = &decision.rescale {
             self.scale.spec_replicas = change.to;
@@ -127,7 +127,7 @@ fn ready_pod() -> PodSeen {
     }
 }
 
-fn value(milli: i64) -> Answer<'static> {
+pub fn value(milli: i64) -> Answer<'static> {
     Answer::External(vec![Sample::of(Quantity::from_milli(milli))])
 }
 

@@ -104,3 +104,19 @@ fn who_is_forgotten_rivals_nobody_and_the_others_still_do() {
         assert!(rivals(&known).is_empty(), "{text}");
     }
 }
+
+#[test]
+fn an_index_is_asked_only_for_a_pair_that_everything_selected_has() {
+    let anchor = |text: &str| selector(text).anchor().map(|(key, value)| format!("{key}={value}"));
+    for text in ["", "app", "!app", "app notin (web)", "app!=web", "app in (web,api)", "n>3", "n<3"] {
+        assert_eq!(anchor(text), None, "{text}");
+    }
+    for text in ["app=web", "app in (web)", "aa notin (x),app=web", "app=web,n>3"] {
+        assert_eq!(anchor(text).as_deref(), Some("app=web"), "{text}");
+    }
+    // Who selects all but one value is a rival where that value is not.
+    let mut known = Registry::default();
+    known.put("prod", "most", selector("app!=web"));
+    let rivals = |app: &str| known.rivals("prod", "other", [&labels(&[("app", app)])]).len();
+    assert_eq!((rivals("api"), rivals("web")), (1, 0));
+}
