@@ -49,6 +49,7 @@ mod upstream_choice;
 mod upstream_cloud;
 mod upstream_deletions;
 mod upstream_growth;
+mod upstream_leftovers;
 mod upstream_templates;
 mod volumes;
 mod whole_groups;

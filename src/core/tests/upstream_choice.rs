@@ -224,3 +224,20 @@ fn a_pod_that_moves_goes_where_it_went_in_the_loop_before() {
     // With the pod of `a` on `x` there would be no room for that of `b`.
     assert_eq!(names(&cloud.scale_down(400).unneeded), ["a", "b"]);
 }
+
+/// Source: budgets.go, CropNodes: groups with empty nodes and groups without are two rounds.
+#[test]
+fn a_whole_group_to_be_drained_goes_although_an_empty_one_before_it_did_not_fit() {
+    assert_eq!(whole(4, 4, &[("a", 2, 0), ("b", 3, 0), ("c", 0, 1)]), ["a", "c"]);
+}
+
+/// Source: budgets.go, CropNodes: a budget below zero is not one of zero.
+#[test]
+fn a_whole_group_overflows_a_budget_that_another_has_overdrawn() {
+    let (world, mut config) = groups(&[("a", 3, 0), ("b", 2, 0)]);
+    config.cluster.upstream.zero_or_max = ["a".into(), "b".into()].into();
+    config.cluster.max_removals = 1;
+    let mut cloud = Cloud::new(world, config);
+    assert_eq!(names(&cloud.scale_down(0).started), ["a-0", "a-1", "a-2"]);
+    assert_eq!(names(&cloud.scale_down(1).started), ["b-0", "b-1"]);
+}

@@ -273,6 +273,14 @@ impl<'w> Context<'w> {
         self.add_planned_nodes();
     }
 
+    /// Changes what is there, for good: also for every time that this plan starts over. Placements so far are taken back.
+    pub fn change_base(&mut self, change: impl FnOnce(&mut Snapshot)) {
+        self.snapshot.rollback(self.base);
+        change(&mut self.snapshot);
+        self.base = self.snapshot.checkpoint();
+        self.start_over();
+    }
+
     /// Whether pods of this class were set aside.
     #[must_use]
     pub fn quarantined(&self, class: ClassIx) -> bool {

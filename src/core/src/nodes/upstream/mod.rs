@@ -80,13 +80,15 @@ impl Default for UpstreamOptions {
 ///
 /// Source: core/static_autoscaler.go, RunOnce.
 pub fn run_once(ctx: &mut Context<'_>) -> LoopStatus {
-    let acts = down::clean_up(ctx);
-    let status = looped(ctx, acts);
+    let cleaning = down::clean_up(ctx);
+    let mut status = looped(ctx);
+    // However early the loop ends: it is done in the first one only.
+    status.acts.splice(0..0, cleaning);
     ctx.next.shrinking.set_cleaned();
     status
 }
 
-fn looped(ctx: &mut Context<'_>, mut acts: Vec<Act>) -> LoopStatus {
+fn looped(ctx: &mut Context<'_>) -> LoopStatus {
     let seen = observe::seen(ctx);
     let report = ctx.next.registry.update(&seen, ctx.now);
     let mut status = LoopStatus::default();
@@ -101,15 +103,13 @@ fn looped(ctx: &mut Context<'_>, mut acts: Vec<Act>) -> LoopStatus {
     if !ctx.config.cluster.upstream.scale_up_from_zero && ready == 0 {
         return status;
     }
-    acts.extend(observe::never_registered(ctx, &seen, &report));
+    status.acts = observe::never_registered(ctx, &seen, &report);
     if !report.cluster_healthy {
-        status.acts = acts;
         return ended_early(ctx, status, true);
     }
     let sizes = observe::wrong_sizes(&seen, &report, ctx.now);
     if !sizes.is_empty() {
         status.fixes.extend(sizes);
-        status.acts = acts;
         return ended_early(ctx, status, false);
     }
     let groups = templates::prepare(ctx, &seen, &report);
@@ -123,9 +123,8 @@ fn looped(ctx: &mut Context<'_>, mut acts: Vec<Act>) -> LoopStatus {
         }
     }
     let (shrunk, marks) = down::decide(ctx, &groups, &seen, &report, &decided);
-    acts.extend(marks);
+    status.acts.extend(marks);
     status.scale_down = shrunk;
-    status.acts = acts;
     // Where no group was looked at for pods, the second report takes the place of the first.
     status.scale_up = (least.is_none() || decided.looked_at_groups()).then_some(decided);
     status.min_size = least;

@@ -134,19 +134,26 @@ pub fn within_budgets(ctx: &Context<'_>, pass: &Pass<'_>, going: Vec<Found>) -> 
             groups.push(one.candidate.group);
         }
     }
-    for group in groups {
-        let members: Vec<&Found> = atomic.iter().filter(|one| one.candidate.group == group).collect();
-        let all = i64::try_from(members.len()).unwrap_or(i64::MAX);
-        let to_drain = members.iter().filter(|one| one.drain).count();
-        let to_drain = i64::try_from(to_drain).unwrap_or(i64::MAX);
-        let over = room < all || drains < to_drain;
-        if over && (room <= 0 || 0 < to_drain && drains <= 0 || !can_overflow) {
-            break;
+    // Groups with empty nodes first. One that does not fit ends its own round, not that of those to be drained.
+    let has_empty = |group: usize| atomic.iter().any(|one| one.candidate.group == group && !one.drain);
+    let (with_empty, to_drain_only): (Vec<usize>, Vec<usize>) =
+        groups.into_iter().partition(|group| has_empty(*group));
+    for round in [with_empty, to_drain_only] {
+        for group in round {
+            let members: Vec<&Found> = atomic.iter().filter(|one| one.candidate.group == group).collect();
+            let all = i64::try_from(members.len()).unwrap_or(i64::MAX);
+            let to_drain = members.iter().filter(|one| one.drain).count();
+            let to_drain = i64::try_from(to_drain).unwrap_or(i64::MAX);
+            let over = room < all || drains < to_drain;
+            // Below zero is not used up, in the reference: what is overdrawn may be once more in a later loop.
+            if over && (room == 0 || 0 < to_drain && drains == 0 || !can_overflow) {
+                break;
+            }
+            room -= all;
+            drains -= to_drain;
+            can_overflow = false;
+            started.extend(members.iter().map(|one| start(pass, one, members.len())));
         }
-        room -= all;
-        drains -= to_drain;
-        can_overflow = false;
-        started.extend(members.iter().map(|one| start(pass, one, members.len())));
     }
     for one in individual {
         let fits = 0 < room && (!one.drain || 0 < drains);

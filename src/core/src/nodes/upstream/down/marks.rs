@@ -63,11 +63,15 @@ pub fn clean_up(ctx: &mut Context<'_>) -> Vec<Act> {
             acts.push(Act::SoftUntaint(node.name.clone()));
         }
     }
-    for ix in freed {
-        let taints = ctx.snapshot.node(ix).taints().iter();
-        let left = taints.filter(|taint| &*taint.key != DELETION_TAINT).cloned().collect();
-        ctx.snapshot.set_presence(ix, Presence::Present);
-        ctx.snapshot.expect_started(ix, left, None);
+    if !freed.is_empty() {
+        ctx.change_base(|snapshot| {
+            for ix in freed {
+                let taints = snapshot.node(ix).taints().iter();
+                let left = taints.filter(|taint| &*taint.key != DELETION_TAINT).cloned().collect();
+                snapshot.set_presence(ix, Presence::Present);
+                snapshot.expect_started(ix, left, None);
+            }
+        });
     }
     acts
 }
