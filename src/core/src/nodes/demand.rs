@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::config::{Config, Profile};
+use crate::config::Config;
 use crate::history::{Anticipation, EXAMPLES_MAX, History};
 use crate::labels::ObjectKey;
 use crate::nodes::wake::Wake;
@@ -101,7 +101,7 @@ pub fn collect(
             }
         }
     }
-    if config.cluster.anticipation && config.profile == Profile::Headroom {
+    if config.cluster.anticipation {
         anticipate(snapshot, &mut demand, &mut groups, history, config, now, wake);
     }
     let size = |group: &PodGroup| weight(snapshot.class(group.class));
@@ -128,9 +128,9 @@ enum Verdict {
 
 /// Whether an unbound pod wants a node.
 ///
-/// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream under
-/// profile Headroom: pods that the scheduler has not looked at yet count too, because waiting helps nobody, and a
-/// delay of 0 lets a pod in at once rather than a second later.
+/// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream: pods that
+/// the scheduler has not looked at yet count too, because waiting helps nobody, and a delay of 0 lets a pod in at once
+/// rather than a second later.
 fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict {
     if pod.phase.finished() || pod.deletion_at.is_some() || pod.gated {
         return Verdict::Silent;
@@ -144,19 +144,9 @@ fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict 
     if let Some(node) = &pod.nominated_node {
         return Verdict::Nominated(node.clone());
     }
-    if config.profile == Profile::ClusterAutoscaler && !pod.unschedulable {
-        return Verdict::Silent;
-    }
     let delay = config.cluster.new_pod_delay.max(pod.class.scale_up_delay.unwrap_or(Seconds(0)));
-    let enters = match config.profile {
-        Profile::Headroom => pod.created_at.plus(delay),
-        Profile::ClusterAutoscaler => UnixTime(pod.created_at.plus(delay).0 + 1),
-    };
-    let waits = match config.profile {
-        Profile::Headroom => 0 < delay.0 && now < enters,
-        Profile::ClusterAutoscaler => now < enters,
-    };
-    if waits {
+    let enters = pod.created_at.plus(delay);
+    if 0 < delay.0 && now < enters {
         wake.note(enters);
         return Verdict::Skipped(Reason::TooYoung);
     }

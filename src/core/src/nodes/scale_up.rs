@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::config::{Mode, Profile};
+use crate::config::Mode;
 use crate::history::{
     Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent,
 };
@@ -124,9 +124,6 @@ pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
             Vec::new()
         };
         commit(ctx, &options, best, &shares);
-        if ctx.config.profile == Profile::ClusterAutoscaler {
-            return;
-        }
     }
 }
 
