@@ -143,7 +143,8 @@ pub const MOUNTED_FILE_PATTERN: &str = "^/etc/headroom/metric-sources(/[A-Za-z0-
 #[serde(rename_all = "camelCase")]
 pub struct NodeScaling {
     /// How one pool is chosen among those that fit the same pods: each expander keeps the best of what the one before
-    /// left; a tie at the end goes to the first by name. Default: `[LeastWaste]`. At most 5, no two alike.
+    /// left; a tie at the end goes to the fewest nodes, then to the first by name. Default: `[LeastWaste]`. At most 5, no two
+    /// alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 5))]
     #[x_kube(validation = Rule::new("self.all(e, self.exists_one(o, o == e))")

@@ -19,6 +19,7 @@ mod increases;
 mod leaving;
 mod mixes;
 mod open_labels;
+mod packed;
 mod placements;
 mod properties;
 mod purchases;

@@ -527,6 +527,23 @@ fn chain_of_expanders_decides() {
     check(&plan_fresh(&start(), &with(vec![Expander::Priority])), &[("big", "g", 0, 1)]);
 }
 
+#[test]
+fn prices_decide_where_there_are_any_and_keep_no_pod_waiting_where_there_are_none() {
+    let world =
+        || world().group("big", "g", "", 0).group("small", "g", "", 0).pod(pod("web").cpu("1")).build();
+    let with = |big: Option<i64>, small: Option<i64>| {
+        let mut config = config([
+            pool("big").shape("16", "64Gi").with(|pool| pool.price_per_hour_micro = big),
+            pool("small").shape("4", "16Gi").with(|pool| pool.price_per_hour_micro = small),
+        ]);
+        config.cluster.expanders = vec![Expander::Price, Expander::LeastWaste];
+        config
+    };
+    check(&plan_fresh(&world(), &with(Some(100_000), Some(200_000))), &[("big", "g", 0, 1)]);
+    check(&plan_fresh(&world(), &with(Some(900_000), None)), &[("big", "g", 0, 1)]);
+    check(&plan_fresh(&world(), &with(None, None)), &[("small", "g", 0, 1)]);
+}
+
 /// The burst of the benchmark: the documented mix of four Deployments.
 fn burst(count: usize) -> World {
     let share = |percent: usize| count * percent / 100;

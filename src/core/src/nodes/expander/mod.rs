@@ -46,14 +46,17 @@ pub struct Surroundings {
 
 /// The index of the best offer, `None` when there is none that the chain leaves.
 ///
-/// Offers without nodes or pods are left out. Differs from upstream under profile Headroom: what the chain leaves is
+/// Offers without nodes or pods are left out. Differs from upstream under profile Headroom: an expander that would leave
+/// none has no say (`price` where no offer has one), because pods must not wait for a number; and what the chain leaves is
 /// narrowed to the fewest nodes before the name decides, because each node costs a kubelet and its DaemonSets.
 #[must_use]
 pub fn choose(offers: &[Offer], chain: &[Expander], around: Surroundings) -> Option<usize> {
     let mut left: Vec<usize> =
         (0..offers.len()).filter(|index| offers[*index].nodes != 0 && offers[*index].pods != 0).collect();
     for expander in chain {
-        left = narrow(*expander, offers, &left, around);
+        let narrowed = narrow(*expander, offers, &left, around);
+        let has_no_say = narrowed.is_empty() && around.profile == Profile::Headroom;
+        left = if has_no_say { left } else { narrowed };
     }
     if around.profile == Profile::Headroom {
         left = least_nodes::narrow(offers, &left);
