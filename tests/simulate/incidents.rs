@@ -34,7 +34,7 @@ static INCIDENTS: &[(Bug, u64, &str)] = &[
     (Bug::DeniedIsFatal, 1, "I24"),
     (Bug::NothingEvicted, 1, "I3"),
     (Bug::PurchasesNotCounted, 1, "I3"),
-    (Bug::OlderListBelieved, 113, "I3"),
+    (Bug::OlderListBelieved, 563, "I3"),
     (Bug::LateNodeTerminated, 206, "I5"),
     (Bug::RetriesAtOnce, 5, "I14"),
     (Bug::OrphanMarksStay, 224, "I12"),

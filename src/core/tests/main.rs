@@ -40,6 +40,7 @@ mod scale_down_order;
 mod scale_up;
 mod selectors;
 mod settling;
+mod shapes;
 mod snapshot;
 mod spare;
 mod speed;

@@ -1,0 +1,45 @@
+//! Which shape the next node of a group is believed to have, where its pool declares none.
+
+use headroom_core::history::{History, LearnedTemplate, PoolHistory};
+use headroom_core::plan;
+use headroom_core::testing::{NOW, config, pod, pool, world};
+use headroom_core::world::pod::Pod;
+use headroom_core::world::provider::{GroupState, GroupTemplate, TemplateTrust};
+
+use crate::scale_up::increases;
+
+const GIB: i64 = 1 << 30;
+
+/// How many nodes are bought of a group whose machines have 8 cores and 32 GiB by the provider's word, when live nodes taught so
+/// much.
+fn bought(pods: Vec<Pod>, cpu_milli: i64, gib: i64, pods_max: i64) -> u32 {
+    let node = pool("x").shape("8", "32Gi").build().template.expect("the builder's");
+    let template = GroupTemplate { node, trust: TemplateTrust::Estimate, ..GroupTemplate::default() };
+    let state = GroupState { max: 10, template: Some(template.into()), ..GroupState::default() };
+    let world = world().group_state("general", "a", state).pods(pods).build();
+    let taught = LearnedTemplate { cpu_milli, memory_bytes: gib * GIB, pods: pods_max };
+    let memory = PoolHistory { learned: [("a".into(), taught)].into(), ..PoolHistory::default() };
+    let history = History { pools: [("general".into(), memory)].into(), ..History::default() };
+    let config = config([pool("general").with(|pool| pool.template = None)]);
+    let plan = plan(&world, &history, &config, NOW);
+    increases(&plan).values().map(|(from, to)| to - from).sum()
+}
+
+#[test]
+fn what_live_nodes_taught_is_believed_over_an_estimate() {
+    let large = |cpu: &str| pod("web").cpu(cpu).memory("1Gi").times(2);
+    assert_eq!(bought(large("7800m"), 7_500, 30, 110), 0);
+    assert_eq!(bought(large("7400m"), 7_500, 30, 110), 2);
+    assert_eq!(bought(large("4500m"), 4_000, 16, 110), 0, "half is the same machine still");
+    assert_eq!(bought(pod("web").cpu("10m").memory("20Gi").times(2), 8_000, 19, 110), 0);
+    assert_eq!(bought(pod("web").cpu("10m").memory("10Mi").times(2), 8_000, 32, 1), 2);
+}
+
+#[test]
+fn what_another_machine_taught_is_not() {
+    let large = || pod("web").cpu("7400m").memory("1Gi").times(2);
+    assert_eq!(bought(large(), 3_900, 30, 110), 2, "fewer than half of the cores");
+    assert_eq!(bought(large(), 7_000, 15, 110), 2, "less than half of the memory");
+    assert_eq!(bought(pod("web").cpu("8100m").memory("1Gi").times(2), 9_000, 30, 110), 0, "more cores");
+    assert_eq!(bought(large(), 7_000, 33, 110), 2, "more memory");
+}
