@@ -1,8 +1,9 @@
-//! Which shape the next node of a group is believed to have, where its pool declares none.
+//! Which shape the next node of a group is believed to have where its pool declares none, and which pool is taken in a tie.
 
+use headroom_core::config::Expander;
 use headroom_core::history::{History, LearnedTemplate, PoolHistory};
 use headroom_core::plan;
-use headroom_core::testing::{NOW, config, pod, pool, world};
+use headroom_core::testing::{NOW, config, node, pod, pool, world};
 use headroom_core::world::pod::Pod;
 use headroom_core::world::provider::{GroupState, GroupTemplate, TemplateTrust};
 
@@ -42,4 +43,30 @@ fn what_another_machine_taught_is_not() {
     assert_eq!(bought(large(), 7_000, 15, 110), 2, "less than half of the memory");
     assert_eq!(bought(pod("web").cpu("8100m").memory("1Gi").times(2), 9_000, 30, 110), 0, "more cores");
     assert_eq!(bought(large(), 7_000, 33, 110), 2, "more memory");
+}
+
+#[test]
+fn pods_at_the_cutoff_of_expendable_ones_keep_their_room() {
+    for (priority, nodes) in [(-10, 1), (-11, 0)] {
+        let world = world()
+            .node(node("n1").of("general", "a"))
+            .pod(pod("old").cpu("4").priority(priority).on("n1"))
+            .pod(pod("web").cpu("4"))
+            .group("general", "a", "", 1)
+            .build();
+        let mut config = config([pool("general")]);
+        config.cluster.expendable_pods_priority_cutoff = -10;
+        let plan = plan(&world, &History::default(), &config, NOW);
+        assert_eq!(increases(&plan).values().map(|(from, to)| to - from).sum::<u32>(), nodes, "{priority}");
+    }
+}
+
+#[test]
+fn fewest_nodes_go_before_the_name_where_the_chain_leaves_a_tie() {
+    let world =
+        world().group("a", "g", "", 0).group("b", "g", "", 0).pods(pod("web").cpu("1").times(8)).build();
+    let mut config = config([pool("a").shape("4", "16Gi"), pool("b").shape("8", "32Gi")]);
+    config.cluster.expanders = vec![Expander::Priority];
+    let plan = plan(&world, &History::default(), &config, NOW);
+    assert_eq!(increases(&plan), [(("b".to_owned(), "g".to_owned()), (0, 1))].into());
 }
