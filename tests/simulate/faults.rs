@@ -127,6 +127,7 @@ const KEPT: &[(u64, &str)] = &[
         16748,
         "a size was lowered after another activity had stood in the way, which was the launch, and lists were stale",
     ),
+    (40368, "the judge took an increase that a restored status had brought back for the one that had ended"),
 ];
 
 #[test]

@@ -162,8 +162,12 @@ impl Judge {
     /// I2: an intent raises its group by what it says and no more, however often it is repeated.
     fn raised(&mut self, now: Timestamp, pool: &str, intent: &truth::Intent, by: u32) {
         let wanted = intent.to.saturating_sub(intent.from);
-        let id = &intent.id;
-        let sum = self.raised.entry((pool.to_owned(), id.clone())).or_default();
+        let (id, key) = (&intent.id, (pool.to_owned(), intent.id.clone()));
+        // A restored status brings back an increase that had ended, and may have been taken back: it begins anew.
+        if self.status_tampered && self.closed.remove(&key) {
+            self.raised.remove(&key);
+        }
+        let sum = self.raised.entry(key).or_default();
         *sum += by;
         let sum = *sum;
         // A size that somebody else lowered meanwhile is raised again by the same intent.
