@@ -183,7 +183,7 @@ pub struct NodeScaling {
     pub removals: Option<Removals>,
 
     /// The emergency switch. `Stopped`: no node is removed, of any pool and for any reason, and removals under way are
-    /// undone. Pools still grow. Default: `Allowed`.
+    /// undone. Pools still grow, and machines that never became nodes are still taken back. Default: `Allowed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "VoluntaryDisruption")]
     pub voluntary_disruption: Option<VoluntaryDisruption>,

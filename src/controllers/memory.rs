@@ -91,7 +91,7 @@ impl StoredPool {
     /// The watch delivered the object. It may be older than our own last write, so only a newer version counts; an
     /// object made anew under the same name is another pool.
     pub fn seen(&mut self, object: &PolicyObject<NodePoolSpec>) -> ReadBack {
-        if self.uid != object.uid {
+        if !self.is_of(object) {
             *self = Self::of(object);
             return ReadBack::Another;
         }
@@ -101,7 +101,13 @@ impl StoredPool {
         ReadBack::Known
     }
 
-    /// The object was read live, or its watch is ahead of us.
+    /// Whether this is the pool as which the object is known, and not an earlier one of the same name.
+    #[must_use]
+    pub fn is_of(&self, object: &PolicyObject<NodePoolSpec>) -> bool {
+        self.uid == object.uid
+    }
+
+    /// The object was read live, or its watch is ahead of us; it is the one that is known.
     ///
     /// A status that stands there word for word as it was sent is our own write: not knowing of it, the next one would
     /// take back what it says, and with it intents and backoffs that were stored.

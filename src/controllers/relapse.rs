@@ -26,7 +26,13 @@ pub(super) fn settings(config: &mut Config) {
     if bugs::on(Bug::DrainsUnlimited) {
         (config.cluster.max_removals, config.cluster.max_drains) = (u32::MAX, u32::MAX);
     }
+    if bugs::on(Bug::BudgetWindowsIgnored) {
+        config.cluster.budgets.retain(|budget| budget.window.is_none());
+    }
     for pool in &mut config.pools {
+        if bugs::on(Bug::BudgetWindowsIgnored) {
+            pool.scale_down.budgets.retain(|budget| budget.window.is_none());
+        }
         if bugs::on(Bug::CreatedThenDeleted) {
             pool.scale_down.unneeded_for = Seconds(0);
         }

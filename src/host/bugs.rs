@@ -116,6 +116,8 @@ pub enum Bug {
     HpaNotAsked,
     /// A policy that is only to be told of is carried out.
     PreviewCarriedOut,
+    /// Budgets of removals that hold at certain times hold at none.
+    BudgetWindowsIgnored,
 }
 
 #[cfg(feature = "failpoints")]

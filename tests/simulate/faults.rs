@@ -7,8 +7,14 @@ use headroom::simulate::swarm::{Theme, Trial, try_seed};
 /// Seeds of each run of the tests.
 const SEEDS: u64 = 200;
 /// Seeds of each theme.
-const DIRECTED: [(Theme, u64); 5] =
-    [(Theme::Outage, 8), (Theme::Silence, 8), (Theme::Choice, 8), (Theme::Load, 4), (Theme::Handover, 6)];
+const DIRECTED: [(Theme, u64); 6] = [
+    (Theme::Outage, 8),
+    (Theme::Silence, 8),
+    (Theme::Choice, 8),
+    (Theme::Load, 4),
+    (Theme::Handover, 6),
+    (Theme::Pools, 10),
+];
 /// Seeds of themes that failed once, each with what it found.
 const KEPT_ON: &[(Theme, u64, &str)] = &[
     (
@@ -52,6 +58,16 @@ const KEPT_ON: &[(Theme, u64, &str)] = &[
         Theme::Handover,
         212,
         "an HPA of the controller-manager's whose policy was in Preview did not keep others from its workload",
+    ),
+    (
+        Theme::Pools,
+        274,
+        "a pool that was applied again while watches were silent went on with the memory of the one before",
+    ),
+    (
+        Theme::Pools,
+        362,
+        "the status of a pool that was gone was written twenty times a second while watches were silent",
     ),
 ];
 /// Each of these seeds runs twice, to the same end.

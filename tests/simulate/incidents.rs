@@ -52,6 +52,9 @@ static DIRECTED: &[(Bug, Theme, u64, &str)] = &[
     (Bug::OwnersNotCompared, Theme::Load, 3, "I20"),
     (Bug::HpaNotAsked, Theme::Handover, 2, "I20"),
     (Bug::PreviewCarriedOut, Theme::Handover, 0, "I20"),
+    (Bug::BudgetWindowsIgnored, Theme::Pools, 1, "I7"),
+    (Bug::DrainsUnlimited, Theme::Pools, 1, "I7"),
+    (Bug::JournalAssumed, Theme::Pools, 9, "I3"),
 ];
 
 #[test]

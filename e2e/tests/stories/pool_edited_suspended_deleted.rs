@@ -1,4 +1,5 @@
-//! A pool's life after its first nodes: an edit takes effect at once, a suspended pool rests, a deleted one leaves its nodes.
+//! A pool's life after its first nodes: an edit takes effect at once, a suspended pool rests, a deleted one leaves its nodes to
+//! the next of its name.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const A_WHILE: Duration = Duration::from_secs(5);
 
 #[tokio::test]
-async fn an_edit_takes_effect_suspend_changes_nothing_and_deletion_leaves_the_nodes() {
+async fn an_edit_takes_effect_suspend_changes_nothing_and_deletion_leaves_the_nodes_to_the_next() {
     story(Options::new(), async |cluster| {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
@@ -48,6 +49,16 @@ async fn an_edit_takes_effect_suspend_changes_nothing_and_deletion_leaves_the_no
         let nodes = cluster.nodes_of_pool("general").await?;
         let marked = nodes.iter().any(|node| node.spec.as_ref().is_some_and(|spec| spec.taints.is_some()));
         ensure!(!marked, "a node of the deleted pool is tainted: {nodes:?}");
+
+        // As GitOps tools do that prune and apply again: the nodes that are there serve, and the rest goes.
+        cluster.scale_deployment("web", 4).await?;
+        runs_on(cluster, 4, 3).await?;
+        cluster.apply(pool("general").nodes(0, 9).quick_scale_down("1s")).await?;
+        wait::until("the pool that came again lets go what it does not need", MINUTE, async || {
+            cluster.running_pods_are("default", "app=web", 4).await?;
+            cluster.ready_nodes_are("general", 1).await
+        })
+        .await?;
         operator.process().check_running()
     })
     .await;

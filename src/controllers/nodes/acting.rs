@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use headroom_core::nodes::memory as clocks;
 use headroom_core::plan::{Plan, Step};
 use headroom_core::time::UnixTime;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{Finished, NodeLoop, Statuses};
 use crate::api::NodePoolStatus;
-use crate::controllers::memory::{ReadBack, StepKey, journal_differs, journal_of};
+use crate::controllers::memory::{StepKey, journal_differs, journal_of};
 use crate::controllers::{facts, relapse, turns};
 use crate::host::bugs;
 use crate::host::bugs::Bug;
@@ -54,6 +53,10 @@ impl NodeLoop {
         let mut any = false;
         for pool in acting.difference(journalled) {
             any = true;
+            if !self.stored.contains_key(pool) {
+                plan.next_history.pools.remove(pool);
+                continue;
+            }
             // The write may have been done although its answer was lost: its ids are not used again.
             let used = plan.next_history.pools.get(pool).map_or(0, |memory| memory.sequence);
             let mut memory = self.history.pools.get(pool).cloned().unwrap_or_default();
@@ -108,31 +111,6 @@ impl NodeLoop {
             results.push((pool, written));
         }
         results
-    }
-
-    /// Reads one pool anew after a failed write, so that the next one names the right version. Returns whether it has a
-    /// status of ours whose write was not answered.
-    async fn refresh(&mut self, pool: &Arc<str>) -> bool {
-        match self.ports.sink.read_pool(pool).await {
-            Ok(Some(object)) => {
-                let Some(stored) = self.stored.get_mut(pool) else { return false };
-                let read = stored.read_back(&object);
-                if !stored.ours {
-                    // Nothing of ours has been written in this term: what the leader before us wrote last, after our
-                    // takeover read the pool, is the memory.
-                    self.history.pools.insert(pool.clone(), stored.history.clone());
-                    clocks::sanitize(&mut self.history, &self.settings.config, self.ports.host.now());
-                }
-                let landed = matches!(read, ReadBack::Landed(_));
-                if landed {
-                    self.remember(pool, read);
-                }
-                return landed;
-            }
-            Ok(None) => {}
-            Err(error) => warn!(pool = %pool, %error, "failed to read the pool"),
-        }
-        false
     }
 
     /// Begins the steps whose intents are stored. They run beside the loop and report back.

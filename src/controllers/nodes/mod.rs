@@ -1,6 +1,7 @@
 //! The node loop: read, decide, journal, act, report. One loop for all pools, since they compete for the same pods.
 
 mod acting;
+mod live;
 mod taking_in;
 mod telling;
 
@@ -110,6 +111,8 @@ pub struct NodeLoop {
     policies: Policies,
     settings: Settings,
     stored: StoredPools,
+    /// Pools that were not there when they were read, though no watch has told of their end; when each is looked for again.
+    missing: BTreeMap<Arc<str>, Instant>,
     cluster: Option<StoredCluster>,
     herald: Herald,
     history: History,
@@ -144,6 +147,7 @@ impl NodeLoop {
             policies: Policies::default(),
             settings,
             stored: StoredPools::new(),
+            missing: BTreeMap::new(),
             cluster: None,
             herald: Herald::default(),
             history: History::default(),
@@ -186,6 +190,7 @@ impl NodeLoop {
         }
         let now = self.ports.host.now();
         self.follow_clock(now);
+        self.look_for_missing().await;
         self.ask_providers(now).await;
         let news = !self.outcomes.is_empty();
         self.absorb(now);

@@ -40,18 +40,23 @@ impl NodeLoop {
         }
         let changes = self.ports.feed.take_policies();
         if !changes.is_empty() {
-            // Most changes are the operator's own status writes coming back: they leave the settings as they are.
-            let edited = changes.iter().any(|change| change.is_edit(&self.policies));
-            changes.into_iter().for_each(|change| self.policies.apply(change));
-            if edited {
-                self.settings.update(&self.policies);
-                self.providers_due = true;
-                self.rest = None;
-            }
+            self.told_of(&changes);
+            self.take_in_policies(changes);
             self.sync_stored();
         }
         while let Ok(finished) = self.finished.try_recv() {
             self.note(finished);
+        }
+    }
+
+    pub(super) fn take_in_policies(&mut self, changes: Vec<PolicyChange>) {
+        // Most changes are the operator's own status writes coming back: they leave the settings as they are.
+        let edited = changes.iter().any(|change| change.is_edit(&self.policies));
+        changes.into_iter().for_each(|change| self.policies.apply(change));
+        if edited {
+            self.settings.update(&self.policies);
+            self.providers_due = true;
+            self.rest = None;
         }
     }
 
@@ -78,7 +83,7 @@ impl NodeLoop {
     }
 
     /// Brings what is known of stored pools up to what the watch has delivered. Our own writes may be ahead of it.
-    fn sync_stored(&mut self) {
+    pub(super) fn sync_stored(&mut self) {
         let mut read = Vec::new();
         for (name, object) in &self.policies.pools {
             match self.stored.get_mut(name) {

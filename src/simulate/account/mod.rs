@@ -69,6 +69,8 @@ struct Owned {
     retry_at: Timestamp,
     /// Instances that it wants and whose launch has failed.
     refused: u32,
+    /// The pool as it was seen last: what machines are made from outlasts it.
+    seen: Option<Arc<Value>>,
     /// Earlier lists of instances, for stale reads.
     earlier: VecDeque<(Timestamp, Vec<Machine>)>,
 }
@@ -157,6 +159,7 @@ impl Account {
             fates: BTreeMap::new(),
             retry_at: Timestamp::MIN,
             refused: 0,
+            seen: None,
             earlier: VecDeque::new(),
         };
         self.groups.insert(name.into(), owned);
@@ -220,6 +223,9 @@ impl Account {
 
     fn move_on(&mut self, name: &Arc<str>, store: &mut Store, now: Timestamp) {
         let Some(owned) = self.groups.get_mut(name) else { return };
+        if let Some(pool) = store.find(Kind::NodePool, &ObjectKey::new("", &owned.pool)) {
+            owned.seen = Some(pool.clone());
+        }
         let zone = owned.group.zones.first().cloned().unwrap_or_default();
         let mut ended = Vec::new();
         for (id, fate) in &mut owned.fates {
@@ -246,7 +252,7 @@ impl Account {
             }
             let joins = fate.joins_at.is_some_and(|at| at <= now);
             if joins && fate.node.is_none() && fate.ends_at.is_none() {
-                let node = node_of(store, &owned.pool, &zone, id, fate.wrong);
+                let node = node_of(owned.seen.as_deref(), &zone, id, fate.wrong);
                 fate.node = store.create(Kind::Node, node, ME).ok().map(|node| ObjectKey::of(&node));
             }
         }
@@ -365,11 +371,9 @@ impl Account {
 }
 
 /// The Node object of a machine: as its pool's template says, or half of it.
-fn node_of(store: &Store, pool: &str, zone: &str, id: &str, wrong: bool) -> Value {
-    let template = store
-        .find(Kind::NodePool, &ObjectKey::new("", pool))
-        .and_then(|pool| at(pool, &["spec", "template"]).cloned())
-        .unwrap_or_else(|| json!({}));
+fn node_of(pool: Option<&Value>, zone: &str, id: &str, wrong: bool) -> Value {
+    let template =
+        pool.and_then(|pool| at(pool, &["spec", "template"]).cloned()).unwrap_or_else(|| json!({}));
     let name = format!("ip-{}", &id[id.len().saturating_sub(8)..]);
     let mut labels = template.get("labels").cloned().unwrap_or_else(|| json!({}));
     labels["topology.kubernetes.io/zone"] = zone.into();

@@ -144,12 +144,7 @@ impl Judge {
             let count = i64::try_from(truth::nodes_count(store, &pool)).unwrap_or(i64::MAX) + 1;
             self.check_max(call.now, &pool, count);
         }
-        let deleting = store
-            .find(Kind::NodePool, &crate::simulate::store::ObjectKey::new("", &pool))
-            .is_none_or(|pool| text(pool, &["metadata", "deletionTimestamp"]).is_some());
-        if deleting {
-            self.blame(call.now, "I27", format!("node {} is made for a pool that is going", call.key));
-        }
+        self.check_gone(call.now, &pool, &format!("node {} is made", call.key));
     }
 
     /// I1: at most the maximum that the operator may believe in.
@@ -175,6 +170,7 @@ impl Judge {
         let Some(node) = self.before.clone() else { return };
         let pool = truth::pool_of(&node).unwrap_or_default();
         let instance = text(&node, &["spec", "providerID"]).unwrap_or_default().to_owned();
+        self.check_gone(call.now, &pool, &format!("node {} is removed", call.key));
         self.victim_goes(store, call.now, &call.key.name, &instance);
         let forced =
             self.removal_named(store, &call.key.name, &instance).is_some_and(|intent| intent.forces());

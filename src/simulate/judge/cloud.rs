@@ -70,6 +70,7 @@ impl Judge {
         // As with calls to the API server: what was sent while the lease lasted may land later, and is counted below.
         self.check_claim(*caller, &what, *sent_at);
         self.caller = Some(*caller);
+        self.check_gone(*now, pool, &what);
         self.writes_count += 1;
         self.last_write_at = Some(*now);
         let epoch = self.lives.get(caller).and_then(|life| life.epoch).unwrap_or(0);
@@ -128,7 +129,8 @@ impl Judge {
                 self.check_max(*now, pool, i64::from(*total));
             }
             Wrote::Terminate { instance, node, decrement, again } => {
-                if *again {
+                // What the cloud took away itself an instant ago nobody has heard of yet: the second end is the first of ours.
+                if !self.terminated.insert(instance.clone()) && *again {
                     return self.blame(*now, "I2", format!("{what}: it is terminated twice"));
                 }
                 self.removed_count += 1;
@@ -164,7 +166,7 @@ impl Judge {
         let wanted = intent.to.saturating_sub(intent.from);
         let (id, key) = (&intent.id, (pool.to_owned(), intent.id.clone()));
         // A restored status brings back an increase that had ended, and may have been taken back: it begins anew.
-        if self.status_tampered && self.closed.remove(&key) {
+        if self.may_repeat_ids(pool) && self.closed.remove(&key) {
             self.raised.remove(&key);
         }
         let sum = self.raised.entry(key).or_default();

@@ -4,6 +4,7 @@
 mod calls;
 mod cloud;
 mod end;
+mod limits;
 mod looks;
 mod refusals;
 mod status;
@@ -19,6 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use self::cloud::{CloudWrite, Wrote};
 pub use self::end::{End, Goal, examine};
+pub use self::limits::{Limits, RemovalLimit};
 pub use self::looks::Weight;
 pub use self::workloads::{Scaled, Workloads};
 
@@ -90,6 +92,8 @@ pub struct Judge {
     closed: BTreeSet<(String, String)>,
     /// Since when, in true time, a status has named a node as unneeded.
     unneeded: BTreeMap<String, Timestamp>,
+    /// Instances that the operator has ended.
+    terminated: BTreeSet<String>,
     /// Groups whose wanted size is below what runs, since when, and what is to be said of it.
     lowered: BTreeMap<String, (Timestamp, String)>,
     /// Since when watches have been silent for everybody.
@@ -129,6 +133,8 @@ pub struct Judge {
     pub alternatives: Vec<String>,
     /// The refused increase for which nobody else has been asked so far.
     refused: Option<refusals::Refused>,
+    /// What people allow and forbid.
+    pub limits: Limits,
     /// What is known of workloads whose sizes are judged.
     pub workloads: Workloads,
 }
@@ -219,9 +225,14 @@ impl Judge {
         let entries: Vec<Entry> = match store.entries_after(self.cursor) {
             Ok(entries) => {
                 let matters = |entry: &&Entry| {
-                    use Kind::{Deployment, HorizontalPodAutoscaler, Node, NodePool, ScalingPolicy};
+                    use Kind::{
+                        ClusterScalingPolicy, Deployment, HorizontalPodAutoscaler, Node, NodePool,
+                        ScalingPolicy,
+                    };
                     let scaled = entry.kind == Deployment && self.workloads.judges(&entry.key);
-                    scaled || matches!(entry.kind, Node | NodePool | ScalingPolicy | HorizontalPodAutoscaler)
+                    let others =
+                        matches!(entry.kind, ClusterScalingPolicy | ScalingPolicy | HorizontalPodAutoscaler);
+                    scaled || others || matches!(entry.kind, Node | NodePool)
                 };
                 entries.filter(matters).cloned().collect()
             }
@@ -238,7 +249,9 @@ impl Judge {
                         self.struck.entry(name.to_owned()).or_insert(entry.at);
                     }
                     self.note_bounds(entry);
+                    self.note_pool(entry);
                 }
+                Kind::ClusterScalingPolicy => self.note_settings(entry),
                 Kind::ScalingPolicy | Kind::HorizontalPodAutoscaler => self.note_owner(entry),
                 Kind::Deployment => self.note_size(entry),
                 _ if entry.before.is_none() => {

@@ -64,6 +64,7 @@ impl Judge {
         if let Some(removal) = opened.iter().find(|intent| intent.removes()) {
             self.check_freshness(&format!("removal {} is begun", removal.id), now);
             self.check_removals(store, now, &opened);
+            self.check_limits(store, now, pool, &opened);
         }
     }
 
@@ -175,7 +176,7 @@ impl Judge {
     /// I2, I14, I22 of a new intent.
     fn check_opened(&mut self, now: Timestamp, pool: &str, intent: &Intent, before: &Value, after: &Value) {
         let id = &intent.id;
-        if self.closed.contains(&(pool.to_owned(), id.clone())) && !self.status_tampered {
+        if self.closed.contains(&(pool.to_owned(), id.clone())) && !self.may_repeat_ids(pool) {
             self.blame(now, "I2", format!("intent {id} of {pool} is opened a second time"));
         }
         let decisions = at(after, &["status", "decisions"]).and_then(Value::as_array);
@@ -189,7 +190,7 @@ impl Judge {
             // intent's. One that is only written back has the same beginning.
             let key = (pool.to_owned(), id.clone());
             let begun = self.begun.insert(key.clone(), intent.started_at.clone());
-            if self.status_tampered && begun.is_some_and(|begun| begun != intent.started_at) {
+            if self.may_repeat_ids(pool) && begun.is_some_and(|begun| begun != intent.started_at) {
                 self.raised.remove(&key);
             }
             let held = backoffs(before)
@@ -234,7 +235,7 @@ impl Judge {
 }
 
 /// The nodes that a status names as unneeded.
-fn unneeded(pool: &Value) -> BTreeSet<String> {
+pub(super) fn unneeded(pool: &Value) -> BTreeSet<String> {
     let list = at(pool, &["status", "unneeded"]).and_then(Value::as_array);
     let nodes = list.into_iter().flatten().filter_map(|one| at(one, &["nodes"])?.as_array());
     nodes.flatten().filter_map(Value::as_str).map(str::to_owned).collect()

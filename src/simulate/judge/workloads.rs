@@ -142,7 +142,7 @@ impl Workloads {
     }
 
     /// What was true after this may still be believed.
-    fn believed_since(&self, now: Timestamp) -> Timestamp {
+    pub(super) fn believed_since(&self, now: Timestamp) -> Timestamp {
         let since = self.deaf_since.filter(|_| self.is_deaf(now)).unwrap_or(now);
         since.min(now).saturating_sub(BELIEF).unwrap_or(now)
     }

@@ -8,6 +8,7 @@ mod blows;
 mod handover;
 mod load;
 mod panics;
+mod pools;
 mod theme;
 mod world;
 
@@ -128,6 +129,8 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, trial: &Trial) 
         judge.status_tampered = blows.status_tampered();
         judge.alternatives.clone_from(&world.alternatives);
         judge.workloads = Workloads::of(&world.scaled, world.runs_hpas);
+        judge.limits.budgets.clone_from(&world.removal_limits);
+        judge.limits.lists_are_old = 0 < blows.requests.old_list;
         judge.workloads.others.clone_from(&world.hpas_run_by_others);
     }
     let mut scenario = world.scenario.clone();

@@ -30,6 +30,8 @@ pub enum Theme {
     Load,
     /// As `load`; policies are not always applied, and the controller-manager runs HPAs too, for a while or for good
     Handover,
+    /// Pools are deleted in the midst of it and applied again, and budgets and the kill switch limit removals
+    Pools,
 }
 
 impl Theme {
@@ -42,6 +44,7 @@ impl Theme {
             Theme::Choice => "choice",
             Theme::Load => "load",
             Theme::Handover => "handover",
+            Theme::Pools => "pools",
         }
     }
 }
@@ -63,6 +66,7 @@ impl World {
                 world.scaled_workloads(runs_hpas, &mut random);
             }
             Theme::Handover => world.handed_over(&mut random),
+            Theme::Pools => world.pools_come_and_go(&mut random),
         }
         world
     }
@@ -128,7 +132,7 @@ impl Blows {
                 blows.disturbances.push((seconds(600), Disturbance::SilentWatches(false)));
                 blows.disturbances.sort_by_key(|(at, _)| *at);
             }
-            Theme::Choice | Theme::Load | Theme::Handover => {}
+            Theme::Choice | Theme::Load | Theme::Handover | Theme::Pools => {}
         }
         blows
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Blows;
 use crate::simulate::cluster::Timings;
-use crate::simulate::judge::{Goal, Judge, Scaled};
+use crate::simulate::judge::{Goal, Judge, RemovalLimit, Scaled};
 use crate::simulate::scenario::{Action, Event, Scenario, Target};
 use crate::simulate::store::{Kind, ObjectKey};
 
@@ -39,6 +39,8 @@ pub struct World {
     pub runs_hpas: bool,
     /// When the controller-manager runs HPAs: since when and, unless for good, until when.
     pub hpas_run_by_others: Vec<(Timestamp, Option<Timestamp>)>,
+    /// Budgets of removals that people wrote.
+    pub removal_limits: Vec<RemovalLimit>,
     /// What the end is held against.
     pub goal: Goal,
     /// How long it must hold without a write.
@@ -90,6 +92,7 @@ impl World {
             scaled: Vec::new(),
             runs_hpas: false,
             hpas_run_by_others: Vec::new(),
+            removal_limits: Vec::new(),
             goal: Goal::default(),
             stay: STAY,
             trouble,
