@@ -20,6 +20,7 @@ mod leaving;
 mod mixes;
 mod open_labels;
 mod packed;
+mod packing;
 mod placements;
 mod properties;
 mod purchases;

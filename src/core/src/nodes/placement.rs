@@ -1,6 +1,5 @@
 //! Places on nodes that are there or on their way; placements stay in the snapshot. It adds no node.
 
-use crate::config::Profile;
 use crate::nodes::context::{Context, Part};
 use crate::nodes::demand::{self, PodGroup};
 use crate::nodes::followers::SCHEDULER_LOOKS;
@@ -22,9 +21,6 @@ pub fn place(ctx: &mut Context<'_>) {
         if let Some(node) = ctx.snapshot.named(&node) {
             ctx.snapshot.place(PodRef::Real(pod), node);
         }
-    }
-    if ctx.config.profile == Profile::ClusterAutoscaler {
-        return go_round(ctx);
     }
     let all: Vec<NodeIx> = ctx.snapshot.nodes().map(|(node, _)| node).collect();
     // What spreads over domains is balanced between old nodes and new ones: all are looked at together.
@@ -278,33 +274,4 @@ fn place_group(snapshot: &mut Snapshot<'_>, group: &mut PodGroup, nodes: Nodes<'
 fn note_taken(group: &mut PodGroup, taken: usize) {
     group.pods.drain(..taken);
     group.on_existing += u32::try_from(taken).unwrap_or(u32::MAX);
-}
-
-/// As upstream does: the search goes on behind the node that took the previous pod, whichever group that was of.
-fn go_round(ctx: &mut Context<'_>) {
-    let mut at = 0;
-    for index in 0..ctx.demand.groups.len() {
-        let class = ctx.snapshot.class(ctx.demand.groups[index].class).clone();
-        ctx.working_on(Part::Class(class));
-        let group = &mut ctx.demand.groups[index];
-        let nodes = ctx.snapshot.nodes_capacity();
-        let mut after_last = at;
-        let mut misses = 0;
-        let mut taken = 0;
-        while taken < group.pods.len() && misses < nodes {
-            let node = NodeIx(u32::try_from(at % nodes).expect("indexes of nodes fit 32 bits"));
-            at = (at + 1) % nodes;
-            if ctx.snapshot.fits(group.class, node) {
-                ctx.snapshot.place(group.pods[taken], node);
-                taken += 1;
-                misses = 0;
-                after_last = at;
-            } else {
-                misses += 1;
-            }
-        }
-        at = after_last;
-        note_taken(group, taken);
-    }
-    ctx.working_on(Part::Whole);
 }
