@@ -22,6 +22,7 @@ mod open_labels;
 mod packed;
 mod packing;
 mod placements;
+mod places;
 mod properties;
 mod purchases;
 mod refusals;

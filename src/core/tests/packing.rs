@@ -56,8 +56,10 @@ fn pack_into(
             (ix, class.priority, vec![PodRef::Virtual(ix); *count])
         })
         .collect();
-    let wanted: Vec<Wanted<'_>> =
-        pods.iter().map(|(class, priority, pods)| Wanted { class: *class, priority: *priority, pods }).collect();
+    let wanted: Vec<Wanted<'_>> = pods
+        .iter()
+        .map(|(class, priority, pods)| Wanted { class: *class, priority: *priority, pods })
+        .collect();
     let packing = pack(&mut snapshot, groups, &wanted, limits);
     let mut placed = vec![0; wanted.len()];
     let on_new = packing.nodes.iter().flat_map(|node| &node.pods).copied();
@@ -116,6 +118,13 @@ fn pods_of_opposite_shapes_share_nodes_though_another_pod_is_too_large() {
         let packing = packed(&small(10), &pods);
         assert_eq!((packing.nodes.len(), packing.limited), (3, false), "{:?}", packing.nodes);
     }
+}
+
+#[test]
+fn mix_that_takes_more_nodes_than_another_is_not_taken() {
+    // One of each fills a node. First-fit, and one rule for mixes, put two of the first together and take eight nodes.
+    let pods = [(pod("m").cpu("1500m").memory("8Gi"), 5), (pod("c").cpu("2250m").memory("1Gi"), 6)];
+    assert_eq!(packed(&small(10), &pods).nodes.len(), 6);
 }
 
 #[test]
