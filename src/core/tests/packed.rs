@@ -70,11 +70,11 @@ fn nodes_of_a_mix_are_spread_over_the_groups_up_to_their_maximum() {
     let world = world()
         .group("general", "general-a", "a", 0)
         .group("general", "general-b", "b", 0)
-        .pods(pod("memory").cpu("500m").memory("6Gi").times(8))
-        .pods(pod("cpu").cpu("1500m").memory("1Gi").times(8))
+        .pods(pod("memory").cpu("300m").memory("5Gi").times(6))
+        .pods(pod("cpu").cpu("1").memory("2Gi").times(6))
         .build();
     check(
         &plan_fresh(&world, &small_pool(10)),
-        &[("general", "general-a", 0, 2), ("general", "general-b", 0, 2)],
+        &[("general", "general-a", 0, 2), ("general", "general-b", 0, 1)],
     );
 }
