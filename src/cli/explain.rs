@@ -1,9 +1,10 @@
 //! `headroom explain`, `status`, `history` and `top`: what is, why, and what it costs; from a cluster or a snapshot.
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use headroom_core::labels::ObjectKey;
 
+use crate::cli::object::{Asked, AskedParser, Subject};
 use crate::cli::source::{Output, Source};
 use crate::explain::case::Opened;
 use crate::explain::{Explanation, compare, journal, node, overview, pod, pool, top, workload};
@@ -14,6 +15,7 @@ pub const EXPLAIN_EXAMPLES: &str = "Examples:
   headroom explain node general-3f-12-0            why it stays, since when, until when
   headroom explain deployment web -n shop          each step from metric to replicas
   headroom explain nodepool general                what it does and what holds it back
+  headroom explain pod/web-0 -n shop               as kubectl writes it; pod/shop/web-0 is the same
   headroom explain pod web-0 --snapshot cluster.json.gz";
 
 /// Examples of `headroom status`.
@@ -44,45 +46,16 @@ Examples:
 /// So many names are listed where none is near.
 const LISTED_MAX: usize = 5;
 
-/// What can be explained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Subject {
-    /// Why a pod waits, or how it got its node.
-    #[value(aliases = ["pods", "po"])]
-    Pod,
-    /// Why a node stays, or how it goes.
-    #[value(aliases = ["nodes", "no"])]
-    Node,
-    /// Why a workload has so many replicas.
-    #[value(aliases = ["deployments", "deploy"])]
-    Deployment,
-    /// As deployment.
-    #[value(aliases = ["statefulsets", "sts"])]
-    Statefulset,
-    /// As deployment.
-    #[value(aliases = ["replicasets", "rs"])]
-    Replicaset,
-    /// What a pool does and what holds it back.
-    #[value(aliases = ["nodepools", "hnp", "pool"])]
-    Nodepool,
-    /// What a HorizontalPodAutoscaler wants and why.
-    #[value(aliases = ["hpas", "horizontalpodautoscaler", "horizontalpodautoscalers"])]
-    Hpa,
-    /// The same for a ScalingPolicy.
-    #[value(aliases = ["scalingpolicies", "hsp"])]
-    Scalingpolicy,
-}
-
 /// Options of `headroom explain`.
 #[derive(Args, Clone, Debug)]
 pub struct ExplainOptions {
-    /// Kind of the object
-    #[arg(value_enum, value_name = "KIND")]
-    pub subject: Subject,
+    /// Kind of the object; KIND/NAME and KIND/NAMESPACE/NAME name the whole object
+    #[arg(value_parser = AskedParser, value_name = "KIND")]
+    pub asked: Asked,
 
-    /// Its name
+    /// Its name, or NAMESPACE/NAME
     #[arg(value_name = "NAME")]
-    pub name: String,
+    pub name: Option<String>,
 
     /// Its namespace; the context's if not given
     #[arg(short, long, value_name = "NAMESPACE")]
@@ -121,17 +94,19 @@ pub struct HistoryOptions {
 /// # Errors
 /// When there is no such object, with names that are near; when the cluster or file cannot be read.
 pub async fn explain(options: ExplainOptions) -> anyhow::Result<()> {
-    let namespace = options.source.namespace(options.namespace.as_deref()).await?;
+    let subject = options.asked.subject;
+    let (namespace, name) = options.asked.place(options.name.as_deref(), options.namespace.as_deref())?;
+    let namespace = options.source.namespace(namespace.as_deref()).await?;
     let case = options.source.case().await?;
     let opened = case.open().context("failed to plan")?;
-    let key = ObjectKey::new(namespace.as_str(), options.name.as_str());
-    let Some(told) = tell(&opened, options.subject, &key) else {
-        if options.subject == Subject::Node
+    let key = ObjectKey::new(namespace.as_str(), name.as_str());
+    let Some(told) = tell(&opened, subject, &key) else {
+        if subject == Subject::Node
             && let Some(end) = node::end(&opened, &key.name)
         {
             bail!("no Node {}: {end}", key.name);
         }
-        bail!("{}", missing(&opened, options.subject, &key));
+        bail!("{}", missing(&opened, subject, &key));
     };
     options.output.print(&told, || told.text())
 }
@@ -144,21 +119,8 @@ fn tell(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> Option<Explan
         Subject::Hpa => workload::explain_hpa(opened, key),
         Subject::Scalingpolicy => workload::explain_policy(opened, key),
         Subject::Deployment | Subject::Statefulset | Subject::Replicaset => {
-            workload::explain(opened, kind(subject), key)
+            workload::explain(opened, subject.kind(), key)
         }
-    }
-}
-
-fn kind(subject: Subject) -> &'static str {
-    match subject {
-        Subject::Pod => "Pod",
-        Subject::Node => "Node",
-        Subject::Deployment => "Deployment",
-        Subject::Statefulset => "StatefulSet",
-        Subject::Replicaset => "ReplicaSet",
-        Subject::Nodepool => "NodePool",
-        Subject::Hpa => "HorizontalPodAutoscaler",
-        Subject::Scalingpolicy => "ScalingPolicy",
     }
 }
 
@@ -172,14 +134,13 @@ fn missing(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> String {
         Subject::Hpa => evidence.hpas.iter().map(|hpa| hpa.key.to_string()).collect(),
         Subject::Scalingpolicy => evidence.policies.iter().map(|policy| policy.key.to_string()).collect(),
         Subject::Deployment | Subject::Statefulset | Subject::Replicaset => {
-            let of_kind = evidence.workloads.iter().filter(|workload| workload.kind == kind(subject));
+            let of_kind = evidence.workloads.iter().filter(|workload| workload.kind == subject.kind());
             of_kind.map(|workload| workload.key.to_string()).collect()
         }
     };
-    let cluster_scoped = matches!(subject, Subject::Node | Subject::Nodepool);
-    let wanted = if cluster_scoped { key.name.to_string() } else { key.to_string() };
+    let wanted = if subject.cluster_scoped() { key.name.to_string() } else { key.to_string() };
     let near = near(&wanted, &all);
-    let word = kind(subject);
+    let word = subject.kind();
     if let (true, [_, ..]) = (near.is_empty(), evidence.gaps.as_slice()) {
         return format!("no {word} {wanted} is to be seen; not read: {}", evidence.gaps.join("; "));
     }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -58,7 +58,7 @@ pub enum Severity {
 pub struct Finding {
     /// The file.
     pub file: String,
-    /// Kind and name.
+    /// Kind and name; empty when the file itself is wrong.
     pub object: String,
     /// How bad it is.
     pub severity: Severity,
@@ -113,21 +113,20 @@ impl Manifest {
     }
 }
 
-/// Checks the files and prints what is wrong.
+/// Checks the files and prints what is wrong. A file that cannot be read is an error of its own, and hides no other file's.
 ///
 /// # Errors
-/// When a file cannot be read, or something is wrong with a manifest.
+/// When something is wrong with a file or a manifest.
 pub fn lint(options: &LintOptions) -> anyhow::Result<()> {
-    let mut manifests = Vec::new();
-    for file in &options.files {
-        read(file, &mut manifests)?;
-    }
-    let findings = check(&manifests);
+    let Input { manifests, mut findings } = read_all(&options.files);
+    findings.extend(check(&manifests));
+    findings.sort();
     options.output.print(&findings, || text(&findings, manifests.len()))?;
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     let warnings = findings.len() - errors;
     if errors > 0 || options.strict && warnings > 0 {
-        bail!("{errors} errors and {warnings} warnings in {} manifests", manifests.len());
+        let (errors, warnings) = (counted(errors, "error"), counted(warnings, "warning"));
+        bail!("{errors} and {warnings} in {}", counted(manifests.len(), "manifest"));
     }
     Ok(())
 }
@@ -178,41 +177,77 @@ fn words(errors: Vec<FieldError>) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
+/// What was read.
+#[derive(Debug, Default)]
+struct Input {
+    /// The manifests of every file that could be read.
+    manifests: Vec<Manifest>,
+    /// One for each file that could not.
+    findings: Vec<Finding>,
+}
+
+/// Reads every file, also after one that cannot be read.
+fn read_all(paths: &[PathBuf]) -> Input {
+    let mut all = Input::default();
+    for path in paths {
+        read(path, &mut all);
+    }
+    all
+}
+
 /// Reads a file, every manifest of a folder, or standard input.
-fn read(path: &Path, manifests: &mut Vec<Manifest>) -> anyhow::Result<()> {
-    if path.is_dir() {
-        let mut inside: Vec<PathBuf> = std::fs::read_dir(path)
-            .with_context(|| format!("failed to read {}", path.display()))?
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect::<Result<_, _>>()?;
-        inside.sort();
-        let wanted = |file: &PathBuf| {
-            let extension = file.extension().and_then(|extension| extension.to_str());
-            file.is_dir() || matches!(extension, Some("yaml" | "yml" | "json"))
-        };
-        return inside.iter().filter(|file| wanted(file)).try_for_each(|file| read(file, manifests));
-    }
-    let mut content = String::new();
+fn read(path: &Path, all: &mut Input) {
     let name = path.display().to_string();
-    if name == "-" {
-        std::io::stdin().take(FILE_BYTES_MAX).read_to_string(&mut content)?;
-    } else {
-        let file = std::fs::File::open(path).with_context(|| format!("failed to open {name}"))?;
-        file.take(FILE_BYTES_MAX)
-            .read_to_string(&mut content)
-            .with_context(|| format!("failed to read {name}"))?;
+    let manifests = match inside(path) {
+        Ok(Some(files)) => return files.iter().for_each(|file| read(file, all)),
+        Ok(None) => content(path).and_then(|content| parse(&name, &content)),
+        Err(error) => Err(error),
+    };
+    match manifests {
+        Ok(manifests) => all.manifests.extend(manifests),
+        Err(error) => all.findings.push(Finding {
+            file: name,
+            object: String::new(),
+            severity: Severity::Error,
+            message: format!("{error:#}"),
+        }),
     }
-    manifests.extend(parse(&name, &content)?);
-    Ok(())
+}
+
+/// The folders and manifests in a folder, by name; `None` of what is no folder.
+fn inside(path: &Path) -> anyhow::Result<Option<Vec<PathBuf>>> {
+    if !path.is_dir() {
+        return Ok(None);
+    }
+    let entries = std::fs::read_dir(path).context("failed to read the folder")?;
+    let mut inside: Vec<PathBuf> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    inside.retain(|file| {
+        let extension = file.extension().and_then(|extension| extension.to_str());
+        file.is_dir() || matches!(extension, Some("yaml" | "yml" | "json"))
+    });
+    inside.sort();
+    Ok(Some(inside))
+}
+
+fn content(path: &Path) -> anyhow::Result<String> {
+    let mut content = String::new();
+    if path == Path::new("-") {
+        std::io::stdin().take(FILE_BYTES_MAX).read_to_string(&mut content).context("failed to read")?;
+    } else {
+        let file = std::fs::File::open(path).context("failed to open")?;
+        file.take(FILE_BYTES_MAX).read_to_string(&mut content).context("failed to read")?;
+    }
+    Ok(content)
 }
 
 /// The manifests of a file; those of a List are taken out of it.
 ///
 /// # Errors
-/// When it is no YAML.
+/// When it is no YAML, with the line and the fix.
 pub fn parse(file: &str, content: &str) -> anyhow::Result<Vec<Manifest>> {
     let documents: Vec<Value> =
-        serde_saphyr::from_multiple(content).with_context(|| format!("{file} is no YAML"))?;
+        serde_saphyr::from_multiple(content).map_err(|error| anyhow!("{}", no_yaml(content, &error)))?;
     let mut manifests = Vec::new();
     for document in documents.into_iter().filter(|document| !document.is_null()) {
         let items = match &document["items"] {
@@ -226,6 +261,33 @@ pub fn parse(file: &str, content: &str) -> anyhow::Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
+/// Where it is no YAML and what to do about it. The usual mistakes are known by the line where reading stopped; what opens
+/// far above it, such as a quote, is not.
+fn no_yaml(content: &str, error: &serde_saphyr::Error) -> String {
+    let problem = error.without_snippet().to_string();
+    let at = error.location().map(|location| location.line()).unwrap_or_default();
+    let number = usize::try_from(at).unwrap_or_default();
+    let line = number.checked_sub(1).and_then(|above| content.lines().nth(above)).unwrap_or_default();
+    let indent: String = line.chars().take_while(|letter| letter.is_whitespace()).collect();
+    let fix = if content.contains("{{") {
+        "this is a template: render it first, such as by `helm template . | headroom lint -`"
+    } else if indent.contains('\t') {
+        "indent by spaces: YAML takes no tabs"
+    } else if line.starts_with("<<<<<<<") || line.starts_with("=======") || line.starts_with(">>>>>>>") {
+        "a merge has left this line: resolve the conflict"
+    } else {
+        "look at this line and those above it: indentation, quotes and brackets; until then nothing in this file is checked"
+    };
+    match number {
+        0 => format!("is no YAML: {problem}: {fix}"),
+        line => format!("line {line}: is no YAML: {problem}: {fix}"),
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn text(findings: &[Finding], manifests_count: usize) -> String {
     let mut text = String::new();
     for finding in findings {
@@ -233,10 +295,11 @@ fn text(findings: &[Finding], manifests_count: usize) -> String {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let _ = writeln!(text, "{}: {}: {severity}: {}", finding.file, finding.object, finding.message);
+        let object = if finding.object.is_empty() { String::new() } else { format!("{}: ", finding.object) };
+        let _ = writeln!(text, "{}: {object}{severity}: {}", finding.file, finding.message);
     }
     if findings.is_empty() {
-        let _ = writeln!(text, "{manifests_count} manifests, nothing wrong");
+        let _ = writeln!(text, "{}, nothing wrong", counted(manifests_count, "manifest"));
     }
     text
 }

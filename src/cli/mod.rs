@@ -6,6 +6,7 @@ pub mod explain;
 mod gather;
 pub mod import;
 pub mod lint;
+pub mod object;
 mod progress;
 pub mod release;
 pub mod run;

@@ -14,6 +14,7 @@ use tracing::{error, info, warn};
 
 use crate::actuate::guard::{Call, CrashPoint, Guard};
 use crate::actuate::layer::{ClientKind, GuardLayer};
+use crate::controllers::definitions;
 use crate::controllers::health::{self, Health};
 use crate::controllers::leader::{self, LeaseOptions};
 use crate::controllers::nodes::Ended;
@@ -32,13 +33,10 @@ use crate::provider::kwok::Kwok;
 use crate::report::Metrics;
 use crate::report::otlp::TraceSink;
 
-/// The API group and version of our kinds.
-const API_VERSION: &str = "headroom.dev/v1alpha1";
-
 /// Runs until SIGTERM or SIGINT, or until the lease is lost.
 ///
 /// # Errors
-/// When the cluster cannot be reached at the start, the CRDs are missing, or the lease was lost.
+/// When no cluster is named, an address cannot be used, or the lease was lost.
 pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let host = Host::machine();
     let metrics = Arc::new(if options.cluster_autoscaler_metrics {
@@ -53,7 +51,6 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     guard.observe_clouds(Box::new(move |action, outcome, took| observed.cloud_call(action, outcome, took)));
     let config = cluster_config().await?;
     let work = client(&config, &guard, ClientKind::Work)?;
-    ensure_definitions(&work).await?;
     let lease = lease_options(&options, &host);
     let lease_api =
         Api::namespaced(client(&config, &guard, ClientKind::Lease)?, &options.leader_election_namespace);
@@ -70,6 +67,12 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
             error!(%problem, "failed to serve the metrics address");
         }
     });
+
+    let mut stop = stop_signal(&host)?;
+    if !definitions::wait(&work, &host, &health, &mut stop, |message| warn!("{message}")).await {
+        info!("stopped");
+        return Ok(());
+    }
 
     let board = options.page_address.map(|address| {
         let board = Arc::new(Board::default());
@@ -101,7 +104,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         lease: lease.clone(),
         host: host.clone(),
         guard: guard.clone(),
-        stop: stop_signal(&host)?,
+        stop,
         health,
         metrics,
         page: board,
@@ -150,24 +153,6 @@ fn providers(work: &Client, host: &Arc<Host>, guard: &Guard) -> Arc<dyn CloudPro
     let gate = Arc::new(guard.clone());
     let aws = Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate);
     Arc::new(Clouds::new(Arc::new(kwok), Arc::new(aws)))
-}
-
-/// Fails with the fix when the cluster does not know our kinds. A server that does not answer yet is waited for: the
-/// operator may well start before it.
-async fn ensure_definitions(client: &Client) -> anyhow::Result<()> {
-    let known = match client.list_api_group_resources(API_VERSION).await {
-        Ok(list) => list.resources.iter().any(|resource| resource.kind == "NodePool"),
-        Err(kube::Error::Api(status)) if status.is_not_found() => false,
-        Err(error) => {
-            warn!(%error, "the API server does not answer yet; waiting for it");
-            true
-        }
-    };
-    anyhow::ensure!(
-        known,
-        "the cluster does not know NodePools: run `headroom crds | kubectl apply --server-side -f -` first"
-    );
-    Ok(())
 }
 
 /// The cluster that KUBECONFIG, `~/.kube/config` or the pod's service account names.

@@ -2,8 +2,8 @@
 //! end of a loop that is stuck.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -29,6 +29,8 @@ pub struct Health {
     turns: AtomicU64,
     /// Whether every cache has been filled once.
     synced: AtomicBool,
+    /// What must be done by somebody before it can be of use, in words.
+    waits_for: Mutex<Option<String>>,
     /// Where questions for its view wait.
     pub inspection: Inspection,
     /// What each workload was last decided from.
@@ -42,10 +44,17 @@ impl Health {
         self.synced.store(synced, Ordering::Relaxed);
     }
 
-    /// Whether a replica could lead at once: its caches are filled.
+    /// What the operator waits for that somebody must do, such as the CRDs; `None` when there is nothing of the kind.
+    pub fn waits_for(&self, what: Option<String>) {
+        *self.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// Why a replica could not lead at once; `None` when it could: its caches are filled.
     #[must_use]
-    pub fn ready(&self) -> bool {
-        self.synced.load(Ordering::Relaxed)
+    pub fn not_ready_because(&self) -> Option<String> {
+        let waits_for = self.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let filling = || (!self.synced.load(Ordering::Relaxed)).then(|| "caches are being filled".to_owned());
+        waits_for.or_else(filling)
     }
 }
 
@@ -96,11 +105,10 @@ pub async fn serve(
     axum::serve(TcpListener::bind(address).await?, router).await
 }
 
-async fn ready(State(served): State<Served>) -> (StatusCode, &'static str) {
-    if served.health.ready() {
-        (StatusCode::OK, "ok\n")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "caches are being filled\n")
+async fn ready(State(served): State<Served>) -> (StatusCode, String) {
+    match served.health.not_ready_because() {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
     }
 }
 

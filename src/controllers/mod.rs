@@ -1,6 +1,7 @@
 //! The loops: read, decide, act, render, write. They hold no rule of their own.
 
 pub mod config;
+pub mod definitions;
 pub mod facts;
 pub mod health;
 pub mod inspection;
@@ -9,6 +10,7 @@ pub mod memory;
 pub mod nodes;
 pub mod page;
 mod page_tables;
+mod refrain;
 mod relapse;
 mod rest;
 mod turns;

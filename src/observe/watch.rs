@@ -148,7 +148,12 @@ async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, 
             Err(Stop::Expired) if K::MAY_BE_ABSENT => {
                 port.list_started();
                 port.list_ended();
-                Stop::Trouble("the API server does not know this kind: install the CRDs".to_owned())
+                Stop::Trouble(format!(
+                    "the CRD {}.{} is not installed: install the CRDs, by `headroom crds | kubectl apply \
+                     --server-side -f -` or as docs/install.md has it; the watch goes on by itself",
+                    K::plural(&()),
+                    K::group(&()),
+                ))
             }
             Err(stop) => stop,
         };

@@ -12,6 +12,7 @@ use headroom_core::history::{BackoffKey, Decision, DecisionAction, DecisionOutco
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan::{Plan, PodVerdict};
 use headroom_core::reason::Reason;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 
 use super::conditions::listed;
@@ -22,6 +23,8 @@ use super::news::{News, Tracker};
 const NOTE_MAX: usize = 1024;
 /// Most events on pods and on nodes in one look, each: a burst of 5,000 pods must not become 5,000 writes.
 const EVENTS_MAX: usize = 30;
+/// A refusal that comes and goes is told again after so long.
+const REPEAT_AFTER: Seconds = Seconds(600);
 
 /// An event to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -162,8 +165,17 @@ pub fn not_triggered_scale_up(pod: Regarding, verdict: &PodVerdict) -> EventNote
 #[derive(Clone, Debug, Default)]
 pub struct Herald {
     tracker: Tracker,
-    /// By namespace and owner of a group of pods: what was said of it last.
-    said: BTreeMap<(Arc<str>, Arc<str>), Said>,
+    /// By namespace and owner of a group of pods: what was said of it.
+    said: BTreeMap<(Arc<str>, Arc<str>), Conversation>,
+}
+
+/// What was said of a group of pods while it has waited.
+#[derive(Clone, Debug, Default)]
+struct Conversation {
+    /// What held at the last plan: more than one where pods of one owner differ.
+    last: Vec<Said>,
+    /// The refusals that were told less than [`REPEAT_AFTER`] ago, and when.
+    refused_at: Vec<(Said, UnixTime)>,
 }
 
 /// What was said of a group of pods: the reason of each pool, or the pools that grow for it. Messages hold numbers that
@@ -181,32 +193,51 @@ impl Herald {
     }
 
     /// The events that tell what is new in `plan`. `world` gives the objects' ids.
-    pub fn tell(&mut self, plan: &Plan, world: &World, config: &Config) -> Vec<EventNote> {
+    ///
+    /// Reasons that come and go, as of a group that is tried again and again, are told once in [`REPEAT_AFTER`].
+    pub fn tell(&mut self, plan: &Plan, world: &World, config: &Config, now: UnixTime) -> Vec<EventNote> {
         let mut events = Vec::new();
         for news in self.tracker.update(&plan.next_history) {
             tell_news(&news, world, config, &mut events);
         }
-        self.tell_pods(&plan.reasons.pods, world, &mut events);
+        self.tell_pods(&plan.reasons.pods, world, now, &mut events);
         events
     }
 
-    fn tell_pods(&mut self, verdicts: &[PodVerdict], world: &World, events: &mut Vec<EventNote>) {
-        let mut said = BTreeMap::new();
+    fn tell_pods(
+        &mut self,
+        verdicts: &[PodVerdict],
+        world: &World,
+        now: UnixTime,
+        events: &mut Vec<EventNote>,
+    ) {
+        let mut said: BTreeMap<_, Conversation> = BTreeMap::new();
         let mut pods_count = 0;
         for verdict in verdicts {
-            let Some(now) = said_of(verdict) else { continue };
+            let Some(says) = said_of(verdict) else { continue };
             let group = (verdict.namespace.clone(), verdict.owner.clone());
-            if self.said.get(&group) != Some(&now) {
+            let before = self.said.get(&group);
+            let conversation: &mut Conversation = said.entry(group).or_insert_with(|| {
+                let mut refused_at = before.map(|before| before.refused_at.clone()).unwrap_or_default();
+                refused_at.retain(|(_, at)| now.since(*at) < REPEAT_AFTER);
+                Conversation { last: Vec::new(), refused_at }
+            });
+            let changed = before.is_none_or(|before| !before.last.contains(&says));
+            let mut told = conversation.refused_at.iter().filter(|(_, at)| *at != now);
+            if changed && !told.any(|(refused, _)| *refused == says) {
+                if matches!(says, Said::Refused(_)) {
+                    conversation.refused_at.push((says.clone(), now));
+                }
                 let pods = verdict.examples.iter().filter_map(|pod| pod_named(pod, verdict, world));
                 for pod in pods.take(EVENTS_MAX.saturating_sub(pods_count)) {
                     pods_count += 1;
-                    events.push(match now {
+                    events.push(match says {
                         Said::Growing(_) => triggered_scale_up(pod, &verdict.on_new),
                         Said::Refused(_) => not_triggered_scale_up(pod, verdict),
                     });
                 }
             }
-            said.insert(group, now);
+            conversation.last.push(says);
         }
         self.said = said;
     }
@@ -272,6 +303,8 @@ mod tests {
     use headroom_core::world::Delta;
     use headroom_core::world::pod::Pod;
 
+    const NOW: UnixTime = UnixTime(1_000_000);
+
     fn verdict(reason: Reason, message: &str) -> PodVerdict {
         PodVerdict {
             namespace: "shop".into(),
@@ -313,23 +346,54 @@ mod tests {
     fn a_refusal_is_told_once_and_again_when_its_reason_changes() {
         let (mut herald, world) = (Herald::default(), world());
         let taint = plan(vec![verdict(Reason::TaintNotTolerated, "gpu=true:NoSchedule")]);
-        let events = herald.tell(&taint, &world, &config());
+        let events = herald.tell(&taint, &world, &config(), NOW);
         assert_eq!(events.len(), 2);
         assert_eq!((events[0].reason, &*events[0].regarding.uid), ("NotTriggerScaleUp", "web-1"));
         assert!(events[0].note.contains("gpu: TaintNotTolerated: gpu=true:NoSchedule"), "{}", events[0].note);
         let other_numbers = plan(vec![verdict(Reason::TaintNotTolerated, "another text")]);
-        assert_eq!(herald.tell(&other_numbers, &world, &config()), []);
+        assert_eq!(herald.tell(&other_numbers, &world, &config(), NOW), []);
         let limit = plan(vec![verdict(Reason::MaxNodesReached, "10 of 10")]);
-        assert_eq!(herald.tell(&limit, &world, &config()).len(), 2);
+        assert_eq!(herald.tell(&limit, &world, &config(), NOW).len(), 2);
     }
 
     #[test]
     fn pods_that_came_back_pending_are_told_again() {
         let (mut herald, world) = (Herald::default(), world());
         let refused = plan(vec![verdict(Reason::MaxNodesReached, "")]);
-        assert_eq!(herald.tell(&refused, &world, &config()).len(), 2);
-        assert_eq!(herald.tell(&plan(Vec::new()), &world, &config()), []);
-        assert_eq!(herald.tell(&refused, &world, &config()).len(), 2);
+        assert_eq!(herald.tell(&refused, &world, &config(), NOW).len(), 2);
+        assert_eq!(herald.tell(&plan(Vec::new()), &world, &config(), NOW), []);
+        assert_eq!(herald.tell(&refused, &world, &config(), NOW).len(), 2);
+    }
+
+    #[test]
+    fn reasons_that_come_and_go_are_told_once_in_ten_minutes() {
+        let (mut herald, world) = (Herald::default(), world());
+        let reasons = [Reason::MaxNodesReached, Reason::TaintNotTolerated];
+        let mut told = Vec::new();
+        for tick in 0..130 {
+            let verdicts = vec![verdict(reasons[tick % 2], "")];
+            let at = UnixTime(NOW.0 + 10 * i64::try_from(tick).unwrap());
+            for event in herald.tell(&plan(verdicts), &world, &config(), at) {
+                told.push((at.since(NOW).0, event.note));
+            }
+        }
+        let times: Vec<i64> = told.iter().map(|(at, _)| *at).collect();
+        // Two pods each: at the start, after ten minutes, after twenty.
+        assert_eq!(times, [0, 0, 10, 10, 600, 600, 610, 610, 1200, 1200, 1210, 1210]);
+        assert!(told[0].1.contains("MaxNodesReached") && told[2].1.contains("TaintNotTolerated"));
+    }
+
+    #[test]
+    fn pods_of_one_owner_that_differ_are_each_told_once() {
+        let (mut herald, world) = (Herald::default(), world());
+        let mut verdicts = vec![verdict(Reason::TaintNotTolerated, ""), verdict(Reason::MaxNodesReached, "")];
+        verdicts[0].examples = vec!["web-1".into()];
+        verdicts[1].examples = vec!["web-2".into()];
+        verdicts[1].on_new = BTreeMap::from([("general".into(), 1)]);
+        let plan = plan(verdicts);
+        assert_eq!(herald.tell(&plan, &world, &config(), NOW).len(), 2);
+        let later = UnixTime(NOW.0 + 10);
+        assert_eq!(herald.tell(&plan, &world, &config(), later), []);
     }
 
     #[test]
@@ -347,7 +411,7 @@ mod tests {
                 }
             })
             .collect();
-        assert_eq!(Herald::default().tell(&plan(verdicts), &world, &config()).len(), EVENTS_MAX);
+        assert_eq!(Herald::default().tell(&plan(verdicts), &world, &config(), NOW).len(), EVENTS_MAX);
     }
 
     #[test]

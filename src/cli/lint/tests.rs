@@ -160,3 +160,46 @@ fn text_that_yaml_takes_for_a_number_or_a_truth_is_told_with_the_fix() {
     wants("spec.template.capacity.cpu: 4 is no string; put it in quotes");
     wants("spec.template.taints[0].value: true is no string; put it in quotes");
 }
+
+#[test]
+fn a_file_that_is_no_yaml_hides_no_other() {
+    let folder = std::env::temp_dir().join(format!("headroom-lint-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("a-bad.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: [a\nspec: {}\n");
+    write("b-good.yaml", &POOLS.replace("maxNodes: 10", "maxNodes: -1"));
+    write("c-tab.yaml", "kind: ConfigMap\nmetadata:\n\tname: a\n");
+    write("d-template.yaml", "kind: ConfigMap\nmetadata:\n  name: {{ .Values.name }}\n");
+    write(
+        "e-good.yaml",
+        &POOLS.replace("name: general", "name: small").replace("maxNodes: 10", "maxNodes: -2"),
+    );
+    let missing = folder.join("f-missing.yaml");
+    let Input { manifests, mut findings } = read_all(&[folder.clone(), missing]);
+    findings.extend(check(&manifests));
+    let of = |name: &str| -> Vec<&Finding> {
+        findings.iter().filter(|one| one.file.ends_with(name) && one.severity == Severity::Error).collect()
+    };
+    for (name, word) in [
+        ("a-bad.yaml", "line "),
+        ("a-bad.yaml", "brackets"),
+        ("b-good.yaml", "maxNodes"),
+        ("c-tab.yaml", "line 3"),
+        ("c-tab.yaml", "spaces"),
+        ("d-template.yaml", "helm template"),
+        ("e-good.yaml", "maxNodes"),
+        ("f-missing.yaml", "failed to open"),
+    ] {
+        assert!(of(name).iter().any(|one| one.message.contains(word)), "{name}, {word}: {findings:#?}");
+    }
+    let told = text(&findings, manifests.len());
+    assert!(told.contains("a-bad.yaml: error: line "), "{told}");
+
+    let options = LintOptions {
+        files: vec![folder.join("a-bad.yaml"), folder.join("none")],
+        strict: false,
+        output: Output::default(),
+    };
+    assert_eq!(lint(&options).unwrap_err().to_string(), "2 errors and 0 warnings in 0 manifests");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -24,6 +24,7 @@ use super::health::Health;
 use super::leader::Leadership;
 use super::memory::{InFlight, StepKey, StoredCluster, StoredPools};
 use super::page::Board;
+use super::refrain::Refrain;
 use super::rest::Rest;
 use super::{relapse, view};
 use crate::actuate::guard::Guard;
@@ -121,6 +122,8 @@ pub struct NodeLoop {
     tenure: Tenure,
     /// The term in which `history` was read back; `None` while not leading.
     term: Option<u64>,
+    /// Why it was not read back, as told.
+    unread: Refrain,
     in_flight: InFlight,
     finished: mpsc::UnboundedReceiver<Finished>,
     finish: mpsc::UnboundedSender<Finished>,
@@ -154,6 +157,7 @@ impl NodeLoop {
             traces: Traces::default(),
             tenure: Tenure::default(),
             term: None,
+            unread: Refrain::default(),
             in_flight: InFlight::default(),
             finished,
             finish,

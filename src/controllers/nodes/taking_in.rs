@@ -140,9 +140,14 @@ impl NodeLoop {
             return true;
         }
         match self.take_over(claim.epoch).await {
-            Ok(()) => true,
+            Ok(()) => {
+                self.unread.over();
+                true
+            }
             Err(error) => {
-                warn!(%error, "failed to read the pools back; not acting yet");
+                if self.unread.due(&error.to_string(), self.ports.host.now()) {
+                    warn!(%error, "failed to read the pools back; not acting yet");
+                }
                 false
             }
         }

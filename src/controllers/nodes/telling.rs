@@ -102,7 +102,7 @@ impl NodeLoop {
 
     /// Sends the events that tell what is new, beside the loop: they are a courtesy, and nothing waits for them.
     pub(super) fn tell(&mut self, plan: &Plan) {
-        let notes = self.herald.tell(plan, &self.world, &self.settings.config);
+        let notes = self.herald.tell(plan, &self.world, &self.settings.config, self.ports.host.now());
         if notes.is_empty() {
             return;
         }
