@@ -204,6 +204,8 @@ pub type StoredPools = BTreeMap<Arc<str>, StoredPool>;
 #[derive(Clone, Debug, Default)]
 pub struct InFlight {
     running: BTreeSet<StepKey>,
+    /// Nodes of deletions that are under way.
+    ending: BTreeMap<StepKey, Vec<Arc<str>>>,
     waiting: BTreeMap<StepKey, UnixTime>,
 }
 
@@ -248,18 +250,28 @@ impl StepKey {
 }
 
 impl InFlight {
-    /// Notes a step as begun; false when the same step is under way already, or is to wait.
-    pub fn begin(&mut self, key: &StepKey, now: UnixTime) -> bool {
-        if self.waiting.get(key).is_some_and(|until| now < *until) {
+    /// Notes a step as begun; false when the same step is under way already, or is to wait. While a node's deletion is
+    /// under way its mark stays, whatever has become of its removal or its pool: the node has had its last look, and no pod
+    /// may come after it.
+    pub fn begin(&mut self, key: &StepKey, step: &Step, now: UnixTime) -> bool {
+        let waits = self.waiting.get(key).is_some_and(|until| now < *until);
+        let ends = |node: &Arc<str>| self.ending.values().flatten().any(|ending| ending == node);
+        if waits || matches!(step, Step::Unmark { node, .. } if ends(node)) {
             return false;
         }
         self.waiting.remove(key);
-        self.running.insert(key.clone())
+        let begins = self.running.insert(key.clone());
+        if let (true, Step::Delete { victims, .. }) = (begins, step) {
+            let nodes = victims.iter().map(|victim| victim.node.clone()).collect();
+            self.ending.insert(key.clone(), nodes);
+        }
+        begins
     }
 
     /// Notes a step as ended; it is not begun again before `until`, if that is said.
     pub fn end(&mut self, key: &StepKey, until: Option<UnixTime>) {
         self.running.remove(key);
+        self.ending.remove(key);
         if let Some(until) = until {
             self.waiting.insert(key.clone(), until);
         }
@@ -318,4 +330,27 @@ pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
 #[must_use]
 pub fn journal_differs(in_hand: &PoolHistory, stored: &PoolHistory) -> bool {
     in_hand.intents.iter().any(|intent| stored.intent(&intent.id) != Some(intent))
+}
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::history::Victim;
+
+    use super::*;
+
+    #[test]
+    fn a_mark_stays_while_its_nodes_deletion_is_under_way() {
+        let now = UnixTime(0);
+        let victim = Victim { node: "n".into(), id: "i-1".into() };
+        let (pool, intent): (Arc<str>, IntentId) = ("general".into(), "1-1".into());
+        let delete = Step::Delete { pool, intent, group: "g".into(), victims: vec![victim], force: false };
+        let unmark = |node: &str| Step::Unmark { pool: None, intent: None, node: node.into() };
+        let mut in_flight = InFlight::default();
+        let mut begins = |step: &Step| in_flight.begin(&StepKey::of(step), step, now);
+        assert!(begins(&delete));
+        assert!(!begins(&unmark("n")), "a pod could come after the last look");
+        assert!(begins(&unmark("other")));
+        in_flight.end(&StepKey::of(&delete), None);
+        assert!(in_flight.begin(&StepKey::of(&unmark("n")), &unmark("n"), now));
+    }
 }

@@ -348,6 +348,9 @@ impl Stage {
             Disturbance::Pause(replica, paused) => {
                 self.paused[*replica] = *paused;
                 self.apply_state(*replica);
+                if let Some(judge) = &self.around.judge {
+                    judge.lock().stopped(*paused, now);
+                }
             }
             Disturbance::Cut(replica, cut) => self.around.server.network().cut(*replica, *cut),
             Disturbance::Clock(replica, offset) => {

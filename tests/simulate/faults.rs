@@ -69,6 +69,11 @@ const KEPT_ON: &[(Theme, u64, &str)] = &[
         362,
         "the status of a pool that was gone was written twenty times a second while watches were silent",
     ),
+    (
+        Theme::Pools,
+        2971,
+        "the status of the cluster policy was written twenty times a second after an edit of which no watch had told",
+    ),
 ];
 /// Each of these seeds runs twice, to the same end.
 const TWICE_EVERY: u64 = 100;

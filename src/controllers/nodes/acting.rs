@@ -129,7 +129,7 @@ impl NodeLoop {
                 continue;
             }
             let key = StepKey::of(step);
-            if self.in_flight.begin(&key, now) {
+            if self.in_flight.begin(&key, step, now) {
                 self.begin(step.clone(), key, now);
             }
         }

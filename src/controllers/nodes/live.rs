@@ -8,7 +8,8 @@ use tracing::{info, warn};
 
 use super::NodeLoop;
 use crate::api::{NodePoolSpec, PolicyObject};
-use crate::controllers::memory::{self, ReadBack};
+use crate::controllers::config;
+use crate::controllers::memory::{self, ReadBack, StoredCluster};
 use crate::observe::PolicyChange;
 use crate::options::PLAN_INTERVAL_MAX;
 
@@ -64,6 +65,25 @@ impl NodeLoop {
             self.sync_stored();
         }
         false
+    }
+
+    /// Reads the cluster policy anew after a failed write: an edit of which no watch has told, of the kill switch even, holds
+    /// from now on. It is looked for again when its watch tells of it.
+    pub(super) async fn refresh_cluster(&mut self) {
+        match self.ports.sink.read_policy(config::POLICY_NAME).await {
+            Ok(Some(object)) => {
+                let told = self.policies.clusters.get(config::POLICY_NAME);
+                if told.is_some_and(|told| memory::newer(&told.resource_version, &object.resource_version)) {
+                    return;
+                }
+                let reported_at = self.cluster.as_ref().and_then(|known| known.reported_at);
+                self.cluster = Some(StoredCluster { reported_at, ..StoredCluster::of(&object) });
+                self.take_in_policies(vec![PolicyChange::Cluster(Box::new(object))]);
+            }
+            // Its settings hold until the watch has told of its end: a kill switch does not open by an answer.
+            Ok(None) => {}
+            Err(error) => warn!(%error, "failed to read the cluster policy"),
+        }
     }
 
     /// The watch has told of these: whether they are there is known from it.

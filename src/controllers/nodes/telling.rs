@@ -4,7 +4,7 @@ use headroom_core::plan::{Plan, PodVerdict};
 use headroom_core::time::UnixTime;
 use jiff::Timestamp;
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, info};
 
 use super::{NodeLoop, Reported, Statuses};
 use crate::controllers::memory::StoredCluster;
@@ -90,14 +90,19 @@ impl NodeLoop {
         let answer =
             self.ports.sink.write_policy(config::POLICY_NAME, &stored.resource_version, &status).await;
         self.ports.metrics.status_written(answer.as_ref().map(|_| ()));
-        // After a failure the next turn builds on what the watch delivers by then.
-        self.cluster = answer.ok().map(|resource_version| StoredCluster {
-            resource_version,
-            status,
-            reported_at: Some(self.ports.host.monotonic()),
-            uid: stored.uid,
-        });
-        self.cluster.is_some()
+        let reported_at = Some(self.ports.host.monotonic());
+        match answer {
+            Ok(resource_version) => {
+                self.cluster = Some(StoredCluster { resource_version, status, reported_at, uid: stored.uid });
+                true
+            }
+            Err(error) => {
+                info!(%error, "status of the cluster policy not written; reading it anew");
+                self.cluster = Some(StoredCluster { reported_at, ..stored });
+                self.refresh_cluster().await;
+                false
+            }
+        }
     }
 
     /// Sends the events that tell what is new, beside the loop: they are a courtesy, and nothing waits for them.

@@ -208,7 +208,9 @@ impl Judge {
             return;
         }
         let node = text(&pod, &["spec", "nodeName"]).unwrap_or_default();
-        if self.removal_named(store, node, "").is_none() {
+        // Called back while the eviction was under way.
+        let ended_since = self.let_go.get(node).is_some_and(|at| call.arrived_at <= *at);
+        if self.removal_named(store, node, "").is_none() && !ended_since {
             let words = format!("pod {} is evicted and no stored intent removes its node {node}", call.key);
             self.blame(call.now, "I3", words);
         }

@@ -143,7 +143,7 @@ fn disturbs(intent: &Intent) -> bool {
 fn leaving(store: &Store, limit: &RemovalLimit) -> BTreeSet<String> {
     let pools = store.all(Kind::NodePool).filter(|(key, _)| limit.is_of(&key.name));
     let open = pools.flat_map(|(_, pool)| truth::intents(pool));
-    let counted = open.filter(|intent| limit.counts(intent) && intent.phase != "Undoing");
+    let counted = open.filter(|intent| limit.counts(intent) && !truth::is_called_back(store, intent));
     let names = counted.flat_map(|intent| {
         let words = format!("{} by {} for {}", intent.phase, intent.id, intent.reason);
         intent.instances.into_iter().map(move |(node, _)| (node, words.clone()))

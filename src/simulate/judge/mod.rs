@@ -33,6 +33,8 @@ pub const LEASE: SignedDuration = SignedDuration::from_secs(10);
 /// What was true so long ago the operator may still believe: its view may be that old before removals stop
 /// ([`crate::options::VIEW_AGE_MAX`]), and a step may be under way.
 const BELIEF: SignedDuration = SignedDuration::from_secs(200);
+/// Within this time of waking a replica tells what it knew before it was stopped.
+const TOLD_ON_WAKING: SignedDuration = SignedDuration::from_secs(5);
 /// Violations kept; one is enough to fail a run.
 const VIOLATIONS_MAX: usize = 30;
 
@@ -64,6 +66,23 @@ struct LifeLog {
     leads_since: Option<Timestamp>,
 }
 
+/// A stop of a replica, as by a signal: what it knew before it tells when it wakes.
+#[derive(Debug, Default)]
+struct Awake {
+    stopped_at: Option<Timestamp>,
+    woken_at: Option<Timestamp>,
+}
+
+impl Awake {
+    /// Since when it may have known what it tells now.
+    fn known_since(&self, now: Timestamp) -> Timestamp {
+        match (self.stopped_at, self.woken_at) {
+            (Some(stopped), Some(woken)) if now.duration_since(woken) < TOLD_ON_WAKING => stopped,
+            _ => now,
+        }
+    }
+}
+
 /// A pool's bounds, those of late among them.
 #[derive(Debug, Default)]
 struct Bounds {
@@ -92,6 +111,12 @@ pub struct Judge {
     closed: BTreeSet<(String, String)>,
     /// Since when, in true time, a status has named a node as unneeded.
     unneeded: BTreeMap<String, Timestamp>,
+    /// When the removal that named a node ended.
+    let_go: BTreeMap<String, Timestamp>,
+    /// When too many nodes seemed to be leaving, and by which removals.
+    crowded: Option<(Timestamp, BTreeSet<(String, String)>)>,
+    /// When the operator was last stopped.
+    awake: Awake,
     /// Instances that the operator has ended.
     terminated: BTreeSet<String>,
     /// Groups whose wanted size is below what runs, since when, and what is to be said of it.
@@ -199,6 +224,15 @@ impl Judge {
         self.silent_since = silent.then_some(now);
     }
 
+    /// A replica is stopped, or woken.
+    pub fn stopped(&mut self, stopped: bool, now: Timestamp) {
+        if stopped {
+            self.awake = Awake { stopped_at: Some(now), woken_at: None };
+        } else {
+            self.awake.woken_at = Some(now);
+        }
+    }
+
     /// A replica or all watches hear nothing, or again: what decisions on workloads may believe depends on it.
     pub fn hears_nothing(&mut self, deaf: bool, now: Timestamp) {
         self.workloads.deaf(deaf, now);
@@ -221,6 +255,7 @@ impl Judge {
     /// Reads what has changed since the last step; called after each.
     pub fn step(&mut self, store: &Store, now: Timestamp) {
         self.check_lowered(now);
+        self.check_crowded(store, now);
         self.check_refused(store, now);
         let entries: Vec<Entry> = match store.entries_after(self.cursor) {
             Ok(entries) => {

@@ -17,6 +17,9 @@ const DECISIONS_MAX: usize = 20;
 const REMOVALS_MAX: usize = 10;
 const DRAINS_MAX: usize = 1;
 
+/// By then the journals of all pools of one plan have been written.
+const JOURNALS_WRITTEN: SignedDuration = SignedDuration::from_secs(2);
+
 /// How far ahead of the cluster the operator's clock may be: dates of answers are whole seconds, and two more are tolerated
 /// before it is set (`host/server_clock`).
 const CLOCK_ERROR: SignedDuration = SignedDuration::from_secs(3);
@@ -46,6 +49,10 @@ impl Judge {
             if is.iter().all(|other| other.id != one.id) {
                 self.closed.insert((pool.to_owned(), one.id.clone()));
                 self.check_closed(now, pool, one, after);
+                if one.removes() {
+                    let nodes = one.instances.iter().map(|(node, _)| (node.clone(), now));
+                    self.let_go.extend(nodes);
+                }
                 let named = |node: &String| {
                     is.iter().any(|other| other.instances.iter().any(|(name, _)| name == node))
                 };
@@ -91,7 +98,7 @@ impl Judge {
     fn note_unneeded(&mut self, now: Timestamp, before: &Value, after: &Value) {
         let (was, is) = (unneeded(before), unneeded(after));
         for node in &is {
-            self.unneeded.entry(node.clone()).or_insert(now);
+            self.unneeded.entry(node.clone()).or_insert_with(|| self.awake.known_since(now));
         }
         // What leaves the list because its removal begins is asked for below.
         let leaving: BTreeSet<String> = truth::intents(after)
@@ -206,6 +213,23 @@ impl Judge {
         }
     }
 
+    /// I7: one plan may end removals in one pool and begin others in another; their journals are two writes. So too many
+    /// are counted once more when both have been written.
+    pub(super) fn check_crowded(&mut self, store: &Store, now: Timestamp) {
+        let due = |(since, _): &(Timestamp, _)| JOURNALS_WRITTEN < now.duration_since(*since);
+        let Some((since, ids)) = self.crowded.take_if(|crowded| due(crowded)) else { return };
+        let pools = store.all(crate::simulate::store::Kind::NodePool);
+        let still = |intent: &Intent| {
+            let known = ids.contains(&(intent.id.clone(), intent.started_at.clone()));
+            known && intent.removes() && !intent.forces() && !truth::is_called_back(store, intent)
+        };
+        let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(still).collect();
+        let all: BTreeSet<&(String, String)> = open.iter().flat_map(|intent| &intent.instances).collect();
+        if REMOVALS_MAX < all.len() {
+            self.blame(since, "I7", format!("{} nodes are leaving", all.len()));
+        }
+    }
+
     /// I7: no more removals at once than the limits say, and none while a fifth is unready.
     ///
     /// A drain is a node that pods still have to leave. One plan may end a drain in one pool and begin the next in another;
@@ -216,15 +240,20 @@ impl Judge {
             return;
         }
         let pools = store.all(crate::simulate::store::Kind::NodePool);
-        let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(voluntary).collect();
+        let counts = |intent: &Intent| voluntary(intent) && !truth::is_called_back(store, intent);
+        let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(counts).collect();
         let victims = |filter: &dyn Fn(&&Intent) -> bool| -> BTreeSet<&(String, String)> {
             open.iter().filter(filter).flat_map(|intent| &intent.instances).collect()
         };
         let all = victims(&|_| true).len();
         let drained = victims(&|intent| intent.reason != "Empty" && intent.phase != "Deleting");
         let drains = drained.iter().filter(|(node, _)| truth::is_occupied(store, node)).count();
-        if (REMOVALS_MAX < all || DRAINS_MAX < drains) && !self.status_tampered {
-            self.blame(now, "I7", format!("{all} nodes are leaving, {drains} of them drained"));
+        if DRAINS_MAX < drains && !self.status_tampered {
+            self.blame(now, "I7", format!("{drains} nodes are drained"));
+        }
+        if REMOVALS_MAX < all && !self.status_tampered {
+            let ids = open.iter().map(|intent| (intent.id.clone(), intent.started_at.clone())).collect();
+            self.crowded.get_or_insert((now, ids));
         }
         if let Some(since) = self.unwell_since
             && BELIEF < now.duration_since(since)

@@ -117,6 +117,15 @@ pub(super) fn marked_by(node: &Value) -> Option<&str> {
     at(node, &["metadata", "annotations"])?.get(INTENT)?.as_str()
 }
 
+/// Whether a removal is given up and its marks are off, so that only its end is not stored yet.
+pub(super) fn is_called_back(store: &Store, intent: &Intent) -> bool {
+    let marked = |(name, _): &(String, String)| {
+        let node = store.find(Kind::Node, &ObjectKey::new("", name));
+        node.is_some_and(|node| marked_by(node).is_some())
+    };
+    intent.phase == "Undoing" && !intent.instances.iter().any(marked)
+}
+
 /// Pods on the node that would have to run somewhere else, those already leaving not among them.
 pub(super) fn movable_pods(store: &Store, node: &str) -> Vec<String> {
     let holds = |pod: &Arc<Value>| {
