@@ -1,0 +1,71 @@
+//! INSTRUMENT: writes a source file anew with each of its mistakes behind a switch that is read when the program starts.
+//! Whether the result compiles is for the compiler to say; no file is read or written here.
+
+mod places;
+mod render;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use crate::list::Mistake;
+
+/// The module of core that the switch becomes.
+pub const SWITCH: &str = "mistakes_switch";
+
+/// A file with its mistakes behind switches.
+#[derive(Debug)]
+pub struct Instrumented {
+    pub text: String,
+    /// Which bytes of `text` are there because of which mistakes. Marks nest.
+    pub marks: Vec<Mark>,
+    /// Mistakes that can stand behind no switch, in the order of the list.
+    pub untried: Vec<(usize, Untried)>,
+}
+
+/// Bytes that were not in the file before.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    pub range: Range<usize>,
+    /// All mistakes of a place where its frame is marked, one where what it puts there is.
+    pub ids: Vec<usize>,
+}
+
+/// Why a mistake cannot be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untried {
+    /// An operator of a let chain: nothing else than `&&` compiles there.
+    LetChain,
+    /// A `const` asks no switch.
+    Const,
+    /// A function that returns `impl Trait` returns one type, and the mistake would be another one.
+    ImplTrait,
+    /// No place of the file looks like what the list tells.
+    NotFound,
+}
+
+/// `source` with all `mistakes` of it but the `dropped` ones behind switches. A mistake is put in by meaning, not as text:
+/// `a && b && c` becomes `(a || b) && c`, and never `a || (b && c)`.
+///
+/// # Errors
+/// `source` is no Rust.
+pub fn instrument(
+    source: &str,
+    mistakes: &[&Mistake],
+    dropped: &BTreeSet<usize>,
+) -> Result<Instrumented, String> {
+    let file = syn::parse_file(source).map_err(|error| format!("failed to parse: {error}"))?;
+    let found = places::find(source, &file, mistakes);
+    let (text, marks) = render::render(source, found.edits, dropped);
+    Ok(Instrumented { text, marks, untried: found.untried })
+}
+
+/// The source of the module [`SWITCH`] for a list of `count` mistakes.
+pub fn switch(count: usize) -> String {
+    format!(
+        "{}\n/// How many mistakes there are.\nconst COUNT: usize = {count};\n",
+        include_str!("../../switch.rs")
+    )
+}
+
+#[cfg(test)]
+mod tests;
