@@ -2,6 +2,8 @@
 # HEADROOM_CACHE moves the cache of built tools and control planes (default: .cache).
 
 CARGO_FLAGS := --workspace --features headroom/failpoints --locked
+# The program behind soak-mutants stands outside of the workspace.
+MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/soak/mutants/tool --locked
 
 .DEFAULT_GOAL := help
 .PHONY: help check test soak soak-tests soak-fuzz soak-seeds soak-mutants soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
@@ -11,6 +13,7 @@ help: ## This list.
 
 check: lint ## The quick loop: formatting, lints, all tests that need no control plane.
 	cargo test $(CARGO_FLAGS)
+	cargo test $(MUTANTS_TOOL)
 
 test: ## Everything, on a real control plane too; ends with the counts.
 	@hack/test.sh
@@ -37,15 +40,17 @@ soak-seeds: ## Random worlds with random trouble; SEEDS=20000, SHARD=1/4 for a p
 soak-fuzz: ## libFuzzer on everything that is read from outside. FUZZ_SECONDS=600 for each door.
 	hack/fuzz.sh $(FUZZ_SECONDS)
 
-soak-mutants: ## Small mistakes put into core's decisions, one at a time; tells those that no test sees. MUTANTS=0/20 for a part.
+soak-mutants: ## Small mistakes put into core's decisions; tells those that no test sees and no page lists. MUTANTS=0/20 for a part.
 	hack/mutants.sh $(MUTANTS)
 
 lint: ## Formatting and clippy, every warning an error.
 	cargo fmt --all --check
+	cargo fmt --manifest-path hack/mutants/Cargo.toml --check
 	cargo clippy $(CARGO_FLAGS) --all-targets -- --deny warnings
 	cargo clippy $(CARGO_FLAGS) --package e2e --test stories -- --deny warnings
 	# As users build it: without crash points. All packages, so that the features of dependencies stay the same.
 	cargo clippy --workspace --locked -- --deny warnings
+	cargo clippy $(MUTANTS_TOOL) --all-targets -- --deny warnings
 
 deny: ## Licences, sources, duplicates and known holes of the dependencies.
 	@hack/deny.sh

@@ -62,6 +62,7 @@ stories() {
 
 step "dependencies" make --no-print-directory deny
 step "unit, golden, property and simulation tests" cargo test "${features[@]}" --no-fail-fast
+step "tests of the program behind soak-mutants" cargo test --manifest-path hack/mutants/Cargo.toml --target-dir "$target/soak/mutants/tool" --locked
 wait "$control_plane"
 built=$?
 step "control plane and tools" control_plane_is_built

@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::fs;
     use std::path::{Path, PathBuf};
 
@@ -195,5 +195,39 @@ mod tests {
                 assert!(there, "{name} is not there: {row}");
             }
         }
+    }
+
+    /// A row of docs/mistakes.md may name several mistakes, and one of them several places: `` `< with <=` (2 places) ``.
+    #[test]
+    fn numbers_of_mistakes_are_those_of_the_rows() {
+        let page = read("docs/mistakes.md");
+        let (head, sections) = page.split_once("\n### ").unwrap();
+        let mut by_kind: BTreeMap<&str, usize> = BTreeMap::new();
+        for row in sections.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<&str> = row.split(" | ").collect();
+            let after_each = cells[1].split('`').skip(2).step_by(2);
+            let places = |after: &str| match after.strip_prefix(" (") {
+                Some(count) => count.split(' ').next().unwrap().parse().unwrap(),
+                None => 1,
+            };
+            *by_kind.entry(cells[2]).or_default() += after_each.map(places).sum::<usize>();
+        }
+        let told = head.lines().filter_map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            Some((*cells.first()?, cells.get(2)?.parse::<usize>().ok()?))
+        });
+        assert_eq!(told.collect::<BTreeMap<_, _>>(), by_kind);
+        let total: usize = by_kind.values().sum();
+        assert!(total > 0);
+        assert!(
+            head.contains(&format!("the other {total} are below")),
+            "docs/mistakes.md tells another number"
+        );
+        let invariants = read("docs/invariants.md");
+        assert!(invariants.contains(&format!("| no test sees them now | {total} |")), "docs/invariants.md");
+        assert!(
+            read("README.md").contains(&format!("no test sees {total};")),
+            "README.md tells another number"
+        );
     }
 }

@@ -79,7 +79,7 @@ pub fn settle(
             }
         }
         let n_new = left_out.refused.len() - before;
-        eprintln!("round {round}: {n_new} mistakes do not compile");
+        eprintln!("round {round}: {n_new} more do not compile");
         if n_new == 0 {
             let rendered = errors[0]["rendered"].as_str().unwrap_or_default();
             return Err(format!(

@@ -16,7 +16,7 @@ pub struct Edit {
     /// Bytes of the source that are written anew; empty where something is put in.
     pub range: Range<usize>,
     pub kind: Kind,
-    /// At least one; just one for `Lazy`, `Unary`, `Arm` and `Field`.
+    /// At least one; just one for `Lazy`, `Unary`, `Arm` and `Field`. Those of a `Scrutinee` are those of its arms.
     pub choices: Vec<Choice>,
 }
 
@@ -45,6 +45,8 @@ pub enum Kind {
     Guard,
     /// Behind the pattern of an arm without a guard.
     Arm,
+    /// What a `match` looks at. Nothing is changed there: the compiler points at it where an arm is wanted that may be left out.
+    Scrutinee,
     /// The value of a field in `path { …, ..base }`.
     Field { member: String, shorthand: bool, path: String, base: Range<usize> },
 }
@@ -195,6 +197,16 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let kind = Kind::Unary { operator, operand: unary.expr.span().byte_range() };
         self.add(unary.span().byte_range(), kind, choices);
         visit::visit_expr_unary(self, unary);
+    }
+
+    fn visit_expr_match(&mut self, matched: &'ast syn::ExprMatch) {
+        let n_before = self.edits.len();
+        visit::visit_expr_match(self, matched);
+        let own = |end: usize| matched.arms.iter().any(|arm| arm.pat.span().byte_range().end == end);
+        let arms = self.edits[n_before..].iter();
+        let arms = arms.filter(|edit| matches!(edit.kind, Kind::Arm) && own(edit.range.start));
+        let choices = arms.flat_map(|edit| edit.choices.clone()).collect();
+        self.add(matched.expr.span().byte_range(), Kind::Scrutinee, choices);
     }
 
     fn visit_arm(&mut self, arm: &'ast syn::Arm) {

@@ -14,10 +14,10 @@ pub fn render(source: &str, mut edits: Vec<Edit>, dropped: &BTreeSet<usize>) -> 
         edit.choices.sort_by_key(|choice| choice.id);
     }
     edits.retain(|edit| !edit.choices.is_empty());
-    // What is put in at a place comes before what begins there, and what is around comes before what is within. Guards and
-    // values of fields are around an operator that fills them.
+    // What is put in at a place comes before what begins there, and what is around comes before what is within. Guards,
+    // values of fields and what a match looks at are around an operator that fills them.
     edits.sort_by_key(|edit| {
-        let around = matches!(edit.kind, Kind::Guard | Kind::Field { .. });
+        let around = matches!(edit.kind, Kind::Guard | Kind::Scrutinee | Kind::Field { .. });
         (edit.range.start, !edit.range.is_empty(), Reverse(edit.range.end), !around)
     });
     let mut writer = Writer { source, edits: &edits, text: String::new(), marks: Vec::new() };
@@ -120,6 +120,7 @@ impl Writer<'_> {
                 );
                 self.push(")");
             }
+            Kind::Scrutinee => self.range(range.clone(), inner),
             Kind::Arm => self.push(&format!(" if !{}", on(choices))),
             Kind::Field { member, shorthand, path, base } => {
                 if *shorthand {

@@ -152,6 +152,18 @@ fn marks_are_around_what_a_mistake_puts_in() {
 }
 
 #[test]
+fn what_a_match_looks_at_is_marked_for_all_arms_that_may_be_left_out() {
+    let source = "fn f(a: E) -> u8 { match a { A => match b { D => 4 }, B => 2, C => 3 } }";
+    let arms = [(1, 30), (2, 45), (3, 55)].map(|(id, column)| mistake(id, Genre::MatchArm, (1, column), ""));
+    let made = put(source, &arms, &[]);
+    let ids_at = |text: &str| {
+        let at = made.text.find(text).unwrap() + "match ".len();
+        made.marks.iter().find(|mark| mark.range == (at..at + 1)).map(|mark| mark.ids.clone())
+    };
+    assert_eq!([ids_at("match a"), ids_at("match b")], [Some(vec![1, 3]), Some(vec![2])]);
+}
+
+#[test]
 fn switch_is_rust() {
     let switch = switch(4335);
     syn::parse_file(&switch).unwrap();
