@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::instrument::{self, Mark, SWITCH, Untried};
 use crate::list::{CORE, Mistake};
 
-/// Each round drops at least one mistake of each place that does not compile. Six were enough for 4,300.
+/// Each round drops at least one mistake of each place that does not compile. Four were enough for 4,300.
 const ROUNDS_MAX: usize = 30;
 
 /// How core is built: as for its tests, without debug information.

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use crate::compile::Suite;
 
-/// Address space of one test program: a mistake may ask for all memory there is. Without a mistake 100 MB are used; each
-/// thread reserves much more than it uses.
+/// Address space of one test program: a mistake may ask for all memory there is. It is far more than any test uses, because
+/// threads and allocators reserve more than they use.
 const ADDRESS_SPACE_BYTES_MAX: u64 = 4 << 30;
 
-/// Raises no error where a shell cannot bound memory; the tests are the same. No core files either.
+/// Starts a program with that bound and without core files; a shell that cannot bound memory goes on without.
 const BOUNDED: &str = r#"ulimit -c 0; ulimit -v "$1" 2>/dev/null; shift; exec "$@""#;
 
-/// What a test program gets: no mistake where both are missing.
+/// What the switch of a test program is told.
 #[derive(Clone, Copy, Debug)]
 pub enum Switch<'a> {
     /// The mistake with this number is made.

@@ -16,8 +16,8 @@ use crate::reach::Test;
 use crate::run::{Outcome, Switch, run};
 use crate::workers;
 
-/// Tests that take this long alone are asked when all others have not seen a mistake. A tenth of the tests need
-/// nine tenths of the time.
+/// Tests that take this long alone are asked when all others have not seen a mistake. Nine of
+/// 700 tests need more than half of the time.
 const SLOW_SECONDS: f64 = 0.45;
 
 /// How long the tests of one program start take together. Most mistakes are seen by the first few tests, so the first
