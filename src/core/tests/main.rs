@@ -48,6 +48,7 @@ mod spare;
 mod speed;
 mod told;
 mod topology;
+mod unknown_shapes;
 mod upstream;
 mod upstream_choice;
 mod upstream_cloud;

@@ -198,7 +198,7 @@ impl<'w> Context<'w> {
     /// What a group brings of which nothing can be told yet, by another group of its pool: a pool's nodes are of one shape.
     ///
     /// After a restart the cloud may not have told all templates: a node that was asked for takes pods all the same, and
-    /// left out of account it would be bought once more. Labels that tell the other group's zone are this one's.
+    /// left out of account it would be bought once more. So would one that this plan buys for the pool's minimum. Labels that tell the other group's zone are this one's.
     fn shape_of_sibling(&mut self, pool: &Arc<str>, group: &Arc<str>) -> Option<Arc<TemplateNode>> {
         let groups = &self.cluster.pools.get(pool)?.groups;
         let zone =
@@ -249,8 +249,7 @@ impl<'w> Context<'w> {
     ) -> Option<NodeIx> {
         let template = match self.template(pool, group) {
             Some(template) => template,
-            None if !bought => self.shape_of_sibling(pool, group)?,
-            None => return None,
+            None => self.shape_of_sibling(pool, group)?,
         };
         self.unseen_capacity.add(&template.node.capacity);
         let node = self.snapshot.add_node(&template, name.into());

@@ -1,0 +1,105 @@
+//! Groups of which nobody has told what their nodes are like: what is known of the pool's other nodes counts.
+
+use headroom_core::config::{Config, Expander, GroupScaling};
+use headroom_core::resources::Resources;
+use headroom_core::scheduling::constraints::{Taint, TaintEffect};
+use headroom_core::testing::{PodBuilder, WorldBuilder, config, no_schedule, node, pod, pool, world};
+use headroom_core::world::node::{Node, ZONE_LABEL};
+
+use crate::scale_up::{check, increases, plan_fresh};
+
+/// A pool that declares no shape, with at least so many nodes.
+fn undeclared(min: u32) -> Config {
+    config([pool("general").bounds(min, 10).with(|pool| pool.template = None)])
+}
+
+/// Group a of zone a has a node that is full; group b of zone b has none, and so many are asked for.
+fn two_zones(wanted_in_b: u32) -> WorldBuilder {
+    world()
+        .node(node("n1").of("general", "a").zone("a"))
+        .pod(pod("old").cpu("4").on("n1"))
+        .group("general", "a", "a", 1)
+        .group("general", "b", "b", wanted_in_b)
+}
+
+fn in_zone(zone: &str) -> PodBuilder {
+    pod("web").cpu("1").selector(ZONE_LABEL, zone)
+}
+
+#[test]
+fn a_node_bought_for_the_minimum_takes_pods_whatever_group_it_is_of() {
+    let world = two_zones(0).pod(pod("web").cpu("1")).build();
+    check(&plan_fresh(&world, &undeclared(2)), &[("general", "b", 0, 1)]);
+}
+
+#[test]
+fn a_node_on_its_way_in_an_unknown_group_is_of_its_own_zone() {
+    let plan = plan_fresh(&two_zones(1).pod(in_zone("b")).build(), &undeclared(0));
+    check(&plan, &[]);
+    let plan = plan_fresh(&two_zones(1).pod(in_zone("a")).build(), &undeclared(0));
+    check(&plan, &[("general", "a", 1, 2)]);
+}
+
+/// How many nodes are bought for a pod where the pool's one node is full and has this taint; one of key `starting` and effect
+/// `NoSchedule` would pass.
+fn bought_beside(key: &str, effect: TaintEffect) -> u32 {
+    let taint = Taint { effect, ..no_schedule(key, "") };
+    let world = world()
+        .node(node("n1").of("general", "a").with(|node| node.taints.push(taint)))
+        .pod(pod("old").cpu("4").tolerates(key).on("n1"))
+        .pod(pod("web").cpu("1"))
+        .group("general", "a", "", 1)
+        .build();
+    let learns = pool("general").with(|pool| {
+        pool.template = None;
+        pool.startup_taints = vec![no_schedule("starting", "")];
+    });
+    increases(&plan_fresh(&world, &config([learns]))).values().map(|(from, to)| to - from).sum()
+}
+
+#[test]
+fn a_nodes_lasting_taints_are_its_groups() {
+    assert_eq!(bought_beside("starting", TaintEffect::NoExecute), 0, "another effect is another taint");
+    assert_eq!(bought_beside("dedicated", TaintEffect::NoSchedule), 0);
+}
+
+#[test]
+fn a_node_that_has_not_told_its_amounts_yet_will_have_those_of_its_group() {
+    let blank = |node: &mut Node| {
+        node.allocatable = Resources::default();
+        node.capacity = Resources::default();
+    };
+    let world = world()
+        .node(node("n1").of("general", "a").unready_for(5).age(5).with(blank))
+        .pods(pod("web").cpu("1").times(4))
+        .group("general", "a", "", 1)
+        .build();
+    check(&plan_fresh(&world, &config([pool("general")])), &[]);
+}
+
+#[test]
+fn price_counts_the_whole_cost_of_what_a_pod_leaves_unused() {
+    let priced = |name: &str, micro: i64| pool(name).with(|pool| pool.price_per_hour_micro = Some(micro));
+    let world = world()
+        .group("dear", "g", "", 0)
+        .group("fair", "g", "", 0)
+        .pod(pod("web").cpu("1").memory("15Gi"))
+        .build();
+    let mut config = config([priced("dear", 300_000), priced("fair", 200_000)]);
+    config.cluster.expanders = vec![Expander::Price];
+    check(&plan_fresh(&world, &config), &[("fair", "g", 0, 1)]);
+}
+
+#[test]
+fn a_pool_that_comes_as_a_whole_is_not_balanced_with_its_like() {
+    let world =
+        world().group("all", "g", "", 0).group("some", "g", "", 0).pods(pod("web").cpu("4").times(4)).build();
+    let mut config = config([
+        pool("all").bounds(0, 4).with(|pool| pool.group_scaling = GroupScaling::ZeroOrMax),
+        pool("some").bounds(0, 10),
+    ]);
+    config.cluster.balance_similar_pools = true;
+    let bought = increases(&plan_fresh(&world, &config));
+    assert_eq!(bought.values().map(|(from, to)| to - from).sum::<u32>(), 4, "{bought:?}");
+    assert_eq!(bought.len(), 1, "all four in one pool or the other: {bought:?}");
+}
