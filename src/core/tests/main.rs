@@ -18,6 +18,7 @@ mod in_doubt;
 mod increases;
 mod leaving;
 mod mixes;
+mod offers;
 mod open_labels;
 mod packed;
 mod packing;

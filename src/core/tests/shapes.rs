@@ -14,6 +14,11 @@ const GIB: i64 = 1 << 30;
 /// How many nodes are bought of a group whose machines have 8 cores and 32 GiB by the provider's word, when live nodes taught so
 /// much.
 fn bought(pods: Vec<Pod>, cpu_milli: i64, gib: i64, pods_max: i64) -> u32 {
+    bought_within(None, pods, cpu_milli, gib, pods_max)
+}
+
+/// The same in a cluster that may have so many thousandths of a core.
+fn bought_within(most: Option<i64>, pods: Vec<Pod>, cpu_milli: i64, gib: i64, pods_max: i64) -> u32 {
     let node = pool("x").shape("8", "32Gi").build().template.expect("the builder's");
     let template = GroupTemplate { node, trust: TemplateTrust::Estimate, ..GroupTemplate::default() };
     let state = GroupState { max: 10, template: Some(template.into()), ..GroupState::default() };
@@ -21,7 +26,8 @@ fn bought(pods: Vec<Pod>, cpu_milli: i64, gib: i64, pods_max: i64) -> u32 {
     let taught = LearnedTemplate { cpu_milli, memory_bytes: gib * GIB, pods: pods_max };
     let memory = PoolHistory { learned: [("a".into(), taught)].into(), ..PoolHistory::default() };
     let history = History { pools: [("general".into(), memory)].into(), ..History::default() };
-    let config = config([pool("general").with(|pool| pool.template = None)]);
+    let mut config = config([pool("general").with(|pool| pool.template = None)]);
+    config.cluster.max_cpu_milli = most;
     let plan = plan(&world, &history, &config, NOW);
     increases(&plan).values().map(|(from, to)| to - from).sum()
 }
@@ -32,6 +38,7 @@ fn what_live_nodes_taught_is_believed_over_an_estimate() {
     assert_eq!(bought(large("7800m"), 7_500, 30, 110), 0);
     assert_eq!(bought(large("7400m"), 7_500, 30, 110), 2);
     assert_eq!(bought(large("4500m"), 4_000, 16, 110), 0, "half is the same machine still");
+    assert_eq!(bought_within(Some(8_000), large("7400m"), 7_500, 30, 110), 1, "one is within the limit");
     assert_eq!(bought(pod("web").cpu("10m").memory("20Gi").times(2), 8_000, 19, 110), 0);
     assert_eq!(bought(pod("web").cpu("10m").memory("10Mi").times(2), 8_000, 32, 1), 2);
 }

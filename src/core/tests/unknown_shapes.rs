@@ -1,6 +1,6 @@
 //! Groups of which nobody has told what their nodes are like: what is known of the pool's other nodes counts.
 
-use headroom_core::config::{Config, Expander, GroupScaling};
+use headroom_core::config::Config;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::testing::{PodBuilder, WorldBuilder, config, no_schedule, node, pod, pool, world};
@@ -75,31 +75,4 @@ fn a_node_that_has_not_told_its_amounts_yet_will_have_those_of_its_group() {
         .group("general", "a", "", 1)
         .build();
     check(&plan_fresh(&world, &config([pool("general")])), &[]);
-}
-
-#[test]
-fn price_counts_the_whole_cost_of_what_a_pod_leaves_unused() {
-    let priced = |name: &str, micro: i64| pool(name).with(|pool| pool.price_per_hour_micro = Some(micro));
-    let world = world()
-        .group("dear", "g", "", 0)
-        .group("fair", "g", "", 0)
-        .pod(pod("web").cpu("1").memory("15Gi"))
-        .build();
-    let mut config = config([priced("dear", 300_000), priced("fair", 200_000)]);
-    config.cluster.expanders = vec![Expander::Price];
-    check(&plan_fresh(&world, &config), &[("fair", "g", 0, 1)]);
-}
-
-#[test]
-fn a_pool_that_comes_as_a_whole_is_not_balanced_with_its_like() {
-    let world =
-        world().group("all", "g", "", 0).group("some", "g", "", 0).pods(pod("web").cpu("4").times(4)).build();
-    let mut config = config([
-        pool("all").bounds(0, 4).with(|pool| pool.group_scaling = GroupScaling::ZeroOrMax),
-        pool("some").bounds(0, 10),
-    ]);
-    config.cluster.balance_similar_pools = true;
-    let bought = increases(&plan_fresh(&world, &config));
-    assert_eq!(bought.values().map(|(from, to)| to - from).sum::<u32>(), 4, "{bought:?}");
-    assert_eq!(bought.len(), 1, "all four in one pool or the other: {bought:?}");
 }

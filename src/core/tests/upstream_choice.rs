@@ -92,6 +92,7 @@ fn one_whole_group_may_overflow_the_budgets_and_others_must_fit() {
         (10, 1, &[("a", 0, 2)], &["a"]),
         (10, 0, &[("a", 0, 2)], &none),
         (0, 1, &[("a", 2, 0)], &none),
+        (2, 5, &[("a", 0, 2), ("b", 2, 0)], &["b"]),
     ] {
         assert_eq!(whole(max_removals, max_drains, all), expected, "{max_removals} {max_drains} {all:?}");
     }
