@@ -5,6 +5,7 @@ use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::testing::{PodBuilder, WorldBuilder, config, no_schedule, node, pod, pool, world};
 use headroom_core::world::node::{Node, ZONE_LABEL};
+use headroom_core::world::provider::{GroupState, GroupTemplate, TemplateTrust};
 
 use crate::scale_up::{check, increases, plan_fresh};
 
@@ -38,6 +39,22 @@ fn a_node_on_its_way_in_an_unknown_group_is_of_its_own_zone() {
     check(&plan, &[]);
     let plan = plan_fresh(&two_zones(1).pod(in_zone("a")).build(), &undeclared(0));
     check(&plan, &[("general", "a", 1, 2)]);
+}
+
+#[test]
+fn a_group_of_one_zone_serves_that_zones_pods_whatever_its_template_is_worth() {
+    let shape = pool("x").build().template.expect("the builder's");
+    let template = GroupTemplate { node: shape, trust: TemplateTrust::Estimate, ..GroupTemplate::default() };
+    let zone = Some("a".into());
+    let state =
+        GroupState { max: 10, target: 1, zone, template: Some(template.into()), ..GroupState::default() };
+    let world = world()
+        .node(node("n1").of("general", "a").zone("a"))
+        .pod(pod("old").cpu("4").on("n1"))
+        .pod(in_zone("a"))
+        .group_state("general", "a", state)
+        .build();
+    check(&plan_fresh(&world, &undeclared(0)), &[("general", "a", 1, 2)]);
 }
 
 /// How many nodes are bought for a pod where the pool's one node is full and has this taint; one of key `starting` and effect
