@@ -68,7 +68,7 @@ impl NodeLoop {
     }
 
     /// Reads the cluster policy anew after a failed write: an edit of which no watch has told, of the kill switch even, holds
-    /// from now on. It is looked for again when its watch tells of it.
+    /// from now on.
     pub(super) async fn refresh_cluster(&mut self) {
         match self.ports.sink.read_policy(config::POLICY_NAME).await {
             Ok(Some(object)) => {
