@@ -278,6 +278,11 @@ impl Stage {
         cluster.step(now);
         if let Some(judge) = &self.around.judge {
             let late = self.around.account.as_ref().map(|account| std::mem::take(&mut account.lock().late));
+            let slain = self.around.account.as_ref().map(|account| std::mem::take(&mut account.lock().slain));
+            for id in slain.into_iter().flatten() {
+                let words = format!("the cloud chose instance {id}: its group's size was below what ran");
+                judge.lock().blame(now, "I4", words);
+            }
             cluster.store().with(|store| {
                 let mut judge = judge.lock();
                 for (pool, group) in late.into_iter().flatten() {

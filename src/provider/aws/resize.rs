@@ -11,7 +11,7 @@ use headroom_core::world::provider::FailureClass;
 use super::activities::{self, Class, class_of, cut};
 use super::calls::{CallError, Launch, LaunchError, Launched, Trouble, outcome};
 use super::cloud::Cloud;
-use super::group::{Group, Launches, Standing};
+use super::group::{Group, Launches, Machine, Standing};
 use super::quota::quota_family;
 use super::settings::Settings;
 use crate::host::bugs::{self, Bug};
@@ -366,11 +366,16 @@ async fn terminate(cloud: &Cloud, group: &Group, id: &Arc<str>, decrement: bool)
     let operation = format!("AWS TerminateInstanceInAutoScalingGroup {} {id}{how}", group.name);
     let answer = write(cloud, &group.name, action, operation, || cloud.calls.terminate(id, decrement)).await;
     let Err(error) = answer else {
-        let mut snapshot = cloud.snapshot();
-        snapshot.gone.insert(id.clone());
-        // Until the next read: the size as AWS has it now.
-        if let Some(read) = snapshot.groups.get_mut(&group.name).filter(|_| decrement) {
-            read.group.desired = read.group.desired.saturating_sub(1);
+        {
+            let mut snapshot = cloud.snapshot();
+            snapshot.gone.insert(id.clone());
+            // Until the next read: the size as AWS has it now.
+            if let Some(read) = snapshot.groups.get_mut(&group.name).filter(|_| decrement) {
+                read.group.desired = read.group.desired.saturating_sub(1);
+            }
+        }
+        if decrement {
+            keep_what_runs(cloud, &group.name).await;
         }
         return Ok(());
     };
@@ -394,6 +399,32 @@ async fn terminate(cloud: &Cloud, group: &Group, id: &Arc<str>, decrement: bool)
         | Trouble::Contention
         | Trouble::Unknown => Err(unread(&error)),
     }
+}
+
+/// Raises a size that is below what runs, after one instance went with its place.
+///
+/// AWS may have taken that instance away itself a moment before, as it does with spot ones, and a list of instances shows that
+/// late. Then its place was another's already, and the size went down for nobody: AWS would choose a running instance to
+/// end. Instances that the operator has ended are on their way however they are listed.
+async fn keep_what_runs(cloud: &Cloud, name: &Arc<str>) {
+    // Unread, nothing is known to be wrong, and a size is not written by guess.
+    let Ok(Some(group)) = cloud.fresh(name).await else { return };
+    let runs = {
+        let snapshot = cloud.snapshot();
+        let stays = |one: &&Machine| {
+            matches!(one.standing(), Standing::Counted(_)) && !snapshot.gone.contains(&one.id)
+        };
+        u32::try_from(group.instances.iter().filter(stays).count()).unwrap_or(u32::MAX)
+    };
+    if runs <= group.desired || group.max < runs || group.weighted.is_some() || group.being_deleted {
+        return;
+    }
+    tracing::warn!(group = %group.name, from = group.desired, to = runs,
+        "an instance had been taken away when it was terminated; size raised to what runs");
+    if let Err(error) = write_desired(cloud, &group, runs).await {
+        tracing::warn!(group = %group.name, error = %error.in_words(), "failed to raise the size to what runs");
+    }
+    let _ = cloud.fresh(name).await;
 }
 
 /// The group that an instance was last seen in.

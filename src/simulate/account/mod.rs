@@ -19,6 +19,8 @@ use crate::provider::aws::calls::Launched;
 use crate::provider::aws::group::{Activity, Group, Launches, Machine, Standing, TemplateRef};
 
 const ME: Author<'static> = Author::actor("cloud");
+/// A group acts so long after its size was written below what runs.
+const CHOOSES_AFTER: SignedDuration = SignedDuration::from_secs(2);
 /// Between two attempts of the account to bring what a group misses.
 const LAUNCH_RETRY: SignedDuration = SignedDuration::from_secs(15);
 /// From the terminate call to the end of the machine and of its Node object.
@@ -69,6 +71,8 @@ struct Owned {
     retry_at: Timestamp,
     /// Instances that it wants and whose launch has failed.
     refused: u32,
+    /// Since when its size has been below what runs.
+    crowded_since: Option<Timestamp>,
     /// The pool as it was seen last: what machines are made from outlasts it.
     seen: Option<Arc<Value>>,
     /// Earlier lists of instances, for stale reads.
@@ -159,6 +163,7 @@ impl Account {
             fates: BTreeMap::new(),
             retry_at: Timestamp::MIN,
             refused: 0,
+            crowded_since: None,
             seen: None,
             earlier: VecDeque::new(),
         };
@@ -204,7 +209,8 @@ impl Account {
             [runs, joins, fate.ends_at].into_iter().flatten()
         });
         let short = self.groups.values().filter(|owned| owned.group.counted() < owned.group.desired);
-        fates.chain(short.map(|owned| owned.retry_at)).min()
+        let crowded = self.groups.values().filter_map(|owned| owned.crowded_since.map(chooses_at));
+        fates.chain(short.map(|owned| owned.retry_at)).chain(crowded).min()
     }
 
     /// A machine goes without anybody's asking, as a spot instance does; its group replaces it.
@@ -282,7 +288,15 @@ impl Account {
                 self.bring(name, weather, now);
             }
         }
-        // A size below what runs: the account picks victims, as AWS does.
+        // A size below what runs: the account picks victims a moment later, as AWS does.
+        let Some(owned) = self.groups.get_mut(name) else { return };
+        if counted <= desired {
+            owned.crowded_since = None;
+            return;
+        }
+        if now < chooses_at(*owned.crowded_since.get_or_insert(now)) {
+            return;
+        }
         for _ in desired..counted {
             let Some(owned) = self.groups.get(name) else { return };
             let victim =
@@ -368,6 +382,11 @@ impl Account {
         }
         strikes
     }
+}
+
+/// When a group whose size has been below what runs since then chooses who goes.
+fn chooses_at(since: Timestamp) -> Timestamp {
+    since.saturating_add(CHOOSES_AFTER).unwrap_or(Timestamp::MAX)
 }
 
 /// The Node object of a machine: as its pool's template says, or half of it.

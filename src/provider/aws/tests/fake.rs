@@ -50,6 +50,8 @@ pub struct Account {
     pub now: UnixTime,
     /// A group one of whose missing instances comes right after its activities have been read.
     pub straggler: Option<Arc<str>>,
+    /// A group one of whose instances AWS takes away, and replaces, right after the group has been read.
+    pub taken: Option<Arc<str>>,
     pub node_group: Option<NodeGroup>,
 }
 
@@ -180,7 +182,13 @@ impl Calls for Fake {
     fn groups_named<'a>(&'a self, names: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Group>, CallError>> {
         self.call("autoscaling:DescribeAutoScalingGroups", |account| {
             assert!(names.len() <= 100, "AWS refuses more than 100 names");
-            Ok(names.iter().filter_map(|name| account.groups.get(name)).cloned().collect())
+            let told = names.iter().filter_map(|name| account.groups.get(name)).cloned().collect();
+            if let Some(name) = account.taken.take() {
+                account.groups.get_mut(&name).expect("it is there").instances[0].lifecycle =
+                    "Terminating".to_owned();
+                account.bring(&name);
+            }
+            Ok(told)
         })
     }
     fn groups_tagged<'a>(
@@ -266,9 +274,8 @@ impl Calls for Fake {
                 return Err(refused(action, "Currently, desiredSize equals minSize"));
             }
             let one = group.instances.iter_mut().find(|one| &*one.id == instance).expect("it holds it");
-            assert_ne!(one.lifecycle, "Terminating", "an instance is terminated once");
             one.lifecycle = "Terminating".to_owned();
-            account.terminated.insert(one.id.clone());
+            assert!(account.terminated.insert(one.id.clone()), "an instance is terminated once");
             if decrement {
                 group.desired -= 1;
             }

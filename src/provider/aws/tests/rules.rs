@@ -228,6 +228,18 @@ async fn an_instance_is_terminated_once_and_counts_as_gone_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_place_of_an_instance_that_aws_has_replaced_is_not_taken_from_another() {
+    let bench = Bench::new(vec![group("a", 0, 3, 10)]);
+    bench.observe().await.expect("read");
+    let id = bench.ids("a")[0].clone();
+    bench.fake.account().taken = Some("a".into());
+    assert_eq!(bench.delete(&id).await, Ok(()));
+    bench.pass(6).await;
+    assert!(bench.fake.account().slain.is_empty(), "AWS has chosen an instance that runs");
+    assert_eq!((bench.desired("a"), bench.ids("a").len()), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_termination_whose_answer_was_lost_is_seen_and_not_repeated() {
     let bench = Bench::new(vec![group("a", 0, 2, 10)]);
     bench.observe().await.expect("read");
