@@ -148,6 +148,10 @@ const KEPT: &[(u64, &str)] = &[
         16748,
         "a size was lowered after another activity had stood in the way, which was the launch, and lists were stale",
     ),
+    (
+        30894,
+        "an instance that the cloud had replaced took a place of the size along, and the cloud ended another that ran",
+    ),
     (40368, "the judge took an increase that a restored status had brought back for the one that had ended"),
 ];
 
