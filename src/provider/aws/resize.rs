@@ -375,7 +375,7 @@ async fn terminate(cloud: &Cloud, group: &Group, id: &Arc<str>, decrement: bool)
             }
         }
         if decrement {
-            keep_what_runs(cloud, &group.name).await;
+            keep_what_runs(cloud, group).await;
         }
         return Ok(());
     };
@@ -401,30 +401,39 @@ async fn terminate(cloud: &Cloud, group: &Group, id: &Arc<str>, decrement: bool)
     }
 }
 
-/// Raises a size that is below what runs, after one instance went with its place.
+/// Raises a size that is below what runs by one, after one instance went with its place.
 ///
 /// AWS may have taken that instance away itself a moment before, as it does with spot ones, and a list of instances shows that
 /// late. Then its place was another's already, and the size went down for nobody: AWS would choose a running instance to
-/// end. Instances that the operator has ended are on their way however they are listed.
-async fn keep_what_runs(cloud: &Cloud, name: &Arc<str>) {
-    // Unread, nothing is known to be wrong, and a size is not written by guess.
-    let Ok(Some(group)) = cloud.fresh(name).await else { return };
-    let runs = {
+/// end. Lists may be old here too, and show what has gone long since: one counts that shows an instance which `before` did not
+/// know, and another list must confirm it. Instances that the operator has ended are on their way however they are listed.
+async fn keep_what_runs(cloud: &Cloud, before: &Group) {
+    let excess = async || -> Option<Group> {
+        // Unread, nothing is known to be wrong, and a size is not written by guess.
+        let group = cloud.fresh(&before.name).await.ok()??;
+        let replaced = group.instances.iter().any(|one| before.machine(&one.id).is_none());
         let snapshot = cloud.snapshot();
         let stays = |one: &&Machine| {
             matches!(one.standing(), Standing::Counted(_)) && !snapshot.gone.contains(&one.id)
         };
-        u32::try_from(group.instances.iter().filter(stays).count()).unwrap_or(u32::MAX)
+        let runs = u32::try_from(group.instances.iter().filter(stays).count()).unwrap_or(u32::MAX);
+        drop(snapshot);
+        (replaced && group.desired < runs).then_some(group)
     };
-    if runs <= group.desired || group.max < runs || group.weighted.is_some() || group.being_deleted {
+    if excess().await.is_none() {
         return;
     }
-    tracing::warn!(group = %group.name, from = group.desired, to = runs,
+    let Some(group) = excess().await else { return };
+    let to = group.desired.saturating_add(1);
+    if group.max < to || group.weighted.is_some() || group.being_deleted {
+        return;
+    }
+    tracing::warn!(group = %group.name, from = group.desired, to,
         "an instance had been taken away when it was terminated; size raised to what runs");
-    if let Err(error) = write_desired(cloud, &group, runs).await {
+    if let Err(error) = write_desired(cloud, &group, to).await {
         tracing::warn!(group = %group.name, error = %error.in_words(), "failed to raise the size to what runs");
     }
-    let _ = cloud.fresh(name).await;
+    let _ = cloud.fresh(&group.name).await;
 }
 
 /// The group that an instance was last seen in.
