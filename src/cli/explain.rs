@@ -3,9 +3,12 @@
 use anyhow::{Context, bail};
 use clap::Args;
 use headroom_core::labels::ObjectKey;
+use headroom_core::printable;
 
-use crate::cli::object::{Asked, AskedParser, Subject};
+pub(super) use crate::cli::object::Subject;
+use crate::cli::object::{Asked, AskedParser};
 use crate::cli::source::{Output, Source};
+use crate::cli::terminal;
 use crate::explain::case::Opened;
 use crate::explain::{Explanation, compare, journal, node, overview, pod, pool, top, workload};
 
@@ -97,7 +100,7 @@ pub async fn explain(options: ExplainOptions) -> anyhow::Result<()> {
     let subject = options.asked.subject;
     let (namespace, name) = options.asked.place(options.name.as_deref(), options.namespace.as_deref())?;
     let namespace = options.source.namespace(namespace.as_deref()).await?;
-    let case = options.source.case().await?;
+    let case = options.source.case(options.output).await?;
     let opened = case.open().context("failed to plan")?;
     let key = ObjectKey::new(namespace.as_str(), name.as_str());
     let Some(told) = tell(&opened, subject, &key) else {
@@ -111,7 +114,7 @@ pub async fn explain(options: ExplainOptions) -> anyhow::Result<()> {
     options.output.print(&told, || told.text())
 }
 
-fn tell(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> Option<Explanation> {
+pub(super) fn tell(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> Option<Explanation> {
     match subject {
         Subject::Pod => pod::explain(opened, key),
         Subject::Node => node::explain(opened, &key.name),
@@ -192,7 +195,7 @@ fn distance(a: &str, b: &str) -> usize {
 /// # Errors
 /// When the cluster or file cannot be read.
 pub async fn status(options: ViewOptions) -> anyhow::Result<()> {
-    let case = options.source.case().await?;
+    let case = options.source.case(options.output).await?;
     let opened = case.open().context("failed to plan")?;
     let overview = overview::overview(&opened);
     options.output.print(&overview, || overview.text())
@@ -203,7 +206,7 @@ pub async fn status(options: ViewOptions) -> anyhow::Result<()> {
 /// # Errors
 /// When the cluster or file cannot be read.
 pub async fn history(options: HistoryOptions) -> anyhow::Result<()> {
-    let case = options.view.source.case().await?;
+    let case = options.view.source.case(options.view.output).await?;
     let opened = case.open().context("failed to plan")?;
     let mut entries = journal::history(&opened);
     if let Some(object) = &options.object {
@@ -219,7 +222,7 @@ pub async fn history(options: HistoryOptions) -> anyhow::Result<()> {
 /// Tells beside an answer that has no room for it what could not be read.
 fn tell_gaps(opened: &Opened<'_>) {
     for gap in &opened.case.evidence.gaps {
-        eprintln!("not read: {gap}");
+        terminal::complain(&format!("not read: {}", printable::line(gap)));
     }
 }
 
@@ -245,7 +248,7 @@ fn unknown(opened: &Opened<'_>, object: &str) -> Option<String> {
 /// # Errors
 /// When the cluster or file cannot be read.
 pub async fn top(options: ViewOptions) -> anyhow::Result<()> {
-    let case = options.source.case().await?;
+    let case = options.source.case(options.output).await?;
     let opened = case.open().context("failed to plan")?;
     let rows = top::rows(&opened);
     tell_gaps(&opened);
@@ -257,7 +260,7 @@ pub async fn top(options: ViewOptions) -> anyhow::Result<()> {
 /// # Errors
 /// When the cluster or file cannot be read.
 pub async fn compare(options: ViewOptions) -> anyhow::Result<()> {
-    let case = options.source.case().await?;
+    let case = options.source.case(options.output).await?;
     let opened = case.open().context("failed to plan")?;
     let comparison = compare::compare(&opened);
     options.output.print(&comparison, || comparison.text())

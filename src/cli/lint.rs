@@ -2,19 +2,22 @@
 
 mod schema;
 mod together;
+mod windows;
 
 use std::fmt::Write as _;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::Args;
+use headroom_core::printable;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::validate::{FieldError, validate_policy, validate_pool, validate_scaling};
 use crate::api::{ClusterScalingPolicy, GROUP, NodePool, ScalingPolicy};
+use crate::cli::fuzz_targets;
 use crate::cli::source::Output;
+use crate::host::files::{self, Bounded};
 
 /// Examples of `headroom lint`.
 pub const EXAMPLES: &str = "Examples:
@@ -25,8 +28,11 @@ pub const EXAMPLES: &str = "Examples:
 Errors are what the API server would refuse, and what can never work. Warnings are what works badly: pools that no
 pod given can use, workloads that fit no pool, sizes that flap, budgets that keep a node for ever.";
 
-/// Largest file read.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Most bytes of all files together.
+const ALL_BYTES_MAX: usize = 512 << 20;
+/// Most documents of a file, and values of documents that are read one by one: as many as the parser takes of a whole file.
+const DOCUMENTS_MAX: usize = 1_024;
+const VALUES_MAX: usize = 250_000;
 
 /// Options of `headroom lint`.
 #[derive(Args, Clone, Debug)]
@@ -118,7 +124,7 @@ impl Manifest {
 /// # Errors
 /// When something is wrong with a file or a manifest.
 pub fn lint(options: &LintOptions) -> anyhow::Result<()> {
-    let Input { manifests, mut findings } = read_all(&options.files);
+    let Input { manifests, mut findings, .. } = read_all(&options.files);
     findings.extend(check(&manifests));
     findings.sort();
     options.output.print(&findings, || text(&findings, manifests.len()))?;
@@ -135,6 +141,7 @@ pub fn lint(options: &LintOptions) -> anyhow::Result<()> {
 #[must_use]
 pub fn check(manifests: &[Manifest]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = manifests.iter().filter(|one| one.ours()).flat_map(alone).collect();
+    findings.extend(manifests.iter().filter(|one| !one.ours()).flat_map(names));
     findings.extend(together::check(manifests));
     findings.sort();
     findings.dedup();
@@ -169,6 +176,12 @@ fn alone(manifest: &Manifest) -> Vec<Finding> {
     errors.into_iter().map(|message| manifest.finding(Severity::Error, message)).collect()
 }
 
+/// Names that YAML does not take for text, such as y, no and 12.
+fn names(manifest: &Manifest) -> Vec<Finding> {
+    let wrong = schema::names(&manifest.object).into_iter();
+    wrong.map(|message| manifest.finding(Severity::Error, message)).collect()
+}
+
 fn decoded<T: for<'de> Deserialize<'de>>(object: &Value) -> Result<T, Vec<String>> {
     T::deserialize(object).map_err(|error| vec![error.to_string()])
 }
@@ -180,10 +193,23 @@ fn words(errors: Vec<FieldError>) -> Vec<String> {
 /// What was read.
 #[derive(Debug, Default)]
 struct Input {
-    /// The manifests of every file that could be read.
+    /// The manifests of every file and document that could be read.
     manifests: Vec<Manifest>,
-    /// One for each file that could not.
+    /// One for each file and document that could not.
     findings: Vec<Finding>,
+    /// Bytes of all files.
+    bytes: usize,
+}
+
+impl Input {
+    fn complain(&mut self, file: &str, message: String) {
+        self.findings.push(Finding {
+            file: file.to_owned(),
+            object: String::new(),
+            severity: Severity::Error,
+            message,
+        });
+    }
 }
 
 /// Reads every file, also after one that cannot be read.
@@ -198,19 +224,25 @@ fn read_all(paths: &[PathBuf]) -> Input {
 /// Reads a file, every manifest of a folder, or standard input.
 fn read(path: &Path, all: &mut Input) {
     let name = path.display().to_string();
-    let manifests = match inside(path) {
+    let content = match inside(path) {
         Ok(Some(files)) => return files.iter().for_each(|file| read(file, all)),
-        Ok(None) => content(path).and_then(|content| parse(&name, &content)),
+        Ok(None) => content(path),
         Err(error) => Err(error),
     };
-    match manifests {
-        Ok(manifests) => all.manifests.extend(manifests),
-        Err(error) => all.findings.push(Finding {
-            file: name,
-            object: String::new(),
-            severity: Severity::Error,
-            message: format!("{error:#}"),
-        }),
+    match content {
+        Ok(content) if ALL_BYTES_MAX < all.bytes.saturating_add(content.len()) => {
+            all.complain(
+                &name,
+                format!("all files together are larger than {ALL_BYTES_MAX} bytes: give fewer"),
+            );
+        }
+        Ok(content) => {
+            all.bytes += content.len();
+            let (manifests, errors) = parse_documents(&name, &content);
+            all.manifests.extend(manifests);
+            errors.into_iter().for_each(|error| all.complain(&name, error));
+        }
+        Err(error) => all.complain(&name, format!("{error:#}")),
     }
 }
 
@@ -231,23 +263,75 @@ fn inside(path: &Path) -> anyhow::Result<Option<Vec<PathBuf>>> {
 }
 
 fn content(path: &Path) -> anyhow::Result<String> {
-    let mut content = String::new();
     if path == Path::new("-") {
-        std::io::stdin().take(FILE_BYTES_MAX).read_to_string(&mut content).context("failed to read")?;
-    } else {
-        let file = std::fs::File::open(path).context("failed to open")?;
-        file.take(FILE_BYTES_MAX).read_to_string(&mut content).context("failed to read")?;
+        return Bounded::new(std::io::stdin(), files::TEXT_BYTES_MAX).text().context("failed to read");
     }
-    Ok(content)
+    let file = std::fs::File::open(path).context("failed to open")?;
+    Bounded::new(file, files::TEXT_BYTES_MAX).text().context("failed to read")
 }
 
-/// The manifests of a file; those of a List are taken out of it.
-///
-/// # Errors
-/// When it is no YAML, with the line and the fix.
-pub fn parse(file: &str, content: &str) -> anyhow::Result<Vec<Manifest>> {
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(content).map_err(|error| anyhow!("{}", no_yaml(content, &error)))?;
+/// The manifests of a file, those of a List taken out of it, and what is wrong with documents that cannot be read. One that
+/// cannot be read hides no other.
+fn parse_documents(file: &str, content: &str) -> (Vec<Manifest>, Vec<String>) {
+    match serde_saphyr::from_multiple::<Value>(content) {
+        Ok(documents) => (manifests_of(file, documents), Vec::new()),
+        Err(error) => match documents(content) {
+            Some(parts) => parse_each(file, content, parts),
+            None => (Vec::new(), vec![not_yaml(content, 0, &error)]),
+        },
+    }
+}
+
+/// Each document by itself, with the number of lines before it.
+fn parse_each(file: &str, content: &str, parts: Vec<(usize, &str)>) -> (Vec<Manifest>, Vec<String>) {
+    let (mut manifests, mut errors, mut values) = (Vec::new(), Vec::new(), 0);
+    for (before, part) in parts {
+        match serde_saphyr::from_multiple::<Value>(part) {
+            Ok(documents) => {
+                values += documents.iter().map(size).sum::<usize>();
+                if VALUES_MAX < values {
+                    errors.push(format!(
+                        "the documents have more than {VALUES_MAX} values: give smaller files"
+                    ));
+                    break;
+                }
+                manifests.extend(manifests_of(file, documents));
+            }
+            Err(error) => errors.push(not_yaml(content, before, &error)),
+        }
+    }
+    (manifests, errors)
+}
+
+/// A value and all values in it.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+        Value::Object(fields) => 1 + fields.values().map(size).sum::<usize>(),
+        _ => 1,
+    }
+}
+
+/// The documents of a file by the lines between them, each with the number of lines before it; `None` where there is one
+/// only, or more than the parser of whole files takes.
+fn documents(content: &str) -> Option<Vec<(usize, &str)>> {
+    let mut parts = Vec::new();
+    let (mut begin, mut at, mut before) = (0, 0, 0);
+    for (number, line) in content.split_inclusive('\n').enumerate() {
+        let marker = line
+            .strip_prefix("---")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        if marker && begin < at {
+            parts.push((before, content.get(begin..at)?));
+            (begin, before) = (at, number);
+        }
+        at += line.len();
+    }
+    parts.push((before, content.get(begin..)?));
+    (2..=DOCUMENTS_MAX).contains(&parts.len()).then_some(parts)
+}
+
+fn manifests_of(file: &str, documents: Vec<Value>) -> Vec<Manifest> {
     let mut manifests = Vec::new();
     for document in documents.into_iter().filter(|document| !document.is_null()) {
         let items = match &document["items"] {
@@ -258,30 +342,41 @@ pub fn parse(file: &str, content: &str) -> anyhow::Result<Vec<Manifest>> {
         };
         manifests.extend(items.into_iter().map(|object| Manifest { file: file.to_owned(), object }));
     }
-    Ok(manifests)
+    manifests
 }
 
-/// Where it is no YAML and what to do about it. The usual mistakes are known by the line where reading stopped; what opens
-/// far above it, such as a quote, is not.
-fn no_yaml(content: &str, error: &serde_saphyr::Error) -> String {
+/// Where it is not YAML and what to do about it; the document begins after `before` lines. The usual mistakes are known by
+/// the line where reading stopped; what opens far above it, such as a quote, is not.
+fn not_yaml(content: &str, before: usize, error: &serde_saphyr::Error) -> String {
     let problem = error.without_snippet().to_string();
     let at = error.location().map(|location| location.line()).unwrap_or_default();
     let number = usize::try_from(at).unwrap_or_default();
+    let number = if number == 0 { 0 } else { number + before };
     let line = number.checked_sub(1).and_then(|above| content.lines().nth(above)).unwrap_or_default();
     let indent: String = line.chars().take_while(|letter| letter.is_whitespace()).collect();
     let fix = if content.contains("{{") {
         "this is a template: render it first, such as by `helm template . | headroom lint -`"
+    } else if problem.contains("duplicate") {
+        "remove one of the two"
     } else if indent.contains('\t') {
         "indent by spaces: YAML takes no tabs"
     } else if line.starts_with("<<<<<<<") || line.starts_with("=======") || line.starts_with(">>>>>>>") {
         "a merge has left this line: resolve the conflict"
     } else {
-        "look at this line and those above it: indentation, quotes and brackets; until then nothing in this file is checked"
+        "look at this line and those above it: indentation, quotes and brackets; until then nothing in this document is checked"
     };
     match number {
         0 => format!("is no YAML: {problem}: {fix}"),
         line => format!("line {line}: is no YAML: {problem}: {fix}"),
     }
+}
+
+/// Reads and checks bytes as a file, for the fuzz targets.
+pub(super) fn fuzz(bytes: &[u8]) -> Result<(), String> {
+    let (manifests, errors) = parse_documents("fuzz.yaml", fuzz_targets::utf8(bytes)?);
+    let findings = check(&manifests);
+    fuzz_targets::assert_printable(&text(&findings, manifests.len()));
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -296,7 +391,8 @@ fn text(findings: &[Finding], manifests_count: usize) -> String {
             Severity::Warning => "warning",
         };
         let object = if finding.object.is_empty() { String::new() } else { format!("{}: ", finding.object) };
-        let _ = writeln!(text, "{}: {object}{severity}: {}", finding.file, finding.message);
+        let line = format!("{}: {object}{severity}: {}", finding.file, finding.message);
+        let _ = writeln!(text, "{}", printable::line(&line));
     }
     if findings.is_empty() {
         let _ = writeln!(text, "{}, nothing wrong", counted(manifests_count, "manifest"));

@@ -3,6 +3,7 @@
 pub mod crds;
 mod evidence;
 pub mod explain;
+pub mod fuzz_targets;
 mod gather;
 pub mod import;
 pub mod lint;
@@ -16,9 +17,9 @@ pub mod simulate;
 pub mod simulate_faults;
 pub mod snapshot;
 pub mod source;
+mod terminal;
 mod what_if;
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -126,11 +127,11 @@ pub fn main() -> ExitCode {
         Command::Replay(options) => snapshot::replay(&options),
         Command::Lint(options) => lint::lint(&options),
         Command::Crds { docs: true } => {
-            print!("{}", crds::field_docs::render());
-            Ok(())
+            terminal::print_generated(crds::field_docs::render().as_bytes()).map_err(anyhow::Error::from)
         }
         Command::Crds { docs: false } => {
-            crds::render_all().map(|yaml| print!("{yaml}")).map_err(anyhow::Error::from)
+            let yaml = crds::render_all().map_err(anyhow::Error::from);
+            yaml.and_then(|yaml| Ok(terminal::print_generated(yaml.as_bytes())?))
         }
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Import(options) => in_runtime(import::import(options)),
@@ -142,15 +143,14 @@ pub fn main() -> ExitCode {
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "headroom", &mut script);
-            // Whoever reads only a part of it has closed the pipe: that is no failure.
-            let _ = std::io::stdout().write_all(&script);
-            Ok(())
+            terminal::print_generated(&script).map_err(anyhow::Error::from)
         }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("headroom: {error:#}");
+            // Only the first line is at the margin, whatever the error quotes.
+            terminal::complain(&format!("headroom: {error:#}").replace('\n', "\n  "));
             ExitCode::FAILURE
         }
     }

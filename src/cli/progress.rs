@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use headroom_core::printable;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::host::Host;
@@ -25,7 +26,8 @@ impl Progress {
     pub fn of(what: impl Into<String>) -> Self {
         let machine = Host::machine();
         let began_at = machine.wall();
-        Self { machine, began_at, what: what.into(), shown: None }
+        let what = printable::line(&what.into()).into_owned();
+        Self { machine, began_at, what, shown: None }
     }
 
     /// Shows that `done` of `all` is done, if that is another percentage than is shown.

@@ -12,7 +12,7 @@ use tracing::info;
 use crate::actuate::guard::{Claim, CrashPoint, Guard};
 use crate::actuate::layer::ClientKind;
 use crate::actuate::nodes::{ActionError, KubeActions, NodeActions};
-use crate::cli::run;
+use crate::cli::{run, terminal};
 use crate::controllers::leader;
 use crate::host::Host;
 
@@ -79,7 +79,7 @@ pub async fn release(options: ReleaseOptions) -> anyhow::Result<()> {
             Err(error) => stuck.push(format!("{name}: {error}")),
         }
     }
-    println!("{} of {} marked nodes released", marked.len() - stuck.len(), marked.len());
+    terminal::print(&format!("{} of {} marked nodes released\n", marked.len() - stuck.len(), marked.len()))?;
     anyhow::ensure!(stuck.is_empty(), "nodes that are still marked: {}", stuck.join("; "));
     Ok(())
 }

@@ -1,16 +1,18 @@
 //! `headroom simulate`: reads a scenario, runs it and prints what happened, as text, JSON or a page.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
+use headroom_core::printable;
 use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::cli::progress::Progress;
-use crate::cli::source::{Form, Output};
+use crate::cli::source::{self, Form, Output};
+use crate::cli::terminal;
 use crate::cli::what_if::{self, Length, WhatIf};
 use crate::host::Host;
 use crate::page::{self, Document, Run};
@@ -133,13 +135,14 @@ pub fn simulate(options: &SimulateOptions) -> anyhow::Result<()> {
     if options.trace {
         let settings = Options { keep_trace: true, ..settings };
         let outcome = run(scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
-        let mut out = stdout().lock();
-        return Ok(outcome.trace.iter().try_for_each(|line| writeln!(out, "{line}"))?);
+        for line in &outcome.trace {
+            terminal::print(&format!("{}\n", printable::line(&line.to_string())))?;
+        }
+        return Ok(());
     }
     if options.hash {
         let outcome = run(scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
-        println!("{}", outcome.hash);
-        return Ok(());
+        return Ok(terminal::print(&format!("{}\n", outcome.hash))?);
     }
     tell(scenario, &settings, options)
 }
@@ -189,12 +192,11 @@ fn document_of(first: &Start, second: Option<&Start>, options: &SimulateOptions)
     if options.output != Form::Text {
         return Output { output: options.output }.print(&document, String::new);
     }
-    let mut out = stdout().lock();
     if let [a, b] = document.runs.as_slice() {
-        write!(out, "{}", compare::side_by_side(a, b))?;
+        terminal::print(&compare::side_by_side(a, b))?;
     }
     if let Some(file) = &options.html {
-        writeln!(out, "  {:<16} {}", "report", file.display())?;
+        terminal::print(&format!("  {:<16} {}\n", "report", file.display()))?;
     }
     Ok(())
 }
@@ -234,8 +236,7 @@ fn narrated(
         every: options.every.unwrap_or_else(|| usual_interval(scenario.duration)),
     };
     let mut narrator = Narrator::new(scenario, style);
-    let mut out = stdout().lock();
-    writeln!(out, "{}", narrator.head(scenario))?;
+    terminal::print(&format!("{}\n", narrator.head(scenario)))?;
     let machine = Host::machine();
     let began_at = machine.wall();
     let mut broken = None;
@@ -247,19 +248,20 @@ fn narrated(
             pools = pools_of(scene.cluster);
         }
         for line in narrator.saw(scene) {
-            if let Err(error) = writeln!(out, "{line}") {
+            if let Err(error) = terminal::print_coloured(&format!("{line}\n")) {
                 broken.get_or_insert(error);
             }
         }
     })
     .context("failed to start the simulation")?;
     for line in narrator.flush() {
-        writeln!(out, "{line}")?;
+        terminal::print_coloured(&format!("{line}\n"))?;
     }
     let took = machine.wall().duration_since(began_at).as_secs_f64();
-    write!(out, "\n{}", summary(&outcome, narrator.decisions_count(), scenario.duration, took))?;
+    let summary = summary(&outcome, narrator.decisions_count(), scenario.duration, took);
+    terminal::print(&format!("\n{summary}"))?;
     for pool in pools {
-        write!(out, "---\n{pool}")?;
+        terminal::print(&format!("---\n{pool}"))?;
     }
     match broken {
         Some(error) => Err(error).context("failed to print"),
@@ -269,7 +271,7 @@ fn narrated(
 
 /// The NodePools as YAML.
 fn pools_of(cluster: &SimCluster) -> Vec<String> {
-    let yaml = |pool: &Arc<Value>| serde_saphyr::to_string(&**pool).unwrap_or_else(|error| error.to_string());
+    let yaml = |pool: &Arc<Value>| source::yaml(&**pool).unwrap_or_else(|error| error.to_string());
     cluster.store().with(|store| store.all(Kind::NodePool).map(|(_, pool)| yaml(pool)).collect())
 }
 

@@ -12,6 +12,7 @@ use jiff::SignedDuration;
 use super::progress::Progress;
 use super::seed_log::{Alone, SeedLine, SeedLog, Sums, total};
 use super::source::{Form, Output};
+use super::terminal;
 use crate::host::thread_cpu_time;
 use crate::simulate::replica::PortKind;
 use crate::simulate::swarm::{Theme, Trial, Until, try_seed};
@@ -237,15 +238,19 @@ fn one(seed: u64, options: &FaultOptions, book: &Mutex<Book>) -> anyhow::Result<
     if alone {
         let (port, hash) = (report.port.word(), report.hash.to_string());
         if text {
-            report.story.iter().for_each(|line| println!("{line}"));
-            println!("seed {seed} over the {port} port: hash {hash}");
+            for line in &report.story {
+                terminal::print(&format!("{line}\n"))?;
+            }
+            terminal::print(&format!("seed {seed} over the {port} port: hash {hash}\n"))?;
         }
         *told_alone = Some(Alone { seed, port, hash, story: report.story });
     }
     if text && !line.violations.is_empty() {
         progress.clear();
-        println!("seed {seed} ({}):", options.replay(seed));
-        line.violations.iter().for_each(|violation| println!("  {violation}"));
+        terminal::print(&format!("seed {seed} ({}):\n", options.replay(seed)))?;
+        for violation in &line.violations {
+            terminal::print(&format!("  {violation}\n"))?;
+        }
     }
     *done += 1;
     progress.saw(*done, *due);

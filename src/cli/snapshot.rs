@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use headroom_core::pods::record::{ReplicaDecision, Undecided};
+use headroom_core::printable;
 use serde::Serialize;
 
-use crate::cli::gather;
 use crate::cli::source::{self, Live, Output};
+use crate::cli::{gather, terminal};
 use crate::controllers::facts;
 use crate::explain::Case;
 use crate::explain::story::counted;
@@ -70,16 +71,19 @@ pub struct ReplayOptions {
 pub async fn snapshot(options: SnapshotOptions) -> anyhow::Result<()> {
     let mut case = gather::whole_case(&options.live).await?;
     for gap in &case.evidence.gaps {
-        eprintln!("headroom: not in the file: {gap}");
+        terminal::complain(&format!("headroom: not in the file: {}", printable::line(gap)));
     }
     match &case.input.replicas {
         Some(record) => {
             for Undecided { policy, why } in &record.undecided {
-                eprintln!("headroom: not in the file: what scalingpolicy {policy} decides from: {why}");
+                let why = printable::line(why);
+                terminal::complain(&format!(
+                    "headroom: not in the file: what scalingpolicy {policy} decides from: {why}"
+                ));
             }
         }
-        None => eprintln!(
-            "headroom: not in the file: what replicas are decided from; the operator is an older one"
+        None => terminal::complain(
+            "headroom: not in the file: what replicas are decided from; the operator is an older one",
         ),
     }
     if options.hash_names {
@@ -89,7 +93,7 @@ pub async fn snapshot(options: SnapshotOptions) -> anyhow::Result<()> {
     }
     let bytes = source::write(&options.output, &case)?;
     if options.output.as_os_str() != "-" {
-        eprintln!(
+        terminal::complain(&format!(
             "{}: {}, {}, {}, {}, {} KB",
             options.output.display(),
             counted(case.input.world.nodes.len(), "node"),
@@ -100,7 +104,7 @@ pub async fn snapshot(options: SnapshotOptions) -> anyhow::Result<()> {
                 "scaled workload"
             ),
             bytes / 1000
-        );
+        ));
     }
     Ok(())
 }
@@ -124,7 +128,7 @@ fn code(salt: &str, name: &str) -> String {
 /// # Errors
 /// When the file is no snapshot.
 pub fn replay(options: &ReplayOptions) -> anyhow::Result<()> {
-    let case = source::read(&options.file)?;
+    let case = options.output.shown(source::read(&options.file)?)?;
     let name = options.file.display();
     let opened = case.open().with_context(|| format!("failed to replay {name}"))?;
     let record = case.input.replicas.as_ref();
@@ -149,7 +153,7 @@ struct Replayed<'a> {
 }
 
 /// Steps, how replicas came about, then what is stuck, as a person reads it.
-fn text(case: &Case, opened: &crate::explain::case::Opened<'_>) -> String {
+pub(super) fn text(case: &Case, opened: &crate::explain::case::Opened<'_>) -> String {
     let mut text = format!("Plan of {} ({})\n\nSTEPS\n", case.input.now, case.written_by);
     let mut steps: Vec<String> = opened.plan.steps.iter().map(facts::in_words).collect();
     steps.extend(opened.replicas.iter().flatten().filter_map(replicas::in_words));

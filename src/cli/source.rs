@@ -4,18 +4,20 @@ use std::fs;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use flate2::Compression;
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use headroom_core::printable;
 use serde::Serialize;
 
-use crate::cli::gather;
+use crate::cli::{gather, terminal};
 use crate::explain::Case;
+use crate::host::files::Bounded;
 
-/// Largest file that is read, unpacked: a snapshot of 450,000 pods takes a tenth of it.
-const FILE_BYTES_MAX: u64 = 4 << 30;
+/// Largest snapshot that is read, unpacked: one of 450,000 pods takes less.
+const FILE_BYTES_MAX: u64 = 512 << 20;
 
 /// Where a case comes from.
 #[derive(Args, Clone, Debug, Default)]
@@ -65,11 +67,12 @@ impl Source {
     ///
     /// # Errors
     /// When the file, or the cluster, cannot be read; with what to do about it.
-    pub async fn case(&self) -> anyhow::Result<Case> {
-        match &self.snapshot {
-            Some(file) => read(file),
-            None => gather::case(&self.live).await,
-        }
+    pub async fn case(&self, output: Output) -> anyhow::Result<Case> {
+        let case = match &self.snapshot {
+            Some(file) => read(file)?,
+            None => gather::case(&self.live).await?,
+        };
+        output.shown(case)
     }
 
     /// The namespace of a command that names none: the kubeconfig's, or `default` on a snapshot.
@@ -85,18 +88,33 @@ impl Source {
 /// Reads a snapshot; `.gz` at the end of the name says that it is packed.
 ///
 /// # Errors
-/// When the file cannot be read, or is no snapshot.
+/// When the file cannot be read, is larger than [`FILE_BYTES_MAX`] once unpacked, or is no snapshot.
 pub fn read(file: &Path) -> anyhow::Result<Case> {
-    let name = file.display();
-    let opened = fs::File::open(file).with_context(|| format!("failed to open {name}"))?;
-    let mut text = String::new();
-    let read = if packed(file) {
-        GzDecoder::new(opened).take(FILE_BYTES_MAX).read_to_string(&mut text)
-    } else {
-        opened.take(FILE_BYTES_MAX).read_to_string(&mut text)
-    };
-    read.with_context(|| format!("failed to read {name}"))?;
-    Case::parse(&text).with_context(|| format!("failed to read {name}"))
+    read_bounded(file, FILE_BYTES_MAX).map_err(|error| {
+        // Errors of parsers quote the file.
+        let words = format!("{:#}", anyhow::Error::from(error));
+        let cut = ["EOF while parsing", "unexpected end of file", "corrupt", "invalid gzip"];
+        let fix = match cut.iter().any(|word| words.contains(word)) {
+            true => "; it is cut off or damaged: copy it again, or take a new snapshot",
+            false => "",
+        };
+        anyhow::anyhow!("failed to read {}: {}{fix}", file.display(), printable::line(&words))
+    })
+}
+
+fn read_bounded(file: &Path, bytes_max: u64) -> Result<Case, crate::explain::Error> {
+    // A pipe can be read once only.
+    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        let mut bytes = Vec::new();
+        Bounded::new(fs::File::open(file)?, bytes_max).read_to_end(&mut bytes)?;
+        return Case::read(|| Ok(Bounded::new(unpacked(file, bytes.as_slice()), bytes_max)));
+    }
+    Case::read(|| Ok(Bounded::new(unpacked(file, fs::File::open(file)?), bytes_max)))
+}
+
+/// The content of a file as it is, or unpacked.
+fn unpacked<'a>(file: &Path, content: impl Read + 'a) -> Box<dyn Read + 'a> {
+    if packed(file) { Box::new(MultiGzDecoder::new(content)) } else { Box::new(content) }
 }
 
 /// Writes a snapshot; `.gz` at the end of the name packs it, `-` is standard output.
@@ -106,7 +124,7 @@ pub fn read(file: &Path) -> anyhow::Result<Case> {
 pub fn write(file: &Path, case: &Case) -> anyhow::Result<u64> {
     let text = case.render()?;
     if file == Path::new("-") {
-        std::io::stdout().write_all(text.as_bytes())?;
+        terminal::print(&printable::json_text(&text))?;
         return Ok(u64::try_from(text.len()).unwrap_or(u64::MAX));
     }
     let bytes = if packed(file) {
@@ -126,26 +144,55 @@ fn packed(file: &Path) -> bool {
 }
 
 impl Output {
+    /// The case as this form shows it: in text for people, nothing from outside breaks a line or moves the cursor. JSON and
+    /// YAML have escapes of their own for that.
+    ///
+    /// # Errors
+    /// When the case cannot be written and read again, which every case can.
+    pub fn shown(self, case: Case) -> anyhow::Result<Case> {
+        match self.output {
+            Form::Text => case.printable().context("failed to escape control characters"),
+            Form::Json | Form::Yaml => Ok(case),
+        }
+    }
+
     /// Prints `value`, or `text` of it for people.
     ///
     /// # Errors
-    /// When standard output is closed.
+    /// When it cannot be written.
     pub fn print<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) -> anyhow::Result<()> {
-        let mut printed = match self.output {
-            Form::Text => coloured(&text()),
-            Form::Json => serde_json::to_string_pretty(value)?,
-            Form::Yaml => serde_saphyr::to_string(value).context("failed to write YAML")?,
-        };
+        let mut printed = self.written(value, text)?;
         if !printed.ends_with('\n') {
             printed.push('\n');
         }
-        match std::io::stdout().write_all(printed.as_bytes()) {
-            // `… | head` has seen enough.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            Err(error) => bail!("failed to print: {error}"),
-            Ok(()) => Ok(()),
+        match self.output {
+            Form::Text => terminal::print_coloured(&coloured(&printed)),
+            Form::Json | Form::Yaml => terminal::print(&printed),
         }
+        .context("failed to print")
     }
+
+    /// `value` as it is printed, or `text` of it for people: no control character but line breaks is in it.
+    fn written<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) -> anyhow::Result<String> {
+        Ok(match self.output {
+            Form::Text => terminal::plain(&text()),
+            Form::Json => printable::json_text(&serde_json::to_string_pretty(value)?).into_owned(),
+            Form::Yaml => yaml(value)?,
+        })
+    }
+}
+
+/// `value` as YAML. Marks of writing direction are plain text for YAML: a document that has some is printed as JSON, where
+/// they are escapes, and which is YAML too.
+///
+/// # Errors
+/// When the value has no form in YAML.
+pub fn yaml<T: Serialize>(value: &T) -> anyhow::Result<String> {
+    let yaml = serde_saphyr::to_string(value).context("failed to write YAML")?;
+    if yaml.chars().all(|character| character == '\n' || !printable::is_hidden(character)) {
+        return Ok(yaml);
+    }
+    Ok(printable::json_text(&serde_json::to_string_pretty(value)?).into_owned())
 }
 
 /// Titles in bold, on a terminal whose owner has not asked for none.
@@ -164,3 +211,6 @@ fn coloured(text: &str) -> String {
     });
     lines.collect::<Vec<_>>().join("\n") + "\n"
 }
+
+#[cfg(test)]
+mod tests;

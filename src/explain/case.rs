@@ -1,14 +1,18 @@
 //! A case: the input of a decision with the evidence around it, as a versioned file. It reads and writes bytes, no files.
 
+use std::io::{BufReader, Read, Write};
+
 use headroom_core::config::{Config, Mode};
 use headroom_core::plan::Plan;
 use headroom_core::pods::record::ReplicaDecision;
+use headroom_core::printable::{self, JsonScan};
 use headroom_core::snapshot::Snapshot;
 use headroom_core::snapshot::hide::{Hider, hide};
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
 use serde::{Deserialize, Serialize};
 
+use super::checked;
 use super::evidence::{Evidence, PoolSeen};
 
 /// What the file says it is.
@@ -19,6 +23,9 @@ pub const VERSION: u32 = 2;
 /// Why a file is no case.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// It cannot be opened.
+    #[error("cannot be opened")]
+    Open(#[from] std::io::Error),
     /// It is no JSON, or not of this shape.
     #[error("not a snapshot")]
     Shape(#[from] serde_json::Error),
@@ -69,15 +76,6 @@ pub struct Case {
     pub evidence: Evidence,
 }
 
-/// Enough of a file to tell what it is.
-#[derive(Deserialize)]
-struct Head {
-    #[serde(default)]
-    format: String,
-    #[serde(default)]
-    version: u32,
-}
-
 impl Case {
     /// A case of this version.
     #[must_use]
@@ -99,14 +97,35 @@ impl Case {
     /// # Errors
     /// If it is no snapshot, or of another version.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let head: Head = serde_json::from_str(text)?;
-        if head.format != FORMAT {
-            return Err(Error::Format(head.format));
-        }
-        if !(1..=VERSION).contains(&head.version) {
-            return Err(Error::Version(head.version));
-        }
+        checked::check(text.as_bytes(), checked::LIMITS)?;
         Ok(serde_json::from_str(text)?)
+    }
+
+    /// Reads a file, whose bytes `open` gives from the beginning: once to check it, which takes little memory, and once to
+    /// take it in.
+    ///
+    /// # Errors
+    /// If it cannot be read, is no snapshot, or is of another version.
+    pub fn read<R: Read>(open: impl Fn() -> std::io::Result<R>) -> Result<Self, Error> {
+        checked::check(open()?, checked::LIMITS)?;
+        Ok(serde_json::from_reader(BufReader::with_capacity(1 << 16, open()?))?)
+    }
+
+    /// The case without control characters and marks of writing direction: each is replaced by an escape that a person can
+    /// read, wherever a text of the case has one. For people's eyes: a name may be another one afterwards.
+    ///
+    /// # Errors
+    /// If the case cannot be written as JSON and read again, which every case can.
+    pub fn printable(self) -> Result<Self, Error> {
+        let mut scan = Scan(JsonScan::default());
+        serde_json::to_writer(&mut scan, &self)?;
+        if !scan.0.found {
+            return Ok(self);
+        }
+        let Some(clean) = printable::json(&serde_json::to_string(&self)?) else { return Ok(self) };
+        let mut case: Self = serde_json::from_str(&clean)?;
+        case.evidence.sort();
+        Ok(case)
     }
 
     /// The file's text; the same case always gives the same text.
@@ -146,6 +165,20 @@ impl Case {
         hide(&mut self.input, &hider);
         self.evidence.hide(&hider);
         self.names_hidden = true;
+    }
+}
+
+/// Looks for hidden characters in what is written to it, and keeps nothing.
+struct Scan(JsonScan);
+
+impl Write for Scan {
+    fn write(&mut self, piece: &[u8]) -> std::io::Result<usize> {
+        self.0.take(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

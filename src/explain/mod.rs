@@ -3,6 +3,7 @@
 
 pub mod case;
 pub mod chain;
+pub mod checked;
 pub mod compare;
 pub mod evidence;
 pub mod journal;

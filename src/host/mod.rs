@@ -2,6 +2,7 @@
 
 pub mod bugs;
 mod doze;
+pub mod files;
 mod server_clock;
 
 use std::future::Future;

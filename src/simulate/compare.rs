@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use headroom_core::printable;
 use jiff::SignedDuration;
 
 use crate::page::{Run, Summary};
@@ -14,7 +15,7 @@ const WIDTH: usize = 20;
 pub fn side_by_side(a: &Run, b: &Run) -> String {
     let (Some(first), Some(second)) = (&a.summary, &b.summary) else { return String::new() };
     let mut out = String::new();
-    let _ = writeln!(out, "A: {}\nB: {}\n", a.name, b.name);
+    let _ = writeln!(out, "A: {}\nB: {}\n", printable::line(&a.name), printable::line(&b.name));
     let _ = writeln!(out, "  {:<24}{:>WIDTH$}{:>WIDTH$}{:>12}", "", "A", "B", "B to A");
     for (name, figure, shown) in rows() {
         let (x, y) = (figure(first), figure(second));

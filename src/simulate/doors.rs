@@ -72,7 +72,25 @@ pub const DOORS: &[Door] = &[
     Door { name: "ec2", sane: metrics::sane_ec2, reader: Reader::Bytes(b"<>&;/'\"=!", metrics::ec2) },
 ];
 
+/// A target whose reader takes bytes.
+pub struct Bytes {
+    /// Its name, unique among all targets.
+    pub name: &'static str,
+    /// Something that is understood.
+    pub sane: fn() -> String,
+    /// Bytes with a meaning for the reader.
+    pub alphabet: &'static [u8],
+    /// Who reads it.
+    pub read: fn(&[u8]) -> Understood,
+}
+
 impl Door {
+    /// A target of a module above this one.
+    #[must_use]
+    pub const fn of_bytes(Bytes { name, sane, alphabet, read }: Bytes) -> Self {
+        Self { name, sane, reader: Reader::Bytes(alphabet, read) }
+    }
+
     /// The door of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {

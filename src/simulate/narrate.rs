@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use headroom_core::printable;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -392,12 +393,13 @@ fn next_row(now: Timestamp, every: SignedDuration) -> Timestamp {
     Timestamp::from_second(next).unwrap_or(Timestamp::MAX)
 }
 
-/// The words in lines of at most `width` columns; all lines but the first begin with `indent`.
+/// The words in lines of at most `width` columns; all lines but the first begin with `indent`. Control characters of what
+/// objects say are escaped.
 fn wrapped(words: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words.split_whitespace() {
         let Some(line) = lines.last_mut() else { break };
-        let word = cut(word, width - indent.len());
+        let word = cut(&printable::line(word), width - indent.len());
         let used = line.chars().count();
         if used == 0 || line.trim().is_empty() {
             line.push_str(&word);

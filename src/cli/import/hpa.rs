@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::Made;
 use super::input::{Kind, Source};
 use super::output::Draft;
 
@@ -15,24 +16,26 @@ pub const KINDS: &[Kind] = &[Kind {
 
 /// The annotation in which other versions of the API keep what they have no field for.
 const OLD_METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
+/// The same for the behavior.
+const OLD_BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
 /// One ScalingPolicy an HPA.
 ///
 /// # Errors
-/// When there is no HPA, or one has no target.
-pub fn convert(sources: &[Source]) -> anyhow::Result<Vec<Draft>> {
+/// When there is no HPA.
+pub fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     let hpas: Vec<&Source> =
         sources.iter().filter(|source| source.kind() == "HorizontalPodAutoscaler").collect();
     anyhow::ensure!(
         !hpas.is_empty(),
         "there is no HorizontalPodAutoscaler: name the file that holds one, or use --live"
     );
-    let mut drafts = Vec::new();
+    let mut made = Made::default();
     for hpa in hpas {
-        drafts.push(convert_one(hpa)?);
+        made.take(convert_one(hpa));
     }
-    super::say_passed_over(&mut drafts[0], sources, |source| source.kind() == "HorizontalPodAutoscaler");
-    Ok(drafts)
+    super::say_passed_over(&mut made, sources, |source| source.kind() == "HorizontalPodAutoscaler");
+    Ok(made)
 }
 
 fn convert_one(source: &Source) -> anyhow::Result<Draft> {
@@ -54,6 +57,7 @@ fn convert_one(source: &Source) -> anyhow::Result<Draft> {
         .as_object()
         .ok_or_else(|| anyhow::anyhow!("{}: it has no spec.scaleTargetRef", source.title()))?;
     draft.set("target", json!({"type": "Scale", "scale": target}), "");
+    super::say_foreign_target(&mut draft, &spec["scaleTargetRef"]);
     // The server's default where it is left out: one.
     draft.set("minReplicas", spec["minReplicas"].as_i64().unwrap_or(1), "");
     let max = spec["maxReplicas"].as_i64();
@@ -84,8 +88,46 @@ fn convert_one(source: &Source) -> anyhow::Result<Draft> {
             "annotation {OLD_METRICS}: metrics that autoscaling/v1 has no fields for. Get the HPA as \
              horizontalpodautoscalers.v2.autoscaling and import that."
         ));
+        draft.only_preview("metrics of the HPA are missing here, see above; Apply once they are there");
     }
+    old_behavior(&mut draft, metadata);
     Ok(draft)
+}
+
+/// Takes over the behavior that autoscaling/v1 keeps in an annotation, in the words of Go's fields.
+///
+/// Source: kubernetes pkg/apis/autoscaling/v1/conversion.go.
+fn old_behavior(draft: &mut Draft, metadata: &Value) {
+    let Some(text) = metadata["annotations"][OLD_BEHAVIOR].as_str() else { return };
+    if !draft.get("behavior").is_null() {
+        return draft.say(format!("annotation {OLD_BEHAVIOR}: not read: spec.behavior is there too."));
+    }
+    match serde_json::from_str::<Value>(text) {
+        Ok(behavior) if behavior.is_object() => {
+            draft.set("behavior", with_small_letters(behavior), "");
+            draft.say(format!("annotation {OLD_BEHAVIOR}: the behavior."));
+        }
+        Ok(_) | Err(_) => {
+            draft.say(format!("annotation {OLD_BEHAVIOR} {text}: cannot be read. Nothing was made of it."));
+            draft.only_preview("the HPA's behavior could not be read, see above; Apply once it is there");
+        }
+    }
+}
+
+/// The same with names of fields that begin with a small letter, and without fields that are null.
+fn with_small_letters(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| {
+                let mut letters = name.chars();
+                let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+                (first.into_iter().chain(letters).collect::<String>(), with_small_letters(value))
+            });
+            Value::Object(fields.collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(with_small_letters).collect()),
+        other => other,
+    }
 }
 
 fn unknown(spec: &Value) -> Vec<String> {

@@ -1,17 +1,18 @@
 //! What is imported: objects from files, standard input or a live cluster; it converts nothing.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use headroom_core::printable;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
 use crate::cli::run;
+use crate::host::files::{self, Bounded};
 
-/// Most bytes that are read of one file: the largest cluster's objects of one kind are far smaller.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Most bytes of all files together.
+const ALL_BYTES_MAX: usize = 512 << 20;
 
 /// Where objects of a live cluster come from.
 pub const CLUSTER: &str = "the cluster";
@@ -44,10 +45,11 @@ impl Source {
     pub fn title(&self) -> String {
         let metadata = &self.object["metadata"];
         let name = metadata["name"].as_str().unwrap_or("without a name");
-        match metadata["namespace"].as_str() {
+        let title = match metadata["namespace"].as_str() {
             Some(namespace) => format!("{} {namespace}/{name}", self.kind()),
             None => format!("{} {name}", self.kind()),
-        }
+        };
+        printable::line(&title).into_owned()
     }
 }
 
@@ -57,29 +59,38 @@ impl Source {
 /// When a file cannot be read, or holds no YAML.
 pub fn read_files(files: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
+    let mut left = ALL_BYTES_MAX;
     for file in files {
         let (from, text) = read(file)?;
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
-            .with_context(|| format!("failed to read {from}: it is no YAML or JSON"))?;
-        for object in documents.into_iter().filter(|document| !document.is_null()) {
-            take_apart(&from, object, &mut sources);
-        }
+        left = left.checked_sub(text.len()).with_context(|| {
+            format!("failed to read {from}: the files are larger than {ALL_BYTES_MAX} bytes together")
+        })?;
+        sources.extend(parse(&from, &text)?);
+    }
+    Ok(sources)
+}
+
+/// All objects of a text.
+///
+/// # Errors
+/// When it is no YAML.
+pub fn parse(from: &str, text: &str) -> anyhow::Result<Vec<Source>> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
+        .with_context(|| format!("failed to read {from}: it is no YAML or JSON"))?;
+    let mut sources = Vec::new();
+    for object in documents.into_iter().filter(|document| !document.is_null()) {
+        take_apart(from, object, &mut sources);
     }
     Ok(sources)
 }
 
 fn read(file: &Path) -> anyhow::Result<(String, String)> {
-    let mut text = String::new();
     if file == Path::new("-") {
-        std::io::stdin()
-            .take(FILE_BYTES_MAX)
-            .read_to_string(&mut text)
-            .context("failed to read standard input")?;
-        return Ok(("standard input".to_owned(), text));
+        let text = Bounded::new(std::io::stdin(), files::TEXT_BYTES_MAX).text();
+        return Ok(("standard input".to_owned(), text.context("failed to read standard input")?));
     }
     let from = file.display().to_string();
-    let open = std::fs::File::open(file).with_context(|| format!("failed to open {from}"))?;
-    open.take(FILE_BYTES_MAX).read_to_string(&mut text).with_context(|| format!("failed to read {from}"))?;
+    let text = files::read_text(file).with_context(|| format!("failed to read {from}"))?;
     Ok((from, text))
 }
 

@@ -5,12 +5,15 @@
 
 use std::collections::BTreeSet;
 
+use headroom_core::quantity::Quantity;
 use serde_json::{Value, json};
 
+use super::Made;
 use super::durations::{go_seconds, written};
 use super::input::{Kind, Source};
 use super::names;
 use super::output::Draft;
+use super::requirements::{self, Markets};
 
 /// Kinds that are read from a live cluster.
 pub const KINDS: &[Kind] = &[
@@ -27,7 +30,7 @@ const OWN_LABELS: &str = "karpenter.";
 ///
 /// # Errors
 /// When there is no NodePool of Karpenter.
-pub fn convert(sources: &[Source]) -> anyhow::Result<Vec<Draft>> {
+pub fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     let is_pool = |source: &Source| source.kind() == "NodePool" && source.group() == "karpenter.sh";
     let is_class = |source: &Source| source.kind() == "EC2NodeClass";
     let pools: Vec<&Source> = sources.iter().filter(|source| is_pool(source)).collect();
@@ -36,65 +39,52 @@ pub fn convert(sources: &[Source]) -> anyhow::Result<Vec<Draft>> {
         "there is no NodePool of karpenter.sh: name the file that holds one, or use --live"
     );
     let mut taken = BTreeSet::new();
-    let mut drafts = Vec::new();
-    for pool in pools {
+    let mut made = Made::default();
+    let all: Vec<Markets> = pools.iter().map(|pool| requirements::markets(pool)).collect();
+    let of_one = all.iter().flat_map(|markets| &markets.names).collect::<BTreeSet<_>>().len() == 1;
+    for (pool, markets) in pools.iter().zip(&all) {
         let wanted = pool.object.pointer("/spec/template/spec/nodeClassRef/name").and_then(Value::as_str);
         let class = sources
             .iter()
             .find(|source| is_class(source) && source.object["metadata"]["name"].as_str() == wanted);
-        let markets = markets(pool);
-        for (index, market) in markets.iter().enumerate() {
-            let several = (1 < markets.len()).then_some(index);
-            drafts.push(convert_one(pool, class, market, several, wanted, &mut taken));
+        for (index, market) in markets.names.iter().enumerate() {
+            let several = (1 < markets.names.len()).then_some(index);
+            let part = Part { pool, class, class_name: wanted, market, markets, several, of_one };
+            made.drafts.push(convert_one(&part, &mut taken));
         }
     }
     let mut policy = Draft::new("ClusterScalingPolicy", None, "default");
     policy.push("nodes.expanders", "Priority", "Karpenter's weights, and spot before on-demand");
     policy.push("nodes.expanders", "LeastWaste", "");
     policy.say(
-        "Karpenter replaces nodes by cheaper ones, expires and drifts them. None of that is done here: nodes leave when \
-         their pods fit elsewhere.",
+        "Karpenter expires and drifts nodes, which is not done here. It removes nodes whose pods fit elsewhere, and replaces \
+         nodes by fewer or cheaper ones: scaleDown.policy: WhenCheaper does that, within the groups that there are.",
     );
-    super::say_passed_over(&mut policy, sources, |source| is_pool(source) || is_class(source));
-    drafts.insert(0, policy);
-    Ok(drafts)
+    made.drafts.insert(0, policy);
+    super::say_passed_over(&mut made, sources, |source| is_pool(source) || is_class(source));
+    Ok(made)
 }
 
-/// The markets that a pool allows; on demand where it does not say, as Karpenter takes it.
-fn markets(pool: &Source) -> Vec<&'static str> {
-    let asked = values_of(pool, "karpenter.sh/capacity-type");
-    let known: Vec<&'static str> =
-        ["spot", "on-demand"].into_iter().filter(|m| asked.iter().any(|a| a == m)).collect();
-    if known.is_empty() { vec!["on-demand"] } else { known }
+/// What one of ours is made of: a NodePool of Karpenter, in one market.
+struct Part<'a> {
+    pool: &'a Source,
+    class: Option<&'a Source>,
+    class_name: Option<&'a str>,
+    market: &'a str,
+    markets: &'a Markets,
+    /// The place of the market, where the pool has several.
+    several: Option<usize>,
+    /// True if all pools that are imported are of one market.
+    of_one: bool,
 }
 
-fn requirements(pool: &Source) -> Vec<Value> {
-    pool.object
-        .pointer("/spec/template/spec/requirements")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default()
-}
-
-/// The values of an `In` requirement; none when there is no such.
-fn values_of(pool: &Source, key: &str) -> Vec<String> {
-    let all = requirements(pool);
-    let own = all.iter().filter(|one| one["key"] == key && one["operator"] == "In");
-    own.flat_map(|one| texts(&one["values"])).collect()
-}
-
-fn texts(list: &Value) -> Vec<String> {
+/// The texts of a list.
+pub(super) fn texts(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|one| one.as_str().map(str::to_owned)).collect()
 }
 
-fn convert_one(
-    pool: &Source,
-    class: Option<&Source>,
-    market: &str,
-    several: Option<usize>,
-    class_name: Option<&str>,
-    taken: &mut BTreeSet<String>,
-) -> Draft {
+fn convert_one(part: &Part<'_>, taken: &mut BTreeSet<String>) -> Draft {
+    let Part { pool, class, class_name, market, markets, several, of_one } = *part;
     let spec = &pool.object["spec"];
     let own_name = pool.object["metadata"]["name"].as_str().unwrap_or("pool");
     let wish = if several.is_some() { format!("{own_name}-{market}") } else { own_name.to_owned() };
@@ -102,42 +92,30 @@ fn convert_one(
     let mut draft = Draft::new("NodePool", None, &name);
     draft.say(format!("From {} of Karpenter.", pool.title()));
     groups(&mut draft, pool, &name, market);
-    for requirement in requirements(pool) {
-        let (key, operator) = (text(&requirement["key"]), text(&requirement["operator"]));
-        let asked = [key.clone(), operator, texts(&requirement["values"]).join(", ")];
-        let asked: Vec<String> = asked.into_iter().filter(|part| !part.is_empty()).collect();
-        if let Some(least) = requirement["minValues"].as_i64() {
-            draft.say(format!(
-                "requirement {key} minValues {least}: no counterpart: let the types of the group have at least so \
-                 many values of it."
-            ));
-        }
-        let words = match key.as_str() {
-            "topology.kubernetes.io/zone" | "karpenter.sh/capacity-type" => continue,
-            "node.kubernetes.io/instance-type" => {
-                "the types of the group: list them as overrides of its mixed instances policy"
-            }
-            "kubernetes.io/arch" | "kubernetes.io/os" => "the image and the types of the group",
-            _ if key.starts_with("karpenter.k8s.aws/") => {
-                "choose types for the group that meet it, or describe them in its InstanceRequirements"
-            }
-            _ => "set it as a label in template.labels where it has one value; a pod cannot choose the value",
-        };
-        draft.say(format!("requirement {}: no counterpart: {words}.", asked.join(" ")));
+    requirements::say_markets(&mut draft, markets);
+    let mut labels = serde_json::Map::new();
+    for requirement in requirements::all(pool) {
+        requirements::convert(&mut draft, &requirement, &mut labels);
     }
-    template(&mut draft, &spec["template"]);
+    super::say_unknown(
+        &mut draft,
+        "spec.",
+        spec,
+        &["template", "disruption", "limits", "weight", "replicas"],
+    );
+    template(&mut draft, &spec["template"], labels);
     limits(&mut draft, spec);
-    disruption(&mut draft, &spec["disruption"]);
+    disruption(&mut draft, &spec["disruption"], of_one);
     if several.is_some() {
         shared_out(&mut draft, own_name, spec);
     }
     match (spec["weight"].as_i64(), several) {
         (weight, Some(index)) => {
             // Spot comes first at each weight.
-            let rank = weight.unwrap_or(0) * 2 + i64::from(index == 0);
+            let rank = weight.unwrap_or(0).saturating_mul(2).saturating_add(i64::from(index == 0));
             draft.set("priority", rank, &format!("weight {}, and {market}", weight.unwrap_or(0)));
         }
-        (Some(weight), None) => draft.set("priority", weight * 2, &format!("weight {weight}")),
+        (Some(weight), None) => draft.set("priority", weight.saturating_mul(2), &format!("weight {weight}")),
         (None, None) => {}
     }
     match class {
@@ -153,7 +131,7 @@ fn convert_one(
 /// The groups that a person has to make: one a zone.
 fn groups(draft: &mut Draft, pool: &Source, name: &str, market: &str) {
     draft.set("provider.type", "AWS", "");
-    let zones = values_of(pool, "topology.kubernetes.io/zone");
+    let zones = requirements::zones(draft, pool);
     let market_words = if market == "spot" { "spot instances only" } else { "on-demand instances only" };
     if zones.is_empty() {
         draft.push(
@@ -172,9 +150,17 @@ fn groups(draft: &mut Draft, pool: &Source, name: &str, market: &str) {
     ));
 }
 
-fn template(draft: &mut Draft, template: &Value) {
-    let labels: serde_json::Map<String, Value> =
-        template["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+/// Labels, taints and times of new nodes; `required` are labels that requirements ask for.
+fn template(draft: &mut Draft, template: &Value, required: serde_json::Map<String, Value>) {
+    let mut labels = required;
+    labels.extend(template["metadata"]["labels"].as_object().cloned().unwrap_or_default());
+    super::say_unknown(draft, "template.", template, &["metadata", "spec"]);
+    super::say_unknown(draft, "template.metadata.", &template["metadata"], &["labels", "annotations"]);
+    let known =
+        ["requirements", "taints", "startupTaints", "expireAfter", "terminationGracePeriod", "nodeClassRef"];
+    super::say_unknown(draft, "template.spec.", &template["spec"], &known);
+    let known = ["group", "kind", "name"];
+    super::say_unknown(draft, "nodeClassRef.", &template["spec"]["nodeClassRef"], &known);
     let (own, kept): (Vec<_>, Vec<_>) = labels.into_iter().partition(|(key, _)| key.contains(OWN_LABELS));
     if !kept.is_empty() {
         draft.set("template.labels", Value::Object(kept.into_iter().collect()), "");
@@ -183,10 +169,11 @@ fn template(draft: &mut Draft, template: &Value) {
     for (key, value) in own {
         draft.say(format!("label {key}={}: no counterpart: Karpenter's own.", text(&value)));
     }
-    if template["metadata"]["annotations"].is_object() {
-        draft.say(
-            "template.metadata.annotations: no counterpart: put them on nodes by the group's user data.",
-        );
+    let annotations = &template["metadata"]["annotations"];
+    if annotations.is_object() {
+        draft.say(format!(
+            "template.metadata.annotations {annotations}: no counterpart: put them on nodes by the group's user data."
+        ));
     }
     let spec = &template["spec"];
     for (field, ours) in [("taints", "template.taints"), ("startupTaints", "template.startupTaints")] {
@@ -215,7 +202,12 @@ fn limits(draft: &mut Draft, spec: &Value) {
         let amount = text(amount);
         match resource.as_str() {
             "cpu" | "memory" => draft.set(&format!("limits.{resource}"), amount, ""),
-            "nodes" => max = (amount.parse().unwrap_or(MAX_NODES_UNKNOWN), "limits.nodes".to_owned()),
+            "nodes" => match Quantity::parse(&amount).ok().map(|nodes| nodes.milli() / 1000) {
+                Some(nodes) => {
+                    max = (i64::try_from(nodes).unwrap_or(MAX_NODES_UNKNOWN), "limits.nodes".to_owned())
+                }
+                None => draft.say(format!("limits.nodes {amount}: cannot be read. Nothing was made of it.")),
+            },
             other => draft.say(format!(
                 "limits.{other} {amount}: no counterpart: limits are of cpu, memory and nodes."
             )),
@@ -223,7 +215,13 @@ fn limits(draft: &mut Draft, spec: &Value) {
     }
     if let Some(replicas) = spec["replicas"].as_i64() {
         draft.set("minNodes", replicas, "replicas of a static pool");
-        max = (replicas, "replicas of a static pool".to_owned());
+        let limited = spec["limits"]["nodes"].is_null();
+        max = match limited {
+            true => (replicas, "replicas of a static pool".to_owned()),
+            false => {
+                (max.0, "limits.nodes of a static pool: the most nodes while some are replaced".to_owned())
+            }
+        };
     }
     draft.set("maxNodes", max.0, &max.1);
 }
@@ -252,14 +250,17 @@ fn shared_out(draft: &mut Draft, own_name: &str, spec: &Value) {
     }
 }
 
-fn disruption(draft: &mut Draft, disruption: &Value) {
+/// When nodes leave; `of_one` if all pools are of one market.
+fn disruption(draft: &mut Draft, disruption: &Value, of_one: bool) {
+    super::say_unknown(
+        draft,
+        "disruption.",
+        disruption,
+        &["consolidationPolicy", "consolidateAfter", "budgets"],
+    );
     match disruption["consolidationPolicy"].as_str() {
         Some("WhenEmpty") => draft.set("scaleDown.utilizationThreshold", 0, "consolidationPolicy WhenEmpty"),
-        Some(policy) => draft.say(format!(
-            "consolidationPolicy {policy}: a node leaves once its requests are under scaleDown.utilizationThreshold (50 %) \
-             and its pods fit elsewhere; it is not replaced by a cheaper one."
-        )),
-        None => {}
+        policy => consolidation(draft, policy.unwrap_or("WhenEmptyOrUnderutilized"), of_one),
     }
     match disruption["consolidateAfter"].as_str() {
         Some("Never") => draft.set("scaleDown.enabled", false, "consolidateAfter Never"),
@@ -277,8 +278,32 @@ fn disruption(draft: &mut Draft, disruption: &Value) {
     }
 }
 
+/// The policy under which Karpenter removes and replaces nodes that are in use.
+///
+/// Without prices nodes are compared by their CPU and memory, which is right within one market only: a spot node could give
+/// way to a smaller one on demand that costs more.
+fn consolidation(draft: &mut Draft, policy: &str, of_one: bool) {
+    if !["WhenEmptyOrUnderutilized", "WhenUnderutilized", "Balanced"].contains(&policy) {
+        return draft.say(format!("consolidationPolicy {policy}: unknown. Nothing was made of it."));
+    }
+    if of_one {
+        draft.set("scaleDown.policy", "WhenCheaper", &format!("consolidationPolicy {policy}"));
+        draft.say(format!(
+            "consolidationPolicy {policy}: nodes are compared by their CPU and memory, by price.perHour once all pools have one. \
+             A node is replaced for scaleDown.minSaving (15 %) or more, by nodes of the groups that there are."
+        ));
+    } else {
+        draft.say(format!(
+            "consolidationPolicy {policy}: set price.perHour in all pools, then scaleDown.policy: WhenCheaper. Without prices \
+             spot and on-demand nodes of a size count as equal; so the policy here is WhenUnderutilized: a node leaves once its \
+             requests are under scaleDown.utilizationThreshold (50 %) and its pods fit elsewhere, and is not replaced."
+        ));
+    }
+}
+
 /// A budget; what it says of drift alone has no counterpart.
 fn one_budget(draft: &mut Draft, budget: &Value, taken: &mut BTreeSet<String>) {
+    super::say_unknown(draft, "budget: ", budget, &["nodes", "reasons", "schedule", "duration"]);
     let nodes = text(&budget["nodes"]);
     let max = if nodes.ends_with('%') { json!(nodes) } else { json!(nodes.parse::<i64>().unwrap_or(0)) };
     let asked = texts(&budget["reasons"]);
@@ -346,6 +371,7 @@ fn node_class(draft: &mut Draft, class: &Source) {
     }
 }
 
-fn text(value: &Value) -> String {
+/// A value as it is written in a sentence.
+pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

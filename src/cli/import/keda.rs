@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use super::Made;
 use super::durations::written;
 use super::input::{Kind, Source};
 use super::names;
@@ -16,9 +17,8 @@ use super::output::Draft;
 pub const KINDS: &[Kind] =
     &[Kind { group: "keda.sh", version: "v1alpha1", kind: "ScaledObject", plural: "scaledobjects" }];
 
-/// KEDA's defaults.
+/// KEDA's default.
 const POLLING_SECONDS: u64 = 30;
-const COOLDOWN_SECONDS: u64 = 300;
 /// How long the way down waits where nothing is said.
 const WINDOW_SECONDS: u64 = 300;
 const MAX_REPLICAS: i64 = 100;
@@ -28,28 +28,28 @@ const WINDOW_SECONDS_MAX: i64 = 168 * 3600;
 /// One ScalingPolicy a ScaledObject, and a ClusterScalingPolicy with the Prometheus servers.
 ///
 /// # Errors
-/// When there is no ScaledObject, or one has no target.
-pub fn convert(sources: &[Source]) -> anyhow::Result<Vec<Draft>> {
+/// When there is no ScaledObject.
+pub fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     let scaled: Vec<&Source> = sources.iter().filter(|source| source.kind() == "ScaledObject").collect();
     anyhow::ensure!(
         !scaled.is_empty(),
         "there is no ScaledObject: name the file that holds one, or use --live"
     );
     let mut servers = Servers::default();
-    let mut drafts = Vec::new();
+    let mut made = Made::default();
     for source in scaled {
-        drafts.push(convert_one(source, &mut servers)?);
+        made.take(convert_one(source, &mut servers));
     }
-    super::say_passed_over(&mut drafts[0], sources, |source| source.kind() == "ScaledObject");
+    super::say_passed_over(&mut made, sources, |source| source.kind() == "ScaledObject");
     if !servers.0.is_empty() {
         let mut policy = Draft::new("ClusterScalingPolicy", None, "default");
         policy.say("Merge these sources into your ClusterScalingPolicy; there is one, named default.");
         for (url, name) in &servers.0 {
             policy.push("workloads.metricSources", json!({"name": name, "prometheus": {"url": url}}), "");
         }
-        drafts.insert(0, policy);
+        made.drafts.insert(0, policy);
     }
-    Ok(drafts)
+    Ok(made)
 }
 
 /// Prometheus servers by URL, each with the name that policies use.
@@ -94,6 +94,7 @@ fn convert_one(source: &Source, servers: &mut Servers) -> anyhow::Result<Draft> 
         "kind": target["kind"].as_str().unwrap_or("Deployment"),
         "name": object,
     });
+    super::say_foreign_target(&mut draft, &scale);
     draft.set("target", json!({"type": "Scale", "scale": scale}), "");
     for trigger in spec["triggers"].as_array().into_iter().flatten() {
         one_trigger(&mut draft, trigger, servers);
@@ -125,6 +126,7 @@ fn bounds(draft: &mut Draft, spec: &Value) {
             "No trigger of it is a metric here. A policy without metrics scales by CPU at 80 percent: set the metric that you \
              mean.",
         );
+        draft.only_preview("it would scale by CPU, and KEDA does not; Apply once spec.metrics is there");
     }
 }
 
@@ -138,19 +140,30 @@ fn one_trigger(draft: &mut Draft, trigger: &Value, servers: &mut Servers) {
         "cpu" | "memory" => resource(draft, &shown, kind, trigger),
         "prometheus" => prometheus(draft, &shown, trigger, servers),
         "cron" => cron(draft, &shown, data),
-        _ => draft.say(format!(
-            "{shown} {data}: no counterpart: scale by what the system tells Prometheus of itself, or by an External metric \
-             of a metrics adapter."
-        )),
+        _ => {
+            draft.say(format!(
+                "{shown} {data}: no counterpart: scale by what the system tells Prometheus of itself, or by an External \
+                 metric of a metrics adapter."
+            ));
+            not_kept(draft, &shown);
+        }
     }
+    let known = ["type", "name", "metadata", "metricType", "authenticationRef", "useCachedMetrics"];
+    super::say_unknown(draft, &format!("{shown}: "), trigger, &known);
     if trigger["authenticationRef"].is_object() {
         draft.say(format!("{shown}: authenticationRef {}: no counterpart.", trigger["authenticationRef"]));
+        not_kept(draft, &format!("{shown}: authenticationRef"));
     }
     if trigger["useCachedMetrics"] == json!(true) {
         draft.say(format!(
             "{shown}: useCachedMetrics: no counterpart: an answer is shared for the sync period."
         ));
     }
+}
+
+/// Says that what the size depends on is missing here.
+fn not_kept(draft: &mut Draft, what: &str) {
+    draft.only_preview(&format!("without {what}, see above; Apply once something else is in its place"));
 }
 
 fn resource(draft: &mut Draft, shown: &str, name: &str, trigger: &Value) {
@@ -162,8 +175,8 @@ fn resource(draft: &mut Draft, shown: &str, name: &str, trigger: &Value) {
         "Utilization" => match value.parse::<i64>() {
             Ok(percent) => json!({"type": "Utilization", "averageUtilization": percent}),
             Err(_) => {
-                return draft
-                    .say(format!("{shown}: its value {value} is no percentage. Nothing was made of it."));
+                draft.say(format!("{shown}: its value {value} is no percentage. Nothing was made of it."));
+                return not_kept(draft, shown);
             }
         },
         _ => json!({"type": "AverageValue", "averageValue": value}),
@@ -176,9 +189,8 @@ fn resource(draft: &mut Draft, shown: &str, name: &str, trigger: &Value) {
         None => json!({"type": "Resource", "resource": {"name": name, "target": target}}),
     };
     draft.push("metrics", metric, "");
-    if let Some(activation) = data.get("activationValue") {
-        draft.say(format!("{shown}: activationValue {activation}: no counterpart."));
-    }
+    let known = ["value", "type", "containerName"];
+    super::say_unknown(draft, &format!("{shown}: "), data, &known);
 }
 
 fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Servers) {
@@ -186,8 +198,10 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
     let (url, query, threshold) =
         (text(&data["serverAddress"]), text(&data["query"]), text(&data["threshold"]));
     if url.is_empty() || query.is_empty() || threshold.is_empty() {
-        return draft
-            .say(format!("{shown}: it lacks serverAddress, query or threshold. Nothing was made of it."));
+        draft.say(format!(
+            "{shown} {data}: it lacks serverAddress, query or threshold. Nothing was made of it."
+        ));
+        return not_kept(draft, shown);
     }
     let target = match trigger["metricType"].as_str() {
         Some("Value") => json!({"type": "Value", "value": threshold}),
@@ -220,16 +234,19 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
 fn cron(draft: &mut Draft, shown: &str, data: &Value) {
     let (zone, start, end) = (text(&data["timezone"]), text(&data["start"]), text(&data["end"]));
     let replicas = text(&data["desiredReplicas"]).parse::<i64>();
+    super::say_unknown(draft, &format!("{shown}: "), data, &["timezone", "start", "end", "desiredReplicas"]);
     let Some((seconds, varies)) = length(&zone, &start, &end) else {
-        return draft.say(format!(
+        draft.say(format!(
             "{shown}: from {start} to {end} in {zone}: not a window of at most 168h that can be read. Nothing was made of it."
         ));
+        return not_kept(draft, shown);
     };
     let Ok(replicas) = replicas else {
-        return draft.say(format!(
+        draft.say(format!(
             "{shown}: desiredReplicas {} is no number. Nothing was made of it.",
             data["desiredReplicas"]
         ));
+        return not_kept(draft, shown);
     };
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for schedule in draft.get("schedules").as_array().into_iter().flatten() {
@@ -267,42 +284,99 @@ fn length(zone: &str, start: &str, end: &str) -> Option<(u64, bool)> {
         .then(|| Some((u64::try_from(shortest).ok()?, 1 < lengths.len())))?
 }
 
+/// What happens while metrics fail.
+///
+/// Source: KEDA, pkg/fallback/fallback.go, for the four behaviors.
 fn fallback(draft: &mut Draft, spec: &Value) {
     let fallback = &spec["fallback"];
-    let Some(replicas) = fallback["replicas"].as_i64() else { return };
+    if fallback.is_null() {
+        return;
+    }
+    super::say_unknown(draft, "fallback.", fallback, &["failureThreshold", "replicas", "behavior"]);
+    let Some(replicas) = fallback["replicas"].as_i64() else {
+        return draft.say(format!("fallback {fallback}: it has no replicas. Nothing was made of it."));
+    };
     let failures = fallback["failureThreshold"].as_u64().unwrap_or(3);
     let polling = spec["pollingInterval"].as_u64().unwrap_or(POLLING_SECONDS);
     let note = format!("failureThreshold {failures} x pollingInterval {polling}s");
-    draft.set("fallback.after", written((failures * polling).max(1)), &note);
-    draft.set("fallback.replicas", replicas.to_string(), "");
-    draft.set("fallback.direction", "Both", "KEDA goes down to it too");
-    if let Some(behavior) = fallback["behavior"].as_str().filter(|behavior| *behavior != "static") {
-        draft.say(format!(
-            "fallback.behavior {behavior}: no counterpart: the number holds whatever the size is."
-        ));
+    draft.set("fallback.after", written(failures.saturating_mul(polling).max(1)), &note);
+    let behavior = fallback["behavior"].as_str().unwrap_or("static");
+    let note = format!("fallback.behavior {behavior}");
+    let (size, direction) = match behavior {
+        "static" => (replicas.to_string(), Some(("Both", "KEDA goes down to it too".to_owned()))),
+        "currentReplicasIfHigher" => (replicas.to_string(), Some(("Up", note))),
+        "currentReplicas" => ("Hold".to_owned(), None),
+        "currentReplicasIfLower" => {
+            draft.say(format!(
+                "fallback.behavior {behavior}: no counterpart: KEDA takes replicas above {replicas} away while its metrics fail; \
+                 here they stay."
+            ));
+            ("Hold".to_owned(), None)
+        }
+        other => {
+            draft.say(format!("fallback.behavior {other}: unknown: the replicas stay as they are."));
+            ("Hold".to_owned(), None)
+        }
+    };
+    match direction {
+        Some((direction, note)) => {
+            draft.set("fallback.replicas", size, "");
+            draft.set("fallback.direction", direction, &note);
+        }
+        None => draft.set(
+            "fallback.replicas",
+            size,
+            &format!("fallback.behavior {behavior}, replicas {replicas}"),
+        ),
     }
 }
 
 fn remarks(draft: &mut Draft, target: &Value, metadata: &Value, spec: &Value) {
-    let polling = spec["pollingInterval"].as_u64().unwrap_or(POLLING_SECONDS);
-    draft.say(format!(
-        "pollingInterval {polling}: no field of a workload: all are looked at every workloads.syncPeriod (15s) of the \
-         ClusterScalingPolicy."
-    ));
-    let cooldown = spec["cooldownPeriod"].as_u64().unwrap_or(COOLDOWN_SECONDS);
-    let behavior = &spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"];
-    let window = behavior["scaleDown"]["stabilizationWindowSeconds"].as_u64().unwrap_or(WINDOW_SECONDS);
-    draft.say(format!(
-        "cooldownPeriod {cooldown}: no counterpart: the way down, to 0 too, waits for \
-         behavior.scaleDown.stabilizationWindowSeconds ({window})."
-    ));
+    let known = [
+        "scaleTargetRef",
+        "triggers",
+        "pollingInterval",
+        "cooldownPeriod",
+        "idleReplicaCount",
+        "minReplicaCount",
+        "maxReplicaCount",
+        "advanced",
+        "fallback",
+    ];
+    super::say_unknown(draft, "spec.", spec, &known);
+    let known = ["name", "apiVersion", "kind", "envSourceContainerName"];
+    super::say_unknown(draft, "scaleTargetRef.", target, &known);
+    if let Some(polling) = spec["pollingInterval"].as_u64() {
+        draft.say(format!(
+            "pollingInterval {polling}: no field of a workload: all are looked at every workloads.syncPeriod (15s) of the \
+             ClusterScalingPolicy."
+        ));
+    }
+    let advanced = &spec["advanced"];
+    let behavior = &advanced["horizontalPodAutoscalerConfig"]["behavior"];
+    if let Some(cooldown) = spec["cooldownPeriod"].as_u64() {
+        let window = behavior["scaleDown"]["stabilizationWindowSeconds"].as_u64().unwrap_or(WINDOW_SECONDS);
+        draft.say(format!(
+            "cooldownPeriod {cooldown}: no counterpart: the way down, to 0 too, waits for \
+             behavior.scaleDown.stabilizationWindowSeconds ({window})."
+        ));
+    }
     if let Some(container) = target["envSourceContainerName"].as_str() {
         draft.say(format!(
             "scaleTargetRef.envSourceContainerName {container}: no effect here: no trigger reads variables."
         ));
     }
-    let advanced = &spec["advanced"];
+    remarks_on_advanced(draft, advanced);
+    for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
+        annotation(draft, key, &text(value));
+    }
+}
+
+fn remarks_on_advanced(draft: &mut Draft, advanced: &Value) {
+    let known = ["horizontalPodAutoscalerConfig", "restoreToOriginalReplicaCount", "scalingModifiers"];
+    super::say_unknown(draft, "advanced.", advanced, &known);
     let hpa = &advanced["horizontalPodAutoscalerConfig"];
+    super::say_unknown(draft, "horizontalPodAutoscalerConfig.", hpa, &["behavior", "name"]);
     if hpa["behavior"].is_object() {
         draft.set("behavior", hpa["behavior"].clone(), "");
     }
@@ -319,17 +393,28 @@ fn remarks(draft: &mut Draft, target: &Value, metadata: &Value, spec: &Value) {
             "scalingModifiers {}: no counterpart: write the formula as one PromQL query.",
             advanced["scalingModifiers"]
         ));
+        draft.only_preview(
+            "the largest of the metrics counts here, by the triggers' own targets, and not scalingModifiers; Apply once \
+             the formula is a query",
+        );
     }
-    for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
-        match key.as_str() {
-            "autoscaling.keda.sh/paused" | "autoscaling.keda.sh/paused-replicas" => {
-                draft.set("mode", "Suspend", &format!("annotation {key}: {}", text(value)));
-            }
-            _ if key.starts_with("autoscaling.keda.sh/") || key.contains("keda.sh/") => {
-                draft.say(format!("annotation {key}: {}: no counterpart.", text(value)));
-            }
-            _ => {}
+}
+
+fn annotation(draft: &mut Draft, key: &str, value: &str) {
+    match key {
+        "autoscaling.keda.sh/paused" if value == "false" => {
+            draft.say(format!("annotation {key}: {value}: nothing is paused here either."));
         }
+        "autoscaling.keda.sh/paused" => draft.set("mode", "Suspend", &format!("annotation {key}: {value}")),
+        "autoscaling.keda.sh/paused-replicas" => {
+            draft.set("mode", "Suspend", &format!("annotation {key}: {value}"));
+            draft.say(format!(
+                "annotation {key}: {value}: KEDA takes the workload to {value} replicas and holds it there; mode Suspend leaves \
+                 it at the size that it has: scale it to {value} by hand."
+            ));
+        }
+        _ if key.contains("keda.sh/") => draft.say(format!("annotation {key}: {value}: no counterpart.")),
+        _ => {}
     }
 }
 

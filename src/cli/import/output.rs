@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Context;
+use headroom_core::printable;
+use serde::de::DeserializeOwned;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Map, Value, json};
 use serde_saphyr::Commented;
@@ -35,6 +38,16 @@ impl Draft {
             "apiVersion": "headroom.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": {},
         });
         Self { object, head: Vec::new(), notes: BTreeMap::new() }
+    }
+
+    /// Its kind and name, for messages.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let kind = self.object["kind"].as_str().unwrap_or_default();
+        match self.object["metadata"]["namespace"].as_str() {
+            Some(namespace) => format!("{kind} {namespace}/{}", self.name()),
+            None => format!("{kind} {}", self.name()),
+        }
     }
 
     /// The object's name.
@@ -86,7 +99,15 @@ impl Draft {
         if !known.is_empty() {
             known.push_str("; ");
         }
-        known.push_str(note);
+        known.push_str(&printable::line(note));
+    }
+
+    /// Makes a pool or a workload's policy one that changes nothing, for something that it would do otherwise than before.
+    pub fn only_preview(&mut self, reason: &str) {
+        if self.get("mode").is_null() {
+            self.set("mode", "Preview", "");
+        }
+        self.note("mode", reason);
     }
 
     /// Makes a pool or a workload's policy one that changes nothing.
@@ -114,8 +135,14 @@ impl Draft {
         let errors = validate(&self.object)?;
         if !errors.is_empty() {
             let words: Vec<String> = errors.iter().map(|error| self.blame(error)).collect();
-            let (kind, name) = (self.object["kind"].as_str().unwrap_or_default(), self.name());
-            anyhow::bail!("{kind} {name} would not be accepted:\n  {}", words.join("\n  "));
+            anyhow::bail!("{} would not be accepted: {}", self.title(), words.join("; "));
+        }
+        if let Some(path) = bidirectional(&self.object, "") {
+            anyhow::bail!(
+                "{}: {path} has control characters of writing direction, with which text is another one than it looks like: \
+                 take them out",
+                self.title()
+            );
         }
         let mut text = String::new();
         for comment in &self.head {
@@ -151,42 +178,50 @@ fn first_scalar(value: &Value, path: &str) -> String {
 
 fn validate(object: &Value) -> anyhow::Result<Vec<FieldError>> {
     let refused = match object["kind"].as_str() {
-        Some("NodePool") => {
-            let pool: NodePool = serde_json::from_value(object.clone())?;
-            validate_pool(&pool).err()
-        }
-        Some("ClusterScalingPolicy") => {
-            let policy: ClusterScalingPolicy = serde_json::from_value(object.clone())?;
-            validate_policy(&policy.spec).err()
-        }
-        _ => {
-            let policy: ScalingPolicy = serde_json::from_value(object.clone())?;
-            validate_scaling(&policy.spec).err()
-        }
+        Some("NodePool") => validate_pool(&read::<NodePool>(object)?).err(),
+        Some("ClusterScalingPolicy") => validate_policy(&read::<ClusterScalingPolicy>(object)?.spec).err(),
+        _ => validate_scaling(&read::<ScalingPolicy>(object)?.spec).err(),
     };
     Ok(refused.unwrap_or_default())
 }
 
-/// All drafts as one stream of YAML documents.
-///
-/// # Errors
-/// As [`Draft::render`].
-pub fn render_all(drafts: &[Draft]) -> anyhow::Result<String> {
-    let documents: anyhow::Result<Vec<String>> = drafts.iter().map(Draft::render).collect();
-    Ok(documents?.join("---\n"))
+fn read<T: DeserializeOwned>(object: &Value) -> anyhow::Result<T> {
+    serde_json::from_value(object.clone()).with_context(|| {
+        let (kind, metadata) = (object["kind"].as_str().unwrap_or_default(), &object["metadata"]);
+        let namespace = metadata["namespace"].as_str().map(|space| format!("{space}/")).unwrap_or_default();
+        format!("{kind} {namespace}{}", metadata["name"].as_str().unwrap_or_default())
+    })
+}
+
+/// The path of a text with marks of writing direction, which YAML shows as they are.
+fn bidirectional(value: &Value, path: &str) -> Option<String> {
+    // Writers of YAML escape all others.
+    let marked = |text: &str| text.chars().any(|one| printable::is_hidden(one) && !one.is_control());
+    match value {
+        Value::String(text) => marked(text).then(|| path.to_owned()),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(at, item)| bidirectional(item, &format!("{path}[{at}]")))
+        }
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            let path = format!("{path}{}{}", if path.is_empty() { "" } else { "." }, printable::line(name));
+            if marked(name) { Some(path) } else { bidirectional(value, &path) }
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
 }
 
 /// A comment in lines of at most [`WIDTH`] characters where its words allow; what follows the first is indented.
 pub fn wrap(comment: &str, text: &mut String) {
     let mut line = "#".to_owned();
     for word in comment.split_whitespace() {
+        let word = printable::line(word);
         if line.len() > 3 && WIDTH < line.chars().count() + 1 + word.chars().count() {
             text.push_str(&line);
             text.push('\n');
             "#  ".clone_into(&mut line);
         }
         line.push(' ');
-        line.push_str(word);
+        line.push_str(&word);
     }
     text.push_str(&line);
     text.push('\n');
@@ -256,6 +291,15 @@ mod tests {
             refusal.contains("spec.nodes.limits.nodes") && refusal.contains("--max-nodes-total=-1"),
             "{refusal}"
         );
+    }
+
+    #[test]
+    fn marks_of_writing_direction_are_found_in_values_and_names() {
+        let at = |value: Value| bidirectional(&value, "");
+        assert_eq!(at(json!({"spec": {"a": [{"b": "x\u{202e}"}]}})), Some("spec.a[0].b".to_owned()));
+        assert_eq!(at(json!({"a\u{2066}": 1})), Some("a\\u{2066}".to_owned()));
+        // YAML has escapes for these.
+        assert_eq!(at(json!({"a": "x\u{1b}\n\u{9b}"})), None);
     }
 
     #[test]

@@ -22,9 +22,11 @@ pub fn check(object: &Value) -> Vec<String> {
         return vec![format!("apiVersion: {version:?} is not known: use headroom.dev/v1alpha1")];
     };
     let mut wrong = Vec::new();
-    if object["metadata"]["name"].as_str().is_none_or(str::is_empty) {
+    let names = names(object);
+    if names.is_empty() && object["metadata"]["name"].as_str().is_none_or(str::is_empty) {
         wrong.push("metadata.name: is missing".to_owned());
     }
+    wrong.extend(names);
     let schema = found.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
     let needed = |field: &str| {
         let required = schema.and_then(|schema| schema.required.as_ref());
@@ -37,6 +39,22 @@ pub fn check(object: &Value) -> Vec<String> {
             (Some(_), None) if needed(field) => wrong.push(format!("{field}: is missing")),
             _ => {}
         }
+    }
+    wrong
+}
+
+/// Names of an object that YAML does not take for text: y and no are booleans, 12 is a number.
+#[must_use]
+pub fn names(object: &Value) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for field in ["name", "namespace"] {
+        let what = match &object["metadata"][field] {
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            _ => continue,
+        };
+        let value = &object["metadata"][field];
+        wrong.push(format!("metadata.{field}: {value} is {what}, quote it"));
     }
     wrong
 }

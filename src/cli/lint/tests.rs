@@ -4,6 +4,11 @@ use std::path::Path;
 
 use super::*;
 
+fn parse(file: &str, text: &str) -> Result<Vec<Manifest>, Vec<String>> {
+    let (manifests, errors) = parse_documents(file, text);
+    if errors.is_empty() { Ok(manifests) } else { Err(errors) }
+}
+
 fn manifests(text: &str) -> Vec<Manifest> {
     parse("test.yaml", text).unwrap()
 }
@@ -175,7 +180,7 @@ fn a_file_that_is_no_yaml_hides_no_other() {
         &POOLS.replace("name: general", "name: small").replace("maxNodes: 10", "maxNodes: -2"),
     );
     let missing = folder.join("f-missing.yaml");
-    let Input { manifests, mut findings } = read_all(&[folder.clone(), missing]);
+    let Input { manifests, mut findings, .. } = read_all(&[folder.clone(), missing]);
     findings.extend(check(&manifests));
     let of = |name: &str| -> Vec<&Finding> {
         findings.iter().filter(|one| one.file.ends_with(name) && one.severity == Severity::Error).collect()
@@ -202,4 +207,114 @@ fn a_file_that_is_no_yaml_hides_no_other() {
     };
     assert_eq!(lint(&options).unwrap_err().to_string(), "2 errors and 0 warnings in 0 manifests");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn names_that_yaml_does_not_take_for_text_are_named() {
+    let found = said(&POOLS.replace("name: general", "name: y"));
+    assert_eq!(found, ["NodePool/: metadata.name: true is a boolean, quote it"]);
+    let found = said("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 12, namespace: off}\n");
+    assert_eq!(
+        found,
+        [
+            "ConfigMap/: metadata.name: 12 is a number, quote it",
+            "ConfigMap/: metadata.namespace: false is a boolean, quote it"
+        ]
+    );
+}
+
+#[test]
+fn windows_that_never_open_are_named() {
+    let with = |start: &str| {
+        let schedule = format!(
+            "  maxNodes: 10\n  schedules: [{{name: a, minNodes: 2, window: {{start: '{start}', duration: 1h}}}}]\n  \
+             scaleDown: {{budgets: [{{name: b, maxNodes: 1, window: {{start: '{start}', duration: 1h}}}}]}}"
+        );
+        said(&POOLS.replacen("  maxNodes: 10", &schedule, 1))
+    };
+    let never = with("0 0 30 2 *");
+    assert_eq!(never.len(), 2, "{never:?}");
+    assert!(
+        never[0].contains("spec.scaleDown.budgets[0].window.start") && never[0].contains("never begins"),
+        "{never:?}"
+    );
+    assert!(never[1].contains("spec.schedules[0].window.start"), "{never:?}");
+    assert!(with("0 0 29 2 *").is_empty());
+}
+
+#[test]
+fn sizes_above_the_maximum_are_named() {
+    let policy = |target: &str| {
+        said(&format!(
+            "apiVersion: headroom.dev/v1alpha1\nkind: ScalingPolicy\nmetadata: {{name: p}}\nspec:\n  {target}\n  \
+             fallback: {{replicas: '6'}}\n  schedules: [{{name: a, minReplicas: 10, window: {{start: '0 8 * * *', duration: 1h}}}}]\n\
+             ---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {{name: web}}\nspec: {{minReplicas: 1, \
+             maxReplicas: 7, scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: other}}}}\n"
+        ))
+    };
+    let scale =
+        "target: {type: Scale, scale: {apiVersion: apps/v1, kind: Deployment, name: web}}\n  maxReplicas";
+    let low = policy(&format!("{scale}: 3"));
+    assert_eq!(low.len(), 2, "{low:?}");
+    assert!(low[0].contains("spec.fallback.replicas: 6 is above spec.maxReplicas (3)"), "{low:?}");
+    assert!(low[1].contains("spec.schedules[0].minReplicas: 10 is above spec.maxReplicas (3)"), "{low:?}");
+    assert!(policy(&format!("{scale}: 10")).is_empty());
+    let adopted = policy("target: {type: HPA, hpa: {name: web}}");
+    assert_eq!(adopted.len(), 1, "{adopted:?}");
+    assert!(adopted[0].contains("is above maxReplicas of HorizontalPodAutoscaler web (7)"), "{adopted:?}");
+}
+
+#[test]
+fn a_document_that_is_not_yaml_hides_no_other_of_its_file() {
+    let text = format!(
+        "{}---\nkind: ConfigMap\nmetadata:\n  name: [a\nspec: {{}}\n---\nkind: [b\n---\n{}",
+        POOLS,
+        web("1", "")
+    );
+    let (manifests, errors) = parse_documents("all.yaml", &text);
+    assert_eq!(manifests.iter().map(Manifest::name).collect::<Vec<_>>(), ["general", "gpu", "web"]);
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    let lines: Vec<&str> = text.lines().collect();
+    for (error, wanted) in errors.iter().zip(["name: [a", "kind: [b"]) {
+        let number: usize = error.strip_prefix("line ").unwrap().split(':').next().unwrap().parse().unwrap();
+        let near = lines[number.saturating_sub(4)..number].iter().any(|line| line.contains(wanted));
+        assert!(near, "line {number} is not near {wanted}: {error}");
+    }
+    let (manifests, errors) = parse_documents("one.yaml", "kind: [a\n");
+    assert_eq!((manifests.len(), errors.len()), (0, 1));
+}
+
+#[test]
+fn keys_that_are_there_twice_are_an_error() {
+    let (_, errors) = parse_documents("twice.yaml", "kind: A\nspec: {a: 1, a: 2}\n");
+    assert!(errors[0].contains("duplicate") && errors[0].contains("remove one of the two"), "{errors:?}");
+}
+
+#[test]
+fn what_is_larger_than_the_limit_is_refused() {
+    let file = std::env::temp_dir().join(format!("headroom-large-{}.yaml", std::process::id()));
+    let large = std::fs::File::create(&file).unwrap();
+    large.set_len(files::TEXT_BYTES_MAX + 1).unwrap();
+    let Input { manifests, findings, .. } = read_all(std::slice::from_ref(&file));
+    std::fs::remove_file(&file).unwrap();
+    assert!(manifests.is_empty());
+    assert!(findings[0].message.contains("larger than 64 MiB"), "{findings:?}");
+}
+
+#[test]
+fn findings_are_one_line_each_without_control_characters() {
+    let nasty = r"a\e]0;title\a\e[2J\nFORGED: error: x\u202e\u009b";
+    let (manifests, errors) = parse_documents(
+        "nasty.yaml",
+        &format!(
+            "apiVersion: headroom.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: \"{nasty}\"}}\nspec: {{\"{nasty}\": \"{nasty}\", \
+                  maxNodes: \"{nasty}\"}}\n"
+        ),
+    );
+    assert!(errors.is_empty(), "{errors:?}");
+    let findings = check(&manifests);
+    assert!(!findings.is_empty());
+    let text = text(&findings, 1);
+    assert_eq!(text.lines().count(), findings.len(), "{text}");
+    assert!(!text.contains(|one: char| one != '\n' && headroom_core::printable::is_hidden(one)), "{text:?}");
 }

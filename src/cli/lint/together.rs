@@ -13,7 +13,7 @@ use headroom_core::world::provider::{GroupState, ProviderState};
 use headroom_core::world::{Delta, World};
 use serde_json::{Value, json};
 
-use super::{Finding, Manifest, Severity};
+use super::{Finding, Manifest, Severity, windows};
 use crate::api::{StoredClusterScalingPolicy, StoredNodePool};
 use crate::controllers::config::Settings;
 use crate::host::Host;
@@ -33,6 +33,8 @@ const WORKLOADS: [&str; 3] = ["Deployment", "ReplicaSet", "StatefulSet"];
 pub fn check(manifests: &[Manifest]) -> Vec<Finding> {
     let mut findings = meetings(manifests);
     findings.extend(manifests.iter().flat_map(flapping));
+    findings.extend(manifests.iter().filter(|one| one.ours()).flat_map(windows::never_open));
+    findings.extend(manifests.iter().flat_map(|one| windows::above_the_maximum(one, manifests)));
     findings.extend(budgets(manifests));
     findings.extend(scalers(manifests));
     findings

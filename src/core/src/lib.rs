@@ -9,6 +9,7 @@ pub mod labels;
 pub mod nodes;
 pub mod plan;
 pub mod pods;
+pub mod printable;
 pub mod quantity;
 pub mod reason;
 pub mod resources;

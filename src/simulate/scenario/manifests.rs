@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::Error;
 use crate::api::validate::{FieldError, validate_policy, validate_pool};
 use crate::api::{ClusterScalingPolicy, NodePool};
+use crate::host::files;
 use crate::simulate::store::{Kind, ObjectKey, object_at, text};
 
 /// The one document of a file.
@@ -97,7 +98,7 @@ pub(super) fn holds(manifests: &[(Kind, Value)], kind: Kind, key: &ObjectKey) ->
 }
 
 fn content(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+    files::read_text(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
 fn yaml(path: &Path, error: &serde_saphyr::Error) -> Error {

@@ -127,9 +127,27 @@ impl Scenario {
     /// Reads the folder; the error names the file, the field and the fix.
     pub fn load(folder: &Path) -> Result<Scenario, Error> {
         let path = folder.join("scenario.yaml");
-        let document = manifests::read_one(&path)?;
-        let field = |error| Error::Field { path: path.clone(), error };
+        Self::read(folder, &path, &manifests::read_one(&path)?)
+    }
+
+    /// Reads the text of a `scenario.yaml`, as that of a folder.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn parse(folder: &Path, text: &str) -> Result<Scenario, Error> {
+        let path = folder.join("scenario.yaml");
+        let document: Value = serde_saphyr::from_str(text)
+            .map_err(|error| Error::Yaml { path: path.clone(), message: error.to_string() })?;
         let root = Field::root(&document);
+        let field = |error| Error::Field { path: path.clone(), error };
+        let mut scenario = settings(&root).map_err(field)?;
+        scenario.events = read_events(&root, (folder, path.as_path()), scenario.duration, &[])?;
+        Ok(scenario)
+    }
+
+    fn read(folder: &Path, path: &Path, document: &Value) -> Result<Scenario, Error> {
+        let field = |error| Error::Field { path: path.to_owned(), error };
+        let root = Field::root(document);
         let mut scenario = settings(&root).map_err(field)?;
         scenario.name = folder
             .file_name()
@@ -148,13 +166,7 @@ impl Scenario {
         for path in &late_paths {
             known.extend(manifests::read_all(path)?);
         }
-        if let Some(events) = &events {
-            scenario.events =
-                events::read(events, folder, scenario.duration, &known).map_err(|error| match error {
-                    events::Error::Field(error) => field(error),
-                    events::Error::Manifest(error) => error,
-                })?;
-        }
+        scenario.events = read_events(&root, (folder, path), scenario.duration, &known)?;
         Ok(scenario)
     }
 
@@ -203,6 +215,20 @@ impl Scenario {
 /// When they cannot be read, or one of them is of a kind that is not simulated or breaks its rules.
 pub fn read_manifests(path: &Path) -> Result<Vec<(Kind, Value)>, Error> {
     if path.is_dir() { manifests::read_folder(path, &[]) } else { manifests::read_all(path) }
+}
+
+/// The events of a document; `known` are the objects that they may name.
+fn read_events(
+    root: &Field<'_>,
+    (folder, path): (&Path, &Path),
+    duration: SignedDuration,
+    known: &[(Kind, Value)],
+) -> Result<Vec<Event>, Error> {
+    let Some(events) = root.optional("events") else { return Ok(Vec::new()) };
+    events::read(&events, folder, duration, known).map_err(|error| match error {
+        events::Error::Field(error) => Error::Field { path: path.to_owned(), error },
+        events::Error::Manifest(error) => error,
+    })
 }
 
 fn settings(root: &Field<'_>) -> Result<Scenario, FieldError> {

@@ -1,4 +1,4 @@
-//! One door of `headroom::simulate::doors`, the one that HEADROOM_DOOR names, under libFuzzer: `hack/fuzz.sh`.
+//! One door of `headroom::simulate::doors` or `headroom::cli::fuzz_targets`, the one that HEADROOM_DOOR names, under libFuzzer: `hack/fuzz.sh`.
 //!
 //! What is refused without a word counts as a crash, as does a panic. The sane example is the first of the corpus in the folder
 //! HEADROOM_CORPUS.
@@ -6,6 +6,7 @@
 
 use std::sync::OnceLock;
 
+use headroom::cli::fuzz_targets;
 use headroom::simulate::doors::Door;
 
 static DOOR: OnceLock<&'static Door> = OnceLock::new();
@@ -13,7 +14,7 @@ static DOOR: OnceLock<&'static Door> = OnceLock::new();
 /// The door of the environment.
 fn chosen() -> &'static Door {
     let name = std::env::var("HEADROOM_DOOR").expect("HEADROOM_DOOR names a door");
-    let door = Door::named(&name).unwrap_or_else(|| panic!("there is no door {name}"));
+    let door = fuzz_targets::named(&name).unwrap_or_else(|| panic!("there is no door {name}"));
     if let Ok(corpus) = std::env::var("HEADROOM_CORPUS") {
         let first = std::path::Path::new(&corpus).join("sane");
         std::fs::write(first, (door.sane)()).expect("the folder of the corpus can be written");

@@ -1,6 +1,6 @@
 //! Every flag of Cluster Autoscaler, and what becomes of it here. Data; a flag that is not in this list is reported.
 //!
-//! Source: Cluster Autoscaler 1.35, config/flags/flags.go, with the flags of later and earlier releases that clusters
+//! Source: Cluster Autoscaler 1.35 and 1.37, config/flags/flags.go, with the flags of other releases that clusters
 //! still carry, and those of its logging and leader election libraries.
 
 /// How a flag's value is written.
@@ -165,6 +165,17 @@ pub const FLAGS: &[Flag] = &[
     flag("max-binpacking-time", Time, IN_BOUNDS),
     flag("max-nodegroup-binpacking-duration", Time, IN_BOUNDS),
     flag("fastpath-binpacking-enabled", Switch, IN_BOUNDS),
+    flag("enable-inter-pod-affinity-hostname-fast-path", Switch, IN_BOUNDS),
+    flag(
+        "enable-graceful-degradation",
+        Switch,
+        NoEffect("a pool or a class of pods that fails is left out of the plan, and the others go on"),
+    ),
+    flag(
+        "pending-pods-batching-timeout",
+        Time,
+        NoEffect("a plan buys for all waiting pods at once; nodes.newPodDelay lets pods wait for others"),
+    ),
     flag("predicate-parallelism", Number, IN_BOUNDS),
     flag("cluster-snapshot-parallelism", Number, IN_BOUNDS),
     flag("force-ds", Switch, NoEffect("the DaemonSets that a new node would run always count")),
@@ -389,6 +400,11 @@ pub const FLAGS: &[Flag] = &[
         NoEffect("CapacityBuffers are not read: keep spare room by minNodes and schedules"),
     ),
     flag(
+        "capacity-buffer-ready-replicas-enabled",
+        Switch,
+        NoEffect("CapacityBuffers are not read: keep spare room by minNodes and schedules"),
+    ),
+    flag(
         "capacity-buffer-pod-dry-run-enabled",
         Switch,
         NoEffect("CapacityBuffers are not read: keep spare room by minNodes and schedules"),
@@ -422,6 +438,7 @@ pub const FLAGS: &[Flag] = &[
     // Logging.
     flag("v", Number, LOGS),
     flag("vmodule", Text, LOGS),
+    flag("scheduler-verbosity", Number, LOGS),
     flag("add-dir-header", Switch, LOGS),
     flag("alsologtostderr", Switch, LOGS),
     flag("log-backtrace-at", Text, LOGS),

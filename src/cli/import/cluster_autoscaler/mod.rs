@@ -10,8 +10,8 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use super::Made;
 use super::input::{Kind, Source};
-use super::output::Draft;
 use groups::Found;
 use pools::Wanted;
 use priorities::{CONFIG_MAP, Priorities};
@@ -38,12 +38,8 @@ const DEFAULTS: &[(&str, &str)] = &[
 /// The objects.
 ///
 /// # Errors
-/// When there is no or more than one Deployment of Cluster Autoscaler, a flag cannot be read, or AWS does not answer.
-pub async fn convert(
-    sources: &[Source],
-    live_groups: bool,
-    region: Option<&str>,
-) -> anyhow::Result<Vec<Draft>> {
+/// When there is no or more than one Deployment of Cluster Autoscaler, or AWS does not answer.
+pub async fn convert(sources: &[Source], live_groups: bool, region: Option<&str>) -> anyhow::Result<Made> {
     let mut running = sources.iter().filter_map(|source| Some((source, arguments::container_of(source)?)));
     let (deployment, container) = running.next().ok_or_else(|| {
         anyhow::anyhow!(
@@ -58,8 +54,15 @@ pub async fn convert(
         );
     }
     let line = arguments::read(container);
-    let wanted = Wanted::read(&line)?;
-    let mut settings = settings::read(&line)?;
+    if let Some(other) = line.last("cloud-provider").filter(|name| *name != "aws") {
+        anyhow::bail!(
+            "--cloud-provider={other}: pools can be made of Auto Scaling groups of AWS only; Headroom has no provider for this \
+             cloud"
+        );
+    }
+    let mut left_out = Vec::new();
+    let wanted = Wanted::read(&line, &mut left_out);
+    let mut settings = settings::read(&line, &mut left_out);
     for (flag, words) in DEFAULTS.iter().filter(|(flag, _)| line.last(flag).is_none()) {
         settings
             .policy
@@ -90,7 +93,8 @@ pub async fn convert(
         )),
         _ => {}
     }
-    let priorities = ranks.map(Priorities::read).transpose()?;
+    let priorities = ranks
+        .and_then(|ranks| Priorities::read(ranks).map_err(|error| left_out.push(format!("{error:#}"))).ok());
     let pools = pools::make(&mut settings, &wanted, found.as_deref(), priorities.as_ref(), region);
     if pools.is_empty() {
         settings.policy.say("No flag names a group that is known: there are no pools.");
@@ -100,8 +104,8 @@ pub async fn convert(
             || source.object["AutoScalingGroups"].is_array()
             || source.object["metadata"]["name"] == CONFIG_MAP
     };
-    super::say_passed_over(&mut settings.policy, sources, is_used);
-    let mut drafts = vec![settings.policy];
-    drafts.extend(pools);
-    Ok(drafts)
+    let mut made = Made { drafts: vec![settings.policy], left_out };
+    super::say_passed_over(&mut made, sources, is_used);
+    made.drafts.extend(pools);
+    Ok(made)
 }

@@ -36,35 +36,45 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Reads `--nodes` and `--node-group-auto-discovery`.
-    ///
-    /// # Errors
-    /// When one cannot be read; the words name it.
-    pub fn read(line: &CommandLine) -> anyhow::Result<Self> {
+    /// Reads `--nodes` and `--node-group-auto-discovery`; those that cannot be read are left out, with the reason.
+    pub fn read(line: &CommandLine, left_out: &mut Vec<String>) -> Self {
         let mut wanted = Self::default();
         for text in line.all("nodes") {
-            let flag = format!("--nodes={text}");
-            let mut parts = text.splitn(3, ':');
-            let mut bound = || parts.next().and_then(|part| part.parse::<u32>().ok());
-            let bounds = bound().zip(bound());
-            let (bounds, name) =
-                bounds.zip(parts.next().filter(|name| !name.is_empty())).ok_or_else(|| {
-                    anyhow::anyhow!("{flag}: write <min>:<max>:<name of the Auto Scaling group>")
-                })?;
-            anyhow::ensure!(bounds.0 <= bounds.1, "{flag}: its minimum is greater than its maximum");
-            wanted.named.push((name.to_owned(), bounds, flag));
+            if let Err(error) = wanted.read_nodes(text) {
+                left_out.push(format!("{error:#}"));
+            }
         }
         for text in line.all("node-group-auto-discovery") {
-            let flag = format!("--node-group-auto-discovery={text}");
-            let tags = text.strip_prefix("asg:tag=").filter(|tags| !tags.is_empty());
-            let tags = tags.ok_or_else(|| anyhow::anyhow!("{flag}: write asg:tag=<key>[=<value>],…"))?;
-            for tag in tags.split(',') {
-                let (key, value) = tag.split_once('=').unwrap_or((tag, ""));
-                wanted.tags.insert(key.to_owned(), value.to_owned());
+            if let Err(error) = wanted.read_tags(text) {
+                left_out.push(format!("{error:#}"));
             }
-            wanted.tag_flags.push(flag);
         }
-        Ok(wanted)
+        wanted
+    }
+
+    fn read_nodes(&mut self, text: &str) -> anyhow::Result<()> {
+        let flag = format!("--nodes={text}");
+        let mut parts = text.splitn(3, ':');
+        let mut bound = || parts.next().and_then(|part| part.parse::<u32>().ok());
+        let bounds = bound().zip(bound());
+        let (bounds, name) = bounds
+            .zip(parts.next().filter(|name| !name.is_empty()))
+            .ok_or_else(|| anyhow::anyhow!("{flag}: write <min>:<max>:<name of the Auto Scaling group>"))?;
+        anyhow::ensure!(bounds.0 <= bounds.1, "{flag}: its minimum is greater than its maximum");
+        self.named.push((name.to_owned(), bounds, flag));
+        Ok(())
+    }
+
+    fn read_tags(&mut self, text: &str) -> anyhow::Result<()> {
+        let flag = format!("--node-group-auto-discovery={text}");
+        let tags = text.strip_prefix("asg:tag=").filter(|tags| !tags.is_empty());
+        let tags = tags.ok_or_else(|| anyhow::anyhow!("{flag}: write asg:tag=<key>[=<value>],…"))?;
+        for tag in tags.split(',') {
+            let (key, value) = tag.split_once('=').unwrap_or((tag, ""));
+            self.tags.insert(key.to_owned(), value.to_owned());
+        }
+        self.tag_flags.push(flag);
+        Ok(())
     }
 
     fn takes(&self, group: &Found) -> bool {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::arguments::{CommandLine, Given};
-use super::flags::{Kind, Use};
+use super::flags::{Flag, Kind, Use};
 use crate::cli::import::durations::{go_seconds, written};
 use crate::cli::import::output::Draft;
 
@@ -28,11 +28,8 @@ pub struct Settings {
 const NO_LIMIT_CORES: u64 = 320_000;
 const NO_LIMIT_GIB: u64 = 6_400_000;
 
-/// Goes through all flags.
-///
-/// # Errors
-/// When a value cannot be read; the words name the flag.
-pub fn read(line: &CommandLine) -> anyhow::Result<Settings> {
+/// Goes through all flags; those whose values cannot be read are left out, with the reason.
+pub fn read(line: &CommandLine, left_out: &mut Vec<String>) -> Settings {
     let mut settings = Settings {
         policy: Draft::new("ClusterScalingPolicy", None, "default"),
         pool_fields: Vec::new(),
@@ -59,16 +56,9 @@ pub fn read(line: &CommandLine) -> anyhow::Result<Settings> {
             comments.push(format!("{flag}: given again later, which counts."));
             continue;
         }
-        match known.becomes {
-            Use::Pool(field) => settings.pool_fields.push((field, value(given, known.kind)?, flag)),
-            Use::Policy(field) => settings.policy.set(field, value(given, known.kind)?, &flag),
-            Use::Shapes(words) => {
-                if let Some(comment) = shape(&mut settings, given, words)? {
-                    comments.push(comment);
-                }
-            }
-            Use::Elsewhere(words) => comments.push(format!("{flag}: has another place: {words}.")),
-            Use::NoEffect(words) => comments.push(format!("{flag}: no effect here: {words}.")),
+        match one(&mut settings, given, known) {
+            Ok(comment) => comments.extend(comment),
+            Err(error) => left_out.push(format!("{error:#}")),
         }
     }
     comments.sort();
@@ -79,7 +69,20 @@ pub fn read(line: &CommandLine) -> anyhow::Result<Settings> {
     for comment in unknown {
         settings.policy.say(comment);
     }
-    Ok(settings)
+    settings
+}
+
+/// What becomes of a flag; the comment that is due above the policy, if any.
+fn one(settings: &mut Settings, given: &Given, known: &Flag) -> anyhow::Result<Option<String>> {
+    let flag = given.written();
+    match known.becomes {
+        Use::Pool(field) => settings.pool_fields.push((field, value(given, known.kind)?, flag)),
+        Use::Policy(field) => settings.policy.set(field, value(given, known.kind)?, &flag),
+        Use::Shapes(words) => return shape(settings, given, words),
+        Use::Elsewhere(words) => return Ok(Some(format!("{flag}: has another place: {words}."))),
+        Use::NoEffect(words) => return Ok(Some(format!("{flag}: no effect here: {words}."))),
+    }
+    Ok(None)
 }
 
 /// A flag with a meaning of its own; the comment that is due above the policy, if any.
@@ -120,13 +123,7 @@ fn shape(settings: &mut Settings, given: &Given, words: &str) -> anyhow::Result<
         }
         // Read where the pools are made, which say what became of them.
         "nodes" | "node-group-auto-discovery" => None,
-        "cloud-provider" => {
-            anyhow::ensure!(
-                given.value == "aws",
-                "{flag}: pools can be made of Auto Scaling groups of AWS only; Headroom has no provider for this cloud"
-            );
-            Some(format!("{flag}: provider.type AWS."))
-        }
+        "cloud-provider" => Some(format!("{flag}: provider.type AWS.")),
         _ => Some(format!("{flag}: {words}.")),
     };
     Ok(comment)

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::flags::{FLAGS, Kind, Use};
 use super::*;
-use crate::cli::import::output::render_all;
 
 /// The flags that Cluster Autoscaler 1.35 lists, one a line, those of its libraries too.
 const RELEASED: &str = include_str!("flags-1.35.txt");
@@ -24,8 +23,9 @@ fn deployment(args: &[&str]) -> Source {
 }
 
 fn convert_now(sources: &[Source]) -> anyhow::Result<String> {
-    let drafts = futures::executor::block_on(convert(sources, false, None))?;
-    render_all(&drafts)
+    let (text, left_out) = futures::executor::block_on(convert(sources, false, None))?.render()?;
+    anyhow::ensure!(left_out.is_empty(), "{}", left_out.join("; "));
+    Ok(text)
 }
 
 #[test]
@@ -73,6 +73,30 @@ fn every_flag_alone_is_told_and_gives_objects_that_are_accepted() {
             assert!(line.trim_start().starts_with(&format!("{last}: ")), "{written} stands at {line}");
         }
     }
+}
+
+#[test]
+fn flags_of_1_37_are_known() {
+    for name in [
+        "enable-graceful-degradation",
+        "pending-pods-batching-timeout",
+        "capacity-buffer-ready-replicas-enabled",
+        "scheduler-verbosity",
+        "enable-inter-pod-affinity-hostname-fast-path",
+    ] {
+        assert!(flags::find(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn a_flag_that_cannot_be_read_leaves_the_others() {
+    let line =
+        deployment(&["--scale-down-enabled=maybe", "--scale-down-unneeded-time=7m", "--nodes=1:3:base"]);
+    let made = futures::executor::block_on(convert(&[line], false, None)).unwrap();
+    let (text, left_out) = made.render().unwrap();
+    assert_eq!(left_out, ["--scale-down-enabled=maybe: write true or false"]);
+    assert!(text.starts_with("# LEFT OUT: --scale-down-enabled=maybe"), "{text}");
+    assert!(text.contains("unneededFor: 7m") && text.contains("name: base"), "{text}");
 }
 
 #[test]

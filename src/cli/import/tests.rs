@@ -1,0 +1,325 @@
+//! What each import keeps, and what it says of the rest.
+
+use serde_json::Value;
+
+use super::input::Source;
+use super::{Made, hpa, karpenter, keda};
+
+fn sources(yaml: &str) -> Vec<Source> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).expect("YAML");
+    documents.into_iter().map(|object| Source { from: "f.yaml".to_owned(), object }).collect()
+}
+
+type Convert = fn(&[Source]) -> anyhow::Result<Made>;
+
+/// What is printed, in one line each comment, and what is left out.
+fn printed(convert: Convert, yaml: &str) -> (String, Vec<String>) {
+    let (text, left_out) = convert(&sources(yaml)).expect("an import").render().expect("YAML");
+    (text.replace("\n#   ", " "), left_out)
+}
+
+/// Checks that the import of an object prints each of `wanted` and none of `unwanted`.
+fn prints(convert: Convert, yaml: &str, wanted: &[&str], unwanted: &[&str]) {
+    let (text, left_out) = printed(convert, yaml);
+    assert!(left_out.is_empty(), "{left_out:?}");
+    for words in wanted {
+        assert!(text.contains(words), "{words} is missing:\n{text}");
+    }
+    for words in unwanted {
+        assert!(!text.contains(words), "{words} is there:\n{text}");
+    }
+}
+
+fn pool(spec: &str) -> String {
+    format!("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: p}}\nspec: {{{spec}}}\n")
+}
+
+fn requiring(requirements: &str) -> String {
+    pool(&format!("template: {{spec: {{requirements: [{requirements}]}}}}"))
+}
+
+#[test]
+fn zones_that_are_excluded_are_kept_or_named() {
+    let zone = |rest: &str| format!("{{key: topology.kubernetes.io/zone, {rest}}}");
+    let not_c = zone("operator: NotIn, values: [c]");
+    prints(
+        karpenter::convert,
+        &requiring(&not_c),
+        &["NotIn c: make the groups in the other zones only"],
+        &[],
+    );
+    let both = format!("{}, {not_c}", zone("operator: In, values: [a, c]"));
+    prints(karpenter::convert, &requiring(&both), &["name: p-a", "NotIn c: no group"], &["p-c", "Preview"]);
+    let exists = zone("operator: Exists");
+    prints(karpenter::convert, &requiring(&exists), &["zone Exists: every node has a zone"], &["Preview"]);
+    for odd in ["operator: DoesNotExist", "operator: Gt, values: ['1']", "operator: Lt, values: ['1']"] {
+        prints(karpenter::convert, &requiring(&zone(odd)), &["no counterpart: a zone", "mode: Preview"], &[]);
+    }
+    let none = format!("{}, {not_c}", zone("operator: In, values: [c]"));
+    prints(karpenter::convert, &requiring(&none), &["no zone at all", "mode: Preview"], &[]);
+}
+
+#[test]
+fn markets_are_those_that_the_requirements_leave() {
+    let market = |rest: &str| requiring(&format!("{{key: karpenter.sh/capacity-type, {rest}}}"));
+    let of = |rest: &str| {
+        let (text, _) = printed(karpenter::convert, &market(rest));
+        (
+            text.contains("spot instances only"),
+            text.contains("on-demand instances only"),
+            text.contains("mode: Preview"),
+        )
+    };
+    assert_eq!(of("operator: In, values: [spot]"), (true, false, false));
+    assert_eq!(of("operator: NotIn, values: [spot]"), (false, true, false));
+    assert_eq!(of("operator: NotIn, values: [on-demand]"), (true, false, false));
+    assert_eq!(of("operator: Exists"), (true, true, false));
+    assert_eq!(of("operator: DoesNotExist"), (false, true, true));
+    assert_eq!(of("operator: Gt, values: ['1']"), (false, true, true));
+    prints(
+        karpenter::convert,
+        &market("operator: In, values: [reserved]"),
+        &["reserved: no counterpart"],
+        &["Preview"],
+    );
+    prints(karpenter::convert, &market("operator: NotIn, values: [spot]"), &["NotIn spot: no groups"], &[]);
+}
+
+#[test]
+fn a_label_of_one_value_is_written_as_a_label() {
+    let of = |rest: &str| requiring(&format!("{{key: workload, {rest}}}"));
+    prints(
+        karpenter::convert,
+        &of("operator: In, values: [training]"),
+        &["labels:\n      workload: training"],
+        &[],
+    );
+    prints(karpenter::convert, &of("operator: In, values: [a, b]"), &["a pool for each"], &["labels:"]);
+    prints(karpenter::convert, &of("operator: Exists"), &["a pool for each"], &["labels:"]);
+    for met in ["operator: DoesNotExist", "operator: NotIn, values: [x]"] {
+        prints(karpenter::convert, &of(met), &["met as long as"], &["labels:", "one value"]);
+    }
+    prints(karpenter::convert, &of("operator: Gt, values: ['4']"), &["set a value that meets it"], &[]);
+}
+
+#[test]
+fn static_pools_keep_their_limit_of_nodes() {
+    let spec = "replicas: 4, limits: {nodes: 6}";
+    prints(karpenter::convert, &pool(spec), &["minNodes: 4 #", "maxNodes: 6 # limits.nodes"], &[]);
+    prints(karpenter::convert, &pool("replicas: 4"), &["minNodes: 4 #", "maxNodes: 4 #"], &[]);
+    prints(karpenter::convert, &pool("limits: {nodes: 1k}"), &["maxNodes: 1000 # limits.nodes"], &[]);
+}
+
+#[test]
+fn consolidation_is_when_cheaper_where_nodes_can_be_compared() {
+    let policy = |policy: &str| pool(&format!("disruption: {{consolidationPolicy: {policy}}}"));
+    let set = "policy: WhenCheaper # consolidationPolicy";
+    for word in ["WhenEmptyOrUnderutilized", "WhenUnderutilized", "Balanced"] {
+        prints(karpenter::convert, &policy(word), &[set], &["is not done here: nodes leave"]);
+    }
+    prints(karpenter::convert, &pool("weight: 1"), &[set], &[]);
+    prints(karpenter::convert, &policy("WhenEmpty"), &["utilizationThreshold: 0"], &[set]);
+    let two = requiring("{key: karpenter.sh/capacity-type, operator: Exists}");
+    prints(
+        karpenter::convert,
+        &two,
+        &["set price.perHour in all pools, then scaleDown.policy: WhenCheaper"],
+        &[set],
+    );
+}
+
+fn hpa(name: &str, annotations: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: {name}\n  annotations: {{{annotations}}}\n\
+         spec:\n  scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: web}}\n  {spec}\n"
+    )
+}
+
+#[test]
+fn the_behavior_of_an_old_hpa_is_read_from_its_annotation() {
+    let behavior = r#"{"ScaleUp": {"StabilizationWindowSeconds": 0, "SelectPolicy": "Max", "Policies": [{"Type": "Pods", "Value": 4, "PeriodSeconds": 15}], "Tolerance": null}, "ScaleDown": {"StabilizationWindowSeconds": 120, "SelectPolicy": null, "Policies": null}}"#;
+    let annotation = format!("autoscaling.alpha.kubernetes.io/behavior: '{behavior}'");
+    let wanted =
+        ["stabilizationWindowSeconds: 120", "selectPolicy: Max", "periodSeconds: 15", "the behavior."];
+    prints(hpa::convert, &hpa("web", &annotation, "maxReplicas: 5"), &wanted, &["Preview"]);
+    let broken = hpa("web", "autoscaling.alpha.kubernetes.io/behavior: '{'", "maxReplicas: 5");
+    prints(hpa::convert, &broken, &["cannot be read", "mode: Preview #"], &[]);
+    let metrics = hpa("web", "autoscaling.alpha.kubernetes.io/metrics: '[]'", "maxReplicas: 5");
+    prints(hpa::convert, &metrics, &["mode: Preview #"], &[]);
+}
+
+#[test]
+fn a_bad_object_is_named_and_the_others_are_printed() {
+    let all = [
+        hpa("a", "", "maxReplicas: 5"),
+        hpa("b", "", "minReplicas: 2"),
+        hpa("c", "", "{minReplicas: 9, maxReplicas: 5}"),
+    ];
+    let all =
+        all.join("---\n").replace("  {minReplicas: 9, maxReplicas: 5}", "  minReplicas: 9\n  maxReplicas: 5");
+    let (text, left_out) = printed(hpa::convert, &all);
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    assert!(
+        left_out[0].contains("default/b") || left_out[0].contains(" b: it has no spec.maxReplicas"),
+        "{left_out:?}"
+    );
+    assert!(left_out[1].contains("default/c would not be accepted"), "{left_out:?}");
+    assert!(text.starts_with("# LEFT OUT: "), "{text}");
+    assert_eq!(
+        (text.matches("# LEFT OUT: ").count(), text.matches("kind: ScalingPolicy").count()),
+        (2, 1),
+        "{text}"
+    );
+    let (text, left_out) = printed(hpa::convert, &hpa("b", "", "minReplicas: 2"));
+    assert_eq!((left_out.len(), text.contains("kind:")), (1, false), "{text}");
+}
+
+fn scaled(metadata: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {{name: q, namespace: shop{metadata}}}\n\
+         spec: {{scaleTargetRef: {{name: q}}, {spec}}}\n"
+    )
+}
+
+const CPU: &str = "{type: cpu, metricType: Utilization, metadata: {value: '60'}}";
+
+#[test]
+fn fallbacks_of_keda_keep_their_behavior() {
+    let with = |behavior: &str| {
+        scaled("", &format!("triggers: [{CPU}], fallback: {{failureThreshold: 3, replicas: 6{behavior}}}"))
+    };
+    let six = ["replicas: \"6\""];
+    prints(keda::convert, &with(""), &[six[0], "direction: Both"], &["Preview"]);
+    prints(keda::convert, &with(", behavior: static"), &[six[0], "direction: Both"], &[]);
+    prints(
+        keda::convert,
+        &with(", behavior: currentReplicasIfHigher"),
+        &[six[0], "direction: Up"],
+        &["counterpart"],
+    );
+    prints(keda::convert, &with(", behavior: currentReplicas"), &["replicas: Hold #"], &["direction:"]);
+    let lower =
+        ["replicas: Hold #", "currentReplicasIfLower: no counterpart: KEDA takes replicas above 6 away"];
+    prints(keda::convert, &with(", behavior: currentReplicasIfLower"), &lower, &["direction:"]);
+}
+
+#[test]
+fn what_keda_scales_otherwise_is_printed_as_a_preview() {
+    let prometheus =
+        "{type: prometheus, metadata: {serverAddress: 'http://p:9090', query: sum(a), threshold: '5'}}";
+    let formula = format!(
+        "triggers: [{prometheus}, {CPU}], advanced: {{scalingModifiers: {{formula: (a+b)/2, target: '5'}}}}"
+    );
+    prints(keda::convert, &scaled("", &formula), &["mode: Preview # the largest of the metrics"], &[]);
+    let kafka = "triggers: [{type: kafka, metadata: {topic: orders}}]";
+    prints(
+        keda::convert,
+        &scaled("", kafka),
+        &["mode: Preview # without trigger kafka", "scale by CPU"],
+        &[],
+    );
+    let both = format!("triggers: [{CPU}, {{type: kafka, metadata: {{topic: orders}}}}]");
+    prints(keda::convert, &scaled("", &both), &["mode: Preview # without trigger kafka"], &["scale by CPU"]);
+    prints(keda::convert, &scaled("", &format!("triggers: [{CPU}]")), &[], &["mode:"]);
+}
+
+#[test]
+fn remarks_on_keda_are_about_what_is_set() {
+    let plain = scaled("", &format!("triggers: [{CPU}]"));
+    prints(keda::convert, &plain, &[], &["cooldownPeriod", "pollingInterval"]);
+    let set = scaled("", &format!("triggers: [{CPU}], cooldownPeriod: 300, pollingInterval: 30"));
+    prints(keda::convert, &set, &["cooldownPeriod 300", "pollingInterval 30"], &[]);
+    let paused = |value: &str| {
+        scaled(&format!(", annotations: {{autoscaling.keda.sh/{value}}}"), &format!("triggers: [{CPU}]"))
+    };
+    let held = ["mode: Suspend #", "KEDA takes the workload to 3 replicas", "scale it to 3 by hand"];
+    prints(keda::convert, &paused("paused-replicas: '3'"), &held, &[]);
+    prints(keda::convert, &paused("paused: 'false'"), &["nothing is paused"], &["Suspend"]);
+    let rollout =
+        plain.replace("{name: q}, t", "{apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: q}, t");
+    let hint = "{apiGroup: \"argoproj.io\", resource: rollouts} to workloads.extraScaleResources";
+    prints(keda::convert, &rollout, &[hint], &[]);
+    prints(keda::convert, &plain, &[], &["extraScaleResources"]);
+}
+
+/// Puts a field that no release knows into every object of a value, each with another name.
+fn with_strangers(value: &mut Value, strangers: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|value| with_strangers(value, strangers));
+            let name = format!("stranger{}", strangers.len());
+            fields.insert(name.clone(), "x".into());
+            strangers.push(name);
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| with_strangers(item, strangers)),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_field_of_an_imported_object_is_dropped_without_a_word() {
+    let karpenter_pool = "apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: p}
+spec:
+  limits: {cpu: '10'}
+  template:
+    metadata: {labels: {team: shop}, annotations: {a: b}}
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}, {key: x, operator: Exists}]
+  disruption: {consolidateAfter: 1m, budgets: [{nodes: '1'}]}
+";
+    let scaled_object = "apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: q}
+spec:
+  scaleTargetRef: {name: q}
+  fallback: {failureThreshold: 3, replicas: 6}
+  advanced: {horizontalPodAutoscalerConfig: {name: x}, scalingModifiers: {formula: a}}
+  triggers:
+  - {type: cpu, metadata: {value: '60'}}
+  - {type: prometheus, metadata: {serverAddress: 'http://p:9090', query: sum(a), threshold: '5'}}
+  - {type: cron, metadata: {timezone: UTC, start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '2'}}
+  - {type: kafka, metadata: {topic: orders}}
+";
+    let v1 = hpa("web", "", "maxReplicas: 5");
+    for (convert, yaml) in [
+        (karpenter::convert as Convert, karpenter_pool),
+        (keda::convert as Convert, scaled_object),
+        (hpa::convert as Convert, v1.as_str()),
+    ] {
+        let mut all = sources(yaml);
+        let mut strangers = Vec::new();
+        for source in &mut all {
+            with_strangers(&mut source.object["spec"], &mut strangers);
+        }
+        assert!(1 < strangers.len(), "{strangers:?}");
+        let (text, left_out) = convert(&all).unwrap().render().unwrap();
+        let shown = format!("{text}{left_out:?}");
+        let missing: Vec<&String> = strangers
+            .iter()
+            .filter(|name| {
+                !shown.contains(&format!("{name} "))
+                    && !shown.contains(&format!("{name}:"))
+                    && !shown.contains(&format!("{name}\\\":"))
+                    && !shown.contains(&format!("{name}\":"))
+                    && !shown.contains(&format!("{name}`"))
+            })
+            .collect();
+        assert!(missing.is_empty(), "dropped {missing:?}:\n{shown}");
+    }
+}
+
+#[test]
+fn comments_and_values_of_an_import_hold_no_control_characters() {
+    let nasty = r"\e[2J\nkind: Secret\u202e\u009b\r";
+    let yaml = format!(
+        "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {{name: q, annotations: {{\"keda.sh/{nasty}\": \"{nasty}\"}}}}\n\
+         spec: {{scaleTargetRef: {{name: q}}, triggers: [{{type: \"{nasty}\", metadata: {{a: \"{nasty}\"}}}}, {CPU}]}}\n"
+    );
+    let (text, left_out) = printed(keda::convert, &yaml);
+    assert!(left_out.is_empty(), "{left_out:?}");
+    assert!(!text.contains(|one: char| one != '\n' && headroom_core::printable::is_hidden(one)), "{text:?}");
+    assert!(!text.lines().any(|line| line.starts_with("kind: Secret")), "{text}");
+}

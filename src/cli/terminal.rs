@@ -1,0 +1,92 @@
+//! Where all text of the command line goes out: standard output and standard error, without control characters but line
+//! breaks and our own colours.
+
+use std::io::{self, ErrorKind, Write};
+
+use headroom_core::printable;
+
+/// Colours that the program itself uses; any other escape sequence is shown as text.
+const OUR_COLOURS: [&str; 7] =
+    ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[35m", "\u{1b}[36m"];
+
+/// The text with control characters escaped; line breaks stay.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    printable::lines(text).into_owned()
+}
+
+/// The same, and the program's own colours stay. Text from outside has to be made [`printable::line`] before it is coloured.
+#[must_use]
+pub fn coloured(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        let (before, after) = rest.split_at(at);
+        shown.push_str(&printable::lines(before));
+        let colour = OUR_COLOURS.iter().find(|colour| after.starts_with(**colour));
+        let length = colour.map_or(1, |colour| colour.len());
+        match colour {
+            Some(colour) => shown.push_str(colour),
+            None => shown.push_str(&printable::lines("\u{1b}")),
+        }
+        rest = after.split_at(length).1;
+    }
+    shown.push_str(&printable::lines(rest));
+    shown
+}
+
+/// Writes text to standard output. A reader that has closed it, as `… | head` does, is no failure.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn print(text: &str) -> io::Result<()> {
+    write(&mut io::stdout().lock(), &plain(text))
+}
+
+/// The same for text with our own colours.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_coloured(text: &str) -> io::Result<()> {
+    write(&mut io::stdout().lock(), &coloured(text))
+}
+
+/// Writes what the program itself has generated, such as definitions and completion scripts, without a change.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_generated(text: &[u8]) -> io::Result<()> {
+    match io::stdout().lock().write_all(text) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Writes a line to standard error.
+pub fn complain(line: &str) {
+    // Nobody is left to hear that standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "{}", plain(line));
+}
+
+fn write(out: &mut impl Write, text: &str) -> io::Result<()> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_colours_stay_and_no_other_sequence() {
+        let text = "\u{1b}[1mTITLE\u{1b}[0m\n\u{1b}[8mhidden \u{1b}]0;title\u{7}\u{1b}[2J \u{1b}";
+        let shown = coloured(text);
+        assert_eq!(
+            shown,
+            "\u{1b}[1mTITLE\u{1b}[0m\n\\u{1b}[8mhidden \\u{1b}]0;title\\u{7}\\u{1b}[2J \\u{1b}"
+        );
+        assert!(!plain(text).contains('\u{1b}'));
+    }
+}
