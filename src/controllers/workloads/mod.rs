@@ -33,9 +33,11 @@ use self::evaluate::{Crew, Ended, Rules};
 use self::last::LastLooks;
 use self::state::State;
 use self::survey::{Survey, Workload};
+use super::health::Health;
 use super::leader::Leadership;
+use super::refrain::Refrain;
 use crate::actuate::guard::Guard;
-use crate::actuate::scale::Scales;
+use crate::actuate::scale::{EXPLAIN_HPAS, KeepError, RUN_HPAS, Scales};
 use crate::api::HpaOwnership;
 use crate::api::validate::{ValidatedWorkloads, validate_policy};
 use crate::api::{GROUP, PolicyObject, ScalingPolicySpec, StoredScalingPolicy, VERSION};
@@ -52,6 +54,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const QUARANTINE: Duration = Duration::from_secs(60);
 /// Policies that the operator makes or deletes in one turn: a thousand new HPAs must not hold the decisions up.
 const HOUSEKEEPING_MAX: usize = 50;
+/// How often the pause before policies of HPAs are tried again is doubled: 64 s in the end.
+const PUT_OFF_DOUBLINGS_MAX: u32 = 6;
 /// The loop comes round at least this often while it does not lead, or has something left to do.
 const TURN_MAX: Duration = Duration::from_secs(1);
 /// The same while nothing is due: whatever matters wakes it.
@@ -76,8 +80,8 @@ pub struct WorkloadPorts {
     pub metrics: MetricsFor,
     /// Where lateness and decisions are counted.
     pub numbers: Arc<Metrics>,
-    /// Where the last look at each workload is shown.
-    pub looks: Arc<LastLooks>,
+    /// Where the last look at each workload is shown, and a permission that is missing.
+    pub health: Arc<Health>,
     /// Where traces of decisions go, if anywhere.
     pub traces: Option<TraceSink>,
     /// Who leads.
@@ -99,6 +103,8 @@ pub struct WorkloadLoop {
     rules: Arc<Rules>,
     preview: bool,
     looks: Arc<LastLooks>,
+    health: Arc<Health>,
+    house: House,
     survey: Survey,
     surveyed: bool,
     slots: BTreeMap<ObjectKey, Slot>,
@@ -121,6 +127,17 @@ struct Slot {
     again: bool,
 }
 
+/// The care for policies of HPAs, when it was refused.
+#[derive(Default)]
+struct House {
+    /// What was logged of it.
+    logged: Refrain,
+    /// Attempts in a row that failed, as far as the pause depends on them.
+    failures: u32,
+    /// When it is tried again.
+    due_at: Option<Instant>,
+}
+
 /// A look that has ended.
 struct Finished {
     term: u64,
@@ -140,7 +157,7 @@ impl WorkloadLoop {
             work,
             metrics,
             numbers,
-            looks,
+            health,
             traces,
             leadership,
             stop,
@@ -169,7 +186,9 @@ impl WorkloadLoop {
             stop,
             settings,
             preview,
-            looks,
+            looks: health.looks.clone(),
+            health,
+            house: House::default(),
             survey: Survey::default(),
             surveyed: false,
             slots: BTreeMap::new(),
@@ -231,6 +250,7 @@ impl WorkloadLoop {
             self.due.clear();
             self.looks.clear();
             self.surveyed = false;
+            self.kept();
             self.term = epoch;
         }
         epoch.is_some() && self.crew.feed.workloads(|known| known.synced()).unwrap_or(false)
@@ -291,6 +311,7 @@ impl WorkloadLoop {
         }
         info!(ownership = ?fresh.ownership, sync_period = ?fresh.sync_period, "settings of workloads changed");
         let period = fresh.sync_period != self.settings.sync_period;
+        self.kept();
         self.settings = fresh;
         self.rules = Arc::new(rules(&self.settings, (self.metrics)(&self.settings)));
         if period {
@@ -304,30 +325,62 @@ impl WorkloadLoop {
 
     /// Makes policies for HPAs that have none, and deletes those that a user's has taken the place of.
     async fn keep_house(&mut self) {
+        let now = self.crew.host.monotonic();
+        if self.survey.homeless.is_empty() && self.survey.retired.is_empty() {
+            return self.kept();
+        }
+        if self.house.due_at.is_some_and(|at| now < at) {
+            return;
+        }
         let resource = kube::api::ApiResource::erase::<StoredScalingPolicy>(&());
         for hpa in self.survey.homeless.iter().take(HOUSEKEEPING_MAX) {
             let policies = self.crew.feed.workloads(|known| known.policies().contains_key(&hpa.key));
             let body = home_of(hpa, policies == Some(true));
             if let Err(error) = self.crew.scales.create(&resource, &hpa.key.namespace, body).await {
-                warn!(hpa = %hpa.key, error, "policy of an HPA not made");
-                self.surveyed = false;
-                return;
+                return self.put_off(&error);
             }
         }
         for policy in self.survey.retired.iter().take(HOUSEKEEPING_MAX) {
             let PolicyObject::<ScalingPolicySpec> { namespace, name, uid, .. } = &**policy;
             if let Err(error) = self.crew.scales.delete(&resource, namespace, name, uid).await {
-                warn!(policy = %name, error, "policy that gives way not deleted");
-                self.surveyed = false;
-                return;
+                return self.put_off(&error);
             }
         }
         let more =
             self.survey.homeless.len() > HOUSEKEEPING_MAX || self.survey.retired.len() > HOUSEKEEPING_MAX;
+        self.kept();
         // What was made comes back by the watch and is an edit; what was left over is looked at in the next turn.
         self.surveyed = !more;
         self.survey.homeless.clear();
         self.survey.retired.clear();
+    }
+
+    /// Policies of HPAs are as they should be, as far as is known.
+    fn kept(&mut self) {
+        if 0 < self.house.failures {
+            self.house = House::default();
+            self.health.set_missing_permission(None);
+        }
+    }
+
+    /// Tries again later what the API server has refused: after a second, two, four, and so on up to a minute.
+    fn put_off(&mut self, error: &KeepError) {
+        let message = match error {
+            KeepError::Forbidden(answer) if self.settings.ownership == HpaOwnership::Replace => {
+                format!("{answer}: {RUN_HPAS}")
+            }
+            KeepError::Forbidden(answer) => format!("{answer}: {EXPLAIN_HPAS}"),
+            KeepError::Failed(answer) => answer.clone(),
+        };
+        let denied = matches!(error, KeepError::Forbidden(_));
+        if self.house.logged.due(&message, self.crew.host.now()) {
+            warn!(error = message, "policies of HPAs are not kept");
+        }
+        let asked = denied && self.settings.ownership == HpaOwnership::Replace;
+        self.health.set_missing_permission(asked.then_some(message));
+        let doublings = self.house.failures.min(PUT_OFF_DOUBLINGS_MAX);
+        self.house.due_at = Some(self.crew.host.monotonic() + RETRY_PAUSE * (1 << doublings));
+        self.house.failures = doublings + 1;
     }
 
     /// Begins to look at what is due; how long nothing is.
