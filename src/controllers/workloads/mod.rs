@@ -5,6 +5,7 @@ mod gather;
 pub mod last;
 pub mod outside;
 mod ownership;
+mod refused;
 mod sight;
 mod state;
 mod survey;
@@ -31,13 +32,13 @@ use tracing::{debug, error, info, warn};
 
 use self::evaluate::{Crew, Ended, Rules};
 use self::last::LastLooks;
+use self::refused::{Consequence, Refused};
 use self::state::State;
 use self::survey::{Survey, Workload};
 use super::health::Health;
 use super::leader::Leadership;
-use super::refrain::Refrain;
 use crate::actuate::guard::Guard;
-use crate::actuate::scale::{EXPLAIN_HPAS, KeepError, RUN_HPAS, Scales};
+use crate::actuate::scale::{KeepError, Scales};
 use crate::api::HpaOwnership;
 use crate::api::validate::{ValidatedWorkloads, validate_policy};
 use crate::api::{GROUP, PolicyObject, ScalingPolicySpec, StoredScalingPolicy, VERSION};
@@ -54,8 +55,6 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const QUARANTINE: Duration = Duration::from_secs(60);
 /// Policies that the operator makes or deletes in one turn: a thousand new HPAs must not hold the decisions up.
 const HOUSEKEEPING_MAX: usize = 50;
-/// How often the pause before policies of HPAs are tried again is doubled: 64 s in the end.
-const PUT_OFF_DOUBLINGS_MAX: u32 = 6;
 /// The loop comes round at least this often while it does not lead, or has something left to do.
 const TURN_MAX: Duration = Duration::from_secs(1);
 /// The same while nothing is due: whatever matters wakes it.
@@ -104,7 +103,8 @@ pub struct WorkloadLoop {
     preview: bool,
     looks: Arc<LastLooks>,
     health: Arc<Health>,
-    house: House,
+    /// Policies of HPAs that could not be made or deleted.
+    refused: Refused,
     survey: Survey,
     surveyed: bool,
     slots: BTreeMap<ObjectKey, Slot>,
@@ -125,17 +125,6 @@ struct Slot {
     in_flight: bool,
     /// It was edited while it was being looked at.
     again: bool,
-}
-
-/// The care for policies of HPAs, when it was refused.
-#[derive(Default)]
-struct House {
-    /// What was logged of it.
-    logged: Refrain,
-    /// Attempts in a row that failed, as far as the pause depends on them.
-    failures: u32,
-    /// When it is tried again.
-    due_at: Option<Instant>,
 }
 
 /// A look that has ended.
@@ -188,7 +177,7 @@ impl WorkloadLoop {
             preview,
             looks: health.looks.clone(),
             health,
-            house: House::default(),
+            refused: Refused::default(),
             survey: Survey::default(),
             surveyed: false,
             slots: BTreeMap::new(),
@@ -325,11 +314,10 @@ impl WorkloadLoop {
 
     /// Makes policies for HPAs that have none, and deletes those that a user's has taken the place of.
     async fn keep_house(&mut self) {
-        let now = self.crew.host.monotonic();
         if self.survey.homeless.is_empty() && self.survey.retired.is_empty() {
             return self.kept();
         }
-        if self.house.due_at.is_some_and(|at| now < at) {
+        if self.refused.pauses(self.crew.host.monotonic()) {
             return;
         }
         let resource = kube::api::ApiResource::erase::<StoredScalingPolicy>(&());
@@ -357,30 +345,19 @@ impl WorkloadLoop {
 
     /// Policies of HPAs are as they should be, as far as is known.
     fn kept(&mut self) {
-        if 0 < self.house.failures {
-            self.house = House::default();
+        if self.refused.clear() {
             self.health.set_missing_permission(None);
         }
     }
 
-    /// Tries again later what the API server has refused: after a second, two, four, and so on up to a minute.
+    /// Tries again later what was refused.
     fn put_off(&mut self, error: &KeepError) {
-        let message = match error {
-            KeepError::Forbidden(answer) if self.settings.ownership == HpaOwnership::Replace => {
-                format!("{answer}: {RUN_HPAS}")
-            }
-            KeepError::Forbidden(answer) => format!("{answer}: {EXPLAIN_HPAS}"),
-            KeepError::Failed(answer) => answer.clone(),
-        };
-        let denied = matches!(error, KeepError::Forbidden(_));
-        if self.house.logged.due(&message, self.crew.host.now()) {
-            warn!(error = message, "policies of HPAs are not kept");
+        let times = (self.crew.host.monotonic(), self.crew.host.now());
+        let Consequence { log, missing_permission } = self.refused.note(error, self.settings.ownership, times);
+        if let Some(error) = log {
+            warn!(error, "policies of HPAs are not kept");
         }
-        let asked = denied && self.settings.ownership == HpaOwnership::Replace;
-        self.health.set_missing_permission(asked.then_some(message));
-        let doublings = self.house.failures.min(PUT_OFF_DOUBLINGS_MAX);
-        self.house.due_at = Some(self.crew.host.monotonic() + RETRY_PAUSE * (1 << doublings));
-        self.house.failures = doublings + 1;
+        self.health.set_missing_permission(missing_permission);
     }
 
     /// Begins to look at what is due; how long nothing is.
