@@ -353,7 +353,8 @@ impl WorkloadLoop {
     /// Tries again later what was refused.
     fn put_off(&mut self, error: &KeepError) {
         let times = (self.crew.host.monotonic(), self.crew.host.now());
-        let Consequence { log, missing_permission } = self.refused.note(error, self.settings.ownership, times);
+        let Consequence { log, missing_permission } =
+            self.refused.note(error, self.settings.ownership, times);
         if let Some(error) = log {
             warn!(error, "policies of HPAs are not kept");
         }
