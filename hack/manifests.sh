@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes what follows from crds/ and charts/headroom: the definitions' chart, config/crd, config/base/headroom.yaml,
-# config/install.yaml, docs/rbac.md, and Argo CD's scripts of the other kinds from those of NodePool. With a folder as argument it writes a whole copy there instead, which a test
+# config/components, config/install.yaml, docs/rbac.md, and Argo CD's scripts of the other kinds from those of NodePool. With a folder as argument it writes a whole copy there instead, which a test
 # compares with what is committed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -50,9 +50,29 @@ cp -r "$argo/NodePool/actions" "$argo/ScalingPolicy/actions"
   echo "$generated"
   "$tools/helm" template headroom "$out/charts/headroom" --namespace headroom-system --no-hooks
 } >"$out/config/base/headroom.yaml"
+# The permissions of workloads, as components that an overlay takes in.
+component() {
+  local folder="$out/config/components/$1"
+  mkdir -p "$folder"
+  {
+    echo "$generated"
+    "$tools/helm" template headroom "$out/charts/headroom" --namespace headroom-system \
+      --show-only templates/rbac-workloads.yaml --set "$2"
+  } >"$folder/roles.yaml"
+  {
+    echo "$generated"
+    echo "apiVersion: kustomize.config.k8s.io/v1alpha1"
+    echo "kind: Component"
+    echo "resources:"
+    echo "  - roles.yaml"
+  } >"$folder/kustomization.yaml"
+}
+component scale workloads.scale=true
+component replace-hpas workloads.hpaOwnership=Replace
+
 {
   echo "$generated"
   "$tools/kustomize" build "$out/config/default"
 } >"$out/config/install.yaml"
-"$tools/gitops" -rbac-table "$out/config/base/headroom.yaml" \
+"$tools/gitops" -rbac-table "$out/config/base/headroom.yaml" "$out/config/components/replace-hpas/roles.yaml" \
   "$out/config/overlays/kwok/kwok-role.yaml" >"$out/docs/rbac.md"

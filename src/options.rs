@@ -39,7 +39,7 @@ pub const TAKEOVER_GAP: Duration = Duration::from_secs(120);
 /// Options of `headroom run`.
 #[derive(Args, Clone, Debug)]
 pub struct RunOptions {
-    /// Where /metrics, /healthz and /readyz are served, and on loopback /debug/snapshot
+    /// Where /metrics, /healthz and /readyz are served
     #[arg(
         long,
         default_value = "0.0.0.0:8080",
@@ -48,9 +48,16 @@ pub struct RunOptions {
     )]
     pub metrics_address: SocketAddr,
 
-    /// Answer /debug/snapshot, the input of decisions, to peers from anywhere: names of all pods are in it
-    #[arg(long, env = "HEADROOM_DEBUG_FROM_ANYWHERE")]
-    pub debug_from_anywhere: bool,
+    /// Where /debug/snapshot, the input of decisions, is served. On loopback only this machine is answered, which forwarded
+    /// ports count as; on another address, everybody who can reach it: names of all pods are in it
+    #[arg(
+        long,
+        default_value = "127.0.0.1:8082",
+        value_name = "ADDRESS:PORT",
+        env = "HEADROOM_SNAPSHOT_ADDRESS"
+    )]
+    pub snapshot_address: SocketAddr,
+
     /// Expose the metrics of Cluster Autoscaler that mean the same under its names too; docs/metrics.md lists them
     #[arg(long, env = "HEADROOM_CLUSTER_AUTOSCALER_METRICS")]
     pub cluster_autoscaler_metrics: bool,

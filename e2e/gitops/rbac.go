@@ -21,8 +21,7 @@ type grant struct{ role, group, resource, verb string }
 // readOnly are the verbs that change nothing.
 var readOnly = map[string]bool{"get": true, "list": true, "watch": true}
 
-// rbacTable prints what the operator's roles grant as a Markdown page, with the counts. Roles for people, which are
-// aggregated to the cluster's own view, edit and admin, are not the operator's.
+// rbacTable prints what the operator's roles grant as a Markdown page, with the counts. Roles for people are left out.
 func rbacTable(paths []string, out io.Writer) error {
 	var grants []grant
 	for _, path := range paths {
@@ -33,7 +32,7 @@ func rbacTable(paths []string, out io.Writer) error {
 		grants = append(grants, found...)
 	}
 	rows := map[string]map[string]bool{}
-	tuples, mutating, kwok := 0, 0, 0
+	tuples, mutating, kwok, workloads := 0, 0, 0, 0
 	for _, g := range grants {
 		key := strings.Join([]string{g.role, orCore(g.group), g.resource}, "\x00")
 		if rows[key] == nil {
@@ -43,6 +42,10 @@ func rbacTable(paths []string, out io.Writer) error {
 			rows[key][g.verb] = true
 			if strings.HasSuffix(g.role, "-kwok") {
 				kwok++
+				continue
+			}
+			if strings.HasSuffix(g.role, "-workloads") {
+				workloads++
 				continue
 			}
 			tuples++
@@ -63,8 +66,11 @@ func rbacTable(paths []string, out io.Writer) error {
 	fmt.Fprintln(w)
 	fmt.Fprintf(w, "%d tuples of API group, resource and verb, of which %d change something. Nothing is granted on secrets, pods are\n", tuples, mutating)
 	fmt.Fprintln(w, "never deleted: they are evicted, which respects their budgets.")
+	fmt.Fprintf(w, "The role `headroom-workloads` adds %d, and only where they are switched on: `workloads.scale`, `workloads.hpaOwnership`\n", workloads)
+	fmt.Fprintln(w, "and `workloads.explainHpas` of the chart, or `config/components/scale` and `config/components/replace-hpas`.")
 	fmt.Fprintf(w, "The role for KWOK, an overlay of its own, adds %d, since KWOK's nodes are Node objects; nobody else may delete nodes.\n", kwok)
-	fmt.Fprintln(w, "The stories of e2e run the operator with exactly these roles.")
+	fmt.Fprintln(w, "The end-to-end tests run the operator with exactly these roles, and with the ValidatingAdmissionPolicy that lets it change of a")
+	fmt.Fprintln(w, "node only its own taint, its own annotations and the cordon.")
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "| Role | API group | Resource | Verbs |")
 	fmt.Fprintln(w, "| --- | --- | --- | --- |")
@@ -121,11 +127,7 @@ func grantsOf(path string) ([]grant, error) {
 	}
 }
 
+// forPeople says whether a role is bound to users, by a label of the chart.
 func forPeople(labels map[string]string) bool {
-	for label := range labels {
-		if strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-") {
-			return true
-		}
-	}
-	return false
+	return labels["headroom.dev/role-for"] == "people"
 }

@@ -33,6 +33,7 @@ pub struct Operator {
     process: Process,
     port: u16,
     page_port: u16,
+    snapshot_port: u16,
 }
 
 impl ControlPlane {
@@ -107,7 +108,7 @@ impl OperatorBuilder {
         if !copy.exists() {
             fs::copy(&binary, &copy).with_context(|| format!("failed to copy {}", binary.display()))?;
         }
-        let [port, page_port] = free_ports()?;
+        let [port, page_port, snapshot_port] = free_ports()?;
         let mut args = vec![
             "run".to_owned(),
             format!("--metrics-address=127.0.0.1:{port}"),
@@ -116,18 +117,22 @@ impl OperatorBuilder {
             format!("--page-address=127.0.0.1:{page_port}"),
         ];
         args.extend(self.flags);
-        let mut env = vec![("KUBECONFIG".to_owned(), self.kubeconfig.display().to_string())];
+        let mut env = vec![
+            ("KUBECONFIG".to_owned(), self.kubeconfig.display().to_string()),
+            // Not a flag: the previous version does not know it.
+            ("HEADROOM_SNAPSHOT_ADDRESS".to_owned(), format!("127.0.0.1:{snapshot_port}")),
+        ];
         env.extend(self.env);
         let log = self.folder.join("logs").join(format!("{}.log", self.identity));
         let process = Process::start(Recipe { name: self.identity, program: copy, args, env, log })?;
-        Ok(Operator { process, port, page_port })
+        Ok(Operator { process, port, page_port, snapshot_port })
     }
 }
 
 impl Operator {
-    /// Where its metrics port is.
-    pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+    /// Where its snapshots are served.
+    pub fn snapshots(&self) -> String {
+        format!("http://127.0.0.1:{}", self.snapshot_port)
     }
 
     /// Waits up to 60 s until /readyz says 200: its caches are synced, be it leader or standby.

@@ -24,7 +24,8 @@ pub const NAMESPACE: &str = "headroom-system";
 const LEASE_NAMESPACES: [&str; 2] = [NAMESPACE, "kube-system"];
 
 impl ControlPlane {
-    /// Applies the roles of config/base, and those that KWOK's nodes need.
+    /// Applies the roles of config/base with its admission policy, those that scaling workloads takes, and those that KWOK's nodes
+    /// need.
     pub(crate) async fn grant_operator_roles(&self) -> Result<()> {
         self.apply_all(&operator_roles()?).await
     }
@@ -65,13 +66,12 @@ impl Permission {
     }
 }
 
-/// Everything that the operator's own roles grant, KWOK's overlay included. Roles for users are left out.
+/// Everything that the operator's own roles grant, KWOK's overlay and all that is switched on by itself included. Roles for users are
+/// left out.
 pub fn granted() -> Result<BTreeSet<Permission>> {
-    const FOR_USERS: [&str; 3] = ["headroom-view", "headroom-viewer", "headroom-edit"];
     let mut granted = BTreeSet::new();
     for role in operator_roles()? {
-        let name = role["metadata"]["name"].as_str().unwrap_or_default();
-        if FOR_USERS.contains(&name) {
+        if role["metadata"]["labels"]["headroom.dev/role-for"] == "people" {
             continue;
         }
         for rule in role["rules"].as_array().into_iter().flatten() {
@@ -126,10 +126,19 @@ fn operator_roles() -> Result<Vec<Value>> {
     let mut objects = vec![json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE},
     })];
-    for file in ["config/base/headroom.yaml", "config/overlays/kwok/kwok-role.yaml"] {
+    for file in [
+        "config/base/headroom.yaml",
+        "config/components/replace-hpas/roles.yaml",
+        "config/overlays/kwok/kwok-role.yaml",
+    ] {
         for object in documents(file)? {
             match object["kind"].as_str() {
-                Some("ClusterRole" | "ClusterRoleBinding") => objects.push(object),
+                Some(
+                    "ClusterRole"
+                    | "ClusterRoleBinding"
+                    | "ValidatingAdmissionPolicy"
+                    | "ValidatingAdmissionPolicyBinding",
+                ) => objects.push(object),
                 Some("Role" | "RoleBinding") => {
                     objects.extend(LEASE_NAMESPACES.map(|namespace| {
                         let mut object = object.clone();

@@ -1,6 +1,7 @@
 //! The scale subresource of any kind, and the policies that the operator keeps for HPAs: each one guarded call or two.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use kube::discovery::{ApiGroup, Scope};
 use kube::{Client, Error as KubeError, discovery};
 use serde_json::Value;
 use tokio::time::Instant;
+use tracing::warn;
 
 use crate::host::Host;
 
@@ -19,6 +21,16 @@ pub const FIELD_MANAGER: &str = "headroom";
 const KNOWN_FOR: Duration = Duration::from_secs(600);
 /// How long a kind that was not found, or has no scale, is not looked for again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(30);
+
+/// How the permission to read and write scales is granted.
+pub const SCALE_WORKLOADS: &str = "grant it by workloads.scale of the chart, by the component config/components/scale, or for a kind \
+     of another maker by a role: docs/install.md, What it may do";
+/// How the permissions to run HPAs are granted.
+pub const RUN_HPAS: &str = "workloads.hpaOwnership is Replace; grant what that takes by the value of the same name of the chart, or by \
+     the component config/components/replace-hpas";
+/// How the permission to keep policies for HPAs that are observed is granted.
+pub const EXPLAIN_HPAS: &str =
+    "HPAs are not explained in status; grant it by workloads.explainHpas of the chart if they are to be";
 
 /// The object that is scaled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +71,23 @@ pub enum ScaleError {
     Unanswered(String),
 }
 
+/// Why a policy of an HPA was not made or deleted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeepError {
+    /// No role permits it.
+    #[error("{0}")]
+    Forbidden(String),
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<&KubeError> for KeepError {
+    fn from(error: &KubeError) -> Self {
+        if is_missing_permission(error) { Self::Forbidden(plain(error)) } else { Self::Failed(plain(error)) }
+    }
+}
+
 /// Kinds by API version and name.
 type Kinds = BTreeMap<(Arc<str>, Arc<str>), Kind>;
 
@@ -67,6 +96,8 @@ pub struct Scales {
     client: Client,
     host: Arc<Host>,
     kinds: Mutex<Kinds>,
+    /// True once a missing permission was logged; the conditions of the policies name each.
+    denied: AtomicBool,
 }
 
 /// What is known of a kind.
@@ -89,7 +120,7 @@ impl Scales {
     /// Calls through `client`, which must not retry by itself and must carry the guard's layer.
     #[must_use]
     pub fn new(client: Client, host: Arc<Host>) -> Self {
-        Self { client, host, kinds: Mutex::default() }
+        Self { client, host, kinds: Mutex::default(), denied: AtomicBool::new(false) }
     }
 
     /// The scale of an object, read live.
@@ -98,7 +129,7 @@ impl Scales {
     /// In words for a condition: the kind is not known, has no scale subresource, or the read failed.
     pub async fn read(&self, target: &ScaleTarget) -> Result<LiveScale, String> {
         let api = self.api(target).await?;
-        let scale = api.get_scale(&target.name).await.map_err(|error| plain(&error))?;
+        let scale = api.get_scale(&target.name).await.map_err(|error| self.in_words(&error))?;
         Ok(LiveScale {
             resource_version: scale.metadata.resource_version.unwrap_or_default(),
             scale: Scale {
@@ -141,7 +172,7 @@ impl Scales {
                     }
                     version = live.resource_version;
                 }
-                Err(error) if is_refusal(&error) => return Err(ScaleError::Failed(plain(&error))),
+                Err(error) if is_refusal(&error) => return Err(ScaleError::Failed(self.in_words(&error))),
                 Err(error) => return Err(ScaleError::Unanswered(plain(&error))),
             }
         }
@@ -151,37 +182,55 @@ impl Scales {
     /// Makes an object; Ok when one of that name is there already.
     ///
     /// # Errors
-    /// In words for a log line.
-    pub async fn create(&self, resource: &ApiResource, namespace: &str, object: Value) -> Result<(), String> {
+    /// [`KeepError`], in words for a log line.
+    pub async fn create(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        object: Value,
+    ) -> Result<(), KeepError> {
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, resource);
-        let object: DynamicObject = serde_json::from_value(object).map_err(|error| error.to_string())?;
+        let object: DynamicObject =
+            serde_json::from_value(object).map_err(|error| KeepError::Failed(error.to_string()))?;
         let params = PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) };
         match api.create(&params, &object).await {
             Ok(_) => Ok(()),
             Err(KubeError::Api(status)) if status.is_already_exists() => Ok(()),
-            Err(error) => Err(plain(&error)),
+            Err(error) => Err(KeepError::from(&error)),
         }
     }
 
     /// Deletes the object of that name if it still is the one with that unique id; Ok when it is gone.
     ///
     /// # Errors
-    /// In words for a log line.
+    /// [`KeepError`], in words for a log line.
     pub async fn delete(
         &self,
         resource: &ApiResource,
         namespace: &str,
         name: &str,
         uid: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), KeepError> {
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, resource);
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match api.delete(name, &params).await {
             Ok(_) => Ok(()),
             Err(KubeError::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
-            Err(error) => Err(plain(&error)),
+            Err(error) => Err(KeepError::from(&error)),
         }
+    }
+
+    /// The API server's own words; where a permission is missing, with how it is granted.
+    fn in_words(&self, error: &KubeError) -> String {
+        let text = plain(error);
+        if !is_missing_permission(error) {
+            return text;
+        }
+        if !self.denied.swap(true, Ordering::Relaxed) {
+            warn!(error = text, "workloads are not scaled: {SCALE_WORKLOADS}");
+        }
+        format!("{text}: {SCALE_WORKLOADS}")
     }
 
     async fn api(&self, target: &ScaleTarget) -> Result<Api<DynamicObject>, String> {
@@ -255,6 +304,11 @@ fn built_in(group: &str, kind: &str) -> Option<ApiResource> {
 /// Whether the API server has said no, so that nothing was done.
 fn is_refusal(error: &KubeError) -> bool {
     matches!(error, KubeError::Api(status) if (400..500).contains(&status.code))
+}
+
+/// True if no role permits the call. Admission answers with the same code, but in words of its own.
+fn is_missing_permission(error: &KubeError) -> bool {
+    matches!(error, KubeError::Api(status) if status.code == 403 && status.message.contains(" cannot "))
 }
 
 /// The API server's own words instead of the whole answer.
@@ -342,6 +396,27 @@ mod tests {
         assert_eq!(denied.write(&web(), (3, 5), "7").await, Err(ScaleError::Failed("no".to_owned())));
         let (lost, _) = scales(vec![(504, failing(504))]);
         assert_eq!(lost.write(&web(), (3, 5), "7").await, Err(ScaleError::Unanswered("no".to_owned())));
+    }
+
+    #[tokio::test]
+    async fn a_missing_permission_is_named_with_how_it_is_granted() {
+        let answer = |message: &str| {
+            let status = json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": message});
+            (403, status)
+        };
+        let rule = "deployments.apps \"web\" is forbidden: User \"system:serviceaccount:headroom-system:headroom\" cannot get \
+                    resource \"deployments/scale\" in API group \"apps\" in the namespace \"shop\"";
+        let (denied, _) = scales(vec![answer(rule)]);
+        let told = denied.read(&web()).await.expect_err("it is denied");
+        assert!(told.starts_with(rule) && told.contains("workloads.scale of the chart"), "{told}");
+
+        let resource = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+        let (denied, _) = scales(vec![answer("User \"x\" cannot create resource"), answer("quota exceeded")]);
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+        let made = denied.create(&resource, "shop", body.clone()).await;
+        assert!(matches!(made, Err(KeepError::Forbidden(_))), "{made:?}");
+        let made = denied.create(&resource, "shop", body).await;
+        assert_eq!(made, Err(KeepError::Failed("quota exceeded".to_owned())), "admission is no role");
     }
 
     #[tokio::test]

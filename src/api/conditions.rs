@@ -33,6 +33,8 @@ pub mod types {
     pub const CLUSTER_HEALTHY: &str = "ClusterHealthy";
     /// The emergency switch is on; present while true.
     pub const DISRUPTION_STOPPED: &str = "DisruptionStopped";
+    /// The operator may not do what the policy asks for; present while true.
+    pub const PERMISSION_MISSING: &str = "PermissionMissing";
     /// The scale of a workload can be read and written; as on an HPA.
     pub const ABLE_TO_SCALE: &str = "AbleToScale";
     /// A size can be computed for a workload; as on an HPA.
@@ -62,6 +64,7 @@ pub mod types {
         AZ_REBALANCE_ACTIVE,
         CLUSTER_HEALTHY,
         DISRUPTION_STOPPED,
+        PERMISSION_MISSING,
         ABLE_TO_SCALE,
         SCALING_ACTIVE,
         SCALING_LIMITED,
@@ -96,6 +99,8 @@ pub mod reasons {
     pub const ANOTHER_WRITER: &str = "AnotherWriter";
     /// HPAOwned is false: the operator waits whether somebody else still runs the HPA.
     pub const TAKEOVER_PENDING: &str = "TakeoverPending";
+    /// A role does not permit what the policy asks for.
+    pub const PERMISSION_MISSING: &str = "PermissionMissing";
     /// Stalled: schedules or a fallback for an HPA that the operator does not run.
     pub const HPA_NOT_OWNED: &str = "HPANotOwned";
     /// Stalled: there is no such HPA.
@@ -114,6 +119,7 @@ pub mod reasons {
         OBSERVED,
         ANOTHER_WRITER,
         TAKEOVER_PENDING,
+        PERMISSION_MISSING,
         HPA_NOT_OWNED,
         HPA_NOT_FOUND,
     ];

@@ -16,6 +16,7 @@ use crate::actuate::guard::{Call, CrashPoint, Guard};
 use crate::actuate::layer::{ClientKind, GuardLayer};
 use crate::controllers::definitions;
 use crate::controllers::health::{self, Health};
+use crate::controllers::inspection;
 use crate::controllers::leader::{self, LeaseOptions};
 use crate::controllers::nodes::Ended;
 use crate::controllers::page::{self, Board};
@@ -58,13 +59,17 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
 
     let health = Arc::new(Health::default());
     health::watchdog(health.clone(), STUCK_AFTER);
-    if options.debug_from_anywhere {
-        health.inspection.open_to_all();
-    }
     let pages = health::serve(options.metrics_address, health.clone(), exposition(metrics.clone()));
     host.spawn(async move {
         if let Err(problem) = pages.await {
             error!(%problem, "failed to serve the metrics address");
+        }
+    });
+    let (address, snapshots) =
+        (options.snapshot_address, inspection::serve(options.snapshot_address, health.clone()));
+    host.spawn(async move {
+        if let Err(problem) = snapshots.await {
+            error!(%problem, %address, "failed to serve snapshots");
         }
     });
 

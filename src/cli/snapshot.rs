@@ -22,8 +22,8 @@ use crate::host::Host;
 pub const SNAPSHOT_EXAMPLES: &str = "Examples:
   headroom snapshot -o cluster.json.gz
   headroom snapshot -o cluster.json.gz --hash-names
-  kubectl port-forward -n headroom-system deploy/headroom 8080 &
-  headroom snapshot -o cluster.json.gz --operator http://127.0.0.1:8080
+  kubectl port-forward -n headroom-system deploy/headroom 8082 &
+  headroom snapshot -o cluster.json.gz --operator http://127.0.0.1:8082
 
 Reads only, with the permissions of the ClusterRole headroom-viewer. Secrets, environment variables, images,
 commands, and annotations that decisions do not read are never in the file.";

@@ -37,7 +37,7 @@ pub struct Live {
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
-    /// Ask the operator here for what only it knows (kubectl port-forward -n headroom-system deploy/headroom 8080)
+    /// Ask the operator here for what only it knows (kubectl port-forward -n headroom-system deploy/headroom 8082)
     #[arg(long, value_name = "URL")]
     pub operator: Option<String>,
 }

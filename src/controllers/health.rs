@@ -1,5 +1,4 @@
-//! Whether the process lives and is of use: /healthz, /readyz and /metrics, the loop's own view for explanations, and the
-//! end of a loop that is stuck.
+//! Whether the process lives and is of use: /healthz, /readyz and /metrics, and the end of a loop that is stuck.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use tracing::error;
 
-use super::inspection::{Inspection, NoAnswer};
+use super::inspection::Inspection;
+use super::listener::{self, Bounds};
 use super::workloads::last::LastLooks;
 
 /// How often the watchdog looks; a stuck loop ends the process at most this much late.
@@ -31,6 +30,8 @@ pub struct Health {
     synced: AtomicBool,
     /// What must be done by somebody before it can be of use, in words.
     waits_for: Mutex<Option<String>>,
+    /// The permission that the cluster's policy needs and the operator does not have, with how it is granted.
+    missing_permission: Mutex<Option<String>>,
     /// Where questions for its view wait.
     pub inspection: Inspection,
     /// What each workload was last decided from.
@@ -47,6 +48,17 @@ impl Health {
     /// What the operator waits for that somebody must do, such as the CRDs; `None` when there is nothing of the kind.
     pub fn waits_for(&self, what: Option<String>) {
         *self.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// Sets the permission that the cluster's policy needs and the operator does not have; `None` when it has all.
+    pub fn set_missing_permission(&self, what: Option<String>) {
+        *self.missing_permission.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// The permission that the cluster's policy needs and the operator does not have.
+    #[must_use]
+    pub fn missing_permission(&self) -> Option<String> {
+        self.missing_permission.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Why a replica could not lead at once; `None` when it could: its caches are filled.
@@ -99,10 +111,9 @@ pub async fn serve(
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(exposition))
-        .route("/debug/snapshot", get(snapshot))
-        .with_state(Served { health, metrics })
-        .into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(TcpListener::bind(address).await?, router).await
+        .with_state(Served { health, metrics });
+    listener::serve(TcpListener::bind(address).await?, router, Bounds::METRICS).await;
+    Ok(())
 }
 
 async fn ready(State(served): State<Served>) -> (StatusCode, String) {
@@ -112,34 +123,37 @@ async fn ready(State(served): State<Served>) -> (StatusCode, String) {
     }
 }
 
-/// The input of the next plan and of the last decision on each workload, for `headroom snapshot` and `headroom explain`.
-async fn snapshot(State(served): State<Served>, ConnectInfo(peer): ConnectInfo<SocketAddr>) -> Response {
-    let inspection = &served.health.inspection;
-    if !inspection.admits(peer) {
-        return (StatusCode::FORBIDDEN, "answered on loopback only: use kubectl port-forward\n")
-            .into_response();
-    }
-    let snapshot = match inspection.ask().await {
-        Ok(snapshot) => snapshot,
-        Err(NoAnswer::NotLeading) => {
-            return (StatusCode::SERVICE_UNAVAILABLE, "this replica does not lead\n").into_response();
-        }
-        Err(NoAnswer::Busy) => {
-            return (StatusCode::TOO_MANY_REQUESTS, "busy; ask again in a moment\n").into_response();
-        }
-    };
-    // A snapshot of a large cluster is a second's work: on a thread of its own it holds up neither loop nor lease.
-    let (done, written) = oneshot::channel();
-    std::thread::spawn(move || done.send(serde_json::to_vec(&snapshot)));
-    match written.await {
-        Ok(Ok(body)) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
-        Ok(Err(_)) | Err(_) => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "failed to write it down\n").into_response()
-        }
-    }
-}
-
 async fn exposition(State(served): State<Served>) -> Response {
     let text = (served.metrics)();
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_metrics_port_shows_no_snapshot() {
+        let free = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = free.local_addr().expect("an address");
+        drop(free);
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(serve(address, Arc::default(), Arc::new(String::new)));
+        for (path, wanted) in [("/healthz", "200"), ("/readyz", "503"), ("/debug/snapshot", "404")] {
+            let mut stream = loop {
+                match TcpStream::connect(address).await {
+                    Ok(stream) => break stream,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            };
+            let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.expect("it is sent");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.expect("an answer");
+            assert!(answer.starts_with(&format!("HTTP/1.1 {wanted} ")), "{path}: {answer}");
+        }
+    }
 }

@@ -1,13 +1,22 @@
 //! The loop's own view for those who ask: the input of the next plan, handed out between two turns. It changes nothing.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use headroom_core::snapshot::Snapshot;
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
+
+use super::health::Health;
+use super::listener::{self, Bounds};
 
 /// Longest wait for the loop: a turn that takes longer is a loop that is stuck.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
@@ -19,8 +28,6 @@ const WAITING_MAX: usize = 4;
 pub struct Inspection {
     waiting: Mutex<Vec<oneshot::Sender<Option<Arc<Snapshot>>>>>,
     bell: Notify,
-    /// Whether peers that are not on loopback are answered.
-    open: AtomicBool,
 }
 
 /// Why there is no answer.
@@ -33,21 +40,6 @@ pub enum NoAnswer {
 }
 
 impl Inspection {
-    /// Answers peers from anywhere, and not on loopback alone.
-    pub fn open_to_all(&self) {
-        self.open.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether this peer is answered. Those who forward a port with kubectl come from loopback.
-    #[must_use]
-    pub fn admits(&self, peer: SocketAddr) -> bool {
-        let ip = match peer.ip() {
-            IpAddr::V6(ip) => ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4),
-            ip => ip,
-        };
-        ip.is_loopback() || self.open.load(Ordering::Relaxed)
-    }
-
     /// The input of the next plan.
     ///
     /// # Errors
@@ -89,21 +81,42 @@ impl Inspection {
     }
 }
 
+/// Serves `/debug/snapshot` until the task is ended. On loopback only this machine is answered; on another address, everybody
+/// who can reach it.
+///
+/// # Errors
+/// When `address` cannot be listened on.
+pub async fn serve(address: SocketAddr, health: Arc<Health>) -> std::io::Result<()> {
+    let router = Router::new().route("/debug/snapshot", get(snapshot)).with_state(health);
+    listener::serve(TcpListener::bind(address).await?, router, Bounds::SNAPSHOTS).await;
+    Ok(())
+}
+
+/// The input of the next plan and of the last decision on each workload, for `headroom snapshot` and `headroom explain`.
+async fn snapshot(State(health): State<Arc<Health>>) -> Response {
+    let snapshot = match health.inspection.ask().await {
+        Ok(snapshot) => snapshot,
+        Err(NoAnswer::NotLeading) => {
+            return (StatusCode::SERVICE_UNAVAILABLE, "this replica does not lead\n").into_response();
+        }
+        Err(NoAnswer::Busy) => {
+            return (StatusCode::TOO_MANY_REQUESTS, "busy; ask again in a moment\n").into_response();
+        }
+    };
+    // A snapshot of a large cluster is a second's work: on a thread of its own it holds up neither loop nor lease.
+    let (done, written) = oneshot::channel();
+    std::thread::spawn(move || done.send(serde_json::to_vec(&snapshot)));
+    match written.await {
+        Ok(Ok(body)) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
+        Ok(Err(_)) | Err(_) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "failed to write it down\n").into_response()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_loopback_is_answered_unless_told_otherwise() {
-        let inspection = Inspection::default();
-        let peer = |text: &str| text.parse::<SocketAddr>().expect("an address");
-        assert!(inspection.admits(peer("127.0.0.1:4000")));
-        assert!(inspection.admits(peer("[::1]:4000")));
-        assert!(inspection.admits(peer("[::ffff:127.0.0.1]:4000")));
-        assert!(!inspection.admits(peer("10.0.0.7:4000")));
-        inspection.open_to_all();
-        assert!(inspection.admits(peer("10.0.0.7:4000")));
-    }
 
     #[tokio::test]
     async fn a_replica_that_does_not_lead_says_so() {

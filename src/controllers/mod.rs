@@ -6,6 +6,7 @@ pub mod facts;
 pub mod health;
 pub mod inspection;
 pub mod leader;
+mod listener;
 pub mod memory;
 pub mod nodes;
 pub mod page;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use headroom_core::config::Config;
@@ -20,6 +20,7 @@ use headroom_core::world::World;
 use headroom_core::world::node::{DELETION_TAINT, POOL_LABEL, Readiness};
 use tokio::net::TcpListener;
 
+use super::listener::{self, Bounds};
 use super::page_tables;
 use crate::api::NodePoolStatus;
 use crate::page::{self, Decision, Document, DocumentKind, Live, Run, SCHEMA, Sample};
@@ -152,27 +153,17 @@ fn sample(seen: &Seen<'_>, second: i64) -> Sample {
     sample
 }
 
-/// What the server needs.
-#[derive(Clone)]
-struct Served {
-    board: Arc<Board>,
-    loopback: bool,
-}
-
 /// Serves the page at `/` and its document at `/data.json`, until the task is ended.
 ///
 /// # Errors
 /// When `address` cannot be listened on.
 pub async fn serve(address: SocketAddr, board: Arc<Board>) -> std::io::Result<()> {
-    let served = Served { board, loopback: address.ip().is_loopback() };
-    let router = Router::new().route("/", get(html)).route("/data.json", get(data)).with_state(served);
-    axum::serve(TcpListener::bind(address).await?, router).await
+    let router = Router::new().route("/", get(html)).route("/data.json", get(data)).with_state(board);
+    listener::serve(TcpListener::bind(address).await?, router, Bounds::PAGE).await;
+    Ok(())
 }
 
-async fn html(State(served): State<Served>, headers: HeaderMap) -> Response {
-    if let Some(refusal) = refusal(&served, &headers) {
-        return refusal;
-    }
+async fn html() -> Response {
     let guards = [
         (CONTENT_SECURITY_POLICY, page::live_policy()),
         (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
@@ -181,11 +172,8 @@ async fn html(State(served): State<Served>, headers: HeaderMap) -> Response {
     (guards, Html(page::live_html("data.json"))).into_response()
 }
 
-async fn data(State(served): State<Served>, headers: HeaderMap) -> Response {
-    if let Some(refusal) = refusal(&served, &headers) {
-        return refusal;
-    }
-    match serde_json::to_string(&served.board.document()) {
+async fn data(State(board): State<Arc<Board>>) -> Response {
+    match serde_json::to_string(&board.document()) {
         Ok(json) => {
             let heads = [
                 (CONTENT_TYPE, "application/json"),
@@ -196,22 +184,6 @@ async fn data(State(served): State<Served>, headers: HeaderMap) -> Response {
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
-}
-
-/// On loopback only requests for a name of loopback are answered: another site whose name was made to point here must not
-/// read the names of a cluster through its visitor's browser.
-fn refusal(served: &Served, headers: &HeaderMap) -> Option<Response> {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let refused = served.loopback && !host.is_some_and(names_loopback);
-    refused.then(|| (StatusCode::FORBIDDEN, "ask for this page as localhost\n").into_response())
-}
-
-fn names_loopback(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
 }
 
 #[cfg(test)]
@@ -240,14 +212,5 @@ mod tests {
         assert!(SAMPLES_MAX / 2 <= series.len() && series.len() <= SAMPLES_MAX, "{}", series.len());
         assert_eq!((document.start_at, series[0].second), (1_000, 0));
         assert!(49_800 < series[series.len() - 1].second);
-    }
-
-    #[test]
-    fn only_names_of_loopback_are_answered_on_loopback() {
-        let hosts = ["localhost", "localhost:8081", "127.0.0.1:8081", "[::1]:8081", "[::1]"];
-        assert!(hosts.iter().all(|host| names_loopback(host)));
-        let others =
-            ["evil.example", "evil.example:8081", "localhost.evil.example", "127.0.0.1.evil.example", ""];
-        assert!(!others.iter().any(|host| names_loopback(host)));
     }
 }

@@ -53,7 +53,7 @@ pub fn statuses(
 pub fn cluster_status(
     generation: i64,
     reasons: &Reasons,
-    settings: &Settings,
+    (settings, missing_permission): (&Settings, Option<String>),
     old: &ClusterScalingPolicyStatus,
     now: UnixTime,
 ) -> ClusterScalingPolicyStatus {
@@ -76,6 +76,7 @@ pub fn cluster_status(
         pods: &reasons.pods,
         unhealthy: said(Reason::ClusterUnhealthy),
         disruption_stopped: settings.config.cluster.voluntary_disruption_stopped,
+        missing_permission,
         at_limit: limit.or_else(|| said(Reason::ClusterLimitReached)),
     };
     report::render_cluster(&view, Some(old), now)

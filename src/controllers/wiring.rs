@@ -96,7 +96,7 @@ pub fn wire(ground: Ground) -> NodeLoop {
             work: work.clone(),
             metrics: measures,
             numbers: metrics.clone(),
-            looks: health.looks.clone(),
+            health: health.clone(),
             traces: traces.clone(),
             leadership,
             stop: stop.clone(),

@@ -361,6 +361,7 @@ impl Metrics {
             Err(WriteError::Conflict) => "conflict",
             Err(WriteError::Gone) => "gone",
             Err(WriteError::Invalid(_)) => "invalid",
+            Err(WriteError::Forbidden(_)) => "forbidden",
             Err(WriteError::Failed(_)) => "failed",
         };
         self.status_writes.get_or_create(&ResultLabel { result }).inc();

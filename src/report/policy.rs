@@ -34,6 +34,8 @@ pub struct ClusterView<'a> {
     pub unhealthy: Option<&'a str>,
     /// Whether the emergency switch is on.
     pub disruption_stopped: bool,
+    /// The permission that the policy needs and the operator does not have, with how it is granted.
+    pub missing_permission: Option<String>,
     /// The cluster limit that pods wait for, if one is reached.
     pub at_limit: Option<&'a str>,
 }
@@ -59,6 +61,8 @@ pub fn render_cluster(
         (Reason::DisruptionStopped.as_str(), text.to_owned())
     });
     list.present(types::DISRUPTION_STOPPED, stopped);
+    let missing = view.missing_permission.clone().map(|why| (reasons::PERMISSION_MISSING, why));
+    list.present(types::PERMISSION_MISSING, missing);
     let at_limit = view.at_limit.map(|why| (Reason::ClusterLimitReached.as_str(), why.to_owned()));
     list.present(types::AT_LIMIT, at_limit);
 
@@ -195,6 +199,22 @@ mod tests {
         at: i64,
     ) -> ClusterScalingPolicyStatus {
         render_cluster(&ClusterView { pods, ..ClusterView::default() }, old, UnixTime(at))
+    }
+
+    #[test]
+    fn a_missing_permission_is_a_condition_until_it_is_granted() {
+        let missing = ClusterView {
+            missing_permission: Some("set workloads.hpaOwnership".to_owned()),
+            ..ClusterView::default()
+        };
+        let told = render_cluster(&missing, None, UnixTime(0));
+        let condition = |status: &ClusterScalingPolicyStatus| {
+            let found = status.conditions.iter().find(|one| one.type_ == types::PERMISSION_MISSING);
+            found.map(|one| (one.reason.clone(), one.message.clone()))
+        };
+        let wanted = ("PermissionMissing".to_owned(), "set workloads.hpaOwnership".to_owned());
+        assert_eq!(condition(&told), Some(wanted));
+        assert_eq!(condition(&render_cluster(&ClusterView::default(), Some(&told), UnixTime(9))), None);
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub enum WriteError {
     /// The API server refused it as invalid: a bug of ours.
     #[error("failed to write: refused as invalid: {0}")]
     Invalid(String),
+    /// A role or an admission policy does not permit it.
+    #[error("failed to write: not permitted: {0}")]
+    Forbidden(String),
     /// Anything else. Whether the write happened is not known.
     #[error("failed to reach the API server: {0}")]
     Failed(String),
@@ -48,6 +51,7 @@ impl From<kube::Error> for WriteError {
         match error {
             kube::Error::Api(status) if status.code == 409 => Self::Conflict,
             kube::Error::Api(status) if status.code == 404 => Self::Gone,
+            kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status.message),
             kube::Error::Api(status) if status.code == 422 => Self::Invalid(status.message),
             other => Self::Failed(other.to_string()),
         }

@@ -37,7 +37,7 @@ async fn a_pod_a_node_and_a_workload_are_explained_to_one_who_may_only_read() {
 
         prepare(cluster).await?;
         follow_page(&reader)?;
-        reads_the_operator(&reader, &operator.url(), cluster)?;
+        reads_the_operator(&reader, &operator.snapshots(), cluster)?;
         operator.process().check_running()
     })
     .await;

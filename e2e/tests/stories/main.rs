@@ -79,6 +79,8 @@ mod metrics_server_stops;
 #[cfg(test)]
 mod nodes_are_counted_as_the_scheduler_counts;
 #[cfg(test)]
+mod operator_may_change_only_its_marks_on_nodes;
+#[cfg(test)]
 mod pdb_is_respected;
 #[cfg(test)]
 mod pod_bound_between_check_and_delete;

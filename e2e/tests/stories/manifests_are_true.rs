@@ -8,6 +8,7 @@ use e2e::binaries;
 use e2e::control_plane::Options;
 use e2e::story::story;
 use e2e::tools;
+use serde_json::Value;
 
 #[test]
 fn generated_manifests_are_fresh() -> Result<()> {
@@ -41,6 +42,74 @@ fn the_roles_stay_within_their_bounds() -> Result<()> {
         let names_are_metrics =
             row.contains("custom.metrics.k8s.io") || row.contains("external.metrics.k8s.io");
         ensure!(!row.contains('*') || names_are_metrics, "{row}");
+        let of_workloads = row.contains("/scale") || row.contains("horizontalpodautoscalers/status");
+        ensure!(!of_workloads || row.starts_with("| headroom-workloads |"), "{row}");
+    }
+    let by_default =
+        tools::offline("helm", &["template", "headroom", "charts/headroom", "--namespace=headroom-system"])?;
+    for object in serde_saphyr::from_multiple::<Value>(&by_default)? {
+        let rules = object["rules"].to_string();
+        let labels = &object["metadata"]["labels"];
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        ensure!(
+            !rules.contains("/scale") && !rules.contains("horizontalpodautoscalers/status"),
+            "{name}: {rules}"
+        );
+        let viewer = labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true";
+        ensure!(
+            !viewer || !rules.contains("custom.metrics") && !rules.contains("external.metrics"),
+            "{name}: {rules}"
+        );
+        let people = labels["headroom.dev/role-for"] == "people";
+        ensure!(people || !rules.contains("[\"create\",\"delete\"]"), "{name}: {rules}");
+    }
+    Ok(())
+}
+
+/// Each switch grants what it says and no more.
+#[test]
+fn permissions_on_workloads_follow_what_is_switched_on() -> Result<()> {
+    let granted = |set: &str| -> Result<String> {
+        let args =
+            ["template", "headroom", "charts/headroom", "--show-only=templates/rbac-workloads.yaml", set];
+        tools::offline("helm", &args)
+    };
+    for (set, scales, policies, hpas) in [
+        ("--set=workloads.scale=true", "[get, update]", false, false),
+        ("--set=workloads.explainHpas=true", "[get]", true, false),
+        ("--set=workloads.hpaOwnership=Replace", "[get, update]", true, true),
+    ] {
+        let roles = granted(set)?;
+        let verbs =
+            roles.lines().skip_while(|line| !line.contains("deployments/scale")).nth(1).unwrap_or_default();
+        ensure!(verbs.trim() == format!("verbs: {scales}"), "{set}: {roles}");
+        ensure!(roles.contains("[scalingpolicies]") == policies, "{set}: {roles}");
+        ensure!(roles.contains("horizontalpodautoscalers/status") == hpas, "{set}: {roles}");
+    }
+    Ok(())
+}
+
+#[test]
+fn only_the_signing_job_has_an_identity_and_it_builds_nothing() -> Result<()> {
+    let text = std::fs::read_to_string(binaries::repository().join(".github/workflows/release.yml"))?;
+    let workflow: Value = serde_saphyr::from_str(&text)?;
+    ensure!(workflow["permissions"]["id-token"].is_null(), "all jobs may sign");
+    let jobs = workflow["jobs"].as_object().context("no jobs")?;
+    let signers: Vec<&String> = jobs
+        .iter()
+        .filter(|(_, job)| job["permissions"]["id-token"] == "write")
+        .map(|(name, _)| name)
+        .collect();
+    ensure!(signers == ["sign"], "{signers:?} may sign");
+    let steps = jobs["sign"]["steps"].to_string();
+    for builder in ["actions/checkout", "cargo", "hack/", "make ", "setup-go", "build.sh"] {
+        ensure!(!steps.contains(builder), "the job that signs runs {builder}");
+    }
+    ensure!(steps.contains("sha256sum --check --strict"), "it signs what it has not checked");
+    for (name, job) in jobs {
+        let text = job.to_string();
+        let secrets = text.contains("secrets.") || text.contains("github.token");
+        ensure!(name != "build" || !secrets, "the job that builds has a secret");
     }
     Ok(())
 }
@@ -56,9 +125,9 @@ fn helm_takes_the_charts_and_refuses_values_that_make_no_sense() -> Result<()> {
             "charts/headroom",
             "--namespace=headroom-system",
             "--set=provider.kwok=true,provider.aws.region=eu-west-1,serviceMonitor.enabled=true",
-            "--set=prometheusRule.enabled=true,dashboards.enabled=true,networkPolicy.enabled=true",
+            "--set=prometheusRule.enabled=true,dashboards.enabled=true",
             "--set=preview=true,traces.endpoint=http://collector:4318",
-            "--set=workloads.extraScaleResources[0].apiGroup=argoproj.io",
+            "--set=workloads.scale=true,workloads.extraScaleResources[0].apiGroup=argoproj.io",
             "--set=workloads.extraScaleResources[0].resource=rollouts",
         ],
     )?;
@@ -68,6 +137,9 @@ fn helm_takes_the_charts_and_refuses_values_that_make_no_sense() -> Result<()> {
         "headroom-nodes.json",
         "rollouts/scale",
         "- --preview",
+        "- --snapshot-address=127.0.0.1:8082",
+        "kind: NetworkPolicy",
+        "kind: ValidatingAdmissionPolicyBinding",
         "- --otlp-endpoint=http://collector:4318",
     ] {
         ensure!(everything.contains(wanted), "no {wanted}");
@@ -80,6 +152,8 @@ fn helm_takes_the_charts_and_refuses_values_that_make_no_sense() -> Result<()> {
         ("traces.endpoint=collector:4318", "endpoint"),
         ("image.digest=latest", "digest"),
         ("page.enabled=true,page.port=8080", "page.port"),
+        ("snapshot.port=8080", "snapshot.port"),
+        ("workloads.hpaOwnership=Both", "hpaOwnership"),
         ("podDisruptionBudget.maxUnavailable=0", "maxUnavailable"),
         ("resources.limit.cpu=1", "limit"),
     ] {

@@ -2,6 +2,7 @@
 
 mod acting;
 mod live;
+mod silence;
 mod taking_in;
 mod telling;
 
@@ -19,6 +20,7 @@ use headroom_core::world::World;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use self::silence::Silence;
 use super::config::Settings;
 use super::health::Health;
 use super::leader::Leadership;
@@ -124,6 +126,8 @@ pub struct NodeLoop {
     term: Option<u64>,
     /// Why it was not read back, as told.
     unread: Refrain,
+    /// Pools whose provider does not answer, as logged.
+    silence: Silence,
     in_flight: InFlight,
     finished: mpsc::UnboundedReceiver<Finished>,
     finish: mpsc::UnboundedSender<Finished>,
@@ -158,6 +162,7 @@ impl NodeLoop {
             tenure: Tenure::default(),
             term: None,
             unread: Refrain::default(),
+            silence: Silence::default(),
             in_flight: InFlight::default(),
             finished,
             finish,

@@ -229,10 +229,14 @@ impl NodeLoop {
         let seen_at = self.nodes_as_of(now);
         let answers = self.ports.provider.observe(&pools).await;
         let names: Vec<Arc<str>> = pools.iter().map(|asked| asked.pool.name.clone()).collect();
+        self.silence.keep(|pool| self.settings.providers.contains_key(pool));
         for (pool, answer) in names.into_iter().zip(answers) {
             match answer {
                 Ok(Observation { state: value, read_at, next_in: due }) => {
                     next_in = next_in.min(due.unwrap_or(PROVIDER_INTERVAL_MAX));
+                    if self.silence.ends(&pool) {
+                        info!(pool = %pool, "provider answers again");
+                    }
                     let at = read_at.unwrap_or(seen_at);
                     self.world.apply(Delta::ProviderObserved(pool, Known::Known { value, at }));
                 }
@@ -246,7 +250,9 @@ impl NodeLoop {
                 }
                 Err(error) => {
                     assert!(!bugs::on(Bug::ThrottleIsFatal), "the provider did not answer");
-                    warn!(pool = %pool, %error, "provider did not answer");
+                    if self.silence.is_due(&pool, &error.to_string(), now) {
+                        warn!(pool = %pool, %error, "provider did not answer");
+                    }
                     next_in = next_in.min(PROVIDER_RETRY);
                     if self.world.provider(&pool).is_none_or(|known| known.value().is_none()) {
                         let why = error.to_string();

@@ -78,8 +78,8 @@ impl NodeLoop {
             Some(known) if !memory::newer(&object.resource_version, &known.resource_version) => known.clone(),
             _ => StoredCluster::of(object),
         };
-        let status =
-            view::cluster_status(object.generation, &plan.reasons, &self.settings, &stored.status, now);
+        let settings = (&self.settings, self.ports.health.missing_permission());
+        let status = view::cluster_status(object.generation, &plan.reasons, settings, &stored.status, now);
         let written = stored.reported_at;
         let too_soon = written.is_some_and(|at| self.ports.host.monotonic() < at + REPORT_INTERVAL_MIN);
         let said = status == stored.status;

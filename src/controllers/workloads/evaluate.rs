@@ -31,7 +31,7 @@ use crate::metrics::MetricsSource;
 use crate::observe::{HpaObject, KubeFeed};
 use crate::report::otlp::TraceSink;
 use crate::report::replica_traces::Course;
-use crate::report::{HpaOwned, KubeSink, Metrics, PolicyStanding, ScalingSink};
+use crate::report::{HpaOwned, KubeSink, Metrics, PolicyStanding, ScalingSink, WriteError};
 
 /// Everything outside that a look at a workload touches.
 pub struct Crew {
@@ -187,6 +187,10 @@ impl Crew {
         if ask || state.question.stage.begins(before) {
             match self.sink.mark_hpa(&hpa.key, &version, hpa.generation).await {
                 Ok(version) => state.marked = version,
+                Err(WriteError::Forbidden(answer)) => {
+                    state.question.stage = before;
+                    owned = ownership::not_permitted(&answer);
+                }
                 Err(error) => {
                     debug!(hpa = %hpa.key, %error, "HPA not marked; the next look does it");
                     state.question.stage = before;

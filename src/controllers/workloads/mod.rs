@@ -5,6 +5,7 @@ mod gather;
 pub mod last;
 pub mod outside;
 mod ownership;
+mod refused;
 mod sight;
 mod state;
 mod survey;
@@ -31,11 +32,13 @@ use tracing::{debug, error, info, warn};
 
 use self::evaluate::{Crew, Ended, Rules};
 use self::last::LastLooks;
+use self::refused::{Consequence, Refused};
 use self::state::State;
 use self::survey::{Survey, Workload};
+use super::health::Health;
 use super::leader::Leadership;
 use crate::actuate::guard::Guard;
-use crate::actuate::scale::Scales;
+use crate::actuate::scale::{KeepError, Scales};
 use crate::api::HpaOwnership;
 use crate::api::validate::{ValidatedWorkloads, validate_policy};
 use crate::api::{GROUP, PolicyObject, ScalingPolicySpec, StoredScalingPolicy, VERSION};
@@ -76,8 +79,8 @@ pub struct WorkloadPorts {
     pub metrics: MetricsFor,
     /// Where lateness and decisions are counted.
     pub numbers: Arc<Metrics>,
-    /// Where the last look at each workload is shown.
-    pub looks: Arc<LastLooks>,
+    /// Where the last look at each workload is shown, and a permission that is missing.
+    pub health: Arc<Health>,
     /// Where traces of decisions go, if anywhere.
     pub traces: Option<TraceSink>,
     /// Who leads.
@@ -99,6 +102,9 @@ pub struct WorkloadLoop {
     rules: Arc<Rules>,
     preview: bool,
     looks: Arc<LastLooks>,
+    health: Arc<Health>,
+    /// Policies of HPAs that could not be made or deleted.
+    refused: Refused,
     survey: Survey,
     surveyed: bool,
     slots: BTreeMap<ObjectKey, Slot>,
@@ -140,7 +146,7 @@ impl WorkloadLoop {
             work,
             metrics,
             numbers,
-            looks,
+            health,
             traces,
             leadership,
             stop,
@@ -169,7 +175,9 @@ impl WorkloadLoop {
             stop,
             settings,
             preview,
-            looks,
+            looks: health.looks.clone(),
+            health,
+            refused: Refused::default(),
             survey: Survey::default(),
             surveyed: false,
             slots: BTreeMap::new(),
@@ -231,6 +239,7 @@ impl WorkloadLoop {
             self.due.clear();
             self.looks.clear();
             self.surveyed = false;
+            self.kept();
             self.term = epoch;
         }
         epoch.is_some() && self.crew.feed.workloads(|known| known.synced()).unwrap_or(false)
@@ -291,6 +300,7 @@ impl WorkloadLoop {
         }
         info!(ownership = ?fresh.ownership, sync_period = ?fresh.sync_period, "settings of workloads changed");
         let period = fresh.sync_period != self.settings.sync_period;
+        self.kept();
         self.settings = fresh;
         self.rules = Arc::new(rules(&self.settings, (self.metrics)(&self.settings)));
         if period {
@@ -304,30 +314,51 @@ impl WorkloadLoop {
 
     /// Makes policies for HPAs that have none, and deletes those that a user's has taken the place of.
     async fn keep_house(&mut self) {
+        if self.survey.homeless.is_empty() && self.survey.retired.is_empty() {
+            return self.kept();
+        }
+        if self.refused.pauses(self.crew.host.monotonic()) {
+            return;
+        }
         let resource = kube::api::ApiResource::erase::<StoredScalingPolicy>(&());
         for hpa in self.survey.homeless.iter().take(HOUSEKEEPING_MAX) {
             let policies = self.crew.feed.workloads(|known| known.policies().contains_key(&hpa.key));
             let body = home_of(hpa, policies == Some(true));
             if let Err(error) = self.crew.scales.create(&resource, &hpa.key.namespace, body).await {
-                warn!(hpa = %hpa.key, error, "policy of an HPA not made");
-                self.surveyed = false;
-                return;
+                return self.put_off(&error);
             }
         }
         for policy in self.survey.retired.iter().take(HOUSEKEEPING_MAX) {
             let PolicyObject::<ScalingPolicySpec> { namespace, name, uid, .. } = &**policy;
             if let Err(error) = self.crew.scales.delete(&resource, namespace, name, uid).await {
-                warn!(policy = %name, error, "policy that gives way not deleted");
-                self.surveyed = false;
-                return;
+                return self.put_off(&error);
             }
         }
         let more =
             self.survey.homeless.len() > HOUSEKEEPING_MAX || self.survey.retired.len() > HOUSEKEEPING_MAX;
+        self.kept();
         // What was made comes back by the watch and is an edit; what was left over is looked at in the next turn.
         self.surveyed = !more;
         self.survey.homeless.clear();
         self.survey.retired.clear();
+    }
+
+    /// Policies of HPAs are as they should be, as far as is known.
+    fn kept(&mut self) {
+        if self.refused.clear() {
+            self.health.set_missing_permission(None);
+        }
+    }
+
+    /// Tries again later what was refused.
+    fn put_off(&mut self, error: &KeepError) {
+        let times = (self.crew.host.monotonic(), self.crew.host.now());
+        let Consequence { log, missing_permission } =
+            self.refused.note(error, self.settings.ownership, times);
+        if let Some(error) = log {
+            warn!(error, "policies of HPAs are not kept");
+        }
+        self.health.set_missing_permission(missing_permission);
     }
 
     /// Begins to look at what is due; how long nothing is.

@@ -13,7 +13,7 @@
 
 use headroom_core::time::{Seconds, UnixTime};
 
-use crate::actuate::scale::FIELD_MANAGER;
+use crate::actuate::scale::{FIELD_MANAGER, RUN_HPAS};
 use crate::api::HpaOwnership;
 use crate::api::conditions::reasons;
 use crate::host::bugs::{self, Bug};
@@ -230,6 +230,13 @@ fn pending(until: UnixTime) -> String {
 pub fn unconfirmed() -> HpaOwned {
     let message = "the operator runs the HPA once the API server has confirmed that nobody has written its status meanwhile";
     left(reasons::TAKEOVER_PENDING, message.to_owned()).owned
+}
+
+/// The operator may not write the status of HPAs.
+#[must_use]
+pub fn not_permitted(answer: &str) -> HpaOwned {
+    let message = format!("{answer}: {RUN_HPAS}");
+    left(reasons::PERMISSION_MISSING, message).owned
 }
 
 fn left(reason: &'static str, message: String) -> Judged {

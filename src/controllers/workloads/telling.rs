@@ -188,7 +188,7 @@ impl Crew {
                 Err(error) => debug!(workload = %workload.key, %error, "policy not read"),
             },
             WriteError::Gone => {}
-            WriteError::Invalid(_) | WriteError::Failed(_) => {
+            WriteError::Invalid(_) | WriteError::Forbidden(_) | WriteError::Failed(_) => {
                 warn!(workload = %workload.key, %error, "status not written");
             }
         }
