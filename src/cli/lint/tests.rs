@@ -203,3 +203,20 @@ fn a_file_that_is_no_yaml_hides_no_other() {
     assert_eq!(lint(&options).unwrap_err().to_string(), "2 errors and 0 warnings in 0 manifests");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn pool_whose_limit_is_below_one_node_is_named() {
+    let with = |limits: &str| {
+        said(&format!(
+            "{{apiVersion: headroom.dev/v1alpha1, kind: NodePool, metadata: {{name: small}}, spec: {{maxNodes: 5, \
+             limits: {limits}, provider: {{type: KWOK, kwok: {{zones: [a]}}}}, \
+             template: {{capacity: {{cpu: '4', memory: 16Gi, pods: '110'}}}}}}}}"
+        ))
+    };
+    assert_eq!(with("{cpu: '4', memory: 16Gi}"), Vec::<String>::new());
+    let told = with("{cpu: '1'}");
+    assert!(
+        told.len() == 1 && told[0].contains("spec.limits.cpu (1) is less than one node has (4)"),
+        "{told:?}"
+    );
+}
