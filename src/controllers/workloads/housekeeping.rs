@@ -39,19 +39,25 @@ impl WorkloadLoop {
         homes.homeless.len() <= CHANGES_MAX
     }
 
-    /// Moves policies of an earlier version to their new name; returns false if some may be left.
+    /// Moves policies of an earlier version to their new name; returns false if some are left.
     async fn rename(&self, homes: &Homes) -> bool {
+        let mut whole = homes.renamed.len() <= RENAMES_MAX;
         for (hpa, policy) in homes.renamed.iter().take(RENAMES_MAX) {
             match self.crew.rename_home(hpa, policy).await {
-                Ok(()) => {
-                    info!(policy = %policy.name, hpa = %hpa.key, to = own_name(hpa), "policy of an HPA renamed")
+                Ok(Renamed::Done) => {
+                    info!(policy = %policy.name, hpa = %hpa.key, to = own_name(hpa), "policy of an HPA renamed");
+                }
+                // The original goes on; nothing but an edit by a person helps.
+                Ok(Renamed::NameTaken) => {
+                    warn!(hpa = %hpa.key, to = own_name(hpa), "the name of an HPA's policy is taken: rename that object");
                 }
                 Err(error) => {
-                    warn!(policy = %policy.name, hpa = %hpa.key, error, "failed to rename a policy")
+                    warn!(policy = %policy.name, hpa = %hpa.key, error, "failed to rename a policy");
+                    whole = false;
                 }
             }
         }
-        homes.renamed.is_empty()
+        whole
     }
 
     /// Gives policies that a user has edited to the user; returns false if some may be left.
@@ -89,31 +95,39 @@ impl WorkloadLoop {
     }
 }
 
+/// What became of a policy that was to be renamed.
+enum Renamed {
+    /// It has the new name, or is gone.
+    Done,
+    /// Another object has the new name.
+    NameTaken,
+}
+
 impl Crew {
     /// Copies a policy with its memory to the name of this version, and deletes the original if its memory is still the one
     /// that was copied. Until then the original decides; each step may be repeated after a crash.
-    async fn rename_home(&self, hpa: &HpaObject, policy: &Policy) -> Result<(), String> {
+    async fn rename_home(&self, hpa: &HpaObject, policy: &Policy) -> Result<Renamed, String> {
         let namespace = &hpa.key.namespace;
         let original = ObjectKey::new(namespace.clone(), &*policy.name);
         let Some(from) = self.sink.read(&original).await.map_err(|error| error.to_string())? else {
-            return Ok(());
+            return Ok(Renamed::Done);
         };
         if from.uid != policy.uid {
-            return Ok(());
+            return Ok(Renamed::Done);
         }
         self.scales.create(&resource(), namespace, own_policy(hpa)).await?;
         let copy = ObjectKey::new(namespace.clone(), own_name(hpa));
         let to = self.sink.read(&copy).await.map_err(|error| error.to_string())?;
         let to = to.filter(|to| to.managed && to.controller_uid.as_ref() == Some(&hpa.uid));
-        let to = to.ok_or_else(|| format!("{copy} exists and is not the operator's: rename it"))?;
+        let Some(to) = to else { return Ok(Renamed::NameTaken) };
         if to.status != from.status {
             let status: ScalingPolicyStatus = serde_json::from_value(from.status).unwrap_or_default();
             let written = self.sink.write(&copy, &to.resource_version, &status).await;
             written.map_err(|error| error.to_string())?;
         }
-        self.scales
-            .delete(&resource(), (&**namespace, &*policy.name), &from.uid, Some(&from.resource_version))
-            .await
+        let place = (&**namespace, &*policy.name);
+        self.scales.delete(&resource(), place, &from.uid, Some(&from.resource_version)).await?;
+        Ok(Renamed::Done)
     }
 }
 
