@@ -65,10 +65,21 @@ pub fn quick_workloads(ownership: &str, stabilization: &str) -> Value {
 }
 
 impl ControlPlane {
-    /// The status of a ScalingPolicy in namespace `default`; null when it has none yet.
+    /// The status of the ScalingPolicy of that name in namespace `default`, or else of the one that the operator keeps for the
+    /// HPA of that name; null when it has none yet.
     pub fn scaling_status(&self, name: &str) -> Result<Value> {
-        let text = self.kubectl(&["get", "scalingpolicies.headroom.dev", name, "--output=json"])?;
-        Ok(serde_json::from_str::<Value>(&text)?["status"].clone())
+        let text = self.kubectl(&["get", "scalingpolicies.headroom.dev", "--output=json"])?;
+        let list: Value = serde_json::from_str(&text)?;
+        let all = || list["items"].as_array().into_iter().flatten();
+        let named = all().find(|one| one["metadata"]["name"] == name);
+        let kept = || {
+            all().find(|one| {
+                one["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "headroom"
+                    && one["spec"]["target"]["hpa"]["name"] == name
+            })
+        };
+        let found = named.or_else(kept).with_context(|| format!("there is no policy {name}"))?;
+        Ok(found["status"].clone())
     }
 
     /// For [`crate::wait::until`]: errors unless the ScalingPolicy has the condition with this status and reason; its

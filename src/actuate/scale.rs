@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headroom_core::pods::input::Scale;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+};
 use kube::discovery::{ApiGroup, Scope};
 use kube::{Client, Error as KubeError, discovery};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -200,23 +202,59 @@ impl Scales {
         }
     }
 
-    /// Deletes the object of that name if it still is the one with that unique id; Ok when it is gone.
+    /// Deletes the object of that namespace and name if it still is the one with that unique id, and has that version where
+    /// one is given. Ok when it is gone, or is another one now.
     ///
     /// # Errors
     /// [`KeepError`], in words for a log line.
     pub async fn delete(
         &self,
         resource: &ApiResource,
-        namespace: &str,
-        name: &str,
+        (namespace, name): (&str, &str),
         uid: &str,
+        version: Option<&str>,
     ) -> Result<(), KeepError> {
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, resource);
-        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        let resource_version = version.map(str::to_owned);
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match api.delete(name, &params).await {
             Ok(_) => Ok(()),
-            Err(KubeError::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+            Err(KubeError::Api(status)) if status.is_not_found() => Ok(()),
+            Err(KubeError::Api(status)) if status.is_conflict() && version.is_none() => Ok(()),
+            Err(error) => Err(KeepError::from(&error)),
+        }
+    }
+
+    /// Takes the reference to one owner, by its unique id, and one label off the object of that namespace and name, if it
+    /// still is the one with that unique id. Ok when it is gone, or is another one now.
+    ///
+    /// # Errors
+    /// [`KeepError`], in words for a log line.
+    pub async fn disown(
+        &self,
+        resource: &ApiResource,
+        (namespace, name): (&str, &str),
+        uid: &str,
+        owner_uid: &str,
+        label: &str,
+    ) -> Result<(), KeepError> {
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, resource);
+        let Some(live) = api.get_opt(name).await.map_err(|error| KeepError::from(&error))? else {
+            return Ok(());
+        };
+        let metadata = live.metadata;
+        if metadata.uid.as_deref() != Some(uid) {
+            return Ok(());
+        }
+        let others = metadata.owner_references.unwrap_or_default().into_iter();
+        let others: Vec<_> = others.filter(|owner| owner.uid != owner_uid).collect();
+        let body = json!({"metadata": {"resourceVersion": metadata.resource_version, "uid": uid,
+            "ownerReferences": others, "labels": {label: null}}});
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        match api.patch(name, &params, &Patch::Merge(&body)).await {
+            Ok(_) => Ok(()),
+            Err(KubeError::Api(status)) if status.is_not_found() => Ok(()),
             Err(error) => Err(KeepError::from(&error)),
         }
     }
@@ -323,13 +361,11 @@ fn plain(error: &KubeError) -> String {
 mod tests {
     use std::convert::Infallible;
 
+    use super::*;
     use bytes::Bytes;
     use http::{Request, Response};
     use http_body_util::Full;
     use kube::client::Body;
-    use serde_json::json;
-
-    use super::*;
 
     type Calls = Arc<Mutex<Vec<String>>>;
 

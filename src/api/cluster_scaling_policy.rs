@@ -42,6 +42,9 @@ pub struct ClusterScalingPolicySpec {
     pub workloads: Option<WorkloadScaling>,
 }
 
+/// Largest number that `maxPoliciesPerNamespace` accepts.
+pub const POLICIES_PER_NAMESPACE_MAX: i64 = 100_000;
+
 /// How workloads are scaled in the whole cluster: what the controller-manager takes as flags.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -76,6 +79,12 @@ pub struct WorkloadScaling {
     /// At most `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_readiness_delay: Option<Duration>,
+
+    /// Maximum ScalingPolicies of one namespace, those that the operator keeps for HPAs included; the newest beyond it are
+    /// Stalled. Default: 5000. Range: 1 to 100000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = POLICIES_PER_NAMESPACE_MAX))]
+    pub max_policies_per_namespace: Option<i32>,
 
     /// Prometheus servers that ScalingPolicies may ask. Default: none. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

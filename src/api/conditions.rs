@@ -2,7 +2,8 @@
 //!
 //! kstatus reads Ready (true when all is well), Reconciling and Stalled (present only when true): an object without
 //! Ready would be taken for current, so Ready is written at first sight; Ready false alone would be taken for
-//! progress, so what only an edit can mend is Stalled too. Limits, backoffs and failing launches never touch Ready.
+//! progress, so what only an edit can mend is Stalled too. Limits, backoffs and failing launches never touch Ready; a
+//! provider that does not answer makes it Unknown.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -23,7 +24,8 @@ pub mod types {
     pub const PROVIDER_AVAILABLE: &str = "ProviderAvailable";
     /// The provider's own bounds are narrower than the spec's; present while true.
     pub const CLAMPED_BY_PROVIDER: &str = "ClampedByProvider";
-    /// Pods wait because a limit or bound is reached; present while true.
+    /// A limit or bound keeps pods waiting, or the pool has fewer nodes than minNodes or more than maxNodes; present while
+    /// true.
     pub const AT_LIMIT: &str = "AtLimit";
     /// Something about the provider's groups needs a person; present while true.
     pub const PROVIDER_DEGRADED: &str = "ProviderDegraded";
@@ -103,6 +105,8 @@ pub mod reasons {
     pub const PERMISSION_MISSING: &str = "PermissionMissing";
     /// Stalled: schedules or a fallback for an HPA that the operator does not run.
     pub const HPA_NOT_OWNED: &str = "HPANotOwned";
+    /// Stalled: the namespace has more policies than `workloads.maxPoliciesPerNamespace`.
+    pub const TOO_MANY_POLICIES: &str = "TooManyPolicies";
     /// Stalled: there is no such HPA.
     pub const HPA_NOT_FOUND: &str = "HPANotFound";
 
@@ -122,6 +126,7 @@ pub mod reasons {
         PERMISSION_MISSING,
         HPA_NOT_OWNED,
         HPA_NOT_FOUND,
+        TOO_MANY_POLICIES,
     ];
 }
 

@@ -37,7 +37,9 @@ pub use scaling_policy_status::{
     ContestStatus, MetricProposal, RecommendationStatus, RecommendationStep, RecommendedReplicas,
     ReplicaBounds, ScaleEventStatus, ScalingDecision, ScalingPolicyStatus,
 };
-pub use stored::{PolicyObject, Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
+pub use stored::{
+    MANAGED_BY, PolicyObject, Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy,
+};
 
 /// The API group of every kind of Headroom.
 pub const GROUP: &str = "headroom.dev";

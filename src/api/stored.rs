@@ -33,6 +33,8 @@ pub struct PolicyObject<S> {
     pub deleting: bool,
     /// The unique id of the object that controls it by an owner reference.
     pub controller_uid: Option<Arc<str>>,
+    /// True if it carries the label of objects that the operator keeps itself.
+    pub managed: bool,
     /// The spec, or why it cannot be read: such an object is reported, never lost.
     pub spec: Result<S, String>,
     /// The status as it stands, to be read entry by entry: one that is not understood must not cost the others.
@@ -98,6 +100,9 @@ stored!(
     StoredScalingPolicy, ScalingPolicy, ScalingPolicySpec, ScalingPolicyStatus
 );
 
+/// Label of the objects that the operator keeps itself, and its value.
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "headroom");
+
 impl<S: for<'de> Deserialize<'de>> PolicyObject<S> {
     /// The object with its spec decoded as far as it can be.
     #[must_use]
@@ -113,6 +118,8 @@ impl<S: for<'de> Deserialize<'de>> PolicyObject<S> {
             controller_uid: (metadata.owner_references.iter().flatten())
                 .find(|owner| owner.controller == Some(true))
                 .map(|owner| owner.uid.as_str().into()),
+            managed: (metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY.0)))
+                .is_some_and(|value| value == MANAGED_BY.1),
             resource_version: metadata.resource_version.unwrap_or_default(),
             spec: S::deserialize(spec).map_err(|error| error.to_string()),
             status,

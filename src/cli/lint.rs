@@ -1,5 +1,6 @@
 //! `headroom lint`: checks manifests without a cluster: each object by its definition, then all of them together.
 
+mod limits;
 mod schema;
 mod together;
 mod windows;

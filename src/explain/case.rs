@@ -148,7 +148,7 @@ impl Case {
     }
 
     /// The settings of plans. A pool that the operator only looks at is planned so, whatever its spec says.
-    fn config(&self) -> Config {
+    pub(super) fn config(&self) -> Config {
         let mut config = self.input.config.clone();
         for pool in config.pools.iter_mut().filter(|pool| pool.mode == Mode::Apply) {
             if self.evidence.pools.get(&pool.name).is_some_and(PoolSeen::looks_on) {

@@ -42,7 +42,7 @@ pub fn scaling(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &Ob
         if let Some(policy) = evidence.policy_of(&kind, &key) {
             decisions_of_policy(told, policy);
         }
-        if let Some(hpa) = evidence.hpa_of(&kind, &key) {
+        for hpa in evidence.hpas.iter().filter(|hpa| hpa.scales(&kind, &key)) {
             events(told, evidence.events_of("HorizontalPodAutoscaler", &hpa.key), Stage::Replicas, "hpa");
         }
         let word = kind.to_lowercase();

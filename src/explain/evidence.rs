@@ -225,20 +225,13 @@ impl Evidence {
     /// The HPA of a workload.
     #[must_use]
     pub fn hpa_of(&self, kind: &str, key: &ObjectKey) -> Option<&HpaSeen> {
-        self.hpas.iter().find(|hpa| {
-            hpa.key.namespace == key.namespace && hpa.target.0 == kind && hpa.target.1 == *key.name
-        })
+        self.hpas.iter().find(|hpa| hpa.scales(kind, key))
     }
 
-    /// The ScalingPolicy of a workload, or of its HPA.
+    /// The ScalingPolicy that has the most to say about a workload: the one that scales it, or that of its HPA.
     #[must_use]
     pub fn policy_of(&self, kind: &str, key: &ObjectKey) -> Option<&PolicySeen> {
-        let hpa = self.hpa_of(kind, key);
-        self.policies.iter().find(|policy| {
-            let target = (policy.target.0.as_str(), policy.target.1.as_str());
-            let adopts = hpa.is_some_and(|hpa| target == ("HPA", &*hpa.key.name));
-            policy.key.namespace == key.namespace && (target == (kind, &*key.name) || adopts)
-        })
+        self.scalers_of(kind, key).policy()
     }
 
     /// Puts every list in its order, so that equal clusters give equal files.

@@ -1,6 +1,7 @@
 //! WHY: a snapshot and what surrounds it become explanations, pages of status and tables. Pure: it reads no clock and asks
 //! nobody.
 
+mod advice;
 pub mod case;
 pub mod chain;
 pub mod checked;
@@ -9,6 +10,7 @@ pub mod evidence;
 pub mod journal;
 pub mod node;
 pub mod overview;
+pub mod owners;
 pub mod pod;
 pub mod pool;
 pub mod replicas;

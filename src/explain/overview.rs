@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::case::{Opened, ProviderView};
 use super::chain;
-use super::evidence::{Evidence, PolicySeen};
+use super::evidence::{Evidence, HpaSeen, PolicySeen};
 use super::story::{Time, about, counted, short};
 use super::table::{Column, Table, wrap};
 
@@ -166,51 +166,65 @@ fn last_of(opened: &Opened<'_>, pool: &str) -> Option<LastDecision> {
 
 fn workloads(opened: &Opened<'_>) -> Vec<WorkloadRow> {
     let evidence = &opened.case.evidence;
-    let mut rows: Vec<WorkloadRow> = Vec::new();
-    for policy in &evidence.policies {
-        let status = &policy.status;
-        let bounds = status.bounds.as_ref();
-        rows.push(WorkloadRow {
-            name: format!("{}/{}", policy.key.namespace, policy.target.1),
-            scaler: scaler(evidence, policy),
-            bounds: bounds
-                .map_or_else(|| "?".to_owned(), |one| format!("{}-{}", one.min_replicas, one.max_replicas)),
-            current: status.current_replicas.map(i64::from),
-            desired: status.desired_replicas.map(i64::from),
-            reason: status.reason.clone().unwrap_or_default(),
-        });
-    }
-    for hpa in &evidence.hpas {
-        let target = ObjectKey::new(hpa.key.namespace.clone(), hpa.target.1.as_str());
-        if evidence.policy_of(&hpa.target.0, &target).is_some() {
-            continue;
-        }
-        rows.push(WorkloadRow {
-            name: format!("{}/{}", hpa.key.namespace, hpa.target.1),
-            scaler: format!("hpa {}", hpa.key.name),
-            bounds: format!("{}-{}", hpa.min, hpa.max),
-            current: hpa.current,
-            desired: hpa.wanted(),
-            reason: (hpa.conditions.iter())
-                .find(|one| one.kind == "ScalingActive" && one.status == "False")
-                .map_or_else(String::new, |one| one.reason.clone()),
-        });
-    }
+    let mut rows: Vec<WorkloadRow> = evidence
+        .scaled_workloads()
+        .into_iter()
+        .map(|(namespace, kind, name)| match kind.as_str() {
+            "HPA" => WorkloadRow {
+                name: format!("{namespace}/?"),
+                scaler: format!("nobody: there is no hpa {name}"),
+                bounds: "?".to_owned(),
+                reason: "HPANotFound".to_owned(),
+                ..WorkloadRow::default()
+            },
+            _ => workload(evidence, &kind, &ObjectKey::new(namespace, name)),
+        })
+        .collect();
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     rows
 }
 
-/// Who writes the replicas of a policy's workload.
-fn scaler(evidence: &Evidence, policy: &PolicySeen) -> String {
-    let target = ObjectKey::new(policy.key.namespace.clone(), policy.target.1.as_str());
-    let hpa = match policy.target.0.as_str() {
-        "HPA" => evidence.hpas.iter().find(|hpa| hpa.key == target),
-        kind => evidence.hpa_of(kind, &target),
+/// One workload with who scales it.
+fn workload(evidence: &Evidence, kind: &str, key: &ObjectKey) -> WorkloadRow {
+    let scalers = evidence.scalers_of(kind, key);
+    let preview = scalers.beside.iter().any(|policy| policy.stalled().is_none());
+    let scaler = match scalers.acting.is_empty() {
+        true if preview => "nobody (preview)".to_owned(),
+        true => "nobody".to_owned(),
+        false => scalers.words(|key| key.name.to_string()),
     };
-    match (hpa, policy.looks_on()) {
-        (Some(hpa), true) => format!("hpa {}", hpa.key.name),
-        (None, true) => "nobody (preview)".to_owned(),
-        (_, false) => format!("scalingpolicy {}", policy.key.name),
+    let row = WorkloadRow { name: key.to_string(), scaler, ..WorkloadRow::default() };
+    match (scalers.policy(), scalers.hpa()) {
+        // A policy in conflict has no numbers of its own.
+        (Some(policy), _) if policy.stalled().is_none() => of_policy(row, policy),
+        (_, Some(hpa)) => of_hpa(row, hpa),
+        (Some(policy), None) => of_policy(row, policy),
+        (None, None) => row,
+    }
+}
+
+fn of_policy(row: WorkloadRow, policy: &PolicySeen) -> WorkloadRow {
+    let status = &policy.status;
+    let bounds = status.bounds.as_ref();
+    WorkloadRow {
+        bounds: bounds
+            .map_or_else(|| "?".to_owned(), |one| format!("{}-{}", one.min_replicas, one.max_replicas)),
+        current: status.current_replicas.map(i64::from),
+        desired: status.desired_replicas.map(i64::from),
+        reason: status.reason.clone().unwrap_or_default(),
+        ..row
+    }
+}
+
+fn of_hpa(row: WorkloadRow, hpa: &HpaSeen) -> WorkloadRow {
+    WorkloadRow {
+        bounds: format!("{}-{}", hpa.min, hpa.max),
+        current: hpa.current,
+        desired: hpa.wanted(),
+        reason: (hpa.conditions.iter())
+            .find(|one| one.kind == "ScalingActive" && one.status == "False")
+            .map_or_else(String::new, |one| one.reason.clone()),
+        ..row
     }
 }
 
@@ -239,6 +253,11 @@ fn stuck(opened: &Opened<'_>) -> Vec<String> {
     for (name, pool) in &case.evidence.pools {
         if let Some(why) = &pool.invalid {
             stuck.push(format!("pool {name} is invalid: {why}"));
+        }
+    }
+    for (name, reasons) in &opened.plan.reasons.pools {
+        for reason in reasons.iter().filter(|one| out_of_bounds(one.reason)) {
+            stuck.push(format!("pool {name}: {}: {}", reason.reason.as_str(), reason.message));
         }
     }
     for verdict in opened.plan.reasons.pods.iter().filter(|verdict| verdict.unplaced_count > 0) {
@@ -272,6 +291,8 @@ fn stuck(opened: &Opened<'_>) -> Vec<String> {
     for policy in &case.evidence.policies {
         for condition in &policy.status.conditions {
             let bad = match &*condition.type_ {
+                // Stalled says the same.
+                "Ready" if policy.stalled() == Some(&condition.reason) => false,
                 "Ready" | "MetricsAvailable" => condition.status == "False",
                 "Stalled" | "ReplicasContested" | "FallbackActive" => condition.status == "True",
                 _ => false,
@@ -301,6 +322,11 @@ fn refusals(pools: &[PoolReason]) -> String {
         why.push(format!("and {} more", counted(pools.len() - POOLS_MAX, "pool")));
     }
     if why.is_empty() { "there is no pool".to_owned() } else { why.join("; ") }
+}
+
+/// Whether the pool has too few or too many nodes, and nothing is done about it.
+fn out_of_bounds(reason: Reason) -> bool {
+    matches!(reason, Reason::MinNodesUnreachable | Reason::MaxNodesExceeded)
 }
 
 /// Whether a pool refuses for what it is told or has come to, and not for what the pod asks for.

@@ -1,16 +1,16 @@
 //! Why a pod waits, or how it got its node.
 
-use headroom_core::history::DecisionAction;
+use headroom_core::history::{Action, DecisionAction};
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::utilization::long_terminating;
-use headroom_core::plan::PodVerdict;
-use headroom_core::reason::Reason;
+use headroom_core::plan::{Plan, PodVerdict};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::{Pod, PodPhase};
 
+use super::advice::advice;
 use super::case::Opened;
 use super::chain;
-use super::story::{Explanation, PoolAnswer, Stage, about};
+use super::story::{Explanation, PoolAnswer, Stage};
 
 /// A node may come so long before the pods that it was bought for.
 const ANTICIPATED: Seconds = Seconds(60);
@@ -123,14 +123,20 @@ fn waiting(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod) {
         return;
     };
     answer(told, opened, verdict);
+    told.next.extend(advice(opened, pod, verdict));
 }
 
 /// The verdict on the group of equal pods that this one is in.
 #[must_use]
 pub fn verdict_of<'a>(opened: &'a Opened<'_>, pod: &Pod) -> Option<&'a PodVerdict> {
+    verdict_in(&opened.plan, pod)
+}
+
+/// The same in another plan.
+pub(super) fn verdict_in<'a>(plan: &'a Plan, pod: &Pod) -> Option<&'a PodVerdict> {
     let owner = pod.owner.as_ref().map_or(&*pod.key.name, |owner| &*owner.name);
     let mine = || {
-        (opened.plan.reasons.pods.iter())
+        (plan.reasons.pods.iter())
             .filter(|verdict| verdict.namespace == pod.key.namespace && *verdict.owner == *owner)
     };
     let named = |verdict: &&PodVerdict| verdict.examples.iter().any(|name| name.ends_with(&*pod.key.name));
@@ -174,44 +180,17 @@ fn answer(told: &mut Explanation, opened: &Opened<'_>, verdict: &PodVerdict) {
             verdict: refused.reason.as_str().to_owned(),
             message: refused.message.to_string(),
         });
-        told.next.extend(change(opened, &refused.pool, refused.reason));
     }
     if told.pools.is_empty() && opened.case.input.config.pools.is_empty() {
         told.next.push("there is no valid NodePool: create one, or see `headroom status`".to_owned());
     }
     for (pool, memory) in &opened.case.input.history.pools {
-        for intent in &memory.intents {
+        // A node that leaves is no help to a pod that waits.
+        for intent in memory.intents.iter().filter(|intent| matches!(intent.action, Action::Increase(_))) {
             if verdict.on_existing_count > 0 || verdict.on_new.contains_key(pool) {
                 told.next.push(format!("pool {pool}: {}", chain::intent_in_words(intent)));
             }
         }
-    }
-}
-
-/// When, or by what, a pool's refusal can change.
-fn change(opened: &Opened<'_>, pool: &str, reason: Reason) -> Option<String> {
-    let now = opened.now();
-    let config = opened.case.input.config.pool(pool)?;
-    let memory = opened.case.input.history.pools.get(pool);
-    match reason {
-        Reason::BackingOff => {
-            let until = memory?.backoffs.values().map(|backoff| backoff.until).min()?;
-            Some(format!("pool {pool} is tried again {} ({until})", about(until, now)))
-        }
-        Reason::MaxNodesReached => Some(format!("pool {pool}: raise maxNodes above {}", config.max_nodes)),
-        Reason::PoolLimitReached => Some(format!("pool {pool}: raise spec.limits")),
-        Reason::ClusterLimitReached => {
-            Some("raise the limits of the ClusterScalingPolicy, or free nodes elsewhere".to_owned())
-        }
-        Reason::Suspended => Some(format!("pool {pool}: set spec.mode to Apply")),
-        Reason::PreviewOnly => Some(format!(
-            "pool {pool} only looks on: set spec.mode to Apply, under an operator without --preview"
-        )),
-        Reason::ScaleUpDisabled => Some(format!("pool {pool}: set spec.scaleUp.enabled to true")),
-        Reason::TaintNotTolerated => {
-            Some(format!("a toleration in the pod's template would open pool {pool}"))
-        }
-        _ => None,
     }
 }
 

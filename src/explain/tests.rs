@@ -21,6 +21,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::pod::PodPhase;
 use headroom_core::world::provider::FailureClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::evidence::{EventSeen, HpaSeen, PodTimes, PolicySeen, PoolSeen, WorkloadSeen};
 use super::table::{WIDTH, wrap};
@@ -456,6 +457,114 @@ fn who_only_looks_on_is_not_told_as_who_scales() {
     case.evidence.hpas.clear();
     "Preview".clone_into(&mut case.evidence.policies[0].mode);
     assert_eq!(scalers(&case), ["nobody (preview)"]);
+}
+
+/// Two HPAs and a policy on one Deployment, as the operator leaves them under Observe.
+fn shared() -> Case {
+    let mut case = looked_at();
+    case.evidence.workloads =
+        vec![WorkloadSeen { kind: "Deployment".to_owned(), key: key("w"), ..WorkloadSeen::default() }];
+    let target = || ("Deployment".to_owned(), "w".to_owned());
+    let hpa = |name: &str| HpaSeen { key: key(name), target: target(), min: 1, max: 9, ..HpaSeen::default() };
+    case.evidence.hpas = vec![hpa("w1"), hpa("w2")];
+    let condition = |type_: &str, status: &str, reason: &str| Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: format!("{reason} in words"),
+        observed_generation: None,
+        last_transition_time: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(-60).to_jiff()),
+    };
+    let policy = |name: &str, target: (String, String), conditions: Vec<Condition>| PolicySeen {
+        key: key(name),
+        target,
+        mode: "Apply".to_owned(),
+        status: ScalingPolicyStatus { conditions, ..ScalingPolicyStatus::default() },
+        ..PolicySeen::default()
+    };
+    let conflict = || vec![condition("Ready", "False", "Conflict"), condition("Stalled", "True", "Conflict")];
+    let of_hpa = |name: &str| ("HPA".to_owned(), name.to_owned());
+    case.evidence.policies = vec![
+        policy("w", target(), conflict()),
+        policy("w1-hpa-1", of_hpa("w1"), vec![condition("HPAOwned", "False", "Observed")]),
+        policy("w2-hpa-2", of_hpa("w2"), conflict()),
+        policy("x", of_hpa("missing"), vec![condition("Stalled", "True", "HPANotFound")]),
+    ];
+    case
+}
+
+#[test]
+fn policy_in_conflict_is_not_named_as_who_scales_and_a_conflict_is_listed_once() {
+    let mut case = shared();
+    let opened = case.open().unwrap();
+    let told = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();
+    assert!(told.contains("scaled by  hpa default/w1 and hpa default/w2: they undo"), "{told}");
+    assert!(told.contains("scalingpolicy default/w, which does nothing (Conflict)"), "{told}");
+    let told = workload::explain_hpa(&opened, &key("w1")).unwrap().text();
+    assert!(told.contains("scalingpolicy default/w1-hpa-1, which only looks on"), "{told}");
+    let page = overview::overview(&opened);
+    let rows: Vec<_> = page.workloads.iter().map(|row| (&*row.name, &*row.scaler)).collect();
+    assert_eq!(rows, [("default/?", "nobody: there is no hpa missing"), ("default/w", "hpa w1 and hpa w2")]);
+    let conflicts = page.stuck.iter().filter(|line| line.contains("scalingpolicy default/w: Conflict"));
+    assert_eq!(conflicts.count(), 1, "{:?}", page.stuck);
+    drop(opened);
+
+    // Under Replace an older policy has the workload, and nobody runs the HPAs.
+    case.evidence.policies[0].status.conditions.clear();
+    case.evidence.policies[1].status = case.evidence.policies[2].status.clone();
+    let opened = case.open().unwrap();
+    let told = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();
+    assert!(told.contains("scaled by  scalingpolicy default/w\n"), "{told}");
+    assert!(told.contains("hpa default/w1, which nobody runs"), "{told}");
+}
+
+#[test]
+fn toleration_is_advised_only_where_a_plan_with_it_opens_the_pool() {
+    let pending = |selector: &str, owned: bool| {
+        let mut web = pod("web").cpu("1").selector(ZONE_LABEL, selector);
+        if owned {
+            web = web.owner("ReplicaSet", "web-5d4");
+        }
+        let world = world().group("gpu", "g", "b", 0).pod(web);
+        let case =
+            case(world, vec![pool("gpu").taint("dedicated", "x")], History::default(), Evidence::default());
+        let opened = case.open().unwrap();
+        pod::explain(&opened, &key("web")).unwrap().next
+    };
+    assert_eq!(pending("b", true), ["a toleration in the pod's template would open pool gpu"]);
+    assert!(pending("b", false)[0].contains("must be created anew"));
+    let told = pending("a", true);
+    let start = "pool gpu: a toleration is not enough: NodeSelectorMismatch, needs";
+    assert!(told.len() == 1 && told[0].starts_with(start), "{told:?}");
+}
+
+#[test]
+fn raised_limit_is_advised_only_where_it_is_enough() {
+    let told = |enabled: bool| {
+        let world = world().group("a", "g", "", 0).pod(pod("web").cpu("1"));
+        let limited = pool("a").shape("4", "16Gi").with(|pool| {
+            pool.limit_cpu_milli = Some(1000);
+            pool.scale_up.enabled = enabled;
+        });
+        let case = case(world, vec![limited], History::default(), Evidence::default());
+        let opened = case.open().unwrap();
+        pod::explain(&opened, &key("web")).unwrap().next
+    };
+    assert_eq!(told(true), ["pool a: raise spec.limits"]);
+    let told = told(false);
+    let start = "pool a: it is not enough to set spec.scaleUp.enabled to true: PoolLimitReached";
+    assert!(told.len() == 1 && told[0].starts_with(start), "{told:?}");
+}
+
+#[test]
+fn pool_that_cannot_reach_its_minimum_is_stuck_and_says_why() {
+    let limited = pool("a").shape("4", "16Gi").bounds(1, 5).with(|pool| pool.limit_cpu_milli = Some(1000));
+    let case = case(world().group("a", "g", "", 0), vec![limited], History::default(), Evidence::default());
+    let opened = case.open().unwrap();
+    let page = overview::overview(&opened);
+    assert!(page.stuck.iter().any(|line| line.starts_with("pool a: MinNodesUnreachable: ")), "{page:?}");
+    let told = pool::explain(&opened, "a").unwrap().summary;
+    assert!(told.starts_with("does nothing now, MinNodesUnreachable: pool has 0 of at least 1"), "{told}");
 }
 
 #[test]

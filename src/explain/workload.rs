@@ -6,6 +6,7 @@ use headroom_core::time::UnixTime;
 use super::case::Opened;
 use super::chain;
 use super::evidence::{ConditionSeen, HpaSeen, PolicySeen};
+use super::owners::{Scaler, Scalers};
 use super::pod::{place, verdict_of};
 use super::replicas;
 use super::story::{Explanation, PoolAnswer, Stage, StepTold, about};
@@ -26,19 +27,9 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
         "object",
         format!("{} {key} was created", kind.to_lowercase()),
     );
-    let (policy, hpa) = (evidence.policy_of(kind, key), evidence.hpa_of(kind, key));
-    match (policy, hpa) {
-        (Some(policy), Some(hpa)) if policy.looks_on() => {
-            told.fact("scaled by", format!("hpa {}", hpa.key));
-            told.fact("beside it", format!("scalingpolicy {}, which only looks on", policy.key));
-        }
-        (Some(policy), None) if policy.looks_on() => {
-            told.fact("scaled by", format!("nobody: scalingpolicy {} only looks on", policy.key));
-        }
-        (Some(policy), _) => told.fact("scaled by", format!("scalingpolicy {}", policy.key)),
-        (None, Some(hpa)) => told.fact("scaled by", format!("hpa {}", hpa.key)),
-        (None, None) => told.fact("scaled by", "nobody: its replicas are what was written last"),
-    }
+    let scalers = evidence.scalers_of(kind, key);
+    owners(&mut told, &scalers);
+    let (policy, hpa) = (scalers.policy(), scalers.hpa());
     chain::scaling(&mut told, opened, kind, key, None);
     policy.into_iter().for_each(|policy| steps(&mut told, opened, policy));
     if told.steps.is_empty() {
@@ -56,6 +47,28 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
     Some(told.finished())
 }
 
+/// Who scales the workload, and who else names it.
+fn owners(told: &mut Explanation, scalers: &Scalers<'_>) {
+    match (scalers.acting.len(), scalers.beside.iter().find(|policy| policy.stalled().is_none())) {
+        (0, Some(policy)) => {
+            told.fact("scaled by", format!("nobody: scalingpolicy {} only looks on", policy.key));
+        }
+        (0, None) => told.fact("scaled by", "nobody: its replicas are what was written last"),
+        (1, _) => told.fact("scaled by", scalers.words(ToString::to_string)),
+        _ => {
+            let words = scalers.words(ToString::to_string);
+            told.fact("scaled by", format!("{words}: they undo each other's changes; delete all but one"));
+        }
+    }
+    let alone = scalers.acting.is_empty();
+    for policy in scalers.beside.iter().filter(|policy| !alone || policy.stalled().is_some()) {
+        told.fact("beside it", policy.beside());
+    }
+    for hpa in &scalers.unused {
+        told.fact("beside it", format!("hpa {}, which nobody runs: the policy is older", hpa.key));
+    }
+}
+
 /// A HorizontalPodAutoscaler; `None` when there is none of this name.
 #[must_use]
 pub fn explain_hpa(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
@@ -65,18 +78,27 @@ pub fn explain_hpa(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> 
     told.fact("scales", format!("{} {}, {} to {} replicas", hpa.target.0, hpa.target.1, hpa.min, hpa.max));
     let target = ObjectKey::new(key.namespace.clone(), hpa.target.1.as_str());
     chain::scaling(&mut told, opened, &hpa.target.0, &target, None);
-    let policy = evidence.policy_of(&hpa.target.0, &target);
+    let scalers = evidence.scalers_of(&hpa.target.0, &target);
+    let looks_on = || scalers.beside.iter().copied().find(|policy| policy.stalled().is_none());
+    let policy = evidence.home_of(hpa).or_else(looks_on);
     match policy {
-        Some(policy) => {
-            let (name, mode) = match policy.looks_on() {
-                true => ("beside it", ", which only looks on".to_owned()),
-                false => ("kept by", format!(" ({})", policy.mode)),
-            };
-            told.fact(name, format!("scalingpolicy {}{mode}", policy.key));
-            steps(&mut told, opened, policy);
+        Some(policy) if policy.acts() => {
+            told.fact("kept by", format!("scalingpolicy {} ({})", policy.key, policy.mode));
         }
+        Some(policy) => told.fact("beside it", policy.beside()),
         None => chain::last_scale_of_hpa(&mut told, hpa),
     }
+    for other in scalers.beside.iter().filter(|one| policy.is_none_or(|policy| policy.key != one.key)) {
+        told.fact("beside it", other.beside());
+    }
+    let runs = |scaler: &Scaler<'_>| match scaler {
+        Scaler::Hpa(one) => one.key == hpa.key,
+        Scaler::Policy(one) => policy.is_some_and(|policy| policy.key == one.key),
+    };
+    if !scalers.acting.iter().all(runs) {
+        told.fact("workload scaled by", scalers.words(ToString::to_string));
+    }
+    policy.into_iter().for_each(|policy| steps(&mut told, opened, policy));
     if told.steps.is_empty() {
         steps_of_hpa(&mut told, hpa);
     }

@@ -4,6 +4,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use headroom_core::history::{Action, Backoff, BackoffKey, IncreasePhase, PoolHistory, Refusal};
+use headroom_core::plan::PoolReason;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
 use headroom_core::world::provider::{Notice, NoticeKind};
@@ -23,13 +24,21 @@ pub(super) fn of_pool(
     now: UnixTime,
 ) -> Vec<Condition> {
     let mut list = Sheet { conditions: old.to_vec(), generation: view.generation, now };
-    health(&mut list, &view.acceptance);
+    match view.provider_unknown.filter(|_| runs(&view.acceptance)) {
+        Some(why) => {
+            list.set(types::READY, ConditionStatus::Unknown, Reason::ProviderUnknown.as_str(), why);
+            clear(&mut list.conditions, types::STALLED);
+        }
+        None => health(&mut list, &view.acceptance),
+    }
     provider(&mut list, view);
     of_notices(&mut list, view.notices);
     list.present(types::SCALING_UP, scaling_up(memory));
     list.present(types::SCALING_DOWN, scaling_down(memory));
     list.present(types::BACKING_OFF, backing_off_summary(memory, now));
     let at_limit = limit(memory).map(|limit| (limit.reason.as_str(), limit.message.to_string()));
+    let at_limit = at_limit
+        .or_else(|| out_of_bounds(view).map(|reason| (reason.reason.as_str(), reason.message.to_string())));
     list.present(types::AT_LIMIT, at_limit);
     let groups_clamped = noticed(view.notices, |kind| kind == NoticeKind::BoundsClamped);
     let clamped = view.bounds.as_ref().filter(|bounds| bounds.limited_by.as_deref() == Some("Provider"));
@@ -211,6 +220,20 @@ pub(super) fn limit(memory: &PoolHistory) -> Option<&Refusal> {
     })
 }
 
+/// Why the pool has too few or too many nodes, and nothing is done about it.
+pub(super) fn out_of_bounds<'a>(view: &PoolView<'a>) -> Option<&'a PoolReason> {
+    let mut reasons = view.reasons.iter();
+    reasons.find(|one| matches!(one.reason, Reason::MinNodesUnreachable | Reason::MaxNodesExceeded))
+}
+
+/// True if the pool is acted on, or would be, as soon as its provider answers.
+fn runs(acceptance: &Acceptance) -> bool {
+    matches!(
+        acceptance,
+        Acceptance::Accepted | Acceptance::Suspended | Acceptance::Preview | Acceptance::Deleting
+    )
+}
+
 /// The first few parts, and how many more there are.
 pub(super) fn listed(parts: &[String]) -> String {
     let shown = parts.iter().take(LISTED_MAX).cloned().collect::<Vec<_>>().join("; ");
@@ -245,6 +268,41 @@ mod tests {
         let condition = at_limit(vec![other, refusal(Reason::PoolLimitReached, "cpu: all used")]);
         let words = condition.map(|found| (found.reason, found.message));
         assert_eq!(words, Some(("PoolLimitReached".to_owned(), "cpu: all used".to_owned())));
+    }
+
+    #[test]
+    fn pool_outside_of_its_bounds_is_at_its_limit() {
+        let reasons = [Reason::MaxNodesReached, Reason::MinNodesUnreachable].map(|reason| PoolReason {
+            pool: "a".into(),
+            reason,
+            message: reason.as_str().into(),
+        });
+        let view = PoolView { acceptance: Acceptance::Accepted, reasons: &reasons, ..PoolView::default() };
+        let found = of_pool(&PoolHistory::default(), &view, &[], UnixTime(0));
+        let at_limit = crate::api::conditions::get(&found, types::AT_LIMIT);
+        assert_eq!(at_limit.map(|one| &*one.reason), Some("MinNodesUnreachable"));
+        let full = PoolView { reasons: &reasons[..1], ..view };
+        let found = of_pool(&PoolHistory::default(), &full, &[], UnixTime(0));
+        assert_eq!(crate::api::conditions::get(&found, types::AT_LIMIT), None);
+    }
+
+    #[test]
+    fn pool_without_an_answer_of_its_provider_is_not_ready() {
+        let ready = |view: &PoolView<'_>| {
+            let found = of_pool(&PoolHistory::default(), view, &[], UnixTime(0));
+            let ready = crate::api::conditions::get(&found, types::READY).cloned();
+            ready.map(|one| (one.status, one.reason))
+        };
+        let words = |status: &str, reason: &str| Some((status.to_owned(), reason.to_owned()));
+        let silent = PoolView {
+            acceptance: Acceptance::Accepted,
+            provider_unknown: Some("no credentials"),
+            ..PoolView::default()
+        };
+        assert_eq!(ready(&silent), words("Unknown", "ProviderUnknown"));
+        assert_eq!(ready(&PoolView { provider_unknown: None, ..silent.clone() }), words("True", "Accepted"));
+        let broken = PoolView { acceptance: Acceptance::Invalid("x".to_owned()), ..silent };
+        assert_eq!(ready(&broken), words("False", "Invalid"));
     }
 
     #[test]

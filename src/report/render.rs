@@ -170,6 +170,7 @@ fn headline_reason(memory: &PoolHistory, view: &PoolView<'_>, now: UnixTime) -> 
     standing
         .or_else(|| view.provider_unknown.map(|_| Reason::ProviderUnknown))
         .or_else(|| conditions::limit(memory).map(|limit| limit.reason))
+        .or_else(|| conditions::out_of_bounds(view).map(|reason| reason.reason))
         .or_else(|| conditions::backing_off(memory, now).next().map(|_| Reason::BackingOff))
         .or_else(|| memory.decisions.first().map(|decision| decision.reason))
         .unwrap_or(Reason::Accepted)

@@ -53,6 +53,8 @@ mod gitops_tools_understand_us;
 #[cfg(test)]
 mod history_is_compacted_meanwhile;
 #[cfg(test)]
+mod hpa_becomes_a_policy;
+#[cfg(test)]
 mod hpa_observed_then_replaced;
 #[cfg(test)]
 mod installed_with_helm;

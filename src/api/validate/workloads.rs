@@ -5,7 +5,9 @@ use std::time::Duration;
 use headroom_core::quantity::Quantity;
 
 use super::Checker;
-use crate::api::cluster_scaling_policy::{HpaOwnership, MetricSource, WorkloadScaling};
+use crate::api::cluster_scaling_policy::{
+    HpaOwnership, MetricSource, POLICIES_PER_NAMESPACE_MAX, WorkloadScaling,
+};
 use crate::api::common;
 
 /// How workloads are scaled in the whole cluster.
@@ -23,6 +25,8 @@ pub struct ValidatedWorkloads {
     pub cpu_initialization_period: Duration,
     /// A pod that became unready within this time after its start has never been ready, at most 1 h.
     pub initial_readiness_delay: Duration,
+    /// Maximum policies of one namespace, 1 to 100000.
+    pub max_policies_per_namespace: usize,
     /// Prometheus servers that policies may ask, no two of one name.
     pub metric_sources: Vec<MetricSource>,
 }
@@ -37,11 +41,14 @@ impl Default for ValidatedWorkloads {
             downscale_stabilization: Duration::from_secs(300),
             cpu_initialization_period: Duration::from_secs(300),
             initial_readiness_delay: Duration::from_secs(30),
+            max_policies_per_namespace: POLICIES_PER_NAMESPACE,
             metric_sources: Vec::new(),
         }
     }
 }
 
+/// Default of `maxPoliciesPerNamespace`.
+const POLICIES_PER_NAMESPACE: usize = 5000;
 /// Longest of the periods that are no sync period.
 const HOUR: Duration = Duration::from_secs(3600);
 /// Longest sync period.
@@ -56,6 +63,7 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
         downscale_stabilization,
         cpu_initialization_period,
         initial_readiness_delay,
+        max_policies_per_namespace,
         metric_sources,
     } = written;
     let path = |field: &str| format!("spec.workloads.{field}");
@@ -71,6 +79,10 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
     let cpu_initialization_period =
         at_most_an_hour(cpu_initialization_period, 300, "cpuInitializationPeriod");
     let initial_readiness_delay = at_most_an_hour(initial_readiness_delay, 30, "initialReadinessDelay");
+    let most =
+        max_policies_per_namespace.map_or(POLICIES_PER_NAMESPACE, |most| usize::try_from(most).unwrap_or(0));
+    let in_range = (1..=POLICIES_PER_NAMESPACE_MAX).contains(&i64::try_from(most).unwrap_or(i64::MAX));
+    check.require(in_range, &path("maxPoliciesPerNamespace"), "is out of range", "use 1 to 100000");
     check.unique(metric_sources.iter().map(|source| source.name.as_str()), &path("metricSources"));
     for (index, source) in metric_sources.iter().enumerate() {
         let server = &source.prometheus;
@@ -88,6 +100,7 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
         downscale_stabilization,
         cpu_initialization_period,
         initial_readiness_delay,
+        max_policies_per_namespace: most.max(1),
         metric_sources: metric_sources.clone(),
     }
 }
@@ -162,13 +175,15 @@ mod tests {
     #[test]
     fn every_wrong_field_is_named_at_once() {
         let found = read(
-            "{syncPeriod: 0s, tolerance: '1.5', downscaleStabilization: 2h, initialReadinessDelay: soon}",
+            "{syncPeriod: 0s, tolerance: '1.5', downscaleStabilization: 2h, initialReadinessDelay: soon, \
+             maxPoliciesPerNamespace: 0}",
         );
         let expected = [
             "spec.workloads.syncPeriod",
             "spec.workloads.tolerance",
             "spec.workloads.downscaleStabilization",
             "spec.workloads.initialReadinessDelay",
+            "spec.workloads.maxPoliciesPerNamespace",
         ];
         assert_eq!(found.unwrap_err(), expected);
     }

@@ -45,8 +45,8 @@ fn convert_one(source: &Source) -> anyhow::Result<Draft> {
     let mut draft =
         Draft::new("ScalingPolicy", Some(metadata["namespace"].as_str().unwrap_or("default")), name);
     draft.say(format!(
-        "From {}. Delete it before this policy is set to Apply: of two owners of a workload the older one acts, and the \
-         other says Stalled. kubectl delete of an HPA leaves the workload at its size.",
+        "From {}. Delete it before this policy is set to Apply: while workloads.hpaOwnership is Observe the HPA acts, also \
+         one that is newer, and this policy says Stalled. kubectl delete of an HPA leaves the workload at its size.",
         source.title()
     ));
     draft.say(

@@ -318,3 +318,20 @@ fn findings_are_one_line_each_without_control_characters() {
     assert_eq!(text.lines().count(), findings.len(), "{text}");
     assert!(!text.contains(|one: char| one != '\n' && headroom_core::printable::is_hidden(one)), "{text:?}");
 }
+
+#[test]
+fn pool_whose_limit_is_below_one_node_is_named() {
+    let with = |limits: &str| {
+        said(&format!(
+            "{{apiVersion: headroom.dev/v1alpha1, kind: NodePool, metadata: {{name: small}}, spec: {{maxNodes: 5, \
+             limits: {limits}, provider: {{type: KWOK, kwok: {{zones: [a]}}}}, \
+             template: {{capacity: {{cpu: '4', memory: 16Gi, pods: '110'}}}}}}}}"
+        ))
+    };
+    assert_eq!(with("{cpu: '4', memory: 16Gi}"), Vec::<String>::new());
+    let told = with("{cpu: '1'}");
+    assert!(
+        told.len() == 1 && told[0].contains("spec.limits.cpu (1) is less than one node has (4)"),
+        "{told:?}"
+    );
+}

@@ -37,6 +37,7 @@ pub fn check(manifests: &[Manifest]) -> Vec<Finding> {
     findings.extend(manifests.iter().flat_map(|one| windows::above_the_maximum(one, manifests)));
     findings.extend(budgets(manifests));
     findings.extend(scalers(manifests));
+    findings.extend(super::limits::check(manifests));
     findings
 }
 
@@ -334,6 +335,19 @@ fn target(manifest: &Manifest) -> Option<Key> {
     Some((manifest.namespace().to_owned(), text("kind")?, text("name")?))
 }
 
+/// Which of two that scale one workload acts.
+fn precedence(one: &Manifest, other: &Manifest) -> &'static str {
+    match (one.kind() == "HorizontalPodAutoscaler", other.kind() == "HorizontalPodAutoscaler") {
+        (false, false) => "the older acts, and the other is Stalled",
+        (true, true) => {
+            "while workloads.hpaOwnership is Observe, the controller-manager runs both; else the older acts"
+        }
+        _ => {
+            "while workloads.hpaOwnership is Observe, the HPA acts and the policy is Stalled; else the older acts"
+        }
+    }
+}
+
 /// Two who scale one workload, and workloads whose manifests say a size that somebody else decides.
 fn scalers(manifests: &[Manifest]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -344,11 +358,12 @@ fn scalers(manifests: &[Manifest]) -> Vec<Finding> {
             Some(first) => findings.push(manifest.finding(
                 Severity::Error,
                 format!(
-                    "{} {} is scaled by {}/{} too: of two the older acts, and the other is Stalled",
+                    "{} {} is scaled by {}/{} too: {}",
                     target.1,
                     target.2,
                     first.kind(),
-                    first.name()
+                    first.name(),
+                    precedence(first, manifest)
                 ),
             )),
             None => {

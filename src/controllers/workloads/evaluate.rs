@@ -87,6 +87,7 @@ impl Crew {
         if !judged || (workload.hpa.is_some() && hpa.is_none()) {
             self.forget_selector(workload);
             state.last = Some(Last::Undecided(undecided(&standing)));
+            self.announce_conflict(workload, state, &standing);
             return self.report(workload, state, &View { standing, ..View::default() }).await;
         }
         let now = self.host.now();

@@ -1,7 +1,10 @@
 //! The loop of workloads: each one is looked at once a sync period, spread over it, and at once when it is edited.
 
+mod due;
 mod evaluate;
 mod gather;
+mod homes;
+mod housekeeping;
 pub mod last;
 pub mod outside;
 mod ownership;
@@ -11,7 +14,7 @@ mod state;
 mod survey;
 mod telling;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
@@ -24,27 +27,26 @@ use headroom_core::labels::ObjectKey;
 use headroom_core::pods::input::Options;
 use headroom_core::pods::selector::Registry;
 use headroom_core::time::Seconds;
-use kube::{Client, Resource};
-use serde_json::json;
+use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 
+use self::due::Due;
 use self::evaluate::{Crew, Ended, Rules};
 use self::last::LastLooks;
-use self::refused::{Consequence, Refused};
+use self::refused::Refused;
 use self::state::State;
 use self::survey::{Survey, Workload};
 use super::health::Health;
 use super::leader::Leadership;
 use crate::actuate::guard::Guard;
-use crate::actuate::scale::{KeepError, Scales};
+use crate::actuate::scale::Scales;
 use crate::api::HpaOwnership;
 use crate::api::validate::{ValidatedWorkloads, validate_policy};
-use crate::api::{GROUP, PolicyObject, ScalingPolicySpec, StoredScalingPolicy, VERSION};
 use crate::host::Host;
 use crate::metrics::MetricsSource;
-use crate::observe::{HpaObject, KubeFeed};
+use crate::observe::KubeFeed;
 use crate::options::{GATHERING, WORKLOADS_IN_FLIGHT_MAX};
 use crate::report::otlp::TraceSink;
 use crate::report::{KubeSink, LookResult, Metrics, ScalingSink};
@@ -53,8 +55,6 @@ use crate::report::{KubeSink, LookResult, Metrics, ScalingSink};
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How long a workload whose evaluation has panicked is left alone.
 const QUARANTINE: Duration = Duration::from_secs(60);
-/// Policies that the operator makes or deletes in one turn: a thousand new HPAs must not hold the decisions up.
-const HOUSEKEEPING_MAX: usize = 50;
 /// The loop comes round at least this often while it does not lead, or has something left to do.
 const TURN_MAX: Duration = Duration::from_secs(1);
 /// The same while nothing is due: whatever matters wakes it.
@@ -108,8 +108,7 @@ pub struct WorkloadLoop {
     survey: Survey,
     surveyed: bool,
     slots: BTreeMap<ObjectKey, Slot>,
-    due: BTreeSet<(Instant, ObjectKey)>,
-    in_flight_count: usize,
+    due: Due,
     /// The term in which memory was read back; `None` while not leading.
     term: Option<u64>,
     began_at: Instant,
@@ -181,8 +180,7 @@ impl WorkloadLoop {
             survey: Survey::default(),
             surveyed: false,
             slots: BTreeMap::new(),
-            due: BTreeSet::new(),
-            in_flight_count: 0,
+            due: Due::new(WORKLOADS_IN_FLIGHT_MAX),
             term: None,
             began_at,
             finished,
@@ -254,8 +252,8 @@ impl WorkloadLoop {
         }
         self.surveyed = true;
         self.take_settings();
-        let ownership = self.settings.ownership;
-        let surveyed = crew.feed.workloads(|known| survey::survey(known.policies(), known.hpas(), ownership));
+        let settings = &self.settings;
+        let surveyed = crew.feed.workloads(|known| survey::survey(known.policies(), known.hpas(), settings));
         let mut fresh = surveyed.unwrap_or_default();
         if self.preview {
             fresh.preview();
@@ -276,7 +274,7 @@ impl WorkloadLoop {
                     let slot = Slot { due_at: now, state: None, in_flight: false, again: false };
                     self.slots.insert(key.clone(), slot);
                     self.looks.expect(key);
-                    self.due.insert((now, key.clone()));
+                    self.due.insert(now, key.clone());
                 }
             }
         }
@@ -312,61 +310,10 @@ impl WorkloadLoop {
         }
     }
 
-    /// Makes policies for HPAs that have none, and deletes those that a user's has taken the place of.
-    async fn keep_house(&mut self) {
-        if self.survey.homeless.is_empty() && self.survey.retired.is_empty() {
-            return self.kept();
-        }
-        if self.refused.pauses(self.crew.host.monotonic()) {
-            return;
-        }
-        let resource = kube::api::ApiResource::erase::<StoredScalingPolicy>(&());
-        for hpa in self.survey.homeless.iter().take(HOUSEKEEPING_MAX) {
-            let policies = self.crew.feed.workloads(|known| known.policies().contains_key(&hpa.key));
-            let body = home_of(hpa, policies == Some(true));
-            if let Err(error) = self.crew.scales.create(&resource, &hpa.key.namespace, body).await {
-                return self.put_off(&error);
-            }
-        }
-        for policy in self.survey.retired.iter().take(HOUSEKEEPING_MAX) {
-            let PolicyObject::<ScalingPolicySpec> { namespace, name, uid, .. } = &**policy;
-            if let Err(error) = self.crew.scales.delete(&resource, namespace, name, uid).await {
-                return self.put_off(&error);
-            }
-        }
-        let more =
-            self.survey.homeless.len() > HOUSEKEEPING_MAX || self.survey.retired.len() > HOUSEKEEPING_MAX;
-        self.kept();
-        // What was made comes back by the watch and is an edit; what was left over is looked at in the next turn.
-        self.surveyed = !more;
-        self.survey.homeless.clear();
-        self.survey.retired.clear();
-    }
-
-    /// Policies of HPAs are as they should be, as far as is known.
-    fn kept(&mut self) {
-        if self.refused.clear() {
-            self.health.set_missing_permission(None);
-        }
-    }
-
-    /// Tries again later what was refused.
-    fn put_off(&mut self, error: &KeepError) {
-        let times = (self.crew.host.monotonic(), self.crew.host.now());
-        let Consequence { log, missing_permission } =
-            self.refused.note(error, self.settings.ownership, times);
-        if let Some(error) = log {
-            warn!(error, "policies of HPAs are not kept");
-        }
-        self.health.set_missing_permission(missing_permission);
-    }
-
     /// Begins to look at what is due; how long nothing is.
     fn begin_looks(&mut self) -> Duration {
         let now = self.crew.host.monotonic();
-        while self.in_flight_count < WORKLOADS_IN_FLIGHT_MAX {
-            let Some((at, key)) = self.due.first().cloned().filter(|(at, _)| *at <= now) else { break };
-            self.due.pop_first();
+        while let Some((at, key)) = self.due.next(now) {
             let workload = self.survey.workloads.get(&key).cloned();
             let (Some(workload), Some(term)) = (workload, self.term) else { continue };
             let late = now - at;
@@ -375,10 +322,7 @@ impl WorkloadLoop {
             self.begin_look(key, workload, term);
         }
         let longest = if self.surveyed { IDLE_TURN_MAX } else { TURN_MAX };
-        if WORKLOADS_IN_FLIGHT_MAX <= self.in_flight_count {
-            return longest;
-        }
-        self.due.first().map_or(longest, |(at, _)| at.saturating_duration_since(now).min(longest))
+        self.due.first_at().map_or(longest, |at| at.saturating_duration_since(now).min(longest))
     }
 
     fn begin_look(&mut self, key: ObjectKey, workload: Arc<Workload>, term: u64) {
@@ -394,7 +338,7 @@ impl WorkloadLoop {
         });
         let Some(mut state) = state else { return };
         slot.in_flight = true;
-        self.in_flight_count += 1;
+        self.due.begin(&key.namespace);
         let (crew, rules, finish) = (self.crew.clone(), self.rules.clone(), self.finish.clone());
         self.crew.host.spawn(async move {
             let look = async {
@@ -413,8 +357,8 @@ impl WorkloadLoop {
 
     /// Takes a look's end in and sets the time of the next one.
     fn note(&mut self, finished: Finished) {
-        self.in_flight_count = self.in_flight_count.saturating_sub(1);
         let Finished { term, key, result } = finished;
+        self.due.end(&key.namespace);
         if self.term != Some(term) {
             return;
         }
@@ -449,15 +393,15 @@ impl WorkloadLoop {
 
     fn schedule(&mut self, key: &ObjectKey, at: Instant) {
         let Some(slot) = self.slots.get_mut(key).filter(|slot| !slot.in_flight) else { return };
-        self.due.remove(&(slot.due_at, key.clone()));
+        self.due.remove(slot.due_at, key);
         slot.due_at = at;
-        self.due.insert((at, key.clone()));
+        self.due.insert(at, key.clone());
     }
 
     fn forget(&mut self, key: &ObjectKey) {
         self.looks.forget(key);
         if let Some(slot) = self.slots.remove(key) {
-            self.due.remove(&(slot.due_at, key.clone()));
+            self.due.remove(slot.due_at, key);
         }
         if let Some(hpa) = self.survey.workloads.get(key).and_then(|workload| workload.hpa.as_ref()) {
             let mut registry = self.crew.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -481,11 +425,11 @@ impl WorkloadLoop {
     /// Lets looks under way end.
     async fn wind_down(mut self) {
         let deadline = self.crew.host.monotonic() + WIND_DOWN_MAX;
-        while 0 < self.in_flight_count && self.crew.host.monotonic() < deadline {
+        while 0 < self.due.in_flight_count() && self.crew.host.monotonic() < deadline {
             let rest = deadline.saturating_duration_since(self.crew.host.monotonic());
             tokio::select! {
                 biased;
-                Some(_) = self.finished.recv() => self.in_flight_count -= 1,
+                Some(finished) = self.finished.recv() => self.due.end(&finished.key.namespace),
                 () = self.crew.host.sleep(rest) => {}
             }
         }
@@ -506,6 +450,7 @@ fn options_of(settings: &ValidatedWorkloads) -> Options {
         downscale_stabilization,
         cpu_initialization_period,
         initial_readiness_delay,
+        max_policies_per_namespace: _,
         metric_sources: _,
     } = settings;
     // At most 1000 thousandths: exact in 32 bits and so in a float.
@@ -519,23 +464,4 @@ fn options_of(settings: &ValidatedWorkloads) -> Options {
         initial_readiness_delay: seconds(*initial_readiness_delay),
         ..Options::default()
     }
-}
-
-/// The policy that an HPA without one gets: it goes with the HPA.
-fn home_of(hpa: &HpaObject, name_taken: bool) -> serde_json::Value {
-    let own = &*hpa.key.name;
-    let name =
-        if name_taken { format!("{own}-{}", crate::report::fit::cut(&hpa.uid, 8)) } else { own.to_owned() };
-    json!({
-        "apiVersion": format!("{GROUP}/{VERSION}"),
-        "kind": StoredScalingPolicy::kind(&()),
-        "metadata": {
-            "name": name,
-            "namespace": &*hpa.key.namespace,
-            "labels": {"app.kubernetes.io/managed-by": "headroom"},
-            "ownerReferences": [{"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "name": own,
-                "uid": &*hpa.uid, "controller": true}],
-        },
-        "spec": {"target": {"type": "HPA", "hpa": {"name": own}}},
-    })
 }

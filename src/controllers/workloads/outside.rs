@@ -86,9 +86,9 @@ impl Found {
     fn of(known: &Workloads, now: UnixTime) -> Self {
         let settings = settings(known);
         let options = options_of(&settings);
-        let Survey { workloads, homeless, .. } = survey(known.policies(), known.hpas(), settings.ownership);
+        let Survey { workloads, homes } = survey(known.policies(), known.hpas(), &settings);
         let mut found = Self::default();
-        for hpa in homeless {
+        for hpa in homes.homeless {
             let why = "its HPA has no policy yet: the operator makes one once it runs";
             found.undecided.insert(hpa.key.clone(), Last::Undecided(why.to_owned()));
         }

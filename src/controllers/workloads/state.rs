@@ -327,6 +327,7 @@ mod tests {
             created_at: UnixTime(0),
             deleting: false,
             controller_uid: None,
+            managed: false,
             spec: Ok(ScalingPolicySpec::default()),
             status,
         }

@@ -1,6 +1,6 @@
 //! Which workloads there are, who scales each, and who must stand back: policies and HPAs held against each other. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::labels::ObjectKey;
@@ -10,11 +10,12 @@ use headroom_core::pods::spec::{HpaSpec, ScaleTargetRef};
 use headroom_core::time::{Seconds, UnixTime};
 use serde_json::{Value, json};
 
+use super::homes::{Homes, Hpas, Policies};
 use super::state::without_nulls;
 use crate::actuate::scale::ScaleTarget;
 use crate::api::conditions::reasons;
 use crate::api::metric::MetricSpec;
-use crate::api::validate::{ValidatedScaling, ValidatedTarget, validate_scaling};
+use crate::api::validate::{ValidatedScaling, ValidatedTarget, ValidatedWorkloads, validate_scaling};
 use crate::api::{FallbackDirection as Direction, HpaOwnership, Mode, PolicyObject, ScalingPolicySpec};
 use crate::host::bugs::{self, Bug};
 use crate::observe::HpaObject;
@@ -62,7 +63,7 @@ pub enum Standing {
     Owner,
     /// Only an edit helps: the condition's reason, and what is wrong with the fix.
     Stalled(&'static str, String),
-    /// An older owner has the target: who, in words.
+    /// Another owner has the target: which, and why it comes first.
     Conflict(String),
     /// It cannot be used: each field with its fix.
     Invalid(String),
@@ -71,16 +72,11 @@ pub enum Standing {
 /// All workloads, and what is to be done about policies that the operator keeps itself.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Every policy.
+    /// Every policy that something is decided by.
     pub workloads: BTreeMap<ObjectKey, Arc<Workload>>,
-    /// HPAs that have no policy yet.
-    pub homeless: Vec<Arc<HpaObject>>,
-    /// Policies of the operator's own that a user's has taken the place of.
-    pub retired: Vec<Arc<PolicyObject<ScalingPolicySpec>>>,
+    /// The policies of HPAs.
+    pub homes: Homes,
 }
-
-type Policies = BTreeMap<ObjectKey, Arc<PolicyObject<ScalingPolicySpec>>>;
-type Hpas = BTreeMap<ObjectKey, Arc<HpaObject>>;
 
 /// Somebody who wants to scale a target; the least one gets it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +85,31 @@ struct Claimant {
     unyielding: std::cmp::Reverse<bool>,
     created_at: UnixTime,
     name: String,
+}
+
+impl Claimant {
+    /// What the policy of `loser` says, whose workload this claimant has.
+    fn conflict(&self, target: &ScaleTarget, loser: &Self) -> String {
+        let ScaleTarget { kind, name, .. } = target;
+        let winner = &self.name;
+        match (self.unyielding.0, loser.unyielding.0) {
+            (true, true) => format!(
+                "{kind} {name} is scaled by {winner} too, and the controller-manager runs both HorizontalPodAutoscalers: \
+                 delete one of the two"
+            ),
+            (true, false) => format!(
+                "{kind} {name} is scaled by {winner}: while workloads.hpaOwnership is Observe, the controller-manager runs \
+                 each HorizontalPodAutoscaler, also one that is newer than this policy: delete one of the two"
+            ),
+            (false, _) => {
+                let why = match self.created_at < loser.created_at {
+                    true => "is older",
+                    false => "was created in the same second and comes first by name",
+                };
+                format!("{kind} {name} is scaled by {winner}, which {why}: delete one of the two")
+            }
+        }
+    }
 }
 
 impl Survey {
@@ -103,15 +124,20 @@ impl Survey {
 /// Holds policies and HPAs against each other. A policy in mode Preview writes nothing and so contests nobody; an HPA that the
 /// controller-manager runs is written by that, whatever its policy says.
 #[must_use]
-pub fn survey(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Survey {
-    let mut survey = Survey::default();
-    let homes = homes(policies, hpas, &mut survey);
+pub fn survey(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -> Survey {
+    let (ownership, most) = (settings.ownership, settings.max_policies_per_namespace);
+    let mut homes = Homes::find(policies, hpas);
+    let beyond = beyond(policies, &mut homes, most);
+    let mut survey = Survey { homes, ..Survey::default() };
     let mut claims: BTreeMap<ScaleTarget, Vec<(Claimant, Option<ObjectKey>)>> = BTreeMap::new();
     for (key, policy) in policies {
-        if survey.retired.iter().any(|retired| Arc::ptr_eq(retired, policy)) {
+        if survey.homes.idle.contains(key) {
             continue;
         }
-        let (workload, claimant) = read(key, policy, hpas, &homes, ownership);
+        let (mut workload, claimant) = read(key, policy, hpas, &survey.homes.of_hpa, ownership);
+        if beyond.contains(key) && workload.standing == Standing::Owner {
+            workload.standing = too_many(most);
+        }
         if let (Some(target), Some(claimant)) = (&workload.target, claimant)
             && workload.standing == Standing::Owner
             && workload.mode != Mode::Preview
@@ -122,7 +148,7 @@ pub fn survey(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Surv
     }
     if ownership == HpaOwnership::Observe {
         let claimed = |hpa: &HpaObject| {
-            let home = homes.get(&hpa.key).and_then(|home| survey.workloads.get(home));
+            let home = survey.homes.of_hpa.get(&hpa.key).and_then(|home| survey.workloads.get(home));
             home.is_some_and(|home| home.standing == Standing::Owner && home.mode != Mode::Preview)
         };
         for hpa in hpas.values().filter(|hpa| !hpa.deleting && !claimed(hpa)) {
@@ -139,48 +165,44 @@ pub fn survey(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Surv
     for (target, mut claimants) in claims {
         claimants.sort();
         let Some((winner, _)) = claimants.first().cloned() else { continue };
-        for key in claimants.into_iter().skip(1).filter_map(|(_, key)| key) {
-            if let Some(loser) = survey.workloads.get_mut(&key) {
-                let text = format!(
-                    "{} {} is scaled by {}, which is older: delete one of the two",
-                    target.kind, target.name, winner.name
-                );
-                Arc::make_mut(loser).standing = Standing::Conflict(text);
+        for (loser, key) in claimants.into_iter().skip(1) {
+            if let Some(workload) = key.and_then(|key| survey.workloads.get_mut(&key)) {
+                Arc::make_mut(workload).standing = Standing::Conflict(winner.conflict(&target, &loser));
             }
         }
     }
     survey
 }
 
-/// The policy of each HPA: a user's before the operator's own, then the oldest.
-fn homes(policies: &Policies, hpas: &Hpas, survey: &mut Survey) -> BTreeMap<ObjectKey, ObjectKey> {
-    let mut candidates: BTreeMap<ObjectKey, Vec<(bool, UnixTime, ObjectKey)>> = BTreeMap::new();
+/// The newest policies of each namespace that are beyond the most that it may have. No further ones are made there.
+fn beyond(policies: &Policies, homes: &mut Homes, most: usize) -> BTreeSet<ObjectKey> {
+    let mut by_namespace: BTreeMap<&str, Vec<(UnixTime, &ObjectKey)>> = BTreeMap::new();
     for (key, policy) in policies {
-        let Some(hpa) = adopted(policy) else { continue };
-        let hpa = ObjectKey::new(key.namespace.clone(), hpa);
-        let kept = hpas.get(&hpa).is_some_and(|hpa| policy.controller_uid.as_ref() == Some(&hpa.uid));
-        candidates.entry(hpa).or_default().push((kept, policy.created_at, key.clone()));
+        by_namespace.entry(&key.namespace).or_default().push((policy.created_at, key));
     }
-    for (hpa, object) in hpas {
-        if !candidates.contains_key(hpa) && !object.deleting {
-            survey.homeless.push(object.clone());
+    let mut beyond = BTreeSet::new();
+    let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    for (namespace, mut all) in by_namespace {
+        counts.insert(namespace.into(), all.len());
+        if most < all.len() {
+            all.sort();
+            beyond.extend(all.into_iter().skip(most).map(|(_, key)| key.clone()));
         }
     }
-    let mut homes = BTreeMap::new();
-    for (hpa, mut candidates) in candidates {
-        candidates.sort();
-        let others = candidates.iter().skip(1).filter(|(kept, _, _)| *kept);
-        survey.retired.extend(others.filter_map(|(_, _, key)| policies.get(key).cloned()));
-        if let Some((_, _, key)) = candidates.into_iter().next() {
-            homes.insert(hpa, key);
-        }
-    }
-    homes
+    homes.homeless.retain(|hpa| {
+        let count = counts.entry(hpa.key.namespace.clone()).or_default();
+        *count += 1;
+        *count <= most
+    });
+    beyond
 }
 
-/// The name of the HPA that a policy is for, if it can be read.
-fn adopted(policy: &PolicyObject<ScalingPolicySpec>) -> Option<&str> {
-    policy.spec.as_ref().ok()?.target.hpa.as_ref().map(|hpa| hpa.name.as_str())
+fn too_many(most: usize) -> Standing {
+    let text = format!(
+        "the namespace has more than {most} ScalingPolicies, and this one is among the newest: delete some, or raise \
+         workloads.maxPoliciesPerNamespace of the ClusterScalingPolicy"
+    );
+    Standing::Stalled(reasons::TOO_MANY_POLICIES, text)
 }
 
 fn read(
@@ -387,10 +409,15 @@ mod tests {
             created_at: UnixTime(created_at),
             deleting: false,
             controller_uid: None,
+            managed: false,
             spec: serde_json::from_value(spec).map_err(|error| error.to_string()),
             status: Value::Null,
         };
         (ObjectKey::new("shop", name), Arc::new(object))
+    }
+
+    fn surveyed(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Survey {
+        survey(policies, hpas, &ValidatedWorkloads { ownership, ..ValidatedWorkloads::default() })
     }
 
     fn on_hpa(name: &str) -> Value {
@@ -413,11 +440,11 @@ mod tests {
     #[test]
     fn an_hpa_without_a_policy_is_homeless_until_it_has_one() {
         let hpas = Hpas::from([hpa("web", "web", 1)]);
-        let survey = super::survey(&Policies::new(), &hpas, HpaOwnership::Observe);
-        assert_eq!(survey.homeless.len(), 1);
+        let survey = surveyed(&Policies::new(), &hpas, HpaOwnership::Observe);
+        assert_eq!(survey.homes.homeless.len(), 1);
         let policies = Policies::from([policy("mine", on_hpa("web"), 2)]);
-        let survey = super::survey(&policies, &hpas, HpaOwnership::Observe);
-        assert!(survey.homeless.is_empty());
+        let survey = surveyed(&policies, &hpas, HpaOwnership::Observe);
+        assert!(survey.homes.homeless.is_empty());
         assert_eq!(standing(&survey, "mine"), Standing::Owner);
     }
 
@@ -425,18 +452,18 @@ mod tests {
     fn the_operators_own_policy_gives_way_to_a_users() {
         let hpas = Hpas::from([hpa("web", "web", 1)]);
         let (key, own) = policy("web", on_hpa("web"), 2);
-        let own = PolicyObject { controller_uid: Some("uid-web".into()), ..(*own).clone() };
+        let own = PolicyObject { controller_uid: Some("uid-web".into()), managed: true, ..(*own).clone() };
         let policies = Policies::from([(key, Arc::new(own)), policy("users", on_hpa("web"), 9)]);
-        let survey = super::survey(&policies, &hpas, HpaOwnership::Replace);
-        assert_eq!(survey.retired.len(), 1);
-        assert_eq!(&*survey.retired[0].name, "web");
+        let survey = surveyed(&policies, &hpas, HpaOwnership::Replace);
+        assert_eq!(survey.homes.retired.len(), 1);
+        assert_eq!(&*survey.homes.retired[0].name, "web");
         assert_eq!(standing(&survey, "users"), Standing::Owner);
     }
 
     #[test]
     fn the_oldest_owner_of_a_target_scales_it_and_the_others_stand_back() {
         let policies = Policies::from([policy("old", on_scale("web"), 1), policy("new", on_scale("web"), 2)]);
-        let survey = super::survey(&policies, &Hpas::new(), HpaOwnership::Observe);
+        let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Observe);
         assert_eq!(standing(&survey, "old"), Standing::Owner);
         assert!(conflicts(&survey, "new"));
     }
@@ -446,9 +473,9 @@ mod tests {
         let hpas = Hpas::from([hpa("web", "web", 5)]);
         let policies =
             Policies::from([policy("home", on_hpa("web"), 5), policy("scale", on_scale("web"), 1)]);
-        let observed = super::survey(&policies, &hpas, HpaOwnership::Observe);
+        let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
         assert!(conflicts(&observed, "scale") && !conflicts(&observed, "home"));
-        let replaced = super::survey(&policies, &hpas, HpaOwnership::Replace);
+        let replaced = surveyed(&policies, &hpas, HpaOwnership::Replace);
         assert!(conflicts(&replaced, "home") && !conflicts(&replaced, "scale"));
     }
 
@@ -462,7 +489,7 @@ mod tests {
         for home in [Some(previewed), Some(stalled), None] {
             let mut policies = Policies::from([policy("scale", on_scale("web"), 1)]);
             policies.extend(home.map(|spec| policy("home", spec, 5)));
-            let observed = super::survey(&policies, &hpas, HpaOwnership::Observe);
+            let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
             assert!(conflicts(&observed, "scale"), "{policies:?}");
             assert!(!policies.contains_key(&ObjectKey::new("shop", "home")) || !conflicts(&observed, "home"));
         }
@@ -474,7 +501,7 @@ mod tests {
             let mut old = on_scale("web");
             old["mode"] = json!(mode);
             let policies = Policies::from([policy("old", old, 1), policy("new", on_scale("web"), 2)]);
-            let survey = super::survey(&policies, &Hpas::new(), HpaOwnership::Observe);
+            let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Observe);
             assert_eq!(conflicts(&survey, "new"), kept, "{mode}");
         }
     }
@@ -485,16 +512,16 @@ mod tests {
         let mut spec = on_hpa("web");
         spec["fallback"] = json!({"replicas": "3"});
         let policies = Policies::from([policy("home", spec, 5)]);
-        let observed = super::survey(&policies, &hpas, HpaOwnership::Observe);
+        let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
         assert!(matches!(standing(&observed, "home"), Standing::Stalled(reasons::HPA_NOT_OWNED, _)));
-        let replaced = super::survey(&policies, &hpas, HpaOwnership::Replace);
+        let replaced = surveyed(&policies, &hpas, HpaOwnership::Replace);
         assert_eq!(standing(&replaced, "home"), Standing::Owner);
     }
 
     #[test]
     fn a_policy_of_an_hpa_that_is_not_there_says_so() {
         let policies = Policies::from([policy("home", on_hpa("web"), 5)]);
-        let survey = super::survey(&policies, &Hpas::new(), HpaOwnership::Replace);
+        let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Replace);
         assert!(matches!(standing(&survey, "home"), Standing::Stalled(reasons::HPA_NOT_FOUND, _)));
     }
 
@@ -504,9 +531,56 @@ mod tests {
         spec["metrics"] = json!([{"type": "Prometheus", "prometheus": {"source": "main", "query": "sum(queue)",
             "target": {"type": "AverageValue", "averageValue": "5"}}}]);
         let policies = Policies::from([policy("p", spec, 5)]);
-        let survey = super::survey(&policies, &Hpas::new(), HpaOwnership::Observe);
+        let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Observe);
         let workload = &survey.workloads[&ObjectKey::new("shop", "p")];
         assert_eq!(workload.spec.metrics[0].type_, "External");
         assert_eq!(workload.queries[0].as_ref().map(|query| query.source.as_str()), Some("main"));
+    }
+
+    fn message(survey: &Survey, name: &str) -> String {
+        match standing(survey, name) {
+            Standing::Conflict(message) | Standing::Stalled(_, message) => message,
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn conflict_names_the_rule_by_which_the_winner_has_the_workload() {
+        let hpas = Hpas::from([hpa("new", "web", 5), hpa("other", "web", 5)]);
+        let policies = Policies::from([
+            policy("scale", on_scale("web"), 1),
+            policy("home", on_hpa("new"), 5),
+            policy("home-of-other", on_hpa("other"), 5),
+        ]);
+        let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
+        let of_scale = message(&observed, "scale");
+        assert!(
+            of_scale.contains("HorizontalPodAutoscaler shop/new: while workloads.hpaOwnership is Observe")
+        );
+        assert!(!of_scale.contains("which is older"), "{of_scale}");
+        assert!(message(&observed, "home-of-other").contains("runs both HorizontalPodAutoscalers"));
+        let replaced = surveyed(&policies, &hpas, HpaOwnership::Replace);
+        assert!(message(&replaced, "home").contains("ScalingPolicy shop/scale, which is older"));
+        let policies = Policies::from([policy("a", on_scale("web"), 1), policy("b", on_scale("web"), 1)]);
+        let replaced = surveyed(&policies, &Hpas::new(), HpaOwnership::Replace);
+        assert!(message(&replaced, "b").contains("comes first by name"));
+    }
+
+    #[test]
+    fn newest_policies_beyond_the_most_of_a_namespace_are_stalled_and_no_further_ones_are_made() {
+        let hpas = Hpas::from([hpa("web", "web", 1)]);
+        let policies = Policies::from([
+            policy("a", on_scale("a"), 3),
+            policy("b", on_scale("b"), 1),
+            policy("c", on_scale("c"), 2),
+        ]);
+        let within = |max_policies_per_namespace| {
+            survey(&policies, &hpas, &ValidatedWorkloads { max_policies_per_namespace, ..Default::default() })
+        };
+        let two = within(2);
+        assert!(matches!(standing(&two, "a"), Standing::Stalled(reasons::TOO_MANY_POLICIES, _)));
+        assert_eq!((standing(&two, "b"), standing(&two, "c")), (Standing::Owner, Standing::Owner));
+        assert_eq!((within(3).homes.homeless.len(), standing(&within(3), "a")), (0, Standing::Owner));
+        assert_eq!(within(4).homes.homeless.len(), 1);
     }
 }

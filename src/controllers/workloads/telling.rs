@@ -6,12 +6,15 @@ use std::time::Duration;
 use headroom_core::pods::conditions;
 use headroom_core::pods::decision::{Event, EventType, Steps, Tick};
 use headroom_core::pods::status::HpaStatus;
+use headroom_core::reason::Reason;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tracing::{debug, warn};
 
 use super::evaluate::{Crew, Ended};
 use super::state::{HpaWritten, State, hpa_status, newer};
 use super::survey::Workload;
 use crate::api::Mode;
+use crate::api::conditions::{get, types};
 use crate::observe::HpaObject;
 use crate::report::events::{Regarding, RegardingKind, on_workload};
 use crate::report::workload::{render, without_numbers, without_repetitions};
@@ -143,6 +146,25 @@ impl Crew {
                 }
             }
         });
+    }
+
+    /// Writes an event when another owner has the policy's workload: once for each such owner, by what the status says.
+    pub(super) fn announce_conflict(
+        &self,
+        workload: &Workload,
+        state: &mut State,
+        standing: &PolicyStanding,
+    ) {
+        let PolicyStanding::Conflict(message) = standing else { return };
+        let known = |one: &Condition| one.reason == Reason::Conflict.as_str() && one.message == *message;
+        if get(&state.stored.conditions, types::STALLED).is_some_and(known) {
+            return;
+        }
+        warn!(policy = %workload.key, why = %message, "another owner has the workload of the policy");
+        let reason = Reason::Conflict.as_str();
+        state.warned.remove(reason);
+        let event = Event { type_: EventType::Warning, reason, message: message.clone() };
+        self.tell(workload, None, state, vec![event]);
     }
 
     /// Writes the policy's status if it differs: at once, but for numbers alone once a minute, and never only because a

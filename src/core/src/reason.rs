@@ -97,6 +97,10 @@ reasons! {
     JournalFull,
     /// The journal could not be written, so nothing was done.
     JournalUnavailable,
+    /// The pool is below minNodes and cannot grow: the message names what stops it.
+    MinNodesUnreachable,
+    /// The pool has more nodes than maxNodes: none is bought, and nodes leave only once they are not needed.
+    MaxNodesExceeded,
 
     // === why a pending pod is not demand ===
     /// The pod fits a node that is there or on its way.

@@ -1,16 +1,18 @@
 //! What people are told: decisions in words, counts with examples, and why a pool does not grow.
 
-use headroom_core::config::{Consolidation, Mode, Policy, ScaleUp};
+use headroom_core::config::{Consolidation, Mode, Policy, Pool, ScaleUp};
 use headroom_core::history::{BackoffKey, EXAMPLES_MAX, History, PoolHistory};
 use headroom_core::nodes::backoff;
 use headroom_core::nodes::tenure::Tenure;
 use headroom_core::plan;
 use headroom_core::plan::NodeVerdict;
 use headroom_core::reason::Reason;
-use headroom_core::testing::{BROKEN, NOW, PodBuilder, config, node, pod, pool, world};
+use headroom_core::scheduling::constraints::{NodeSelectorTerm, Operator, RequiredNodeAffinity};
+use headroom_core::testing::{BROKEN, NOW, PodBuilder, config, node, pod, pool, requirement, world};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
-use headroom_core::world::node::REMOVE_ANNOTATION;
+use headroom_core::world::node::{REMOVE_ANNOTATION, ZONE_LABEL};
+use headroom_core::world::pod::PodClass;
 use headroom_core::world::provider::FailureClass;
 
 use crate::consolidation;
@@ -158,6 +160,61 @@ fn what_a_pool_in_preview_would_buy_is_told_with_its_pods() {
     assert_eq!(told(1, 0), (Reason::PodsUnschedulable, "would add 1 node for 1 pod".into()));
     assert_eq!(told(2, 0), (Reason::PodsUnschedulable, "would add 2 nodes for 2 pods".into()));
     assert_eq!(told(0, 1), (Reason::BelowMinNodes, "would add 1 node for 0 pods".into()));
+}
+
+#[test]
+fn pool_outside_of_its_bounds_that_nothing_is_done_about_says_why() {
+    let told = |target: u32, change: fn(&mut Pool)| {
+        let world = world().group("a", "g", "", target).build();
+        let of_a = pool("a").shape("4", "16Gi").bounds(1, 5).with(change);
+        let found = plan_fresh(&world, &config([of_a]));
+        found.reasons.pools.get("a").map(|all| (all[0].reason, all[0].message.to_string()))
+    };
+    let reason = |told: Option<(Reason, String)>| told.map(|(reason, _)| reason);
+    assert_eq!(told(0, |_| {}), None);
+    let limited = "pool has 0 of at least 1 nodes: PoolLimitReached, cpu: 0m of at most 1000m are used; a new node has cpu \
+                   4 and memory 16Gi";
+    let low = |pool: &mut Pool| pool.limit_cpu_milli = Some(1000);
+    assert_eq!(told(0, low), Some((Reason::MinNodesUnreachable, limited.to_owned())));
+    assert_eq!(told(1, low), None);
+    assert_eq!(reason(told(0, |pool| pool.scale_up.enabled = false)), Some(Reason::MinNodesUnreachable));
+    assert_eq!(reason(told(0, |pool| pool.mode = Mode::Suspend)), Some(Reason::Suspended));
+    assert_eq!(reason(told(7, |_| {})), Some(Reason::MaxNodesExceeded));
+}
+
+#[test]
+fn min_domains_are_named_where_they_are_why_a_spread_is_broken() {
+    let told = |min_domains: i32| {
+        let spread = pod("web").cpu("1").label("app", "web").spread("app", "web", ZONE_LABEL, 1);
+        let spread = spread.with_class(|class| class.topology_spread[0].min_domains = min_domains);
+        let (ours, other) = (node("n").of("a", "g").zone("a"), node("m").of("b", "h").zone("b"));
+        let world =
+            world().group("a", "g", "a", 1).group("b", "h", "b", 1).node(ours.cpu("1")).node(other.cpu("1"));
+        let running = pod("web-1").cpu("1").label("app", "web").on("n");
+        let beside = pod("web-2").cpu("1").label("app", "web").on("m");
+        let world = world.pod(running).pod(beside).pod(spread).build();
+        let found = plan_fresh(&world, &config([pool("a").shape("4", "16Gi"), pool("b").shape("4", "16Gi")]));
+        let answers = found.reasons.pods.iter().flat_map(|verdict| &verdict.pools);
+        answers.map(|answer| answer.message.to_string()).collect::<Vec<_>>()
+    };
+    let named = told(5);
+    let expected = "skew would be 2, allowed 1; 2 domains are less than minDomains 5";
+    assert!(!named.is_empty() && named.iter().all(|one| one.contains(expected)), "{named:?}");
+    assert!(told(1).iter().all(|one| !one.contains("minDomains")));
+}
+
+#[test]
+fn pod_that_names_its_node_by_a_field_is_refused_by_that_field() {
+    let named = requirement("metadata.name", Operator::In, &["no-such"]);
+    let on = |class: &mut PodClass| {
+        let term = NodeSelectorTerm { match_fields: vec![named], ..NodeSelectorTerm::default() };
+        class.node_affinity = Some(RequiredNodeAffinity { terms: vec![term] });
+    };
+    let world = world().group("a", "g", "", 0).pod(pod("web").cpu("1").with_class(on)).build();
+    let found = plan_fresh(&world, &config([pool("a")]));
+    let answer = &found.reasons.pods[0].pools[0];
+    let expected = "needs metadata.name in (no-such); a new node has another name";
+    assert_eq!((answer.reason, &*answer.message), (Reason::NodeNameMismatch, expected));
 }
 
 #[test]

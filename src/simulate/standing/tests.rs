@@ -190,6 +190,7 @@ fn object<S>(name: Arc<str>, spec: Result<S, String>) -> PolicyObject<S> {
         name,
         namespace: "".into(),
         controller_uid: None,
+        managed: false,
         uid: "u".into(),
         resource_version: "1".into(),
         generation: 1,

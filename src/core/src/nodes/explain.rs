@@ -15,6 +15,9 @@ use crate::scheduling::{ClassIx, Refusal};
 /// Most groups of pods whose pools are asked one by one; beyond it only counts are told.
 const EXPLAINED_MAX: usize = 500;
 
+/// The field of a node that `matchFields` of a pod may name.
+const NODE_NAME: &str = "metadata.name";
+
 /// The pools' answers to each group of pods that did not fit what was there, by index in the demand.
 #[must_use]
 pub fn answers(ctx: &mut Context<'_>) -> BTreeMap<usize, Vec<PoolReason>> {
@@ -94,6 +97,10 @@ fn refusal(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx) -> Option<Lim
         refusals.push(answer.err()?);
     }
     match refusals.first() {
+        Some(first) if first.label_found().is_some_and(|(key, _)| key == NODE_NAME) => {
+            let message = format!("{}; a new node has another name", first.wanted());
+            Some(Limit::new(Reason::NodeNameMismatch, message))
+        }
         Some(first) => Some(Limit::new(first.reason(), words(first, &refusals))),
         // Without a shape, whether a pod would fit cannot be said.
         None if groups.is_empty() => None,
@@ -207,6 +214,44 @@ fn since(history: &History, pool: &str, reason: Reason) -> Option<crate::time::U
     refusals.iter().find(|refusal| refusal.reason == reason).map(|refusal| refusal.since)
 }
 
+/// Why a pool has fewer nodes than its minimum and gets none, or more than its maximum; `None` where another condition of
+/// the pool says so.
+fn out_of_bounds(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Limit> {
+    let state = ctx.cluster.pools.get(pool)?;
+    let known_otherwise = state.pool.deleting || state.provider.is_none();
+    if state.pool.mode != Mode::Apply || known_otherwise || ctx.quarantine.pools.contains(pool) {
+        return None;
+    }
+    let (bounds, target) = (state.bounds, state.target());
+    if bounds.max < target {
+        let message =
+            format!("pool has {target} of at most {} nodes: lower its load, or raise maxNodes", bounds.max);
+        return Some(Limit::new(Reason::MaxNodesExceeded, message));
+    }
+    let wanted = target.saturating_add(ctx.purchased(pool));
+    if bounds.min <= wanted {
+        return None;
+    }
+    let barrier = scale_up::barrier(ctx, pool);
+    if barrier.as_ref().is_some_and(|limit| limit.reason == Reason::BackingOff) {
+        return None;
+    }
+    let capacity = first_capacity(ctx, pool);
+    let full = || scale_up::rooms(ctx, pool, &capacity).into_iter().find(|room| room.nodes == 0);
+    let limit = barrier.or_else(|| full().map(|room| room.limit))?;
+    let each = match limit.reason {
+        Reason::PoolLimitReached | Reason::ClusterLimitReached => format!(
+            "; a new node has cpu {} and memory {}",
+            crate::quantity::format_cpu(capacity.cpu_milli),
+            crate::quantity::format_bytes(capacity.memory_bytes)
+        ),
+        _ => String::new(),
+    };
+    let (min, why) = (bounds.min, limit.reason.as_str());
+    let message = format!("pool has {wanted} of at least {min} nodes: {why}, {}{each}", limit.message);
+    Some(Limit::new(Reason::MinNodesUnreachable, message))
+}
+
 /// What keeps pools from growing as a whole.
 pub fn pools(ctx: &mut Context<'_>) {
     for pool in &ctx.config.pools {
@@ -214,6 +259,7 @@ pub fn pools(ctx: &mut Context<'_>) {
         if ctx.quarantine.pools.contains(&pool.name) {
             reasons.push(Limit::new(Reason::Internal, "the pool was set aside for this tick"));
         }
+        reasons.extend(out_of_bounds(ctx, &pool.name));
         reasons.extend(scale_up::barrier(ctx, &pool.name));
         if let Some(state) = ctx.cluster.pools.get(&pool.name) {
             let partly = state.groups.iter().filter_map(|(id, group)| {

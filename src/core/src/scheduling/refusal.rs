@@ -65,6 +65,8 @@ pub enum Refusal {
         skew: Option<i64>,
         /// The skew allowed.
         max_skew: i32,
+        /// Domains there are, and the `minDomains` that they fall short of: then the least count is taken for 0.
+        too_few: Option<(u32, i32)>,
     },
     /// A claim's volume cannot be reached from the node, or cannot be made there.
     VolumeAffinity {
@@ -202,8 +204,12 @@ impl fmt::Display for Refusal {
             Self::PodAntiAffinity { topology_key } => {
                 write!(f, "anti-affinity with a pod in this {topology_key}")
             }
-            Self::TopologySpread { topology_key, skew: Some(skew), max_skew } => {
-                write!(f, "spread over {topology_key}: skew would be {skew}, allowed {max_skew}")
+            Self::TopologySpread { topology_key, skew: Some(skew), max_skew, too_few } => {
+                write!(f, "spread over {topology_key}: skew would be {skew}, allowed {max_skew}")?;
+                match too_few {
+                    Some((domains, min)) => write!(f, "; {domains} domains are less than minDomains {min}"),
+                    None => Ok(()),
+                }
             }
             Self::TopologySpread { topology_key, skew: None, .. } => {
                 write!(f, "spread over {topology_key}: node has no such label")

@@ -1,5 +1,6 @@
 //! PodTopologySpread: DoNotSchedule constraints with minDomains and node inclusion policies.
 
+use crate::scheduling::constraints::TopologySpread;
 use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::snapshot::{NodeIx, Snapshot};
@@ -19,10 +20,14 @@ impl Snapshot<'_> {
         if self.node(node).open(&spread.topology_key).is_some() {
             return Err(Refusal::open_domain(self.node(node), &spread.topology_key));
         }
+        let domains = rules.spread.get(index).map(|(counter, _)| self.counted(*counter).domains_count());
+        let too_few =
+            domains.filter(|domains| is_short(*domains, spread)).map(|domains| (domains, spread.min_domains));
         Err(Refusal::TopologySpread {
             topology_key: spread.topology_key.clone(),
             skew,
             max_skew: spread.max_skew,
+            too_few,
         })
     }
 
@@ -41,9 +46,7 @@ impl Snapshot<'_> {
         for (index, ((counter, itself), spread)) in constraints {
             let Some(domain) = self.domain(*counter, node) else { return Some((index, None)) };
             let counted = self.counted(*counter);
-            let too_few =
-                1 < spread.min_domains && i64::from(counted.domains_count()) < i64::from(spread.min_domains);
-            let lowest = if too_few { 0 } else { counted.lowest() };
+            let lowest = if is_short(counted.domains_count(), spread) { 0 } else { counted.lowest() };
             let skew = counted.count(domain) + i64::from(*itself) - lowest;
             if i64::from(spread.max_skew) < skew {
                 return Some((index, Some(skew)));
@@ -51,4 +54,9 @@ impl Snapshot<'_> {
         }
         None
     }
+}
+
+/// True if there are fewer domains than minDomains asks for.
+fn is_short(domains: u32, spread: &TopologySpread) -> bool {
+    1 < spread.min_domains && i64::from(domains) < i64::from(spread.min_domains)
 }
