@@ -1,9 +1,9 @@
 //! PodTopologySpread: DoNotSchedule constraints with minDomains and node inclusion policies.
 
+use crate::scheduling::class_rules::ClassRules;
 use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::snapshot::{NodeIx, Snapshot};
-use crate::scheduling::topology::ClassRules;
 use crate::world::pod::PodClass;
 
 impl Snapshot<'_> {
@@ -40,11 +40,10 @@ impl Snapshot<'_> {
         let constraints = rules.spread.iter().zip(&pod.topology_spread).enumerate();
         for (index, ((counter, itself), spread)) in constraints {
             let Some(domain) = self.domain(*counter, node) else { return Some((index, None)) };
-            let counted = self.counted(*counter);
-            let too_few =
-                1 < spread.min_domains && i64::from(counted.domains_count()) < i64::from(spread.min_domains);
-            let lowest = if too_few { 0 } else { counted.lowest() };
-            let skew = counted.count(domain) + i64::from(*itself) - lowest;
+            let (lowest, domains_count) = self.lowest(*counter);
+            let too_few = 1 < spread.min_domains && i64::from(domains_count) < i64::from(spread.min_domains);
+            let lowest = if too_few { 0 } else { lowest };
+            let skew = self.counted(*counter).count(domain) + i64::from(*itself) - lowest;
             if i64::from(spread.max_skew) < skew {
                 return Some((index, Some(skew)));
             }
