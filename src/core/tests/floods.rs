@@ -202,14 +202,14 @@ fn added_nodes_begin_without_the_ports_of_nodes_that_are_gone() {
 fn namespace_that_spent_its_share_stops_and_the_others_keep_theirs() {
     let mut shares = Shares::new(32_000, 4);
     shares.begin_search(0);
-    // A sixteenth for one search: half of it for all, and a quarter of the other half for each.
-    assert_eq!(shares.limit("a", 0), 1000);
-    shares.charge(&"a".into(), 1000);
-    assert_eq!((shares.limit("a", 1000), shares.limit("b", 1000)), (1000, 1250));
-    shares.begin_search(1000);
-    assert_eq!(shares.limit("a", 1000), 2000);
+    // An eighth for one search: half of it for all, and a quarter of the other half for each.
+    assert_eq!(shares.limit("a", 0), 2000);
+    shares.charge(&"a".into(), 2000);
+    assert_eq!((shares.limit("a", 2000), shares.limit("b", 2000)), (2000, 2500));
+    shares.begin_search(2000);
+    assert_eq!(shares.limit("a", 2000), 4000);
     // When half of the plan's work is spent, each namespace has an eighth of the plan's, less what it took before.
     shares.begin_search(20_000);
     shares.charge(&"a".into(), 4000);
-    assert_eq!((shares.limit("a", 20_000), shares.limit("b", 20_000)), (20_000, 21_000));
+    assert_eq!((shares.limit("a", 20_000), shares.limit("b", 20_000)), (20_000, 22_000));
 }

@@ -25,6 +25,7 @@ pub fn place(ctx: &mut Context<'_>) {
         }
     }
     ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
+    look_at_rules(ctx);
     let all: Vec<NodeIx> = ctx.snapshot.nodes().map(|(node, _)| node).collect();
     // What spreads over domains is balanced between old nodes and new ones: all are looked at together.
     let joint = ctx
@@ -38,6 +39,19 @@ pub fn place(ctx: &mut Context<'_>) {
     let (there, coming): (Vec<NodeIx>, Vec<NodeIx>) = all.iter().partition(|node| !ctx.is_coming(**node));
     place_on(ctx, Nodes { new: &there, all: &there });
     place_on(ctx, Nodes { new: &coming, all: &all });
+}
+
+/// Finds out which other pods the groups look at, before any is placed: later there are more pods to count.
+fn look_at_rules(ctx: &mut Context<'_>) {
+    for PodGroup { class, .. } in &ctx.demand.groups {
+        let before = ctx.snapshot.work_units;
+        if before < ctx.snapshot.search_limit(*class) && !ctx.snapshot.shares.is_left_out(*class) {
+            ctx.snapshot.has_topology_rules(*class);
+            ctx.snapshot.charge(*class, before);
+        } else {
+            ctx.snapshot.shares.cut(*class, false);
+        }
+    }
 }
 
 /// Nodes that pods are placed on.

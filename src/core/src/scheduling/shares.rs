@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::scheduling::snapshot::ClassIx;
 
-/// Parts of a plan's work that one search for all pods may take: a plan searches some ten times.
-const SEARCHES: u64 = 16;
+/// Parts of a plan's work of which one search for all pods may take one: a plan searches several times.
+const SEARCHES: u64 = 8;
 
 /// What a plan may still spend, in work units.
 ///
