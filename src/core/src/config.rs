@@ -285,7 +285,8 @@ pub struct ClusterSettings {
     pub max_anticipated_pods: u32,
     /// Most nodes one plan may add to one group. Default 1,000.
     pub max_nodes_per_scale_up: u32,
-    /// Work units (pod-node checks) that one plan may spend in packing. Default 50 million.
+    /// Work units that one plan may spend on finding places for pods, shared out among their namespaces: checks of a pod
+    /// on a node, and the terms, counters and pods that they look at. Default 50 million.
     pub max_work_units: u64,
     /// What only profile ClusterAutoscaler looks at.
     #[serde(skip)]

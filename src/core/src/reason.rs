@@ -117,6 +117,8 @@ reasons! {
     AnticipationBackoff,
     /// The pod goes where the first of its kind goes, and the scheduler has not chosen that place yet.
     FollowsFirstPod,
+    /// The pods of its namespace took all the work that one plan may spend on them; a later plan gets to this pod.
+    WorkLimitReached,
 
     // === why an increase ended ===
     /// All nodes asked for have been seen.

@@ -12,6 +12,7 @@ mod demand;
 mod disruptions;
 mod ending;
 mod estimates;
+mod floods;
 mod followers;
 mod group_options;
 mod in_doubt;

@@ -34,12 +34,15 @@ pub fn balance(groups: &[Size], new_nodes: u32) -> Vec<u32> {
 }
 
 /// The groups that grow (by index) with their sizes after `new_nodes` more, in the order in which it is done.
+///
+/// A group at its maximum is left out. One above it is not, as upstream: it takes no node, but it has a place in the order,
+/// which decides between equal sizes.
 #[must_use]
 pub fn grown(groups: &[Size], new_nodes: u32) -> Vec<(usize, u32)> {
-    let mut order: Vec<usize> = (0..groups.len()).filter(|i| groups[*i].current < groups[*i].max).collect();
+    let mut order: Vec<usize> = (0..groups.len()).filter(|i| groups[*i].current != groups[*i].max).collect();
     order.sort_by_key(|index| groups[*index].current);
     let mut sizes: Vec<u32> = groups.iter().map(|group| group.current).collect();
-    let room: u64 = order.iter().map(|i| u64::from(groups[*i].max - groups[*i].current)).sum();
+    let room: u64 = order.iter().map(|i| u64::from(groups[*i].max.saturating_sub(groups[*i].current))).sum();
     let mut left = u64::from(new_nodes).min(room);
     let (mut at, mut low) = (0, 0);
     while 0 < left {
@@ -83,6 +86,17 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_dropped() {
         check(&[(1, 2), (2, 2)], 9, &[2, 2]);
+    }
+
+    #[test]
+    fn group_above_its_maximum_keeps_its_place_in_the_order() {
+        let groups = [(7, 52), (1, 27), (0, 2), (2, 3), (12, 10), (21, 56), (1, 2)];
+        check(&groups, 35, &[20, 19, 2, 3, 12, 21, 2]);
+    }
+
+    #[test]
+    fn group_above_its_maximum_takes_no_room_from_others() {
+        check(&[(9, 3), (0, 4)], 9, &[9, 4]);
     }
 
     #[test]

@@ -224,6 +224,30 @@ impl PodGroup {
         }
     }
 
+    /// Takes the pods without a place but the first `keep` out of the group: they are no demand of this plan.
+    pub fn set_aside(&mut self, keep: usize, reason: Reason, world: &World) -> Skipped {
+        let count = |pods: usize| u32::try_from(pods).unwrap_or(u32::MAX);
+        let aside = self.pods.split_off(keep.min(self.pods.len()));
+        let names = aside.iter().filter_map(|pod| match pod {
+            PodRef::Real(id) => Some(world.pod(*id).pod.key.to_string().into()),
+            PodRef::Virtual(_) => None,
+        });
+        let examples: Vec<Arc<str>> = names.take(EXAMPLES_MAX).collect();
+        let is_virtual = |pod: &&PodRef| matches!(pod, PodRef::Virtual(_));
+        let anticipated_count = count(aside.iter().filter(is_virtual).count());
+        self.pods_count = self.pods_count.saturating_sub(count(aside.len()));
+        self.anticipated_count = self.anticipated_count.saturating_sub(anticipated_count);
+        self.examples.retain(|name| !examples.contains(name));
+        Skipped {
+            reason,
+            namespace: self.key.namespace.clone(),
+            owner: self.owner.clone(),
+            pods_count: count(aside.len()),
+            anticipated_count,
+            examples,
+        }
+    }
+
     /// How many have no place yet.
     #[must_use]
     pub fn unplaced(&self) -> u32 {

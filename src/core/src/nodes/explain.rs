@@ -126,7 +126,9 @@ fn words(first: &Refusal, all: &[Refusal]) -> String {
 /// The verdicts on all groups of pods, those that were no demand among them.
 #[must_use]
 pub fn verdicts(ctx: &Context<'_>, answers: &BTreeMap<usize, Vec<PoolReason>>) -> Vec<PodVerdict> {
-    let wanted = ctx.demand.groups.iter().enumerate().map(|(index, group)| PodVerdict {
+    // A group whose pods were all set aside is among those that were no demand.
+    let wanted = ctx.demand.groups.iter().enumerate().filter(|(_, group)| group.pods_count != 0);
+    let wanted = wanted.map(|(index, group)| PodVerdict {
         namespace: group.key.namespace.clone(),
         owner: group.owner.clone(),
         pods_count: group.pods_count,

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::history::EXAMPLES_MAX;
 use crate::nodes::context::Context;
-use crate::nodes::demand::{Demand, PodGroup, Skipped};
+use crate::nodes::demand::{Demand, PodGroup};
 use crate::reason::Reason;
 use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::{NodeIx, PodRef};
@@ -33,8 +32,11 @@ pub(super) const SCHEDULER_LOOKS: Seconds = Seconds(10);
 /// Differs from upstream, which buys in the domain of the first node that it tries. The snapshot is left without any
 /// placement when there is a group to look at.
 pub fn hold_back(ctx: &mut Context<'_>, wanted: &mut Demand) -> Held {
-    let follows =
-        |group: &PodGroup| 1 < group.pods.len() && !ctx.snapshot.class(group.class).pod_affinity.is_empty();
+    let follows = |group: &PodGroup| {
+        1 < group.pods.len()
+            && !ctx.snapshot.class(group.class).pod_affinity.is_empty()
+            && !ctx.snapshot.shares.is_left_out(group.class)
+    };
     let asked: Vec<usize> = (0..wanted.groups.len()).filter(|at| follows(&wanted.groups[*at])).collect();
     if asked.is_empty() {
         return Held::NoneAsked;
@@ -44,7 +46,7 @@ pub fn hold_back(ctx: &mut Context<'_>, wanted: &mut Demand) -> Held {
     for at in asked {
         let group = &wanted.groups[at];
         if ctx.snapshot.is_unanchored(group.class) && may_go_apart(ctx, group) {
-            let skipped = keep_first(ctx, &mut wanted.groups[at]);
+            let skipped = wanted.groups[at].set_aside(1, Reason::FollowsFirstPod, ctx.world);
             wanted.skipped.push(skipped);
             held = Held::Some;
         }
@@ -72,7 +74,11 @@ fn may_go_apart(ctx: &mut Context<'_>, group: &PodGroup) -> bool {
     });
     let nodes: Vec<NodeIx> = ctx.snapshot.nodes().map(|(node, _)| node).collect();
     let (mut domains, mut there) = (BTreeSet::new(), false);
+    let limit = ctx.snapshot.search_limit(group.class);
     for node in nodes {
+        if limit <= ctx.snapshot.work_units {
+            break;
+        }
         let coming = ctx.is_coming(node);
         if !(coming || young || has_just_started(ctx, node)) || !ctx.snapshot.fits(group.class, node) {
             continue;
@@ -102,28 +108,4 @@ fn domain(ctx: &Context<'_>, class: &PodClass, node: NodeIx) -> Vec<Arc<str>> {
         .iter()
         .map(|term| Arc::from(view.label(&term.topology_key).unwrap_or_default()))
         .collect()
-}
-
-/// Takes all pods but the first out of the group.
-fn keep_first(ctx: &Context<'_>, group: &mut PodGroup) -> Skipped {
-    let is_virtual = |pod: &&PodRef| matches!(pod, PodRef::Virtual(_));
-    let count = |pods: &[PodRef]| u32::try_from(pods.len()).unwrap_or(u32::MAX);
-    let followers = group.pods.split_off(1);
-    let anticipated = u32::try_from(followers.iter().filter(is_virtual).count()).unwrap_or(u32::MAX);
-    group.pods_count = group.pods_count.saturating_sub(count(&followers));
-    group.anticipated_count = group.anticipated_count.saturating_sub(anticipated);
-    let names = followers.iter().filter_map(|pod| match pod {
-        PodRef::Real(id) => Some(ctx.world.pod(*id).pod.key.to_string().into()),
-        PodRef::Virtual(_) => None,
-    });
-    let examples: Vec<Arc<str>> = names.take(EXAMPLES_MAX).collect();
-    group.examples.retain(|name| !examples.contains(name));
-    Skipped {
-        reason: Reason::FollowsFirstPod,
-        namespace: group.key.namespace.clone(),
-        owner: group.owner.clone(),
-        pods_count: count(&followers),
-        anticipated_count: anticipated,
-        examples,
-    }
 }

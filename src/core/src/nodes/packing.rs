@@ -1,9 +1,11 @@
 //! How many new nodes of one pool a set of pods needs, and what goes where. It chooses no pool and keeps no trace.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::nodes::balance::{self, Size};
 use crate::nodes::patterns;
+use crate::nodes::placement::LOOKS_PER_UNIT;
 use crate::resources::Resources;
 use crate::scheduling::{ClassIx, Full, NodeIx, PodRef, Snapshot, TemplateNode};
 use crate::world::pod::PodClass;
@@ -143,8 +145,14 @@ fn pack_amounts(
     let hosts = hosting(snapshot, groups, wanted);
     let mut free: Vec<Resources> = Vec::new();
     for &index in order {
-        let requests = snapshot.class(wanted[index].class).requests.clone();
+        let class = wanted[index].class;
+        let requests = snapshot.class(class).requests.clone();
         let mut left = wanted[index].pods.len();
+        let (before, end) = (snapshot.work_units, snapshot.search_limit(class));
+        if end <= before {
+            snapshot.shares.cut(class, false);
+            continue;
+        }
         for (node, free) in packing.nodes.iter_mut().zip(&mut free) {
             if left == 0 {
                 break;
@@ -176,6 +184,7 @@ fn pack_amounts(
             free.push(room);
         }
         packing.placed[index] = wanted[index].pods.len() - left;
+        snapshot.charge(class, before);
     }
     packing
 }
@@ -308,19 +317,21 @@ fn pack_tried(
         nodes: Vec::new(),
         groups,
         limits,
+        ends_at: u64::MAX,
+        starts: BTreeMap::new(),
     };
     let old_nodes = snapshot.nodes_capacity();
     for &index in order {
         let class = wanted[index].class;
-        let looks_elsewhere = may_come_round(snapshot.class(class));
-        let roomy = if looks_elsewhere { roomy_nodes(snapshot, class, old_nodes) } else { Vec::new() };
-        let mut start = 0;
-        for (placed, pod) in wanted[index].pods.iter().enumerate() {
-            let search = (start, looks_elsewhere);
-            let Some(next) = trial.place_one(snapshot, class, index, *pod, search, &roomy) else { break };
-            start = next;
-            trial.packing.placed[index] = placed + 1;
+        let before = snapshot.work_units;
+        trial.ends_at = snapshot.search_limit(class);
+        if before < trial.ends_at {
+            trial.place_class(snapshot, class, index, wanted[index].pods, old_nodes);
         }
+        if trial.ends_at <= snapshot.work_units && trial.packing.placed[index] < wanted[index].pods.len() {
+            snapshot.shares.cut(class, 0 < trial.packing.placed[index]);
+        }
+        snapshot.charge(class, before);
     }
     snapshot.rollback(mark);
     trial.packing
@@ -342,6 +353,7 @@ fn roomy_nodes(snapshot: &mut Snapshot<'_>, class: ClassIx, old_nodes: usize) ->
         .map(|(ix, _)| ix)
         .filter(|ix| snapshot.roomy(class, *ix))
         .collect();
+    snapshot.work_units += u64::try_from((old_nodes + roomy.len()) / LOOKS_PER_UNIT).unwrap_or(u64::MAX);
     roomy.into_iter().filter(|node| snapshot.could_host(class, *node)).collect()
 }
 
@@ -351,9 +363,42 @@ struct Trial<'g> {
     nodes: Vec<NodeIx>,
     groups: &'g [Growable],
     limits: PackingLimits,
+    /// The work counter at which the search for pods of this class ends.
+    ends_at: u64,
+    /// By shape: new nodes before it have refused a pod of this shape; `None` when another node would, too.
+    starts: BTreeMap<u32, Option<usize>>,
 }
 
 impl Trial<'_> {
+    /// Places the pods of a class.
+    fn place_class(
+        &mut self,
+        snapshot: &mut Snapshot<'_>,
+        class: ClassIx,
+        index: usize,
+        pods: &[PodRef],
+        old_nodes: usize,
+    ) {
+        let looks_elsewhere = may_come_round(snapshot.class(class));
+        let roomy = if looks_elsewhere { roomy_nodes(snapshot, class, old_nodes) } else { Vec::new() };
+        let shape = snapshot.shape(class);
+        let Some(mut start) = shape.and_then(|shape| self.starts.get(&shape).copied()).unwrap_or(Some(0))
+        else {
+            return;
+        };
+        for (placed, pod) in pods.iter().enumerate() {
+            let search = (start, looks_elsewhere);
+            let Some(next) = self.place_one(snapshot, class, index, *pod, search, &roomy) else {
+                let refused = snapshot.work_units < self.ends_at;
+                self.starts.extend(shape.filter(|_| refused).map(|shape| (shape, None)));
+                return;
+            };
+            start = next;
+            self.packing.placed[index] = placed + 1;
+        }
+        self.starts.extend(shape.map(|shape| (shape, Some(start))));
+    }
+
     /// Places one pod on a new node, on an old roomy one, or on one more; returns the new node to go on with.
     ///
     /// The search begins at the node given, and goes round from there if told so.
@@ -369,6 +414,9 @@ impl Trial<'_> {
         let before = if round { start } else { 0 };
         let mut full = Full::default();
         for at in (start..self.nodes.len()).chain(0..before) {
+            if self.ends_at <= snapshot.work_units {
+                return None;
+            }
             if snapshot.fits_where_open(class, self.nodes[at], &mut full) {
                 snapshot.place(pod, self.nodes[at]);
                 count(&mut self.packing.nodes[at], index);
@@ -376,6 +424,9 @@ impl Trial<'_> {
             }
         }
         for node in roomy {
+            if self.ends_at <= snapshot.work_units {
+                return None;
+            }
             if snapshot.fits_where_open(class, *node, &mut full) {
                 snapshot.place(pod, *node);
                 self.packing.elsewhere.push((*node, index));

@@ -1,12 +1,14 @@
 //! Places on nodes that are there or on their way; placements stay in the snapshot. It adds no node.
 
+use std::collections::BTreeMap;
+
 use crate::nodes::context::{Context, Part};
 use crate::nodes::demand::{self, PodGroup};
 use crate::nodes::followers::SCHEDULER_LOOKS;
 use crate::nodes::packing::may_come_round;
 use crate::nodes::patterns::{self, Shapes};
 use crate::resources::Resources;
-use crate::scheduling::{Full, NodeIx, PodRef, Snapshot};
+use crate::scheduling::{ClassIx, Full, NodeIx, PodRef, Snapshot};
 use crate::world::node::{HOSTNAME_LABEL, Node};
 use crate::world::pod::PodClass;
 
@@ -22,6 +24,8 @@ pub fn place(ctx: &mut Context<'_>) {
             ctx.snapshot.place(PodRef::Real(pod), node);
         }
     }
+    ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
+    look_at_rules(ctx);
     let all: Vec<NodeIx> = ctx.snapshot.nodes().map(|(node, _)| node).collect();
     // What spreads over domains is balanced between old nodes and new ones: all are looked at together.
     let joint = ctx
@@ -35,6 +39,19 @@ pub fn place(ctx: &mut Context<'_>) {
     let (there, coming): (Vec<NodeIx>, Vec<NodeIx>) = all.iter().partition(|node| !ctx.is_coming(**node));
     place_on(ctx, Nodes { new: &there, all: &there });
     place_on(ctx, Nodes { new: &coming, all: &all });
+}
+
+/// Finds out which other pods the groups look at, before any is placed: later there are more pods to count.
+fn look_at_rules(ctx: &mut Context<'_>) {
+    for PodGroup { class, .. } in &ctx.demand.groups {
+        let before = ctx.snapshot.work_units;
+        if before < ctx.snapshot.search_limit(*class) && !ctx.snapshot.shares.is_left_out(*class) {
+            ctx.snapshot.has_topology_rules(*class);
+            ctx.snapshot.charge(*class, before);
+        } else {
+            ctx.snapshot.shares.cut(*class, false);
+        }
+    }
 }
 
 /// Nodes that pods are placed on.
@@ -68,6 +85,10 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
     let wanted = ctx.demand.groups.clone();
     first_fit(ctx, nodes, None);
     let mut best = (weight_left(ctx), Way::FirstFit);
+    // Where the work has been too much for one way, there is none left for others.
+    if best.0 == 0 || ctx.snapshot.shares.any_cut() {
+        return;
+    }
     let uniform = wanted.windows(2).all(|pair| pair[0].priority == pair[1].priority);
     let mixed = uniform && wanted.iter().any(|group| ctx.snapshot.is_plain(group.class));
     let bought = |ctx: &Context<'_>| {
@@ -81,6 +102,7 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
         }
         ctx.snapshot.rollback(mark);
         ctx.demand.groups = wanted.clone();
+        ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
         go(ctx, way, nodes);
         last = way;
         let left = weight_left(ctx);
@@ -91,6 +113,7 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
     if last != best.1 {
         ctx.snapshot.rollback(mark);
         ctx.demand.groups = wanted;
+        ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
         go(ctx, best.1, nodes);
     }
 }
@@ -118,12 +141,26 @@ fn may_be_untried(ctx: &Context<'_>, node: NodeIx) -> bool {
 /// Pods that follow others into a zone have those of the zone, and pods that keep apart from their own kind need one each.
 fn fewest_choices_first(ctx: &mut Context<'_>, nodes: Nodes<'_>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..ctx.demand.groups.len()).collect();
-    order.sort_by_cached_key(|index| {
-        let PodGroup { class, priority, pods, .. } = &ctx.demand.groups[*index];
+    let mut known: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut keys: Vec<(std::cmp::Reverse<i32>, usize)> = Vec::with_capacity(order.len());
+    for PodGroup { class, priority, pods, .. } in &ctx.demand.groups {
         let needed = if keeps_apart(ctx.snapshot.class(*class)) { pods.len() } else { 1 };
-        let hosts = nodes.new.iter().filter(|node| ctx.snapshot.fits(*class, **node)).count();
-        (std::cmp::Reverse(*priority), hosts.saturating_sub(needed))
-    });
+        let shape = ctx.snapshot.shape(*class);
+        let hosts = match shape.and_then(|shape| known.get(&shape)) {
+            Some(hosts) => *hosts,
+            // What is too dear to count goes last.
+            None if ctx.snapshot.search_limit(*class) <= ctx.snapshot.work_units => usize::MAX,
+            None => {
+                let before = ctx.snapshot.work_units;
+                let hosts = nodes.new.iter().filter(|node| ctx.snapshot.fits(*class, **node)).count();
+                ctx.snapshot.charge(*class, before);
+                hosts
+            }
+        };
+        known.extend(shape.map(|shape| (shape, hosts)));
+        keys.push((std::cmp::Reverse(*priority), hosts.saturating_sub(needed)));
+    }
+    order.sort_by_key(|index| keys[*index]);
     order
 }
 
@@ -146,22 +183,23 @@ fn weight_left(ctx: &Context<'_>) -> i64 {
 
 /// Each group on the first node that takes it, in the order given or as they are.
 fn first_fit(ctx: &mut Context<'_>, nodes: Nodes<'_>, order: Option<Vec<usize>>) {
+    let mut starts = Starts::new();
     for index in order.unwrap_or_else(|| (0..ctx.demand.groups.len()).collect()) {
         let class = ctx.snapshot.class(ctx.demand.groups[index].class).clone();
         ctx.working_on(Part::Class(class));
-        place_group(&mut ctx.snapshot, &mut ctx.demand.groups[index], nodes);
+        place_group(&mut ctx.snapshot, &mut ctx.demand.groups[index], nodes, &mut starts);
     }
     ctx.working_on(Part::Whole);
 }
 
 /// Groups that look at other pods first; the others node by node, each with the mix that suits it.
 fn mixed_fit(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
-    let mut simple = Vec::new();
+    let (mut simple, mut starts) = (Vec::new(), Starts::new());
     for index in 0..ctx.demand.groups.len() {
         let class = ctx.demand.groups[index].class;
         if !ctx.snapshot.is_plain(class) {
             ctx.working_on(Part::Class(ctx.snapshot.class(class).clone()));
-            place_group(&mut ctx.snapshot, &mut ctx.demand.groups[index], nodes);
+            place_group(&mut ctx.snapshot, &mut ctx.demand.groups[index], nodes, &mut starts);
         } else {
             simple.push(index);
         }
@@ -241,25 +279,75 @@ impl Filling {
     }
 }
 
+/// Where the next search for pods of a shape begins: nodes before it have refused one of them.
+type Starts = BTreeMap<u32, usize>;
+
+/// Looks at so many nodes that are too full cost a work unit.
+pub(super) const LOOKS_PER_UNIT: usize = 16;
+
 /// Places pods of one group, each on the first node that takes it; a node is asked again as long as it does.
-fn place_group(snapshot: &mut Snapshot<'_>, group: &mut PodGroup, nodes: Nodes<'_>) {
+fn place_group(snapshot: &mut Snapshot<'_>, group: &mut PodGroup, nodes: Nodes<'_>, starts: &mut Starts) {
     let class = group.class;
-    let comes_round = may_come_round(snapshot.class(class));
-    let nodes = if comes_round { nodes.all } else { nodes.new };
-    let mut roomy: Vec<NodeIx> = nodes.iter().copied().filter(|node| snapshot.roomy(class, *node)).collect();
-    if comes_round {
-        roomy.retain(|node| snapshot.could_host(class, *node));
+    if group.pods.is_empty() || snapshot.shares.is_left_out(class) {
+        return;
     }
-    let mut taken = 0;
-    let (mut at, mut misses) = (0, 0);
-    let mut full = Full::default();
-    while taken < group.pods.len() && misses < roomy.len() {
-        if !comes_round && at == roomy.len() {
-            break;
+    let (before, limit) = (snapshot.work_units, snapshot.search_limit(class));
+    let (taken, ended) = if limit <= before {
+        (0, true)
+    } else if may_come_round(snapshot.class(class)) {
+        place_around(snapshot, class, &group.pods, nodes.all, limit)
+    } else {
+        place_along(snapshot, class, &group.pods, nodes.new, (limit, starts))
+    };
+    note_taken(group, taken);
+    if ended && !group.pods.is_empty() {
+        snapshot.shares.cut(class, group.unplaced() < group.pods_count);
+    }
+    snapshot.charge(class, before);
+}
+
+/// Places pods of a class whose nodes take no more once they have refused one; how many, and whether the work ended it.
+fn place_along(
+    snapshot: &mut Snapshot<'_>,
+    class: ClassIx,
+    pods: &[PodRef],
+    nodes: &[NodeIx],
+    (limit, starts): (u64, &mut Starts),
+) -> (usize, bool) {
+    let shape = snapshot.shape(class);
+    let start = shape.and_then(|shape| starts.get(&shape).copied()).unwrap_or(0);
+    let (mut taken, mut at) = (0, start);
+    while taken < pods.len() && at < nodes.len() && snapshot.work_units < limit {
+        let node = nodes[at];
+        if snapshot.roomy(class, node) && snapshot.fits(class, node) {
+            snapshot.place(pods[taken], node);
+            taken += 1;
+        } else {
+            at += 1;
         }
+    }
+    starts.extend(shape.map(|shape| (shape, at)));
+    snapshot.work_units += u64::try_from((at - start) / LOOKS_PER_UNIT).unwrap_or(u64::MAX);
+    (taken, taken < pods.len() && at < nodes.len())
+}
+
+/// Places pods of a class that a node may take later, when others are placed: the search goes round.
+fn place_around(
+    snapshot: &mut Snapshot<'_>,
+    class: ClassIx,
+    pods: &[PodRef],
+    nodes: &[NodeIx],
+    limit: u64,
+) -> (usize, bool) {
+    let mut roomy: Vec<NodeIx> = nodes.iter().copied().filter(|node| snapshot.roomy(class, *node)).collect();
+    snapshot.work_units += u64::try_from((nodes.len() + roomy.len()) / LOOKS_PER_UNIT).unwrap_or(u64::MAX);
+    roomy.retain(|node| snapshot.could_host(class, *node));
+    let (mut taken, mut at, mut misses) = (0, 0, 0);
+    let mut full = Full::default();
+    while taken < pods.len() && misses < roomy.len() && snapshot.work_units < limit {
         let node = roomy[at % roomy.len()];
         if snapshot.fits_where_open(class, node, &mut full) {
-            snapshot.place(group.pods[taken], node);
+            snapshot.place(pods[taken], node);
             full.reopen();
             taken += 1;
             misses = 0;
@@ -268,7 +356,7 @@ fn place_group(snapshot: &mut Snapshot<'_>, group: &mut PodGroup, nodes: Nodes<'
             at += 1;
         }
     }
-    note_taken(group, taken);
+    (taken, taken < pods.len() && misses < roomy.len())
 }
 
 fn note_taken(group: &mut PodGroup, taken: usize) {

@@ -1,7 +1,9 @@
 //! The plan for nodes, straight line: settle, count, place, buy, explain, shrink. Pure, total and deterministic (law 1).
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use crate::config::{Config, Mode, Profile};
 use crate::history::History;
@@ -15,6 +17,7 @@ use crate::nodes::{
 };
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
+use crate::scheduling::Shares;
 use crate::time::UnixTime;
 use crate::world::World;
 
@@ -116,6 +119,7 @@ fn grow(ctx: &mut Context<'_>) {
 fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) {
     ctx.steps.extend(advanced.steps);
     ctx.steps.extend(unregistered::remove_never_registered(scene, &mut ctx.next));
+    ctx.snapshot.shares = Shares::default();
     let mark = ctx.snapshot.checkpoint();
     let decided = scale_down::decide(scene, &mut ctx.snapshot, &mut ctx.next);
     ctx.snapshot.rollback(mark);
@@ -131,6 +135,10 @@ fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) 
 /// Collects demand; classes that were set aside are no demand.
 fn collect(ctx: &mut Context<'_>) {
     ctx.demand = demand::collect(&mut ctx.snapshot, &mut ctx.next, ctx.config, ctx.now, &mut ctx.wake);
+    let namespaces: BTreeSet<&Arc<str>> =
+        ctx.demand.groups.iter().map(|group| &group.key.namespace).collect();
+    let left = ctx.config.cluster.max_work_units;
+    ctx.snapshot.shares = Shares::new(left, namespaces.len());
     if ctx.quarantine.classes.is_empty() {
         return;
     }

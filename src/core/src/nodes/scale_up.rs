@@ -92,7 +92,21 @@ pub fn serve_all(ctx: &mut Context<'_>) {
         }
         ctx.purchases.values_mut().for_each(|purchase| purchase.kept = purchase.nodes);
     }
+    set_aside_cut(ctx);
     note_pods(ctx);
+}
+
+/// Pods for which the search ended early are no demand of this plan: whether they have a place is not known.
+fn set_aside_cut(ctx: &mut Context<'_>) {
+    if !ctx.snapshot.shares.any_cut() {
+        return;
+    }
+    for group in &mut ctx.demand.groups {
+        if ctx.snapshot.shares.is_cut(group.class) && !group.pods.is_empty() {
+            let skipped = group.set_aside(0, Reason::WorkLimitReached, ctx.world);
+            ctx.demand.skipped.push(skipped);
+        }
+    }
 }
 
 fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {
@@ -111,7 +125,7 @@ fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {
 pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
     let rounds = 4 * ctx.config.pools.len() + 8;
     for _ in 0..rounds {
-        if ctx.demand.groups.iter().all(|group| group.pods.is_empty()) {
+        if ctx.demand.groups.iter().all(|group| !may_be_bought_for(ctx, group)) {
             return;
         }
         let options = options(ctx, mode);
@@ -125,6 +139,11 @@ pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
         };
         commit(ctx, &options, best, &shares);
     }
+}
+
+/// Whether pods of the group have no place, and it is certain that none is left for them.
+fn may_be_bought_for(ctx: &Context<'_>, group: &PodGroup) -> bool {
+    !group.pods.is_empty() && !ctx.snapshot.shares.is_cut(group.class)
 }
 
 /// What one pool could do.
@@ -176,8 +195,9 @@ fn option_of(ctx: &mut Context<'_>, name: &Arc<str>, groups: Vec<Growable>) -> O
         return None;
     }
     let budget = ctx.config.cluster.max_work_units;
-    let indexes: Vec<usize> =
-        (0..ctx.demand.groups.len()).filter(|index| !ctx.demand.groups[*index].pods.is_empty()).collect();
+    let indexes: Vec<usize> = (0..ctx.demand.groups.len())
+        .filter(|index| may_be_bought_for(ctx, &ctx.demand.groups[*index]))
+        .collect();
     let wanted: Vec<Wanted<'_>> = indexes
         .iter()
         .map(|index| {
@@ -186,6 +206,7 @@ fn option_of(ctx: &mut Context<'_>, name: &Arc<str>, groups: Vec<Growable>) -> O
         })
         .collect();
     let limits = PackingLimits { nodes: room, work_units: budget };
+    ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
     let packing = packing::pack(&mut ctx.snapshot, &groups, &wanted, limits);
     let requested = requested(ctx, &indexes, &packing);
     let packed = u32::try_from(packing.nodes.len()).unwrap_or(u32::MAX);

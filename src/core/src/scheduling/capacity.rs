@@ -73,6 +73,11 @@ impl Told {
         }
     }
 
+    /// How many parts are looked at for a node.
+    pub fn parts_count(&self) -> usize {
+        self.parts.len()
+    }
+
     fn largest(&self, node: &impl LabelledNode) -> Option<i64> {
         let reached = self.parts.iter().filter(|part| part.has(node));
         reached.map(|part| part.largest_bytes).max()

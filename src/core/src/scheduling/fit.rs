@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, Presence, Snapshot};
-use crate::scheduling::{host_ports, node_affinity, node_name, resources, taints};
+use crate::scheduling::{node_affinity, node_name, resources, taints};
 use crate::world::digest::Amounts;
 use crate::world::pod::PodClass;
 
@@ -23,6 +23,18 @@ impl Full {
 const DOMAINS_NOTED_MAX: usize = 8;
 
 impl Snapshot<'_> {
+    /// The work counter at which the search for pods of `class` ends.
+    #[must_use]
+    pub fn search_limit(&self, class: ClassIx) -> u64 {
+        self.shares.limit(&self.class(class).namespace, self.work_units)
+    }
+
+    /// Books the work since the counter stood at `before` on the namespace of `class`.
+    pub fn charge(&mut self, class: ClassIx, before: u64) {
+        let namespace = self.class(class).namespace.clone();
+        self.shares.charge(&namespace, self.work_units.saturating_sub(before));
+    }
+
     /// Whether one more pod of `class` fits `node` as it is now.
     ///
     /// Source: kube-scheduler's filter plugins, in the order in which verdicts are told: unschedulable, taints,
@@ -51,8 +63,12 @@ impl Snapshot<'_> {
         if self.has_topology_rules(class)
             && let Some(rules) = self.known_rules(class)
         {
-            self.check_topology_spread(rules, &pod, node)?;
-            self.check_pod_affinity(rules, &pod, node)?;
+            let cost = rules.cost;
+            let allowed = self
+                .check_topology_spread(rules, &pod, node)
+                .and_then(|()| self.check_pod_affinity(rules, node));
+            self.work_units += cost;
+            allowed?;
         }
         Ok(())
     }
@@ -108,8 +124,11 @@ impl Snapshot<'_> {
     fn others_let(&mut self, class: ClassIx, node: NodeIx) -> bool {
         let pod = self.class(class);
         let (ports, claims) = (!pod.host_ports.is_empty(), !pod.claims.is_empty());
-        if ports && self.check_ports(&self.class(class).clone(), node).is_err() {
-            return false;
+        if ports {
+            let pod = pod.clone();
+            if self.check_ports(&pod, node).is_err() {
+                return false;
+            }
         }
         if claims
             && (self.check_volume_places(class, node).is_err()
@@ -122,7 +141,12 @@ impl Snapshot<'_> {
         }
         let Some(rules) = self.known_rules(class) else { return true };
         let pod = self.class(class);
-        self.broken_spread(rules, pod, node).is_none() && self.broken_affinity(rules, pod, node).is_none()
+        let (cost, allowed) = (
+            rules.cost,
+            self.broken_spread(rules, pod, node).is_none() && self.broken_affinity(rules, node).is_none(),
+        );
+        self.work_units += cost;
+        allowed
     }
 
     /// Whether the rules that do not depend on what runs where accept `node` for `class`; amounts are not looked at.
@@ -135,19 +159,6 @@ impl Snapshot<'_> {
         self.class(class).host_ports.is_empty()
             && !self.has_volume_rivals(class)
             && !self.has_topology_rules(class)
-    }
-
-    fn check_ports(&self, pod: &PodClass, node: NodeIx) -> Result<(), Refusal> {
-        if pod.host_ports.is_empty() {
-            return Ok(());
-        }
-        for other in self.pods(node) {
-            let taken = &self.class(self.class_of(other)).host_ports;
-            if let Some((protocol, _, port)) = host_ports::first_conflict(&pod.host_ports, taken) {
-                return Err(Refusal::HostPort { protocol: protocol.clone(), port: *port });
-            }
-        }
-        Ok(())
     }
 }
 

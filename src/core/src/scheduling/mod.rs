@@ -1,14 +1,19 @@
 //! Does this pod fit this node: one file a predicate, each named after kube-scheduler's plugin. It decides nothing else.
 
 mod capacity;
+mod class_rules;
 pub mod constraints;
+mod counter;
 pub mod fit;
+mod guards;
 pub mod host_ports;
 pub mod node_affinity;
 pub mod node_name;
 pub mod pod_affinity;
 pub mod refusal;
 pub mod resources;
+mod selector_index;
+pub mod shares;
 pub mod snapshot;
 pub mod taints;
 pub mod topology;
@@ -17,4 +22,5 @@ pub mod volumes;
 
 pub use fit::Full;
 pub use refusal::Refusal;
+pub use shares::Shares;
 pub use snapshot::{ClassIx, Mark, NodeIx, NodeView, PodRef, Presence, Snapshot, TemplateNode};

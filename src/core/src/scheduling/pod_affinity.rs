@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::scheduling::class_rules::ClassRules;
 use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, Snapshot};
-use crate::scheduling::topology::ClassRules;
-use crate::world::pod::PodClass;
 
 /// A term that keeps a pod off a node, by its topology key.
 pub(super) enum Term<'p> {
@@ -24,18 +23,13 @@ impl Snapshot<'_> {
             && self.known_rules(class).is_some_and(|rules| {
                 rules.own_kind
                     && !rules.affinity.is_empty()
-                    && rules.affinity.iter().all(|counter| self.counted(*counter).total == 0)
+                    && rules.affinity.iter().all(|(counter, _)| self.counted(*counter).total == 0)
             })
     }
 
     /// Whether affinity lets a pod of the class with these `rules` onto `node`.
-    pub(super) fn check_pod_affinity(
-        &self,
-        rules: &ClassRules,
-        pod: &PodClass,
-        node: NodeIx,
-    ) -> Result<(), Refusal> {
-        let Some(term) = self.broken_affinity(rules, pod, node) else { return Ok(()) };
+    pub(super) fn check_pod_affinity(&self, rules: &ClassRules, node: NodeIx) -> Result<(), Refusal> {
+        let Some(term) = self.broken_affinity(rules, node) else { return Ok(()) };
         let (Term::Wants(key) | Term::Avoids(key)) = &term;
         if self.node(node).open(key).is_some() {
             return Err(Refusal::open_domain(self.node(node), key));
@@ -51,30 +45,23 @@ impl Snapshot<'_> {
     /// Source: kube-scheduler, interpodaffinity/filtering.go: satisfyPodAffinity, satisfyPodAntiAffinity,
     /// satisfyExistingPodsAntiAffinity. The first pod of a series that asks for its own kind is let in where no pod
     /// matches anywhere.
-    pub(super) fn broken_affinity<'p>(
-        &self,
-        rules: &'p ClassRules,
-        pod: &'p PodClass,
-        node: NodeIx,
-    ) -> Option<Term<'p>> {
+    pub(super) fn broken_affinity<'p>(&self, rules: &'p ClassRules, node: NodeIx) -> Option<Term<'p>> {
         let mut met = true;
-        for (counter, term) in rules.affinity.iter().zip(&pod.pod_affinity) {
-            let Some(domain) = self.domain(*counter, node) else {
-                return Some(Term::Wants(&term.topology_key));
-            };
+        for (counter, key) in &rules.affinity {
+            let Some(domain) = self.domain(*counter, node) else { return Some(Term::Wants(key)) };
             met &= 0 < self.counted(*counter).count(domain);
         }
         if !met {
-            let none_anywhere = rules.affinity.iter().all(|counter| self.counted(*counter).total == 0);
-            if let (false, Some(term)) = (none_anywhere && rules.own_kind, pod.pod_affinity.first()) {
-                return Some(Term::Wants(&term.topology_key));
+            let none_anywhere = rules.affinity.iter().all(|(counter, _)| self.counted(*counter).total == 0);
+            if let (false, Some((_, key))) = (none_anywhere && rules.own_kind, rules.affinity.first()) {
+                return Some(Term::Wants(key));
             }
         }
         // A node whose domain the cloud chooses may come to be where the pod must not go.
         let open = |key: &str| self.node(node).open(key).is_some();
-        for (counter, term) in rules.anti_affinity.iter().zip(&pod.pod_anti_affinity) {
-            if self.occupied(*counter, node) || open(&term.topology_key) {
-                return Some(Term::Avoids(&term.topology_key));
+        for (counter, key) in &rules.anti_affinity {
+            if self.occupied(*counter, node) || open(key) {
+                return Some(Term::Avoids(key));
             }
         }
         let guard = rules.guarded_by.iter().find(|(counter, key)| {

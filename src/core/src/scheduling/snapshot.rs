@@ -9,14 +9,15 @@ use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::scheduling::node_affinity::LabelledNode;
+use crate::scheduling::shares::Shares;
 use crate::scheduling::topology::Topology;
-use crate::scheduling::volumes::ClassVolumes;
+use crate::scheduling::volumes::{ClassVolumes, NodeVolumes};
 use crate::world::digest::Amounts;
 use crate::world::interner::InternedId;
 use crate::world::node::{HOSTNAME_LABEL, Node};
 use crate::world::pod::PodClass;
 use crate::world::provider::OpenLabels;
-use crate::world::volume::AttachLimits;
+use crate::world::volume::{AttachLimits, Volume};
 use crate::world::{NodeId, PodId, World};
 
 /// A node of the snapshot: real ones first in order of their names, added ones after them in order of addition.
@@ -121,11 +122,23 @@ pub struct Snapshot<'w> {
     extra_classes: Vec<Arc<PodClass>>,
     extra_ids: FxHashMap<Arc<PodClass>, ClassIx>,
     log: Vec<Undo>,
+    /// Nodes of the world whose pods were ever changed here, each once.
+    touched: Vec<NodeIx>,
+    is_touched: Vec<bool>,
     pub(super) topology: Topology,
+    /// By node, once asked: the classes of its pods that hold host ports.
+    pub(super) port_holders: Vec<Option<Vec<ClassIx>>>,
+    /// By node, once asked: the volumes of its pods.
+    pub(super) node_volumes: Vec<Option<NodeVolumes>>,
     /// What the volumes of each class ask, once asked.
     pub(super) volumes: Vec<Option<Arc<ClassVolumes>>>,
-    /// Pod-node checks done so far: what limits count instead of time.
+    /// Volumes that may be claimed, once asked.
+    pub(super) free_volumes: Option<Arc<[&'w Volume]>>,
+    /// Work done so far: pod-node checks, and the terms, counters and pods that they look at. What limits count instead
+    /// of time.
     pub work_units: u64,
+    /// The shares of namespaces in that work; without limits at first.
+    pub shares: Shares,
 }
 
 impl<'w> Snapshot<'w> {
@@ -160,9 +173,15 @@ impl<'w> Snapshot<'w> {
             extra_classes: Vec::new(),
             extra_ids: FxHashMap::default(),
             log: Vec::new(),
+            touched: Vec::new(),
+            is_touched: Vec::new(),
             topology: Topology::default(),
+            port_holders: Vec::new(),
+            node_volumes: Vec::new(),
             volumes: Vec::new(),
+            free_volumes: None,
             work_units: 0,
+            shares: Shares::default(),
         }
     }
 
@@ -222,7 +241,7 @@ impl<'w> Snapshot<'w> {
         let ix = ClassIx(u32::try_from(index).expect("fewer than 2^32 classes fit in memory"));
         self.extra_classes.push(class.clone());
         self.extra_ids.insert(class.clone(), ix);
-        self.class_is_new(class);
+        self.class_is_new(ix, class);
         ix
     }
 
@@ -282,6 +301,7 @@ impl<'w> Snapshot<'w> {
 
     /// Puts a pod on a node. Nothing is checked: ask [`Snapshot::check`] before.
     pub fn place(&mut self, pod: PodRef, node: NodeIx) {
+        self.touch(node);
         match &mut self.nodes[node.0 as usize].pods {
             Pods::World(_, put) => put.push(pod),
             Pods::Own(pods) => pods.push(pod),
@@ -339,6 +359,9 @@ impl<'w> Snapshot<'w> {
         view.taints = Some(taints.into());
         view.allocatable = allocatable.map(Arc::new);
         self.measure(node);
+        // What was counted before may have looked at the taints.
+        self.topology = Topology::default();
+        self.volumes.clear();
     }
 
     /// Looks at a new node as having the labels that drivers of volumes will put on it.
@@ -381,6 +404,8 @@ impl<'w> Snapshot<'w> {
         self.node_dropped();
         self.nodes.pop();
         self.rooms.pop();
+        self.port_holders.truncate(self.nodes.len());
+        self.node_volumes.truncate(self.nodes.len());
     }
 
     fn apply_presence(&mut self, node: NodeIx, presence: Presence) {
@@ -406,6 +431,8 @@ impl<'w> Snapshot<'w> {
         let requests = self.requests_of(pod);
         self.nodes[node.0 as usize].requested.to_mut().add(&requests);
         self.measure(node);
+        self.note_holder(pod, node, true);
+        self.volumes_moved(pod, node, 1);
         self.pod_moved(pod, node, 1);
     }
 
@@ -413,7 +440,30 @@ impl<'w> Snapshot<'w> {
         let requests = self.requests_of(pod);
         self.nodes[node.0 as usize].requested.to_mut().subtract(&requests);
         self.measure(node);
+        self.note_holder(pod, node, false);
+        self.volumes_moved(pod, node, -1);
         self.pod_moved(pod, node, -1);
+    }
+
+    /// Nodes on which pods may be that are not bound to them, or from which bound ones were taken.
+    pub(super) fn touched(&self) -> impl Iterator<Item = NodeIx> + '_ {
+        let added = self.real_count..self.nodes.len();
+        let added = added.map(|at| NodeIx(u32::try_from(at).expect("indexes of nodes fit 32 bits")));
+        self.touched.iter().copied().chain(added)
+    }
+
+    fn touch(&mut self, node: NodeIx) {
+        let at = node.0 as usize;
+        if self.real_count <= at {
+            return;
+        }
+        if self.is_touched.is_empty() {
+            self.is_touched = vec![false; self.real_count];
+        }
+        if !self.is_touched[at] {
+            self.is_touched[at] = true;
+            self.touched.push(node);
+        }
     }
 
     /// What a pod asks for; classes of the world are borrowed from there.
@@ -435,6 +485,7 @@ impl<'w> Snapshot<'w> {
 
     /// The node's own list of pods, copied from the world when the first one is taken off.
     fn own_pods(&mut self, node: NodeIx) -> &mut Vec<PodRef> {
+        self.touch(node);
         if let Pods::World(..) = self.node(node).pods {
             let pods = self.pods(node).collect();
             self.nodes[node.0 as usize].pods = Pods::Own(pods);

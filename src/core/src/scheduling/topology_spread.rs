@@ -1,10 +1,10 @@
 //! PodTopologySpread: DoNotSchedule constraints with minDomains and node inclusion policies.
 
+use crate::scheduling::class_rules::ClassRules;
 use crate::scheduling::constraints::TopologySpread;
 use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::snapshot::{NodeIx, Snapshot};
-use crate::scheduling::topology::ClassRules;
 use crate::world::pod::PodClass;
 
 impl Snapshot<'_> {
@@ -20,7 +20,7 @@ impl Snapshot<'_> {
         if self.node(node).open(&spread.topology_key).is_some() {
             return Err(Refusal::open_domain(self.node(node), &spread.topology_key));
         }
-        let domains = rules.spread.get(index).map(|(counter, _)| self.counted(*counter).domains_count());
+        let domains = rules.spread.get(index).map(|(counter, _)| self.lowest(*counter).1);
         let too_few =
             domains.filter(|domains| is_short(*domains, spread)).map(|domains| (domains, spread.min_domains));
         Err(Refusal::TopologySpread {
@@ -45,9 +45,9 @@ impl Snapshot<'_> {
         let constraints = rules.spread.iter().zip(&pod.topology_spread).enumerate();
         for (index, ((counter, itself), spread)) in constraints {
             let Some(domain) = self.domain(*counter, node) else { return Some((index, None)) };
-            let counted = self.counted(*counter);
-            let lowest = if is_short(counted.domains_count(), spread) { 0 } else { counted.lowest() };
-            let skew = counted.count(domain) + i64::from(*itself) - lowest;
+            let (lowest, domains_count) = self.lowest(*counter);
+            let lowest = if is_short(domains_count, spread) { 0 } else { lowest };
+            let skew = self.counted(*counter).count(domain) + i64::from(*itself) - lowest;
             if i64::from(spread.max_skew) < skew {
                 return Some((index, Some(skew)));
             }

@@ -3,19 +3,21 @@
 //! A free volume is not marked as taken by a pod that is planned for it, and what a driver has told of its room is not
 //! lessened by it: the scheduler does neither before a volume is bound or told of anew.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::labels::Labels;
 use crate::scheduling::capacity::Told;
 use crate::scheduling::constraints::RequiredNodeAffinity;
 use crate::scheduling::node_affinity::{self, LabelledNode, selects};
 use crate::scheduling::refusal::Refusal;
-use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, Snapshot};
+use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, PodRef, Snapshot};
 use crate::world::node::ZONE_LABEL;
 use crate::world::pod::PodClass;
 use crate::world::volume::{
-    AccessModes, ClaimSpec, FreeVolume, PodClaim, Storage, StorageClass, Topology, VolumeClaim,
+    AccessModes, ClaimSpec, FreeVolume, PodClaim, Storage, StorageClass, Topology, Volume, VolumeClaim,
 };
 
 /// The provisioner of classes whose volumes people make. Source: component-helpers/storage/volume, NotSupportedProvisioner.
@@ -38,6 +40,10 @@ pub(super) struct ClassVolumes {
     bound: Vec<BoundClaim>,
     waiting: Vec<WaitingClaim>,
     attached: BTreeSet<Attachment>,
+    /// Drivers of those, each once.
+    drivers: Vec<Arc<str>>,
+    /// Work units of asking for all places, beyond the one of the check.
+    cost: u64,
     /// Claims that one pod alone may use, with the counter of pods that do.
     alone: Vec<(Arc<str>, usize)>,
 }
@@ -73,6 +79,36 @@ struct Attachment {
     unmade: bool,
 }
 
+/// The volumes of the pods of one node, by driver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodeVolumes(BTreeMap<Arc<str>, DriverVolumes>);
+
+#[derive(Clone, Debug, Default)]
+struct DriverVolumes {
+    /// Volumes not made yet: each pod will have its own.
+    unmade: u32,
+    /// Volumes, with the number of pods that use each.
+    there: FxHashMap<Arc<str>, u32>,
+}
+
+impl NodeVolumes {
+    /// A pod with these volumes comes or leaves.
+    fn add(&mut self, attached: &BTreeSet<Attachment>, comes: bool) {
+        for volume in attached {
+            let of_driver = self.0.entry(volume.driver.clone()).or_default();
+            let users = if volume.unmade {
+                &mut of_driver.unmade
+            } else {
+                of_driver.there.entry(volume.volume.clone()).or_insert(0)
+            };
+            *users = if comes { *users + 1 } else { users.saturating_sub(1) };
+            if *users == 0 && !volume.unmade {
+                of_driver.there.remove(&volume.volume);
+            }
+        }
+    }
+}
+
 /// Why a claim keeps its pod off every node, or what it asks.
 enum Standing {
     Bound(BoundClaim, Option<Attachment>),
@@ -102,6 +138,7 @@ impl Snapshot<'_> {
         if let Some(refusal) = &volumes.hopeless {
             return Err(refusal.clone());
         }
+        self.work_units += volumes.cost;
         let node = Reach(self.node(node));
         volumes.bound.iter().try_for_each(|claim| claim.reached_from(&node))?;
         volumes.waiting.iter().try_for_each(|claim| claim.can_be_had_on(&node))
@@ -125,35 +162,60 @@ impl Snapshot<'_> {
     }
 
     fn check_attachments(&mut self, volumes: &ClassVolumes, node: NodeIx) -> Result<(), Refusal> {
+        if self.node(node).attach_limits(self.world()).is_none() {
+            return Ok(());
+        }
+        self.look_at_volumes(node);
         let Some(limits) = self.node(node).attach_limits(self.world()) else { return Ok(()) };
-        let drivers: BTreeSet<&Arc<str>> = volumes.attached.iter().map(|volume| &volume.driver).collect();
-        let limited: Vec<(&Arc<str>, u32)> =
-            drivers.into_iter().filter_map(|driver| Some((driver, limits.of(driver)?))).collect();
-        for (driver, limit) in limited {
-            let mut there: BTreeSet<Attachment> = BTreeSet::new();
-            let mut unmade_count = 0;
-            let classes: Vec<ClassIx> = self.pods(node).map(|pod| self.class_of(pod)).collect();
-            for class in classes {
-                if self.class(class).claims.is_empty() {
-                    continue;
-                }
-                let other = self.volumes_of(class);
-                for volume in other.attached.iter().filter(|volume| volume.driver == *driver) {
-                    unmade_count += usize::from(volume.unmade);
-                    if !volume.unmade {
-                        there.insert(volume.clone());
-                    }
-                }
-            }
+        let Some(Some(there)) = self.node_volumes.get(node.0 as usize) else { return Ok(()) };
+        for driver in &volumes.drivers {
+            let Some(limit) = limits.of(driver) else { continue };
+            let there = there.0.get(driver);
+            let is_there =
+                |volume: &Attachment| there.is_some_and(|there| there.there.contains_key(&volume.volume));
             let of_driver = volumes.attached.iter().filter(|volume| volume.driver == *driver);
-            let new_count = of_driver.filter(|volume| volume.unmade || !there.contains(*volume)).count();
-            let used = u32::try_from(there.len() + unmade_count).unwrap_or(u32::MAX);
+            let new_count = of_driver.filter(|volume| volume.unmade || !is_there(volume)).count();
             let wanted = u32::try_from(new_count).unwrap_or(u32::MAX);
+            let used = there.map_or(0, |there| {
+                there.unmade.saturating_add(u32::try_from(there.there.len()).unwrap_or(u32::MAX))
+            });
             if 0 < wanted && limit < used.saturating_add(wanted) {
                 return Err(Refusal::AttachLimit { driver: driver.clone(), used, wanted, limit });
             }
         }
         Ok(())
+    }
+
+    /// Counts the volumes of a node's pods, unless that was done before.
+    fn look_at_volumes(&mut self, node: NodeIx) {
+        let at = node.0 as usize;
+        if matches!(self.node_volumes.get(at), Some(Some(_))) {
+            return;
+        }
+        let classes: Vec<ClassIx> = self.pods(node).map(|pod| self.class_of(pod)).collect();
+        let mut there = NodeVolumes::default();
+        self.work_units += u64::try_from(classes.len()).unwrap_or(u64::MAX) / 8;
+        for class in classes {
+            if !self.class(class).claims.is_empty() {
+                there.add(&self.volumes_of(class).attached, true);
+            }
+        }
+        if self.node_volumes.len() <= at {
+            self.node_volumes.resize(at + 1, None);
+        }
+        self.node_volumes[at] = Some(there);
+    }
+
+    /// A pod has come to (`+1`) or gone from (`-1`) a node.
+    pub(super) fn volumes_moved(&mut self, pod: PodRef, node: NodeIx, change: i32) {
+        let class = self.class_of(pod);
+        if self.node_volumes.is_empty() || self.class(class).claims.is_empty() {
+            return;
+        }
+        let volumes = self.volumes_of(class);
+        if let Some(Some(there)) = self.node_volumes.get_mut(node.0 as usize) {
+            there.add(&volumes.attached, 0 < change);
+        }
     }
 
     fn volumes_of(&mut self, class: ClassIx) -> Arc<ClassVolumes> {
@@ -164,8 +226,11 @@ impl Snapshot<'_> {
         let pod = self.class(class).clone();
         let storage = self.world().storage();
         let mut volumes = ClassVolumes::default();
+        let unclaimed = || storage.volumes.values().filter(|volume| volume.free.is_some()).collect();
+        let free = self.free_volumes.get_or_insert_with(unclaimed).clone();
+        self.work_units += u64::try_from(free.len()).unwrap_or(u64::MAX) / 8;
         for claim in &pod.claims {
-            match standing(claim, &pod, storage) {
+            match standing(claim, &pod, storage, &free) {
                 Ok(Standing::Bound(bound, attachment)) => {
                     volumes.bound.push(bound);
                     volumes.attached.extend(attachment);
@@ -183,6 +248,10 @@ impl Snapshot<'_> {
                 volumes.alone.push((claim.name.clone(), counter));
             }
         }
+        volumes.drivers = volumes.attached.iter().map(|volume| volume.driver.clone()).collect();
+        volumes.drivers.dedup();
+        volumes.cost = u64::try_from(volumes.bound.len()).unwrap_or(u64::MAX) / 4
+            + volumes.waiting.iter().map(WaitingClaim::cost).sum::<u64>();
         let volumes = Arc::new(volumes);
         if self.volumes.len() <= index {
             self.volumes.resize(index + 1, None);
@@ -200,7 +269,12 @@ fn made<'s>(claim: &PodClaim, pod: &PodClass, storage: &'s Storage) -> Option<&'
 /// What a claim of a pod asks of nodes.
 ///
 /// Source: volumebinding/binder.go, GetPodVolumeClaims.
-fn standing(claim: &PodClaim, pod: &PodClass, storage: &Storage) -> Result<Standing, Refusal> {
+fn standing(
+    claim: &PodClaim,
+    pod: &PodClass,
+    storage: &Storage,
+    free: &[&Volume],
+) -> Result<Standing, Refusal> {
     let not_ready = |why: String| Refusal::VolumeNotReady { claim: claim.name.clone(), why: why.into() };
     let made = made(claim, pod, storage);
     let spec = match (made, &claim.template) {
@@ -241,7 +315,7 @@ fn standing(claim: &PodClaim, pod: &PodClass, storage: &Storage) -> Result<Stand
                 volume: Arc::from(format!("{}/{}", pod.namespace, claim.name)),
                 unmade: made.is_none(),
             };
-            Ok(Standing::Waiting(waiting(claim, spec, class, selected, storage), attachment))
+            Ok(Standing::Waiting(waiting(claim, spec, class, selected, (storage, free)), attachment))
         }
         Some(_) | None => {
             Err(not_ready("it is bound before its pods are scheduled, and is not bound yet".to_owned()))
@@ -254,11 +328,10 @@ fn waiting(
     spec: &ClaimSpec,
     class: &StorageClass,
     selected: Option<Arc<str>>,
-    storage: &Storage,
+    (storage, free): (&Storage, &[&Volume]),
 ) -> WaitingClaim {
-    let free = storage
-        .volumes
-        .values()
+    let free = free
+        .iter()
         .filter(|volume| volume.free.as_ref().is_some_and(|free| would_do(free, spec, class)))
         .map(|volume| volume.node_affinity.clone());
     let provisioned = &*class.provisioner != NO_PROVISIONER;
@@ -306,6 +379,12 @@ impl BoundClaim {
 }
 
 impl WaitingClaim {
+    /// Work units of asking for its places.
+    fn cost(&self) -> u64 {
+        let parts = self.free.len() + self.told.as_ref().map_or(0, Told::parts_count);
+        u64::try_from(parts).unwrap_or(u64::MAX) / 4
+    }
+
     fn can_be_had_on(&self, node: &Reach<'_, '_>) -> Result<(), Refusal> {
         if let Some(selected) = &self.selected {
             return if **selected == *node.node_name() {

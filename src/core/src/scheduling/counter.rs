@@ -1,0 +1,239 @@
+//! Counts of matching pods per topology domain. What is counted is decided elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::labels::Labels;
+use crate::scheduling::constraints::{LabelSelector, PodAffinityTerm, RequiredNodeAffinity, Toleration};
+use crate::scheduling::node_affinity::{self, LabelledNode};
+use crate::scheduling::snapshot::{NodeView, TemplateNode};
+use crate::scheduling::taints;
+use crate::world::node::HOSTNAME_LABEL;
+use crate::world::pod::PodClass;
+
+/// Which pods a counter counts. Counters of equal meaning are one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum What {
+    /// Those that match one term of pods in this namespace.
+    Term(Arc<str>, PodAffinityTerm),
+    /// Those that match all these affinity terms of pods in this namespace.
+    AllTerms(Arc<str>, Vec<PodAffinityTerm>),
+    /// Those that have one of these anti-affinity terms, by ascending id.
+    Guarded(Arc<[u32]>),
+    /// Those of this namespace that mount the claim of this name.
+    Claim(Arc<str>, Arc<str>),
+    /// Those of this namespace that the selector selects, on nodes of this inclusion.
+    Spread(Arc<str>, Option<LabelSelector>, usize),
+}
+
+/// Domains in a page of counts.
+const PAGE: usize = 32;
+
+/// A number for each domain, 0 where none was set: memory is used for the neighbourhood of others only.
+#[derive(Debug, Default)]
+struct Counts(Vec<Option<Box<[i32; PAGE]>>>);
+
+impl Counts {
+    fn get(&self, domain: usize) -> i64 {
+        match self.0.get(domain / PAGE) {
+            Some(Some(page)) => i64::from(page[domain % PAGE]),
+            _ => 0,
+        }
+    }
+
+    fn add(&mut self, domain: usize, change: i32) {
+        let at = domain / PAGE;
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, || None);
+        }
+        self.0[at].get_or_insert_with(|| Box::new([0; PAGE]))[domain % PAGE] += change;
+    }
+}
+
+/// Pods that match, by domain.
+#[derive(Debug)]
+pub(super) struct Counter {
+    pub(super) what: Arc<What>,
+    pub(super) key: usize,
+    counts: Counts,
+    /// Matching pods in all domains.
+    pub(super) total: i64,
+    /// Spread only: included domains with pods by their count.
+    histogram: BTreeMap<i64, u32>,
+    /// Spread only: how many those are.
+    occupied: u32,
+}
+
+impl Counter {
+    pub(super) fn new(what: Arc<What>, key: usize) -> Self {
+        let (counts, histogram) = (Counts::default(), BTreeMap::new());
+        Self { what, key, counts, total: 0, histogram, occupied: 0 }
+    }
+
+    /// Matching pods in a domain.
+    pub(super) fn count(&self, domain: usize) -> i64 {
+        self.counts.get(domain)
+    }
+
+    /// Spread only: the inclusion of the nodes on which pods count.
+    pub(super) fn inclusion(&self) -> Option<usize> {
+        match *self.what {
+            What::Spread(_, _, inclusion) => Some(inclusion),
+            _ => None,
+        }
+    }
+
+    /// Spread only: the fewest matching pods in any of the included domains.
+    pub(super) fn lowest(&self, inclusion: &Inclusion) -> i64 {
+        if self.occupied < inclusion.domains { 0 } else { self.histogram.keys().next().copied().unwrap_or(0) }
+    }
+
+    /// A matching pod comes to (`+1`) or leaves (`-1`) a domain.
+    pub(super) fn add(&mut self, domain: usize, change: i32, inclusion: Option<&Inclusion>) {
+        let included = inclusion.is_some_and(|inclusion| inclusion.includes(domain));
+        if included {
+            self.note(domain, -1);
+        }
+        self.counts.add(domain, change);
+        self.total += i64::from(change);
+        if included {
+            self.note(domain, 1);
+        }
+    }
+
+    /// Spread only: a domain is included from now on (`+1`), or no more (`-1`).
+    pub(super) fn note(&mut self, domain: usize, change: i32) {
+        let count = self.count(domain);
+        if count == 0 {
+            return;
+        }
+        let domains = self.histogram.entry(count).or_insert(0);
+        if 0 < change {
+            *domains += 1;
+            self.occupied += 1;
+        } else {
+            *domains -= 1;
+            self.occupied -= 1;
+            if *domains == 0 {
+                self.histogram.remove(&count);
+            }
+        }
+    }
+}
+
+/// Which nodes count for spread constraints.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct InclusionRule {
+    /// Topology keys that the node must have.
+    keys: Vec<Arc<str>>,
+    /// Node selector and affinity that it must meet, where they are honoured.
+    affinity: Option<(Labels, Option<RequiredNodeAffinity>)>,
+    /// Tolerations that its taints must meet, where they are honoured.
+    tolerations: Option<Vec<Toleration>>,
+}
+
+impl InclusionRule {
+    /// The rule of a class's n-th constraint.
+    pub(super) fn of(class: &PodClass, constraint: usize) -> Self {
+        let spread = &class.topology_spread[constraint];
+        let mut keys: Vec<Arc<str>> =
+            class.topology_spread.iter().map(|other| other.topology_key.clone()).collect();
+        keys.sort();
+        keys.dedup();
+        let asks = !class.node_selector.is_empty() || class.node_affinity.is_some();
+        let affinity = (spread.honor_node_affinity && asks)
+            .then(|| (class.node_selector.clone(), class.node_affinity.clone()));
+        let tolerations = spread.honor_node_taints.then(|| class.tolerations.clone());
+        Self { keys, affinity, tolerations }
+    }
+
+    /// Whether a node has all topology keys and the policies accept it.
+    ///
+    /// Source: podtopologyspread/filtering.go, calPreFilterState; common.go, matchNodeInclusionPolicies.
+    fn includes(&self, node: &NodeView<'_>) -> bool {
+        let affine = |(selector, affinity): &(Labels, Option<RequiredNodeAffinity>)| {
+            node_affinity::matches(selector, affinity.as_ref(), node)
+        };
+        let tolerated =
+            |tolerations: &Vec<Toleration>| taints::first_untolerated(node.taints(), tolerations).is_none();
+        self.keys.iter().all(|key| node.label(key).is_some())
+            && self.affinity.as_ref().is_none_or(affine)
+            && self.tolerations.as_ref().is_none_or(tolerated)
+    }
+
+    /// Whether the name of a node may decide.
+    fn asks_for_names(&self) -> bool {
+        self.affinity
+            .as_ref()
+            .is_some_and(|(selector, affinity)| affinity.is_some() || selector.get(HOSTNAME_LABEL).is_some())
+    }
+}
+
+/// Nodes that count for the spread constraints of one rule and key.
+#[derive(Debug)]
+pub(super) struct Inclusion {
+    pub(super) rule: Arc<InclusionRule>,
+    pub(super) key: usize,
+    /// By node: whether it counts.
+    included: Vec<bool>,
+    /// By domain: how many nodes count.
+    nodes: Vec<u32>,
+    /// Domains with a node that counts.
+    pub(super) domains: u32,
+    /// The template looked at last, and whether nodes made after it count; many are added after one.
+    template: Option<(Arc<TemplateNode>, bool)>,
+    /// The counters that it is for.
+    pub(super) counters: Vec<usize>,
+}
+
+impl Inclusion {
+    pub(super) fn new(rule: Arc<InclusionRule>, key: usize) -> Self {
+        let (included, nodes, counters) = (Vec::new(), Vec::new(), Vec::new());
+        Self { rule, key, included, nodes, domains: 0, template: None, counters }
+    }
+
+    /// The next node is there: whether it counts is worked out.
+    pub(super) fn push(&mut self, node: &NodeView<'_>) {
+        let template = node.template().filter(|_| !self.rule.asks_for_names());
+        let counts = match (template, &self.template) {
+            (Some(template), Some((known, counts))) if Arc::ptr_eq(known, template) => *counts,
+            _ => self.rule.includes(node),
+        };
+        if let Some(template) = template {
+            self.template = Some((template.clone(), counts));
+        }
+        self.included.push(counts);
+    }
+
+    /// The last node goes.
+    pub(super) fn pop(&mut self) {
+        self.included.pop();
+    }
+
+    /// Whether a node counts.
+    pub(super) fn counts(&self, node: usize) -> bool {
+        self.included[node]
+    }
+
+    /// Whether a domain has a node that counts.
+    pub(super) fn includes(&self, domain: usize) -> bool {
+        self.nodes.get(domain).is_some_and(|nodes| *nodes != 0)
+    }
+
+    /// A node that counts comes to (`+1`) or leaves (`-1`) a domain; whether the domain is included anew, or no more.
+    pub(super) fn node_moved(&mut self, domain: usize, change: i64) -> bool {
+        if self.nodes.len() <= domain {
+            self.nodes.resize(domain + 1, 0);
+        }
+        let before = self.nodes[domain];
+        let after = if 0 < change { before + 1 } else { before.saturating_sub(1) };
+        self.nodes[domain] = after;
+        let turned = (before == 0) != (after == 0);
+        if turned && after != 0 {
+            self.domains += 1;
+        } else if turned {
+            self.domains -= 1;
+        }
+        turned
+    }
+}
