@@ -24,7 +24,8 @@ fn no_node_is_bought_for_pods_that_fit_once_those_past_their_grace_have_ended() 
     for over_in in [5, 0, -10, 1 - TERMINATING_EXTRA.0] {
         let plan = plan_fresh(&replaced(over_in), &config([pool("general")]));
         check(&plan, &[]);
-        assert_eq!(plan.wake_at, Some(UnixTime(NOW.0 + over_in).plus(TERMINATING_EXTRA)));
+        let bound = UnixTime(NOW.0 + over_in).plus(TERMINATING_EXTRA);
+        assert!(plan.wake_at.is_some_and(|at| at <= bound), "{:?}", plan.wake_at);
     }
 }
 
