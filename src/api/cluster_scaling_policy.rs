@@ -187,6 +187,15 @@ pub struct NodeScaling {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_pod_delay: Option<Duration>,
 
+    /// Schedulers whose pods make a pool grow at once. Pods of other schedulers do so once their condition `PodScheduled`
+    /// is False with reason `Unschedulable`: without that mark their scheduler may be missing, or hold them back. With an
+    /// empty list this holds for all pods. Default: `[default-scheduler]`. At most 16, no two alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 253)))]
+    #[x_kube(validation = Rule::new("self.all(e, self.exists_one(o, o == e))")
+        .message("nodes.immediateSchedulers must not repeat a scheduler: remove the second one"))]
+    pub immediate_schedulers: Option<Vec<String>>,
+
     /// How many nodes may be leaving at once in the whole cluster. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removals: Option<Removals>,

@@ -72,6 +72,12 @@ pub struct NodePoolStatus {
     #[schemars(length(max = 256))]
     pub anticipations: Vec<AnticipationStatus>,
 
+    /// Classes of pods that their scheduler did not bind although they had room on a ready node, or that lost the room
+    /// bought for them again and again. Rows with `until` back off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    pub unbound: Vec<UnboundStatus>,
+
     /// Nodes that are not needed, grouped by since when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2000))]
@@ -369,6 +375,48 @@ pub struct AnticipationStatus {
     /// How many times in a row the pods failed to appear.
     #[schemars(range(min = 0))]
     pub failures: i32,
+}
+
+/// Pods of one owner that are alike and that their scheduler does not bind.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnboundStatus {
+    /// The controller, as kind/namespace/name; the pod itself where it has none.
+    #[schemars(length(max = 600))]
+    pub owner: String,
+
+    /// Fingerprint of what decides where these pods may run; another one is another class.
+    #[schemars(length(max = 64))]
+    pub class: String,
+
+    /// Since when a ready node has had room for them without a break.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub room_since: Option<Time>,
+
+    /// Purchases for them after they had waited for minutes, whose nodes other pods took.
+    #[schemars(range(min = 0))]
+    pub bought_count: i32,
+
+    /// The last of these purchases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bought_at: Option<Time>,
+
+    /// Until when no node is bought for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+
+    /// How many times in a row they backed off; each time is four times as long, 12 hours at most.
+    #[schemars(range(min = 0))]
+    pub failures: i32,
+
+    /// Bound pods of the class. When there are more, the row is dropped.
+    #[schemars(range(min = 0))]
+    pub bound_count: i32,
+
+    /// The pods that have waited longest, as namespace/name. When one is bound, the row is dropped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 3))]
+    pub examples: Vec<String>,
 }
 
 /// Pods that a pool could not help, all for the same reason.

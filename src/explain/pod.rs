@@ -122,7 +122,7 @@ fn waiting(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod) {
         };
         return;
     };
-    answer(told, opened, verdict);
+    answer(told, opened, pod, verdict);
     told.next.extend(advice(opened, pod, verdict));
 }
 
@@ -143,13 +143,14 @@ pub(super) fn verdict_in<'a>(plan: &'a Plan, pod: &Pod) -> Option<&'a PodVerdict
     mine().find(named).or_else(|| mine().next())
 }
 
-fn answer(told: &mut Explanation, opened: &Opened<'_>, verdict: &PodVerdict) {
+fn answer(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: &PodVerdict) {
     let group = match verdict.pods_count {
         0 | 1 => String::new(),
         2 => format!(" (with an equal pod of {}/{})", verdict.namespace, verdict.owner),
         n => format!(" (with {} equal pods of {}/{})", n - 1, verdict.namespace, verdict.owner),
     };
     told.summary = if let Some(reason) = verdict.skipped {
+        by_scheduler(told, opened, pod, reason);
         format!("waits{group}; no node is bought for it: {}", lower(reason.doc()))
     } else if verdict.unplaced_count == 0 && verdict.on_new.is_empty() {
         format!("waits{group} for a node that is there or on its way: it has room for it")
@@ -191,6 +192,38 @@ fn answer(told: &mut Explanation, opened: &Opened<'_>, verdict: &PodVerdict) {
                 told.next.push(format!("pool {pool}: {}", chain::intent_in_words(intent)));
             }
         }
+    }
+}
+
+/// Names the scheduler where it is why the pod is no demand, and what would change that.
+fn by_scheduler(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, reason: Reason) {
+    let scheduler = &pod.class.scheduler;
+    match reason {
+        Reason::AwaitsScheduler => {
+            told.fact("scheduler", &**scheduler);
+            told.next.push(format!(
+                "counts once scheduler {scheduler} sets PodScheduled to False with reason Unschedulable; or at once with it in \
+                 nodes.immediateSchedulers of the ClusterScalingPolicy"
+            ));
+        }
+        Reason::RefusedByScheduler => {
+            told.fact("scheduler", &**scheduler);
+            let owner = pod.owner.as_ref();
+            let owner = owner.map(|owner| format!("{}/{}/{}", owner.kind, pod.key.namespace, owner.name));
+            let owner = owner.unwrap_or_else(|| format!("Pod/{}", pod.key));
+            let rows = opened.case.input.history.pools.values().flat_map(|memory| &memory.unbound);
+            let until = rows.filter(|(key, _)| *key.owner == *owner).filter_map(|(_, row)| row.until).max();
+            if let Some(until) = until {
+                let when = about(until, opened.now());
+                told.next.push(format!(
+                    "counts again {when} ({until}), or as soon as {scheduler} binds a pod of its class"
+                ));
+            }
+            told.next.push(format!(
+                "ask scheduler {scheduler} why it does not bind the pod: see its events and log"
+            ));
+        }
+        _ => {}
     }
 }
 

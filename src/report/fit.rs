@@ -2,13 +2,14 @@
 //!
 //! Intents and backoffs are never cut (law 9): where they are full, the plan begins nothing new.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, DECISIONS_MAX,
-    Decision, EXAMPLES_MAX, Increase, Intent, LearnedTemplate, PoolHistory, REPLACED_MAX, Refusal, Removal,
-    Replacement, UNNEEDED_MAX, Victim,
+    Decision, EXAMPLES_MAX, Increase, Intent, LearnedTemplate, PodClassKey, PoolHistory, REPLACED_MAX,
+    Refusal, Removal, Replacement, UNBOUND_MAX, UNNEEDED_MAX, Unbound, Victim,
 };
 use headroom_core::time::UnixTime;
 
@@ -50,6 +51,7 @@ pub fn fit(memory: &PoolHistory) -> (PoolHistory, u32) {
         backoffs,
         unneeded,
         anticipations,
+        unbound,
         learned,
         refusals,
         blocked,
@@ -74,6 +76,7 @@ pub fn fit(memory: &PoolHistory) -> (PoolHistory, u32) {
             .into_iter()
             .map(|(key, value)| (key, anticipation(value)))
             .collect(),
+        unbound: most_refused(unbound, &mut cut_count),
         learned: learned
             .iter()
             .take(GROUPS_MAX)
@@ -280,6 +283,30 @@ fn replaced(row: &Replacement) -> Replacement {
 fn anticipation(row: Anticipation) -> Anticipation {
     let Anticipation { since, until, failures } = row;
     Anticipation { since: second(since), until: until.map(second), failures: count(failures) }
+}
+
+/// The rows that backed off most often, as many as the schema takes.
+fn most_refused(
+    rows: &BTreeMap<PodClassKey, Unbound>,
+    cut_count: &mut usize,
+) -> BTreeMap<PodClassKey, Unbound> {
+    *cut_count += rows.len().saturating_sub(UNBOUND_MAX);
+    let mut sorted: Vec<(&PodClassKey, &Unbound)> = rows.iter().collect();
+    sorted.sort_by_key(|(key, row)| (Reverse(row.failures), *key));
+    sorted.into_iter().take(UNBOUND_MAX).map(|(key, row)| (key.clone(), unbound(row))).collect()
+}
+
+fn unbound(row: &Unbound) -> Unbound {
+    let Unbound { room_since, bought_count, bought_at, until, failures, bound_count, examples: names } = row;
+    Unbound {
+        room_since: room_since.map(second),
+        bought_count: count(*bought_count),
+        bought_at: bought_at.map(second),
+        until: until.map(second),
+        failures: count(*failures),
+        bound_count: count(*bound_count),
+        examples: examples(names),
+    }
 }
 
 fn template(row: &LearnedTemplate) -> LearnedTemplate {

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision, Increase,
-    Intent, LearnedTemplate, PoolHistory, Refusal, Removal, Replaced, Replacement, Victim,
+    Intent, LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, Unbound,
+    Victim,
 };
 use headroom_core::quantity;
 use headroom_core::reason::Reason;
@@ -19,7 +20,7 @@ use headroom_core::world::provider::FailureClass;
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use crate::api::{
     self, AnticipationStatus, BackoffStatus, BlockedNodes, ConsideredPool, GroupStatus, Instance,
-    NodePoolStatus, RefusalStatus, ReplacedNode, ReplacementStatus, UnneededNodes,
+    NodePoolStatus, RefusalStatus, ReplacedNode, ReplacementStatus, UnboundStatus, UnneededNodes,
 };
 
 /// What was not understood, for a log line and an event.
@@ -42,6 +43,7 @@ pub fn status_of(stored: &Value) -> (NodePoolStatus, Notes) {
         backoffs: reader.rows("backoffs"),
         intents: reader.rows("intents"),
         anticipations: reader.rows("anticipations"),
+        unbound: reader.rows("unbound"),
         unneeded: reader.rows("unneeded"),
         refusals: reader.rows("refusals"),
         blocked: reader.rows("blocked"),
@@ -98,6 +100,7 @@ pub fn parse(status: &NodePoolStatus) -> (PoolHistory, Notes) {
         backoffs: rows("backoffs", &status.backoffs, &mut notes, backoff).into_iter().collect(),
         unneeded: unneeded(&status.unneeded),
         anticipations: status.anticipations.iter().map(anticipation).collect(),
+        unbound: status.unbound.iter().map(unbound).collect(),
         learned: rows("groups", &status.groups, &mut notes, learned).into_iter().flatten().collect(),
         refusals: rows("refusals", &status.refusals, &mut notes, refusal),
         blocked: rows("blocked", &status.blocked, &mut notes, block),
@@ -241,6 +244,30 @@ fn anticipation(row: &AnticipationStatus) -> (Arc<str>, Anticipation) {
         failures: natural(row.failures),
     };
     (arc(&row.controller), value)
+}
+
+fn unbound(row: &UnboundStatus) -> (PodClassKey, Unbound) {
+    let UnboundStatus {
+        owner,
+        class,
+        room_since,
+        bought_count,
+        bought_at,
+        until,
+        failures,
+        bound_count,
+        examples,
+    } = row;
+    let value = Unbound {
+        room_since: room_since.as_ref().map(second),
+        bought_count: natural(*bought_count),
+        bought_at: bought_at.as_ref().map(second),
+        until: until.as_ref().map(second),
+        failures: natural(*failures),
+        bound_count: natural(*bound_count),
+        examples: examples.iter().map(|name| arc(name)).collect(),
+    };
+    (PodClassKey { owner: arc(owner), class: arc(class) }, value)
 }
 
 /// The template of a group, if a live node taught it; all others are read from spec or provider again.

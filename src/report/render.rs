@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, Intent, LearnedTemplate,
-    PoolHistory, Refusal, Removal, Replaced, Replacement, Victim,
+    PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, Unbound, Victim,
 };
 use headroom_core::plan::{PoolReason, PreviewAction};
 use headroom_core::quantity::{format_bytes, format_cpu};
@@ -22,7 +22,7 @@ use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use crate::api::{
     self, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool,
     ConsolidationBackoffStatus, GroupStatus, GroupTemplate, Instance, NodeCounts, NodePoolStatus, PodSample,
-    PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, UnneededNodes,
+    PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, UnboundStatus, UnneededNodes,
 };
 
 /// What is to be told of a pool besides its memory.
@@ -112,6 +112,7 @@ pub fn render(
         backoffs,
         unneeded,
         anticipations,
+        unbound,
         learned,
         refusals,
         blocked,
@@ -134,6 +135,7 @@ pub fn render(
         backoffs: backoff_rows(backoffs),
         intents: intents.iter().map(intent).collect(),
         anticipations: anticipations.iter().map(anticipation).collect(),
+        unbound: unbound.iter().map(unbound_row).collect(),
         unneeded: unneeded_rows(unneeded),
         refusals: refusals.iter().map(refusal).collect(),
         blocked: blocked.iter().map(block).collect(),
@@ -322,6 +324,22 @@ fn anticipation((controller, row): (&Arc<str>, &Anticipation)) -> AnticipationSt
         since: time(*since),
         until: until.map(time),
         failures: int(*failures),
+    }
+}
+
+fn unbound_row((key, row): (&PodClassKey, &Unbound)) -> UnboundStatus {
+    let PodClassKey { owner, class } = key;
+    let Unbound { room_since, bought_count, bought_at, until, failures, bound_count, examples } = row;
+    UnboundStatus {
+        owner: owner.to_string(),
+        class: class.to_string(),
+        room_since: room_since.map(time),
+        bought_count: int(*bought_count),
+        bought_at: bought_at.map(time),
+        until: until.map(time),
+        failures: int(*failures),
+        bound_count: int(*bound_count),
+        examples: examples.iter().map(ToString::to_string).collect(),
     }
 }
 

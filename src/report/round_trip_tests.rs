@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use headroom_core::config::Config;
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision,
-    DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PoolHistory,
-    Refusal, Removal, RemovalPhase, Replaced, Replacement, Victim,
+    DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PodClassKey,
+    PoolHistory, Refusal, Removal, RemovalPhase, Replaced, Replacement, Unbound, Victim,
 };
 use headroom_core::plan;
 use headroom_core::reason::Reason;
@@ -159,13 +159,32 @@ fn decision() -> impl Strategy<Value = Decision> {
     )
 }
 
+fn unbound() -> impl Strategy<Value = (PodClassKey, Unbound)> {
+    let key = (word(), word()).prop_map(|(owner, class)| PodClassKey { owner, class });
+    let times = (option::of(at()), option::of(at()), option::of(at()));
+    let counts = (any::<u32>(), any::<u32>(), any::<u32>());
+    (key, times, counts, vec(word(), 0..5)).prop_map(|(key, times, counts, examples)| {
+        let row = Unbound {
+            room_since: times.0,
+            bought_at: times.1,
+            until: times.2,
+            bought_count: counts.0,
+            failures: counts.1,
+            bound_count: counts.2,
+            examples,
+        };
+        (key, row)
+    })
+}
+
 fn memory() -> impl Strategy<Value = PoolHistory> {
     let anticipation = (at(), option::of(at()), any::<u32>())
         .prop_map(|(since, until, failures)| Anticipation { since, until, failures });
     let learned = (0..1_i64 << 50, 0..1_i64 << 60, 0..1_000_i64)
         .prop_map(|(cpu_milli, memory_bytes, pods)| LearnedTemplate { cpu_milli, memory_bytes, pods });
     let needed = (vec(intent(), 0..5), any::<u64>(), vec(backoff(), 0..5), btree_map(word(), at(), 0..20));
-    let known = (btree_map(word(), anticipation, 0..4), btree_map(word(), learned, 0..4));
+    let known =
+        (btree_map(word(), anticipation, 0..4), btree_map(word(), learned, 0..4), vec(unbound(), 0..60));
     let told = (vec(refusal(), 0..5), vec(blocked(), 0..5), vec(decision(), 0..25));
     let node = (word(), word()).prop_map(|(pool, node)| Replaced { pool, node });
     let replacement = (word(), word(), any::<u32>(), vec(node, 0..12), at(), at()).prop_map(
@@ -187,6 +206,7 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         backoffs: needed.2.into_iter().collect(),
         unneeded: needed.3,
         anticipations: known.0,
+        unbound: known.2.into_iter().collect(),
         learned: known.1,
         refusals: told.0,
         blocked: told.1,

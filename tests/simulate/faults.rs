@@ -7,13 +7,14 @@ use headroom::simulate::swarm::{Theme, Trial, try_seed};
 /// Seeds of each run of the tests.
 const SEEDS: u64 = 200;
 /// Seeds of each theme.
-const DIRECTED: [(Theme, u64); 6] = [
+const DIRECTED: [(Theme, u64); 7] = [
     (Theme::Outage, 8),
     (Theme::Silence, 8),
     (Theme::Choice, 8),
     (Theme::Load, 4),
     (Theme::Handover, 6),
     (Theme::Pools, 10),
+    (Theme::Refused, 8),
 ];
 /// Seeds of themes that failed once, each with what it found.
 const KEPT_ON: &[(Theme, u64, &str)] = &[

@@ -12,5 +12,6 @@ mod inspector;
 mod library;
 mod neighbours;
 mod protocol;
+mod refused;
 mod storms;
 mod workloads;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use headroom_core::config::DEFAULT_SCHEDULER;
+
 use super::workloads::{self, ValidatedWorkloads};
 use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
 use crate::api::cluster_scaling_policy::{
@@ -23,6 +25,8 @@ pub struct ValidatedPolicy {
     pub expendable_pods_priority_cutoff: i32,
     /// How old a pod must be before it makes a pool grow.
     pub new_pod_delay: Duration,
+    /// Schedulers whose pods make a pool grow before they are marked as unschedulable; no two alike.
+    pub immediate_schedulers: Vec<String>,
     /// How many nodes may be leaving at once.
     pub removals: ValidatedRemovals,
     /// Whether nodes may be removed at all.
@@ -68,6 +72,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
         health,
         expendable_pods_priority_cutoff,
         new_pod_delay,
+        immediate_schedulers,
         removals,
         voluntary_disruption,
         anticipation,
@@ -76,6 +81,15 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
     let workloads = workloads::read_workloads(&mut check, &workloads.clone().unwrap_or_default());
     let names: Vec<String> = expanders.iter().map(|expander| format!("{expander:?}")).collect();
     check.unique(names.iter().map(String::as_str), "spec.nodes.expanders");
+    let immediate_schedulers = immediate_schedulers.unwrap_or_else(|| vec![DEFAULT_SCHEDULER.to_owned()]);
+    let schedulers = "spec.nodes.immediateSchedulers";
+    check.unique(immediate_schedulers.iter().map(String::as_str), schedulers);
+    check.require(
+        immediate_schedulers.iter().all(|name| !name.is_empty()),
+        schedulers,
+        "holds an empty name",
+        "name a scheduler as pods do in spec.schedulerName, or remove it",
+    );
     let limits = limits.unwrap_or_default();
     let min = limits.min.clone().unwrap_or_default();
     let nodes_limit = |n| check.count(Some(n), 0, (0, MAX_NODES), "spec.nodes.limits.nodes");
@@ -118,6 +132,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
             cutoff,
         ),
         new_pod_delay: check.duration(new_pod_delay.as_ref(), 0, "spec.nodes.newPodDelay"),
+        immediate_schedulers,
         removals: read_removals(&mut check, &removals.unwrap_or_default()),
         voluntary_disruption: voluntary_disruption.unwrap_or_default(),
         max_anticipated_pods: if enabled.unwrap_or(true) { max_pods } else { 0 },
@@ -166,6 +181,7 @@ mod tests {
             health: ValidatedHealthGate { max_unready_percent: 45, ok_unready_count: 3 },
             expendable_pods_priority_cutoff: -10,
             new_pod_delay: Duration::ZERO,
+            immediate_schedulers: vec!["default-scheduler".to_owned()],
             removals: ValidatedRemovals { max_parallel: 10, max_parallel_drains: 1, budgets: Vec::new() },
             voluntary_disruption: VoluntaryDisruption::Allowed,
             max_anticipated_pods: 5000,
@@ -196,6 +212,17 @@ mod tests {
             ..ValidatedLimits::default()
         };
         assert_eq!(policy.limits, expected);
+    }
+
+    #[test]
+    fn empty_list_of_schedulers_is_not_the_default() {
+        let none: Vec<String> = Vec::new();
+        assert_eq!(check("{immediateSchedulers: []}").unwrap().immediate_schedulers, none);
+        assert_eq!(check("{immediateSchedulers: [volcano]}").unwrap().immediate_schedulers, ["volcano"]);
+        for wrong in ["[a, a]", "['']"] {
+            let refused = check(&format!("{{immediateSchedulers: {wrong}}}")).unwrap_err();
+            assert!(refused[0].starts_with("spec.nodes.immediateSchedulers"), "{wrong}: {refused:?}");
+        }
     }
 
     #[test]

@@ -245,6 +245,9 @@ pub struct Schedule {
     pub max_nodes: Option<u32>,
 }
 
+/// The scheduler of pods that name none.
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 /// What Cluster Autoscaler takes as flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -271,6 +274,8 @@ pub struct ClusterSettings {
     pub expendable_pods_priority_cutoff: i32,
     /// Pods younger than this do not cause nodes. Default 0.
     pub new_pod_delay: Seconds,
+    /// Schedulers whose pods cause nodes before they are marked as unschedulable. Default [`DEFAULT_SCHEDULER`].
+    pub immediate_schedulers: Vec<Arc<str>>,
     /// Most nodes leaving at once in the whole cluster. Default 10.
     pub max_removals: u32,
     /// Most of those that may be draining at once. Default 1.
@@ -371,6 +376,7 @@ impl Default for ClusterSettings {
             ok_unready_count: 3,
             expendable_pods_priority_cutoff: -10,
             new_pod_delay: Seconds(0),
+            immediate_schedulers: vec![DEFAULT_SCHEDULER.into()],
             max_removals: 10,
             max_drains: 1,
             budgets: Vec::new(),

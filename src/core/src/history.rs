@@ -26,6 +26,8 @@ pub const VICTIM_BYTES_MAX: usize = 16 * 1024;
 pub const UNNEEDED_MAX: usize = 2000;
 /// Most nodes that are replaced at once.
 pub const REPLACED_MAX: usize = 10;
+/// Most classes of unbound pods per pool; those held back least often go first.
+pub const UNBOUND_MAX: usize = 50;
 /// Most examples of pod or node names in any list.
 pub const EXAMPLES_MAX: usize = 3;
 
@@ -58,6 +60,9 @@ pub struct PoolHistory {
     pub unneeded: BTreeMap<Arc<str>, UnixTime>,
     /// Controllers whose missing replicas were bought for before they existed.
     pub anticipations: BTreeMap<Arc<str>, Anticipation>,
+    /// Classes of pods that had room on a ready node, or lost it again and again, and that their scheduler did not bind.
+    #[serde(with = "crate::snapshot::pairs")]
+    pub unbound: BTreeMap<PodClassKey, Unbound>,
     /// What was learned of each group from live nodes: allocatable amounts, for scale from zero.
     pub learned: BTreeMap<Arc<str>, LearnedTemplate>,
     /// Pods this pool could not help, by reason.
@@ -258,6 +263,36 @@ pub struct Anticipation {
     pub until: Option<UnixTime>,
     /// How often the pods failed to appear in a row.
     pub failures: u32,
+}
+
+/// Pods of one owner that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodClassKey {
+    /// Their controller, as `Kind/namespace/name`; a pod without one is its own.
+    pub owner: Arc<str>,
+    /// Fingerprint of what decides where they may run.
+    pub class: Arc<str>,
+}
+
+/// Pods of a class that stay unbound for reasons unknown to us.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Unbound {
+    /// Since when a ready node has had room for them without a break; `None` while none has.
+    pub room_since: Option<UnixTime>,
+    /// Purchases for them after they had waited for long, whose nodes came and went to other pods.
+    pub bought_count: u32,
+    /// The last of these purchases.
+    pub bought_at: Option<UnixTime>,
+    /// No demand before this instant.
+    pub until: Option<UnixTime>,
+    /// How often in a row they were held back.
+    pub failures: u32,
+    /// Bound pods of the class; when there are more, their scheduler takes such pods.
+    pub bound_count: u32,
+    /// The pods that have waited longest, as `namespace/name`, sorted.
+    pub examples: Vec<Arc<str>>,
 }
 
 /// What live nodes of a group taught.

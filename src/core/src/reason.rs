@@ -115,6 +115,10 @@ reasons! {
     AnticipationLimit,
     /// Replicas decided on have not appeared for too long.
     AnticipationBackoff,
+    /// The pod's scheduler has not marked it as Unschedulable, and nodes.immediateSchedulers does not name that scheduler.
+    AwaitsScheduler,
+    /// The pod had room on a ready node for minutes, or lost it to other pods again and again, and its scheduler did not bind it: its class backs off.
+    RefusedByScheduler,
     /// The pod goes where the first of its kind goes, and the scheduler has not chosen that place yet.
     FollowsFirstPod,
     /// The pods of its namespace took all the work that one plan may spend on them; a later plan gets to this pod.
@@ -197,6 +201,8 @@ reasons! {
     UnreadablePod,
     /// Pods are planned onto the node.
     PlannedFor,
+    /// The node's pods could take the room of a ready node that other pods are waiting for.
+    PromisedRoom,
     /// The node or a pod on it is younger than scaleDown.consolidateAfter.
     RecentlyDisrupted,
     /// Nodes that cost less are on their way; the node leaves when they are ready.

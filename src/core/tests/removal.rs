@@ -369,6 +369,19 @@ fn pod_that_may_not_go_any_more_calls_the_drain_off_without_failure() {
 }
 
 #[test]
+fn second_budget_of_a_pod_calls_the_drain_off_at_once() {
+    let guarded = || cluster([marked("n")], [replica("p").on("n")]).budget(budget("web", "app", "web", 1));
+    let mut history = draining();
+    step(
+        &guarded().budget(budget("more", "app", "web", 1)).build(),
+        &settings(|_| {}),
+        &mut history,
+        later(1),
+    );
+    assert_eq!((end(&history).0, end(&history).1), (DecisionOutcome::Cancelled, Reason::NotEnoughPdb));
+}
+
+#[test]
 fn node_annotated_to_stay_is_let_go_of_in_mid_drain() {
     let kept = marked("n").annotation("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true");
     let mut history = draining();

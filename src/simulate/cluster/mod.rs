@@ -50,6 +50,10 @@ use super::store::{Entry, Kind, ObjectKey, SharedStore, Store};
 /// On a pod (or a Job, for its pods): how long it runs before it succeeds, for example `90s`.
 pub const RUN_FOR_ANNOTATION: &str = "simulate.headroom.dev/run-for";
 
+/// On a pod: which part of the pods with it the scheduler refuses wherever they fit, by name, and for how long, as
+/// `<percent>` or `<percent>/<seconds>`.
+pub const REFUSED_ANNOTATION: &str = "simulate.headroom.dev/refused";
+
 /// Rounds of observe and act in one step before the step is given up as a bug of the actors.
 const ROUNDS_MAX: usize = 10_000;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use headroom_core::config::DEFAULT_SCHEDULER;
+use jiff::{SignedDuration, Timestamp};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
@@ -37,6 +38,10 @@ pub(crate) struct PodFacts {
     pub(crate) run_for: Option<jiff::SignedDuration>,
     pub(crate) revision_label: Option<Arc<str>>,
     pub(crate) gated: bool,
+    /// True if the default scheduler is to bind it; others do not exist here.
+    pub(crate) ours: bool,
+    /// Until when the scheduler refuses it wherever it fits, as a plugin would.
+    pub(crate) refused_until: Option<Timestamp>,
     pub(crate) shape: Arc<PodShape>,
     pub(crate) class: usize,
 }
@@ -197,6 +202,8 @@ impl Pods {
         let hash = ["controller-revision-hash", "pod-template-hash"];
         let node = text(pod, &["spec", "nodeName"]).filter(|node| !node.is_empty());
         let node = node.map(|node| self.number_of(node));
+        let created_at = timestamp(pod, &["metadata", "creationTimestamp"]).unwrap_or(Timestamp::UNIX_EPOCH);
+        let name = text(pod, &["metadata", "name"]).unwrap_or_default();
         PodFacts {
             uid: before.map_or_else(
                 || text(pod, &["metadata", "uid"]).unwrap_or_default().into(),
@@ -208,7 +215,7 @@ impl Pods {
             phase,
             ready: status_of("Ready") == Some("True"),
             leaving_at: timestamp(pod, &["metadata", "deletionTimestamp"]),
-            created_at: timestamp(pod, &["metadata", "creationTimestamp"]).unwrap_or(Timestamp::UNIX_EPOCH),
+            created_at,
             started_at: timestamp(pod, &["status", "startTime"]),
             priority: number(pod, &["spec", "priority"]).unwrap_or(0),
             deletion_cost: annotation("controller.kubernetes.io/pod-deletion-cost")
@@ -222,6 +229,9 @@ impl Pods {
             gated: at(pod, &["spec", "schedulingGates"])
                 .and_then(Value::as_array)
                 .is_some_and(|g| !g.is_empty()),
+            ours: text(pod, &["spec", "schedulerName"]).is_none_or(|name| name == DEFAULT_SCHEDULER),
+            refused_until: annotation(super::REFUSED_ANNOTATION)
+                .and_then(|words| refused_until(words, name, created_at)),
             shape: self.classes[class].clone(),
             class,
         }
@@ -244,6 +254,22 @@ impl Pods {
         self.classes.push(Arc::new(PodShape::of(pod)));
         self.shapes.insert(signature, self.classes.len() - 1);
         self.classes.len() - 1
+    }
+}
+
+/// Until when a pod of this name is refused, by `<percent of pods>` or `<percent of pods>/<seconds from its creation>`; `None`
+/// for those that are not.
+fn refused_until(words: &str, name: &str, created_at: Timestamp) -> Option<Timestamp> {
+    let (percent, seconds) =
+        words.split_once('/').map_or((words, None), |(percent, rest)| (percent, Some(rest)));
+    let hash =
+        name.bytes().fold(0xcbf2_9ce4_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    if percent.parse::<u32>().ok()? <= (hash >> 8) % 100 {
+        return None;
+    }
+    match seconds {
+        None => Some(Timestamp::MAX),
+        Some(seconds) => created_at.checked_add(SignedDuration::from_secs(seconds.parse().ok()?)).ok(),
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Scheduler {
     placed: BTreeMap<ObjectKey, (Arc<str>, Arc<PodShape>)>,
     waiting: BTreeMap<Turn, usize>,
     parked: BTreeMap<usize, (Arc<PodShape>, BTreeSet<Turn>)>,
+    /// Pods that are refused for a reason of the scheduler's own, until their time is over.
+    refused: BTreeMap<Turn, (Timestamp, usize)>,
     turns: FxHashMap<ObjectKey, (Turn, usize)>,
     told: FxHashSet<ObjectKey>,
     /// What the class that failed last in this pass was told; a pod that is bound meanwhile changes it.
@@ -82,7 +84,7 @@ impl Scheduler {
             None => self.release(key),
         }
         match pod {
-            Some(pod) if pod.node.is_none() && pod.active() && !pod.gated => {
+            Some(pod) if pod.node.is_none() && pod.active() && !pod.gated && pod.ours => {
                 if !self.turns.contains_key(key) {
                     let turn = (Reverse(pod.priority), pod.created_at, key.clone());
                     self.turns.insert(key.clone(), (turn.clone(), pod.class));
@@ -117,6 +119,7 @@ impl Scheduler {
     fn forget_waiting(&mut self, key: &ObjectKey) {
         let Some((turn, class)) = self.turns.remove(key) else { return };
         self.waiting.remove(&turn);
+        self.refused.remove(&turn);
         if let Some((_, turns)) = self.parked.get_mut(&class) {
             turns.remove(&turn);
             if turns.is_empty() {
@@ -128,6 +131,7 @@ impl Scheduler {
     /// Binds what fits and tells the others why not.
     pub(super) fn act(&mut self, store: &mut Store, pods: &Pods) {
         self.unpark();
+        self.admit_refused(store.now());
         // A pod that has come may be the neighbour that others wait for.
         while self.pass(store, pods) && self.unpark_those_that_look_around() {}
     }
@@ -138,7 +142,12 @@ impl Scheduler {
         self.explained = None;
         while let Some((turn, class)) = self.waiting.pop_first() {
             let key = turn.2.clone();
-            let Some(shape) = pods.get(&key).map(|pod| pod.shape.clone()) else { continue };
+            let Some(pod) = pods.get(&key) else { continue };
+            if let Some(until) = pod.refused_until.filter(|until| store.now() < *until) {
+                self.refuse(store, turn, class, until);
+                continue;
+            }
+            let shape = pod.shape.clone();
             // A class that has just failed fails again: nothing frees room during a pass.
             let failed = self.parked.contains_key(&class);
             let reach = if failed { Ok(None) } else { self.reach(store, pods, &key, &shape) };
@@ -160,6 +169,30 @@ impl Scheduler {
             }
         }
         bound
+    }
+
+    /// Marks a pod that fits as one that does not, as a plugin's refusal does.
+    fn refuse(&mut self, store: &mut Store, turn: Turn, class: usize, until: Timestamp) {
+        let key = turn.2.clone();
+        if self.told.insert(key.clone()) {
+            let message = format!("0/{0} nodes are available: {0} refused by plugin Odd.", self.nodes.len());
+            let now = store.now();
+            // As in `park`: the pod is there.
+            let _ = store.edit(Kind::Pod, &key, ME, |pod| {
+                set_condition(pod, "PodScheduled", "False", "Unschedulable", &message, now);
+            });
+        }
+        self.refused.insert(turn, (until, class));
+    }
+
+    /// Lets pods try again whose refusal is over.
+    fn admit_refused(&mut self, now: Timestamp) {
+        let over = self.refused.iter().filter(|(_, (until, _))| *until <= now);
+        let over: Vec<(Turn, usize)> = over.map(|(turn, (_, class))| (turn.clone(), *class)).collect();
+        for (turn, class) in over {
+            self.refused.remove(&turn);
+            self.waiting.insert(turn, class);
+        }
     }
 
     /// Claims, volumes or limits have changed: pods that mount any are tried again.

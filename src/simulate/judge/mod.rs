@@ -3,6 +3,7 @@
 
 mod calls;
 mod cloud;
+mod cycles;
 mod end;
 mod limits;
 mod looks;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::cloud::{CloudWrite, Wrote};
+pub use self::cycles::Cycles;
 pub use self::end::{End, Goal, examine};
 pub use self::limits::{Limits, RemovalLimit};
 pub use self::looks::Weight;
@@ -158,6 +160,8 @@ pub struct Judge {
     pub alternatives: Vec<String>,
     /// The refused increase for which nobody else has been asked so far.
     refused: Option<refusals::Refused>,
+    /// Purchases for pods that stay unbound; counted in runs in which nothing else goes wrong.
+    pub cycles: Option<Cycles>,
     /// What people allow and forbid.
     pub limits: Limits,
     /// What is known of workloads whose sizes are judged.
@@ -276,6 +280,7 @@ impl Judge {
         self.cursor = store.revision();
         let nodes_changed = entries.iter().any(|entry| entry.kind == Kind::Node);
         for entry in &entries {
+            self.note_cycle(store, entry);
             match entry.kind {
                 Kind::NodePool => {
                     let name = &*entry.key.name;

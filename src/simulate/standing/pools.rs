@@ -112,6 +112,7 @@ pub(super) fn cluster_policy(cluster: &ClusterSettings) -> Value {
             },
             "expendablePodsPriorityCutoff": cluster.expendable_pods_priority_cutoff,
             "newPodDelay": duration(cluster.new_pod_delay),
+            "immediateSchedulers": cluster.immediate_schedulers,
             "removals": {
                 "maxParallel": cluster.max_removals, "maxParallelDrains": cluster.max_drains,
                 "budgets": cluster.budgets.iter().map(budget).collect::<Vec<_>>(),

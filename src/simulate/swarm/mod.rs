@@ -9,6 +9,7 @@ mod handover;
 mod load;
 mod panics;
 mod pools;
+mod refused;
 mod theme;
 mod world;
 
@@ -21,7 +22,7 @@ pub use self::theme::Theme;
 pub use self::world::World;
 
 use super::account::{Account, SharedAccount, Truth};
-use super::judge::{End, SharedJudge, Violation, Workloads, examine};
+use super::judge::{Cycles, End, SharedJudge, Violation, Workloads, examine};
 use super::replica::PortKind;
 use super::run::{Options, run};
 use super::scenario::Scenario;
@@ -127,6 +128,7 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, trial: &Trial) 
     {
         let mut judge = judge.lock();
         judge.status_tampered = blows.status_tampered();
+        judge.cycles = (trial.theme == Some(Theme::Refused)).then(Cycles::default);
         judge.alternatives.clone_from(&world.alternatives);
         judge.workloads = Workloads::of(&world.scaled, world.runs_hpas);
         judge.limits.budgets.clone_from(&world.removal_limits);

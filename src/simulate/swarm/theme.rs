@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::world::{deployment, node_pool, target};
-use super::{Blows, World};
+use super::{Blows, World, refused};
 use crate::simulate::disturbance::Disturbance;
 use crate::simulate::scenario::{Action, Event};
 use crate::simulate::store::Kind;
@@ -30,6 +30,8 @@ pub enum Theme {
     Load,
     /// As `load`; policies are not always applied, and the controller-manager runs HPAs too, for a while or for good
     Handover,
+    /// The scheduler refuses pods for reasons of its own, and some have a scheduler that does not exist; nothing else goes wrong
+    Refused,
     /// Pools are deleted in the midst of it and applied again, and budgets and the kill switch limit removals
     Pools,
 }
@@ -44,6 +46,7 @@ impl Theme {
             Theme::Choice => "choice",
             Theme::Load => "load",
             Theme::Handover => "handover",
+            Theme::Refused => "refused",
             Theme::Pools => "pools",
         }
     }
@@ -54,7 +57,8 @@ impl World {
     #[must_use]
     pub fn on(theme: Theme, seed: u64) -> World {
         let mut random = fastrand::Rng::with_seed(seed ^ 0x0000_7e3e_0000_0003);
-        let mut world = World::empty(format!("seed {seed} on {}", theme.word()), seed, TROUBLE);
+        let trouble = if theme == Theme::Refused { refused::TROUBLE } else { TROUBLE };
+        let mut world = World::empty(format!("seed {seed} on {}", theme.word()), seed, trouble);
         world.launches_at_once = random.bool();
         match theme {
             // More than a fifth must have been unready for longer than a view may be old.
@@ -66,6 +70,7 @@ impl World {
                 world.scaled_workloads(runs_hpas, &mut random);
             }
             Theme::Handover => world.handed_over(&mut random),
+            Theme::Refused => world.refused_pods(&mut random),
             Theme::Pools => world.pools_come_and_go(&mut random),
         }
         world
@@ -120,6 +125,9 @@ impl Blows {
             // Who is stopped, or cannot reach the cloud, asks nobody: nothing else goes wrong.
             return Blows { events: refusals(), ..Blows::none() };
         }
+        if theme == Theme::Refused {
+            return Blows::none();
+        }
         let mut blows = Blows::of(seed, world);
         match theme {
             Theme::Outage => {
@@ -132,7 +140,7 @@ impl Blows {
                 blows.disturbances.push((seconds(600), Disturbance::SilentWatches(false)));
                 blows.disturbances.sort_by_key(|(at, _)| *at);
             }
-            Theme::Choice | Theme::Load | Theme::Handover | Theme::Pools => {}
+            Theme::Choice | Theme::Load | Theme::Handover | Theme::Refused | Theme::Pools => {}
         }
         blows
     }

@@ -184,11 +184,7 @@ pub const FLAGS: &[Flag] = &[
         Time,
         NoEffect("what nodes offer is learned anew whenever one changes"),
     ),
-    flag(
-        "bypassed-scheduler-names",
-        Text,
-        NoEffect("a pod counts once its scheduler has found no place for it"),
-    ),
+    flag("bypassed-scheduler-names", Text, Shapes("nodes.immediateSchedulers")),
     flag("allowed-scheduler-names", Text, NoEffect("pods of all schedulers count")),
     flag("scheduler-config-file", Text, NoEffect("the rules are those of kube-scheduler's defaults")),
     // Limits.

@@ -96,6 +96,11 @@ fn shape(settings: &mut Settings, given: &Given, words: &str) -> anyhow::Result<
             settings.balance.then(|| format!("{flag}: {words}."))
         }
         "expander" => expanders(policy, given)?,
+        "bypassed-scheduler-names" => {
+            let names = given.value.split(',').map(str::trim).filter(|name| !name.is_empty());
+            names.for_each(|name| policy.push("nodes.immediateSchedulers", name, &flag));
+            None
+        }
         "max-nodes-total" => {
             let nodes = number(given)?;
             settings.max_nodes = u32::try_from(nodes).ok().filter(|nodes| 0 < *nodes);

@@ -329,7 +329,16 @@ fn load(
         if entry.pod.phase.finished() {
             continue;
         }
-        match rules.judge(entry, scene.world, disruptions, scene.now) {
+        let answer = rules.judge(entry, scene.world, disruptions, scene.now);
+        let evicted = match &answer {
+            Drainability::Move => true,
+            Drainability::Block(block) => block.budget.is_some(),
+            Drainability::Skip | Drainability::DaemonSet | Drainability::OnCompletion => false,
+        };
+        if evicted && let Some(budget) = disruptions.several(entry) {
+            return Err(Verdict::pdb(disruptions.key(budget)));
+        }
+        match answer {
             Drainability::Skip | Drainability::DaemonSet => {}
             Drainability::Move => load.movable.push(*pod),
             _ if expendable => load.movable.push(*pod),

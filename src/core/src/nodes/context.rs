@@ -11,10 +11,11 @@ use crate::nodes::demand::Demand;
 use crate::nodes::increase;
 use crate::nodes::template;
 use crate::nodes::upstream::LoopStatus;
+use crate::nodes::utilization::TERMINATING_EXTRA;
 use crate::nodes::wake::Wake;
 use crate::plan::{Plan, Reasons, Step};
 use crate::resources::Resources;
-use crate::scheduling::{ClassIx, Mark, NodeIx, Presence, Snapshot, TemplateNode};
+use crate::scheduling::{ClassIx, Mark, NodeIx, PodRef, Presence, Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
 use crate::world::World;
 use crate::world::node::GROUP_LABEL;
@@ -22,6 +23,8 @@ use crate::world::pod::PodClass;
 
 /// How long drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
 const DRIVERS_START: Seconds = Seconds::minutes(3);
+/// Pods whose grace is over within this time have ended when a new node could be there.
+const ENDS_SOON: Seconds = Seconds(5);
 
 /// The part of the work that is being done: what is set aside when it panics (law 7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,6 +110,8 @@ pub struct Context<'w> {
     base: Mark,
     /// Nodes of the world that have not started, in order.
     starting: Vec<NodeIx>,
+    /// Pods whose room counts as free since they end soon, each with its node.
+    ending: Vec<(PodRef, NodeIx)>,
 }
 
 /// A node of the snapshot that will come.
@@ -162,11 +167,13 @@ impl<'w> Context<'w> {
             upstream: None,
             templates: BTreeMap::new(),
             starting: Vec::new(),
+            ending: Vec::new(),
         };
         ctx.prepare_nodes();
         ctx.expect_drivers();
         if config.profile == Profile::Headroom {
             ctx.drop_expendable();
+            ctx.free_ending();
         }
         ctx.base = ctx.snapshot.checkpoint();
         ctx.add_planned_nodes();
@@ -363,13 +370,40 @@ impl<'w> Context<'w> {
         };
         for id in nodes {
             let Some(node) = self.snapshot.index_of(id) else { continue };
-            let under = |pod: &crate::scheduling::PodRef| {
-                self.snapshot.class(self.snapshot.class_of(*pod)).priority < cutoff
-            };
+            let under = |pod: &PodRef| self.snapshot.class(self.snapshot.class_of(*pod)).priority < cutoff;
             expendable.extend(self.snapshot.pods(node).filter(under).map(|pod| (pod, node)));
         }
         for (pod, node) in expendable {
             self.snapshot.remove(pod, node);
+        }
+    }
+
+    /// Frees the room of pods whose grace is over, or will be in a moment: they are gone before a new node would be there.
+    ///
+    /// Differs from upstream, where they hold their room until they are gone. A pod that is still there
+    /// [`TERMINATING_EXTRA`] after its grace holds its room again, since nobody knows when it ends.
+    fn free_ending(&mut self) {
+        let mut ending = Vec::new();
+        for id in self.world.unusual_nodes() {
+            let Some(node) = self.snapshot.index_of(id) else { continue };
+            for pod in self.snapshot.pods(node) {
+                let PodRef::Real(pod_id) = pod else { continue };
+                let Some(over_at) = self.world.pod(pod_id).pod.deletion_at else { continue };
+                let kept_at = over_at.plus(TERMINATING_EXTRA);
+                if over_at <= self.now.plus(ENDS_SOON) && self.now < kept_at {
+                    ending.push((pod, node));
+                    self.wake.note(kept_at);
+                }
+            }
+        }
+        ending.retain(|(pod, node)| self.snapshot.remove(*pod, *node));
+        self.ending = ending;
+    }
+
+    /// Puts the pods of [`Context::free_ending`] back: nothing is drained to where they still are.
+    pub fn keep_ending(&mut self) {
+        for (pod, node) in std::mem::take(&mut self.ending) {
+            self.snapshot.place(pod, node);
         }
     }
 

@@ -128,9 +128,9 @@ enum Verdict {
 
 /// Whether an unbound pod wants a node.
 ///
-/// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream: pods that
-/// the scheduler has not looked at yet count too, because waiting helps nobody, and a delay of 0 lets a pod in at once
-/// rather than a second later.
+/// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream: pods of the
+/// default scheduler count before it has looked at them, because waiting helps nobody; upstream bypasses no scheduler
+/// unless told to. And a delay of 0 lets a pod in at once rather than a second later.
 fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict {
     if pod.phase.finished() || pod.deletion_at.is_some() || pod.gated {
         return Verdict::Silent;
@@ -144,6 +144,9 @@ fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict 
     if let Some(node) = &pod.nominated_node {
         return Verdict::Nominated(node.clone());
     }
+    if !pod.unschedulable && !is_immediate(&pod.class, config) {
+        return Verdict::Skipped(Reason::AwaitsScheduler);
+    }
     let delay = config.cluster.new_pod_delay.max(pod.class.scale_up_delay.unwrap_or(Seconds(0)));
     let enters = pod.created_at.plus(delay);
     if 0 < delay.0 && now < enters {
@@ -151,6 +154,11 @@ fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict 
         return Verdict::Skipped(Reason::TooYoung);
     }
     Verdict::Wanted
+}
+
+/// Whether pods of this class are demand before their scheduler has marked them.
+fn is_immediate(class: &PodClass, config: &Config) -> bool {
+    config.cluster.immediate_schedulers.contains(&class.scheduler)
 }
 
 fn is_daemon(pod: &Pod) -> bool {
@@ -275,6 +283,10 @@ fn anticipate(
         }
         let pods = expected_class(controller, world);
         if !may_anticipate(&pods, config) {
+            continue;
+        }
+        if !is_immediate(&pods, config) {
+            demand.skipped.push(skipped_replicas(controller, Reason::AwaitsScheduler, missing));
             continue;
         }
         let name = controller_name(controller);

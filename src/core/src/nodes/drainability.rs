@@ -227,6 +227,12 @@ impl<'w> Disruptions<'w> {
         found
     }
 
+    /// The first of several budgets that guard a running pod: the API server evicts no pod that more than one guards.
+    pub fn several(&mut self, entry: &PodEntry) -> Option<usize> {
+        let guards = self.guarding(entry.class, &entry.pod.class);
+        (entry.pod.phase == PodPhase::Running && 1 < guards.len()).then(|| guards[0])
+    }
+
     /// The first budget of this class that allows no eviction.
     pub fn exhausted(&mut self, id: InternedId, class: &PodClass) -> Option<usize> {
         self.guarding(id, class).iter().copied().find(|index| self.budgets[*index].1 == 0)

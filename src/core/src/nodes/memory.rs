@@ -1,9 +1,11 @@
 //! Rules for memory that was read back: clocks after a takeover, and caps on what a hand may have written.
 
 use crate::config::{Config, Pool};
-use crate::history::{Action, Backoff, History, Increase, PoolHistory, REPLACED_MAX, UNNEEDED_MAX};
-use crate::nodes::consolidation;
+use crate::history::{
+    Action, Backoff, EXAMPLES_MAX, History, Increase, PoolHistory, REPLACED_MAX, UNNEEDED_MAX, Unbound,
+};
 use crate::nodes::removal::DELETE_TIMEOUT;
+use crate::nodes::{consolidation, unbound};
 use crate::time::{Seconds, UnixTime};
 use crate::world::provider::GroupOptions;
 
@@ -51,6 +53,11 @@ pub fn shift_clocks(history: &mut History, by: Seconds) {
             anticipation.since = anticipation.since.plus(by);
             anticipation.until = anticipation.until.map(|until| until.plus(by));
         }
+        for row in memory.unbound.values_mut() {
+            for at in [&mut row.room_since, &mut row.bought_at, &mut row.until] {
+                *at = at.map(|at| at.plus(by));
+            }
+        }
         for last in [&mut memory.last_scale_up, &mut memory.last_scale_down, &mut memory.last_failure] {
             *last = last.map(|at| at.plus(by));
         }
@@ -72,6 +79,7 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
         backoffs,
         unneeded,
         anticipations,
+        unbound,
         learned: _,
         refusals,
         blocked,
@@ -123,12 +131,25 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
     unneeded.values_mut().for_each(|since| cap(since, now));
     trim_unneeded(unneeded);
     anticipations.values_mut().for_each(|anticipation| cap(&mut anticipation.since, now));
+    unbound.values_mut().for_each(|row| sanitize_unbound(row, now));
     refusals.iter_mut().for_each(|refusal| cap(&mut refusal.since, now));
     blocked.iter_mut().for_each(|blocked| cap(&mut blocked.since, now));
     decisions.iter_mut().for_each(|decision| cap(&mut decision.time, now));
     for last in [last_scale_up, last_scale_down, last_failure].into_iter().flatten() {
         cap(last, now);
     }
+}
+
+fn sanitize_unbound(row: &mut Unbound, now: UnixTime) {
+    let Unbound { room_since, bought_count: _, bought_at, until, failures, bound_count: _, examples } = row;
+    for at in [room_since, bought_at].into_iter().flatten() {
+        cap(at, now);
+    }
+    if let Some(until) = until {
+        cap(until, now.plus(unbound::PAUSE_MAX));
+        *failures = (*failures).max(1);
+    }
+    examples.truncate(EXAMPLES_MAX);
 }
 
 /// Drops the youngest clocks beyond the cap; of equally old ones the last by name.

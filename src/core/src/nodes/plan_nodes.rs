@@ -13,7 +13,7 @@ use crate::nodes::foreign::Members;
 use crate::nodes::health::Health;
 use crate::nodes::removal::{self, Scene};
 use crate::nodes::{
-    consolidation, explain, increase, learn, preview, scale_down, scale_up, unregistered, upstream,
+    consolidation, explain, increase, learn, preview, scale_down, scale_up, unbound, unregistered, upstream,
 };
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
@@ -104,7 +104,9 @@ fn plan_once(
 fn grow(ctx: &mut Context<'_>) {
     scale_up::enforce_min(ctx, Mode::Apply);
     collect(ctx);
+    unbound::hold_back(ctx);
     scale_up::serve_all(ctx);
+    unbound::note(ctx);
 
     let answers = explain::answers(ctx);
     ctx.reasons.pods = explain::verdicts(ctx, &answers);
@@ -118,6 +120,7 @@ fn grow(ctx: &mut Context<'_>) {
 /// Leads open removals on and begins new ones, after all pods have a place: nodes planned for are not removed.
 fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) {
     ctx.steps.extend(advanced.steps);
+    ctx.keep_ending();
     ctx.steps.extend(unregistered::remove_never_registered(scene, &mut ctx.next));
     ctx.snapshot.shares = Shares::default();
     let mark = ctx.snapshot.checkpoint();

@@ -16,6 +16,7 @@ use crate::nodes::ending::Ending;
 use crate::nodes::foreign::{Membership, Standing};
 use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::memory::trim_unneeded;
+use crate::nodes::promised::Promised;
 use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
 use crate::nodes::room::{self, Room, Spare};
@@ -55,6 +56,7 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
     if scene.world.is_stale() {
         pass.all_stay(Reason::StaleView);
     } else {
+        pass.promised = Promised::of(scene, snapshot);
         pass.reserve(snapshot, history);
         let candidates = pass.judge_all(snapshot, history);
         scene.work_done();
@@ -97,6 +99,8 @@ pub(super) struct Pass<'a, 's> {
     pub(super) work_before: u64,
     /// What lacks room only because pods are ending.
     pub(super) ending: Ending,
+    /// Room on ready nodes that pods are waiting for.
+    pub(super) promised: Promised,
     replacing: Replacing,
     verdicts: Vec<NodeVerdict>,
     preview: BTreeMap<Arc<str>, PreviewAction>,
@@ -124,6 +128,7 @@ impl<'a, 's> Pass<'a, 's> {
             replaceable: Vec::new(),
             work_before: 0,
             ending: Ending::default(),
+            promised: Promised::default(),
             replacing: Replacing::of(scene, history),
             verdicts: Vec::new(),
             preview: BTreeMap::new(),

@@ -78,6 +78,9 @@ impl Pass<'_, '_> {
             return Err(guard);
         }
         ripe?;
+        if self.takes_promised_room(candidate, snapshot) {
+            return Err(Reason::PromisedRoom.into());
+        }
         if let Some(held) = self.held(candidate, pool, memory) {
             return Err(held);
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Snapshot;
-use crate::history::{Action, PoolHistory};
+use crate::history::{Action, PodClassKey, PoolHistory, Unbound};
 use crate::labels::{Labels, ObjectKey};
 use crate::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, Operator, PodAffinityTerm, RequiredNodeAffinity, Requirement, Taint,
@@ -286,6 +286,12 @@ impl<'a> Hider<'a> {
         world.storage_capacities.sort_by(|a, b| a.key.cmp(&b.key));
     }
 
+    fn unbound(&self, mut key: PodClassKey, mut row: Unbound) -> (PodClassKey, Unbound) {
+        key.owner = self.path(&key.owner);
+        row.examples.iter_mut().for_each(|example| *example = self.path(example));
+        (key, row)
+    }
+
     fn memory(&self, memory: &mut PoolHistory) {
         for intent in &mut memory.intents {
             if let Action::Remove(removal) = &mut intent.action {
@@ -301,6 +307,8 @@ impl<'a> Hider<'a> {
         let anticipations: BTreeMap<_, _> = std::mem::take(&mut memory.anticipations);
         memory.anticipations =
             anticipations.into_iter().map(|(path, entry)| (self.path(&path), entry)).collect();
+        let unbound = std::mem::take(&mut memory.unbound);
+        memory.unbound = unbound.into_iter().map(|(key, row)| self.unbound(key, row)).collect();
         for refusal in &mut memory.refusals {
             refusal.message = HIDDEN.into();
             refusal.examples.iter_mut().for_each(|example| *example = self.path(example));

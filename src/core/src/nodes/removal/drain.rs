@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::Pool;
 use crate::history::{DecisionOutcome, Removal, RemovalPhase, Victim};
-use crate::nodes::drainability::{Disruptions, Drainability, Rules};
+use crate::nodes::drainability::{Block, Disruptions, Drainability, Rules};
 use crate::nodes::removal::phases::One;
 use crate::nodes::removal::{EVICTIONS_MAX, GONE_EXTRA, RETRY, RETRY_SOON, Scene};
 use crate::nodes::utilization::long_terminating;
@@ -314,6 +314,11 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId) -> Load<'w> {
                 }
             }
             _ if pod.deletion_at.is_some() => load.leaving.push(entry),
+            Drainability::Move | Drainability::Block(Block { budget: Some(_), .. })
+                if disruptions.several(entry).is_some() =>
+            {
+                load.blocked.get_or_insert((entry, Reason::NotEnoughPdb));
+            }
             Drainability::Move => load.waiting.push(entry),
             // Whether a budget allows it is for the API server to say, at each eviction.
             Drainability::Block(block) if block.reason == Reason::NotEnoughPdb => load.waiting.push(entry),

@@ -1,0 +1,263 @@
+//! Pods that their scheduler does not bind, for reasons unknown to us: no node is bought for them over and over.
+
+use std::sync::Arc;
+
+use headroom_core::config::Config;
+use headroom_core::history::{History, Unbound};
+use headroom_core::nodes::unbound::{LATE_PURCHASES_MAX, PATIENCE, PAUSE, SETTLE};
+use headroom_core::plan;
+use headroom_core::plan::{Plan, Step};
+use headroom_core::reason::Reason;
+use headroom_core::testing::{NOW, NodeBuilder, PodBuilder, config, controller, node, pod, pool, world};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::World;
+use headroom_core::world::workload::ControllerKind;
+
+use crate::scale_up::{check, plan_fresh, verdict};
+
+/// A pod of another scheduler, which has not marked it.
+fn foreign(name: &str) -> PodBuilder {
+    pod(name)
+        .cpu("3500m")
+        .owner("ReplicaSet", "volcano")
+        .with_class(|class| class.scheduler = "volcano".into())
+        .with(|pod| pod.unschedulable = false)
+}
+
+fn general() -> Config {
+    let quick = |pool: &mut headroom_core::config::Pool| {
+        pool.scale_down.unneeded_for = Seconds(15);
+        pool.scale_down.delay_after_add = Seconds(15);
+    };
+    config([pool("general").bounds(0, 5).with(quick)])
+}
+
+fn at(seconds: i64) -> UnixTime {
+    UnixTime(NOW.0 + seconds)
+}
+
+// === which schedulers ===
+
+#[test]
+fn pods_of_other_schedulers_buy_nothing_until_they_are_marked() {
+    let empty = || world().group("general", "a", "", 0);
+    let unmarked = plan_fresh(&empty().pod(foreign("v")).build(), &general());
+    check(&unmarked, &[]);
+    assert_eq!(verdict(&unmarked, "volcano").skipped, Some(Reason::AwaitsScheduler));
+    let marked = foreign("v").with(|pod| pod.unschedulable = true);
+    check(&plan_fresh(&empty().pod(marked).build(), &general()), &[("general", "a", 0, 1)]);
+}
+
+#[test]
+fn pods_of_named_schedulers_are_demand_at_once() {
+    let world = world().group("general", "a", "", 0).pod(foreign("v")).build();
+    let mut config = general();
+    config.cluster.immediate_schedulers = vec!["volcano".into()];
+    check(&plan_fresh(&world, &config), &[("general", "a", 0, 1)]);
+}
+
+#[test]
+fn pods_of_the_default_scheduler_wait_for_its_mark_where_the_list_is_empty() {
+    let unmarked = pod("web").cpu("1").with(|pod| pod.unschedulable = false);
+    let world = world().group("general", "a", "", 0).pod(unmarked).build();
+    check(&plan_fresh(&world, &general()), &[("general", "a", 0, 1)]);
+    let mut config = general();
+    config.cluster.immediate_schedulers = Vec::new();
+    check(&plan_fresh(&world, &config), &[]);
+}
+
+#[test]
+fn replicas_of_other_schedulers_are_not_anticipated() {
+    let missing = controller(ControllerKind::ReplicaSet, "volcano", 3, foreign("v"));
+    let world = world().group("general", "a", "", 0).controller(missing).build();
+    let plan = plan_fresh(&world, &general());
+    check(&plan, &[]);
+    assert_eq!(verdict(&plan, "volcano").skipped, Some(Reason::AwaitsScheduler));
+}
+
+#[test]
+fn pods_of_other_schedulers_take_no_room_before_they_are_demand() {
+    let web = pod("web").cpu("1");
+    let one = node("n").of("general", "a");
+    let world = world().node(one).group("general", "a", "", 1).pod(foreign("v")).pod(web).build();
+    let plan = plan_fresh(&world, &general());
+    check(&plan, &[]);
+    assert_eq!(verdict(&plan, "web").on_existing_count, 1);
+}
+
+// === pods that stay unbound ===
+
+/// One waiting pod of a ReplicaSet that fits a ready node, both made so many seconds ago.
+fn refused(node_age: i64, pod_age: i64) -> World {
+    with(refused_node(node_age), waiting("odd-0", pod_age))
+}
+
+fn refused_node(age: i64) -> NodeBuilder {
+    node("n").of("general", "a").age(age)
+}
+
+fn waiting(name: &str, age: i64) -> PodBuilder {
+    let made = move |pod: &mut headroom_core::world::pod::Pod| pod.created_at = at(-age);
+    pod(name).cpu("3500m").owner("ReplicaSet", "odd").with(made)
+}
+
+fn with(node: NodeBuilder, pod: PodBuilder) -> World {
+    world().node(node).group("general", "a", "", 1).pod(pod).build()
+}
+
+fn row(plan: &Plan) -> Option<&Unbound> {
+    let memory = plan.next_history.pools.get("general")?;
+    memory.unbound.iter().find(|(key, _)| &*key.owner == "ReplicaSet/default/odd").map(|(_, row)| row)
+}
+
+/// Plans at these instants one after the other, each with the memory of the one before.
+fn plans(world: &World, history: History, instants: &[i64]) -> Plan {
+    let mut last = Plan { next_history: history, ..Plan::default() };
+    for seconds in instants {
+        last = plan(world, &last.next_history, &general(), at(*seconds));
+    }
+    last
+}
+
+const HELD: i64 = SETTLE.0 + 1 + PATIENCE.0;
+
+#[test]
+fn ordinary_waits_leave_no_trace() {
+    let plan = plans(&refused(0, 30), History::default(), &[0, SETTLE.0]);
+    assert_eq!(row(&plan), None);
+    assert_eq!(plan.wake_at, Some(at(SETTLE.0 + 1)));
+}
+
+#[test]
+fn pods_with_room_on_a_ready_node_are_held_back_after_patience() {
+    let world = refused(0, 0);
+    let noted = plans(&world, History::default(), &[0, SETTLE.0 + 1]);
+    assert_eq!(row(&noted).expect("a row").room_since, Some(at(SETTLE.0 + 1)));
+    assert_eq!(verdict(&noted, "odd").on_existing_count, 1, "it still has its place");
+    assert_eq!(noted.wake_at, Some(at(HELD)));
+
+    let held = plans(&world, noted.next_history, &[HELD]);
+    assert_eq!(verdict(&held, "odd").skipped, Some(Reason::RefusedByScheduler));
+    let row = row(&held).expect("a row");
+    assert_eq!((row.until, row.failures), (Some(at(HELD).plus(PAUSE)), 1));
+    // Nothing is planned onto the node any more: it leaves like any other.
+    assert!(
+        held.reasons.nodes.iter().all(|node| node.reason != Reason::PlannedFor),
+        "{:?}",
+        held.reasons.nodes
+    );
+}
+
+#[test]
+fn held_pods_buy_nothing_and_are_tried_again_with_growing_pauses() {
+    let held = plans(&refused(0, 0), History::default(), &[SETTLE.0 + 1, HELD]);
+    let gone = world().group("general", "a", "", 0).pod(waiting("odd-0", 0)).build();
+    check(&plans(&gone, held.next_history.clone(), &[HELD + 1]), &[]);
+    let again = plans(&gone, held.next_history, &[HELD + PAUSE.0]);
+    check(&again, &[("general", "a", 0, 1)]);
+
+    let back = HELD + PAUSE.0 + 10;
+    let bought = with(refused_node(-back), waiting("odd-0", 0));
+    let twice = plans(&bought, again.next_history, &[back, back + SETTLE.0 + 1, back + HELD]);
+    let row = row(&twice).expect("a row");
+    assert_eq!((row.until, row.failures), (Some(at(back + HELD).plus(Seconds(PAUSE.0 * 4))), 2));
+}
+
+#[test]
+fn class_is_forgotten_when_one_of_its_pods_is_bound() {
+    let held = plans(&refused(0, 0), History::default(), &[SETTLE.0 + 1, HELD]).next_history;
+    // The one that is named, or one that came later.
+    let named = with(refused_node(0), waiting("odd-0", 0).on("n"));
+    assert_eq!(row(&plans(&named, held.clone(), &[HELD + 1])), None);
+    let other = waiting("odd-1", 0).on("n");
+    let both = world().node(refused_node(0)).group("general", "a", "", 1);
+    let both = both.pod(waiting("odd-0", 0)).pod(other).build();
+    let plan = plans(&both, held, &[HELD + 1]);
+    assert_eq!(row(&plan).map_or((None, 0), |row| (row.until, row.failures)), (None, 0));
+    check(&plan, &[("general", "a", 1, 2)]);
+}
+
+#[test]
+fn another_class_of_the_owner_is_not_held_back() {
+    let held = plans(&refused(0, 0), History::default(), &[SETTLE.0 + 1, HELD]).next_history;
+    let smaller = with(refused_node(0), waiting("odd-0", 0).cpu("3"));
+    let plan = plans(&smaller, held, &[HELD + 1]);
+    assert_eq!(verdict(&plan, "odd").on_existing_count, 1);
+}
+
+#[test]
+fn clock_starts_anew_when_others_take_the_room() {
+    let noted = plans(&refused(0, 0), History::default(), &[SETTLE.0 + 1]).next_history;
+    let taken = world().node(refused_node(0)).group("general", "a", "", 1);
+    let taken = taken.pod(waiting("odd-0", 0)).pod(pod("web").cpu("1").on("n")).build();
+    let plan = plans(&taken, noted, &[HELD - 2]);
+    assert_eq!(row(&plan), None);
+    check(&plan, &[("general", "a", 1, 2)]);
+}
+
+#[test]
+fn pods_that_lose_the_room_bought_for_them_again_and_again_are_held_back() {
+    let mut history = History::default();
+    let mut bought = Vec::new();
+    for round in 0..=i64::from(LATE_PURCHASES_MAX) {
+        // Each time a node came, and another pod is on it.
+        let now = HELD + round * PATIENCE.0;
+        let fresh = refused_node(-(now - 30));
+        let world = world().node(fresh).group("general", "a", "", 1).pod(waiting("odd-0", 0));
+        let plan = plans(&world.pod(pod("web").cpu("1").on("n")).build(), history, &[now]);
+        bought.push(plan.steps.iter().any(|step| matches!(step, Step::Increase { .. })));
+        history = plan.next_history;
+        history.pools.get_mut("general").expect("a memory").intents.clear();
+    }
+    assert_eq!(bought, [true, true, true, false]);
+}
+
+#[test]
+fn purchases_that_brought_no_node_are_not_counted() {
+    let mut history = History::default();
+    let world = world().group("general", "a", "", 0).pod(waiting("odd-0", 0)).build();
+    for round in 0..8 {
+        let plan = plans(&world, history, &[HELD + round * PATIENCE.0]);
+        check(&plan, &[("general", "a", 0, 1)]);
+        history = plan.next_history;
+        history.pools.get_mut("general").expect("a memory").intents.clear();
+    }
+}
+
+// === drains ===
+
+/// Two nodes that one pod each leaves half empty, and one that a pod which has waited for so long is waiting for.
+fn beside_a_promise(pod_age: i64) -> World {
+    let small = |name: &str, on: &str| pod(name).cpu("600m").owner("ReplicaSet", "web").on(on);
+    let old = |name: &str| node(name).of("general", "a");
+    world()
+        .node(old("w1"))
+        .node(old("w2"))
+        .node(refused_node(5))
+        .controller(controller(ControllerKind::ReplicaSet, "web", 2, pod("web").cpu("600m")))
+        .group("general", "a", "", 3)
+        .pod(small("web-0", "w1"))
+        .pod(small("web-1", "w2"))
+        .pod(waiting("odd-0", pod_age))
+        .build()
+}
+
+#[test]
+fn no_pod_is_drained_that_could_take_the_room_of_one_that_waits() {
+    let unneeded: std::collections::BTreeMap<Arc<str>, UnixTime> =
+        ["w1", "w2"].into_iter().map(|node| (Arc::from(node), at(-600))).collect();
+    let mut history = History::default();
+    history.pools.entry("general".into()).or_default().unneeded = unneeded;
+    let marks = |plan: &Plan| plan.steps.iter().filter(|step| !matches!(step, Step::Increase { .. })).count();
+    let late = plan(&beside_a_promise(30), &history, &general(), NOW);
+    assert_eq!(marks(&late), 0, "{:?}", late.steps);
+    let kept = |node: &str| late.next_history.pools["general"].unneeded.get(node).copied();
+    assert_eq!(kept("w1").or(kept("w2")), Some(at(-600)), "its clock goes on");
+    assert!(
+        late.reasons.nodes.iter().any(|node| node.reason == Reason::PromisedRoom),
+        "{:?}",
+        late.reasons.nodes
+    );
+    // A pod that has just come is about to be bound.
+    assert_ne!(marks(&plan(&beside_a_promise(3), &history, &general(), NOW)), 0);
+}
