@@ -44,6 +44,7 @@ mod scale_up;
 mod selectors;
 mod settling;
 mod shapes;
+mod shared_ids;
 mod snapshot;
 mod spare;
 mod speed;
