@@ -8,6 +8,7 @@ mod bundles;
 mod consolidation;
 mod consolidation_guards;
 mod counts;
+mod daemon_sets;
 mod demand;
 mod disruptions;
 mod ending;
