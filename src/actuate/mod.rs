@@ -1,5 +1,6 @@
 //! Carrying out steps: every mutation passes the guard. This room has no choices left and never watches.
 
+pub mod carriers;
 pub mod gate;
 pub mod guard;
 pub mod lanes;

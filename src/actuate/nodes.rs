@@ -1,6 +1,5 @@
 //! What the operator does to nodes and pods: marks, live looks and evictions, each one guarded call or two.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -14,6 +13,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Error as KubeError};
 use serde_json::{Value, json};
 
+use super::carriers::Carriers;
 use crate::host::bugs::{self, Bug};
 
 /// Nodes of one page of a live list.
@@ -27,11 +27,8 @@ pub trait NodeActions: Send + Sync {
     fn unmark<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<(), ActionError>>;
     /// A live look at a node; `None` when it is gone.
     fn look<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>>;
-    /// Which of these instances have a node that carries their id, by one live look at all nodes.
-    fn registered<'a>(
-        &'a self,
-        instances: &'a [Arc<str>],
-    ) -> BoxFuture<'a, Result<BTreeSet<Arc<str>>, ActionError>>;
+    /// Which nodes carry which provider ids, by one live look at all nodes.
+    fn carriers(&self) -> BoxFuture<'_, Result<Carriers, ActionError>>;
     /// Asks for one pod's eviction through the eviction API.
     fn evict<'a>(&'a self, eviction: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>>;
 }
@@ -41,6 +38,10 @@ pub trait NodeActions: Send + Sync {
 pub struct LiveNode {
     /// The intent that our mark names, if the node carries it.
     pub intent: Option<String>,
+    /// Its provider id; empty if it has none.
+    pub provider_id: String,
+    /// True if its condition Ready is True.
+    pub ready: bool,
     /// The pods bound to it, with what [`headroom_core::nodes::removal::holds_node`] asks of them and no more.
     pub pods: Vec<Pod>,
 }
@@ -166,26 +167,28 @@ impl NodeActions for KubeActions {
             let params = ListParams::default().fields(&format!("spec.nodeName={name}"));
             let pods = Api::<v1::Pod>::all(self.client.clone());
             let list = pods.list(&params).await.map_err(|error| action_error(name, &error))?;
-            let intent = marked_by(&node).map(str::to_owned);
-            Ok(Some(LiveNode { intent, pods: list.items.iter().map(live_pod).collect() }))
+            Ok(Some(LiveNode {
+                intent: marked_by(&node).map(str::to_owned),
+                provider_id: provider_id(&node).to_owned(),
+                ready: is_ready(&node),
+                pods: list.items.iter().map(live_pod).collect(),
+            }))
         })
     }
 
-    fn registered<'a>(
-        &'a self,
-        instances: &'a [Arc<str>],
-    ) -> BoxFuture<'a, Result<BTreeSet<Arc<str>>, ActionError>> {
+    fn carriers(&self) -> BoxFuture<'_, Result<Carriers, ActionError>> {
         Box::pin(async move {
             let nodes = self.nodes();
             let mut params = ListParams::default().limit(NODES_PER_PAGE);
-            let mut found = BTreeSet::new();
+            let mut carriers = Carriers::default();
             loop {
                 let page = nodes.list(&params).await.map_err(|error| action_error("nodes", &error))?;
-                let carried = |instance: &&Arc<str>| page.items.iter().any(|node| carries(node, instance));
-                found.extend(instances.iter().filter(carried).cloned());
+                for node in &page.items {
+                    carriers.add(node.metadata.name.as_deref().unwrap_or_default(), provider_id(node));
+                }
                 match page.metadata.continue_.filter(|token| !token.is_empty()) {
                     Some(token) => params = params.continue_token(&token),
-                    None => return Ok(found),
+                    None => return Ok(carriers),
                 }
             }
         })
@@ -229,10 +232,13 @@ fn eviction_body(eviction: &Eviction) -> Value {
     })
 }
 
-/// Whether the node is this instance: by its whole provider id, or by the machine's own id at its end.
-fn carries(node: &Node, instance: &str) -> bool {
-    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
-    id == instance || id.rsplit('/').next() == Some(instance)
+fn provider_id(node: &Node) -> &str {
+    node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default()
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {

@@ -1,6 +1,6 @@
 //! One step, carried out: it re-checks what the plan relied on, acts once, and says what came of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +11,10 @@ use headroom_core::nodes::removal::holds_node;
 use headroom_core::plan::{Eviction, Outcome, Step, StepResult};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::Pod;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::carriers::{Carriers, is_instance};
 use super::lanes::Lanes;
 use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
 use crate::host::Host;
@@ -23,6 +25,8 @@ use crate::provider::{self, CloudProvider, Increased, PoolAtProvider};
 const PARALLEL_CALLS: usize = 16;
 /// Longest from the look at a node to an eviction from it. What has no turn by then is left to the next round.
 const EVICTION_TURN_MAX: Duration = Duration::from_secs(5);
+/// Oldest live look at all nodes that a deletion relies on: those of one turn share one.
+const CARRIERS_AGE_MAX: Duration = Duration::from_secs(2);
 /// Pause before an increase is tried to be taken back again.
 const CANCEL_PAUSE: Seconds = Seconds(10);
 
@@ -37,8 +41,8 @@ pub struct Facts {
     pub nodes_count: u32,
     /// Names of the nodes that the watch knows.
     pub known: BTreeSet<Arc<str>>,
-    /// Provider ids of all nodes of the cluster.
-    pub registered: BTreeSet<Arc<str>>,
+    /// By id of an instance that the step deletes: a node that carries it and is not the victim's, as the watch knows it.
+    pub others: BTreeMap<Arc<str>, Arc<str>>,
     /// Whether the pool may grow and shrink: mode Apply, not being deleted.
     pub acts: bool,
     /// Pods under this priority are lost with their node and do not hold it.
@@ -54,13 +58,15 @@ pub struct Executor {
     provider: Arc<dyn CloudProvider>,
     host: Arc<Host>,
     lanes: Arc<Lanes>,
+    /// The last live look at all nodes, and when it began.
+    carriers: Arc<Mutex<Option<(Instant, Arc<Carriers>)>>>,
 }
 
 impl Executor {
     /// An executor that acts through these two, by the host's clock.
     #[must_use]
     pub fn new(nodes: Arc<dyn NodeActions>, provider: Arc<dyn CloudProvider>, host: Arc<Host>) -> Self {
-        Self { nodes, provider, host, lanes: Arc::default() }
+        Self { nodes, provider, host, lanes: Arc::default(), carriers: Arc::default() }
     }
 
     /// Carries out one step. Every call in it is bounded by the guard; the step as a whole ends with them.
@@ -154,7 +160,7 @@ impl Executor {
     }
 
     async fn evict(&self, intent: &str, node: &Arc<str>, pods: &[Eviction], facts: &Facts) -> StepResult {
-        match self.right_victim(intent, node, facts).await {
+        match self.right_victim(intent, node, None, facts).await {
             Ok(Some(_)) => {}
             Ok(None) => return StepResult::Evicted { node: node.clone(), refused: Vec::new() },
             Err(result) => return result,
@@ -198,18 +204,9 @@ impl Executor {
 
     async fn delete(&self, intent: &str, victims: &[Victim], force: bool, facts: &Facts) -> Vec<StepResult> {
         let Some(pool) = &facts.pool else { return vec![refused("the pool is no longer managed")] };
-        // The watch may have missed that one became a node: an instance whose node nobody saw is no dead instance.
-        let nameless: Vec<Arc<str>> =
-            victims.iter().filter(|victim| victim.node.is_empty()).map(|victim| victim.id.clone()).collect();
-        let mut registered = Ok(facts.registered.clone());
-        if !nameless.is_empty() {
-            registered = self.nodes.registered(&nameless).await;
-            registered = registered.map(|live| live.union(&facts.registered).cloned().collect());
-        }
-        let registered = &registered;
         let calls: Vec<_> = victims
             .iter()
-            .map(|victim| Box::pin(self.delete_one(pool, intent, victim, registered, force, facts)))
+            .map(|victim| Box::pin(self.delete_one(pool, intent, victim, force, facts)))
             .collect();
         let results: Vec<StepResult> = stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
         if results.iter().all(|result| *result == StepResult::Deleted) {
@@ -218,14 +215,12 @@ impl Executor {
         results.into_iter().filter(|result| *result != StepResult::Deleted).collect()
     }
 
-    /// A live look at the node, then its deletion by id: never one without the other. `registered` are the instances
-    /// that are known to have a node, looked up once for the step.
+    /// A live look at the node and at all that carry its id, then its deletion by id: never one without the others.
     async fn delete_one(
         &self,
         pool: &PoolAtProvider,
         intent: &str,
         victim: &Victim,
-        registered: &Result<BTreeSet<Arc<str>>, ActionError>,
         force: bool,
         facts: &Facts,
     ) -> StepResult {
@@ -233,23 +228,19 @@ impl Executor {
         if unseen && bugs::on(Bug::DeadInstancesStay) {
             return StepResult::Deleted;
         }
-        if unseen && !bugs::on(Bug::LateNodeTerminated) {
-            match registered {
-                Ok(known) if known.contains(&victim.id) => {
-                    return refused("the instance has become a node since");
-                }
-                Ok(_) => {}
-                Err(error) => return unknown(error),
-            }
-        }
-        match self.right_victim(intent, &victim.node, facts).await {
+        match self.right_victim(intent, &victim.node, Some(&victim.id), facts).await {
             Ok(Some(live)) => {
-                if let (Some(pod), false) = (holder(&live, facts), force || bugs::on(Bug::NoSecondLook)) {
+                // A node that is ready again is not dead, whatever the removal began for.
+                let forced = force && !live.ready;
+                if let (Some(pod), false) = (holder(&live, facts), forced || bugs::on(Bug::NoSecondLook)) {
                     return StepResult::NotEmpty { node: victim.name().clone(), pod };
                 }
             }
             Ok(None) => {}
             Err(result) => return result,
+        }
+        if let Err(result) = self.is_alone(victim, facts).await {
+            return result;
         }
         match self.provider.delete(pool, victim).await {
             Ok(()) => StepResult::Deleted,
@@ -260,11 +251,50 @@ impl Executor {
         }
     }
 
-    /// The node as it is now, if it carries this intent's mark; `None` when it is gone.
+    /// No node but the victim's carries its id: neither a copy of it, nor the machine's own node where the victim's is
+    /// gone or was never seen.
+    async fn is_alone(&self, victim: &Victim, facts: &Facts) -> Result<(), StepResult> {
+        let unseen = victim.node.is_empty();
+        if unseen && bugs::on(Bug::LateNodeTerminated) {
+            return Ok(());
+        }
+        // The watch and the live look may each know of one that the other does not.
+        let live = self.live_carriers().await.map_err(|error| unknown(&error))?;
+        let known = facts.others.get(&victim.id).map(|name| &**name);
+        match live.other(&victim.id, &victim.node).or(known) {
+            None => Ok(()),
+            Some(_) if unseen => Err(refused("the instance has become a node since")),
+            Some(other) => {
+                let id = &victim.id;
+                Err(refused(&format!(
+                    "node {other} carries the provider id {id} of node {} too",
+                    victim.node
+                )))
+            }
+        }
+    }
+
+    /// Which nodes carry which provider ids, by a live look that began at most [`CARRIERS_AGE_MAX`] ago.
+    async fn live_carriers(&self) -> Result<Arc<Carriers>, ActionError> {
+        let asked_at = self.host.monotonic();
+        let mut last = self.carriers.lock().await;
+        if let Some((began_at, carriers)) = &*last
+            && asked_at <= *began_at + CARRIERS_AGE_MAX
+        {
+            return Ok(carriers.clone());
+        }
+        let began_at = self.host.monotonic();
+        let carriers = Arc::new(self.nodes.carriers().await?);
+        *last = Some((began_at, carriers.clone()));
+        Ok(carriers)
+    }
+
+    /// The node as it is now, if it carries this intent's mark and is this instance; `None` when it is gone.
     async fn right_victim(
         &self,
         intent: &str,
         node: &Arc<str>,
+        instance: Option<&str>,
         facts: &Facts,
     ) -> Result<Option<LiveNode>, StepResult> {
         if !facts.acts {
@@ -276,7 +306,14 @@ impl Executor {
         }
         match self.nodes.look(node).await {
             Ok(None) => Ok(None),
-            Ok(Some(live)) if live.intent.as_deref() == Some(intent) => Ok(Some(live)),
+            Ok(Some(live)) if live.intent.as_deref() == Some(intent) => match instance {
+                Some(instance) if !is_instance(&live.provider_id, instance) => {
+                    let found = &live.provider_id;
+                    let message = format!("node {node} is instance {found}, not {instance}");
+                    Err(StepResult::MarkFailed { node: node.clone(), message: message.into() })
+                }
+                _ => Ok(Some(live)),
+            },
             Ok(Some(live)) => {
                 let mark = live.intent.as_deref().unwrap_or("none");
                 let message = format!("node {node} does not carry the mark of intent {intent}, but {mark}");
@@ -338,6 +375,8 @@ mod tests {
     #[derive(Default)]
     struct Fake {
         live: Option<LiveNode>,
+        /// All nodes with their provider ids.
+        carried: Vec<(&'static str, &'static str)>,
         done: Mutex<Vec<String>>,
         /// How long an eviction takes.
         eviction: Duration,
@@ -361,13 +400,14 @@ mod tests {
         fn look<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>> {
             Box::pin(async { Ok(self.live.clone()) })
         }
-        fn registered<'a>(
-            &'a self,
-            instances: &'a [Arc<str>],
-        ) -> BoxFuture<'a, Result<BTreeSet<Arc<str>>, ActionError>> {
+        fn carriers(&self) -> BoxFuture<'_, Result<Carriers, ActionError>> {
             Box::pin(async {
                 self.note("list");
-                Ok(instances.iter().filter(|_| self.live.is_some()).cloned().collect())
+                let mut carriers = Carriers::default();
+                for (node, id) in &self.carried {
+                    carriers.add(node, id);
+                }
+                Ok(carriers)
             })
         }
         fn evict<'a>(&'a self, _: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>> {
@@ -408,7 +448,7 @@ mod tests {
             max_nodes: 5,
             nodes_count: 3,
             known: BTreeSet::new(),
-            registered: BTreeSet::new(),
+            others: BTreeMap::new(),
             acts: true,
             expendable_cutoff: -10,
             now: NOW,
@@ -427,7 +467,12 @@ mod tests {
     }
 
     fn marked(pods: Vec<Pod>) -> Option<LiveNode> {
-        Some(LiveNode { intent: Some("1-7".to_owned()), pods })
+        Some(LiveNode {
+            intent: Some("1-7".to_owned()),
+            provider_id: "kwok://n1".to_owned(),
+            ready: true,
+            pods,
+        })
     }
 
     fn running(class: PodClass) -> Pod {
@@ -436,7 +481,12 @@ mod tests {
 
     /// What a step came to, and what was really done.
     async fn outcome(live: Option<LiveNode>, step: Step, facts: Facts) -> (StepResult, Vec<String>) {
-        let fake = Arc::new(Fake { live, ..Fake::default() });
+        let carried = if live.is_some() { vec![("n1", "kwok://n1")] } else { Vec::new() };
+        outcome_among(Fake { live, carried, ..Fake::default() }, step, facts).await
+    }
+
+    async fn outcome_among(fake: Fake, step: Step, facts: Facts) -> (StepResult, Vec<String>) {
+        let fake = Arc::new(fake);
         let mut outcomes =
             Executor::new(fake.clone(), fake.clone(), Host::machine()).run(&step, &facts).await;
         let done = fake.done.lock().expect("no panic inside").clone();
@@ -455,7 +505,7 @@ mod tests {
         let daemon = running(PodClass { daemon_set: true, ..PodClass::default() });
         let expendable = running(PodClass { priority: -11, ..PodClass::default() });
         let (result, done) = outcome(marked(vec![daemon, expendable]), delete(), facts()).await;
-        assert_eq!((result, done), (StepResult::Deleted, vec!["delete".to_owned()]));
+        assert_eq!((result, done), (StepResult::Deleted, vec!["list".to_owned(), "delete".to_owned()]));
     }
 
     #[tokio::test]
@@ -472,16 +522,72 @@ mod tests {
         let victims = victims.map(|id| Victim { node: "".into(), id: id.into() }).to_vec();
         let (pool, intent, group) = ("general".into(), "1-7".into(), "a".into());
         let step = Step::Delete { pool, intent, group, victims, force: false };
-        let (result, done) = outcome(marked(vec![]), step.clone(), facts()).await;
+        let carried = ["n1", "n2", "n3"].into_iter().zip(["kwok://n1", "kwok://n2", "kwok://n3"]).collect();
+        let fake = Fake { live: marked(vec![]), carried, ..Fake::default() };
+        let (result, done) = outcome_among(fake, step.clone(), facts()).await;
         assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
         assert_eq!(done, ["list"], "one look at all nodes, however many instances");
         let (result, done) = outcome(None, step, facts()).await;
         assert_eq!((result, done.len()), (StepResult::Deleted, 1 + 3));
     }
 
+    /// What the deletion of node n1, instance kwok://n1, comes to among these nodes.
+    async fn deleted_among(
+        live: Option<LiveNode>,
+        carried: &[(&'static str, &'static str)],
+        facts: Facts,
+    ) -> (StepResult, bool) {
+        let fake = Fake { live, carried: carried.to_vec(), ..Fake::default() };
+        let (result, done) = outcome_among(fake, delete(), facts).await;
+        (result, done.iter().any(|what| what == "delete"))
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_another_instance_than_the_victim_is_not_deleted() {
+        let other = marked(vec![]).map(|live| LiveNode { provider_id: "kwok://n2".to_owned(), ..live });
+        let (result, deleted) = deleted_among(other, &[("n1", "kwok://n2")], facts()).await;
+        assert!(matches!(result, StepResult::MarkFailed { .. }) && !deleted, "{result:?}");
+    }
+
+    #[tokio::test]
+    async fn a_twin_that_came_after_the_plan_keeps_the_machine_of_both() {
+        let both = [("n1", "kwok://n1"), ("twin", "kwok://n1")];
+        let (result, deleted) = deleted_among(marked(vec![]), &both, facts()).await;
+        assert!(matches!(result, StepResult::Refused { .. }) && !deleted, "{result:?}");
+        // The watch may know of one that a server that has fallen behind does not show.
+        let others = [("kwok://n1".into(), "twin".into())].into();
+        let known = Facts { others, ..facts() };
+        let (result, deleted) = deleted_among(marked(vec![]), &both[..1], known).await;
+        assert!(matches!(result, StepResult::Refused { .. }) && !deleted, "{result:?}");
+    }
+
+    #[tokio::test]
+    async fn a_machine_is_not_deleted_under_the_name_of_a_node_that_is_not_there() {
+        let (result, deleted) = deleted_among(None, &[("another", "kwok://n1")], facts()).await;
+        assert!(matches!(result, StepResult::Refused { .. }) && !deleted, "{result:?}");
+        let (result, deleted) = deleted_among(None, &[("another", "kwok://n2")], facts()).await;
+        assert!(result == StepResult::Deleted && deleted, "a deletion that has begun is finished");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_ready_again_does_not_go_under_its_pods() {
+        let force = |step| match step {
+            Step::Delete { pool, intent, group, victims, .. } => {
+                Step::Delete { pool, intent, group, victims, force: true }
+            }
+            other => other,
+        };
+        let occupied = || marked(vec![running(PodClass::default())]);
+        let (result, done) = outcome(occupied(), force(delete()), facts()).await;
+        assert!(matches!(result, StepResult::NotEmpty { .. }) && done.is_empty(), "{result:?}");
+        let dead = occupied().map(|live| LiveNode { ready: false, ..live });
+        let (result, _) = outcome(dead, force(delete()), facts()).await;
+        assert_eq!(result, StepResult::Deleted);
+    }
+
     #[tokio::test]
     async fn a_node_without_this_intents_mark_is_not_touched() {
-        let foreign = Some(LiveNode { intent: Some("1-6".to_owned()), pods: vec![] });
+        let foreign = marked(vec![]).map(|live| LiveNode { intent: Some("1-6".to_owned()), ..live });
         let (result, done) = outcome(foreign, delete(), facts()).await;
         assert!(matches!(result, StepResult::MarkFailed { .. }), "{result:?}");
         assert!(done.is_empty());

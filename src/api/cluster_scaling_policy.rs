@@ -329,6 +329,11 @@ pub struct Anticipation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 50_000))]
     pub max_pods: Option<i32>,
+
+    /// Most of them in one namespace. Default: 2000. Range: 0 to 50000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 50_000))]
+    pub max_pods_per_namespace: Option<i32>,
 }
 
 /// What the operator tells about the cluster.

@@ -361,7 +361,7 @@ pub struct Instance {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnticipationStatus {
-    /// The controller, as kind/namespace/name.
+    /// Kind/namespace/name of the controller, or Namespace/name of a paused namespace.
     #[schemars(length(max = 600))]
     pub controller: String,
 

@@ -348,6 +348,7 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
         removals,
         voluntary_disruption,
         max_anticipated_pods,
+        max_anticipated_pods_per_namespace,
         // The loop of workloads reads them.
         workloads: _,
     } = policy;
@@ -371,6 +372,7 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
             == cluster_scaling_policy::VoluntaryDisruption::Stopped,
         anticipation: *max_anticipated_pods > 0,
         max_anticipated_pods: *max_anticipated_pods,
+        max_anticipated_pods_per_namespace: *max_anticipated_pods_per_namespace,
         ..ClusterSettings::default()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::config::Mode;
-use headroom_core::history::{Action, History, IncreasePhase};
+use headroom_core::history::{Action, History, IncreasePhase, Victim};
 use headroom_core::known::Known;
 use headroom_core::nodes::bounds;
 use headroom_core::plan::{Outcome, Step, StepResult};
@@ -55,6 +55,13 @@ pub fn registered(world: &World) -> BTreeSet<Arc<str>> {
     ids.filter(|id| !id.is_empty()).cloned().collect()
 }
 
+/// By id of each instance that the step deletes: a node that carries it and is not the victim's.
+fn others(step: &Step, world: &World) -> BTreeMap<Arc<str>, Arc<str>> {
+    let Step::Delete { victims, .. } = step else { return BTreeMap::new() };
+    let other = |victim: &Victim| world.carried_by_other(&victim.id, &victim.node).cloned();
+    victims.iter().filter_map(|victim| Some((victim.id.clone(), other(victim)?))).collect()
+}
+
 /// Why a step failed, in the words of whoever refused it; `None` for all that is no failure.
 #[must_use]
 pub fn failure_of(outcomes: &[Outcome]) -> Option<String> {
@@ -88,7 +95,7 @@ pub fn of_step(step: &Step, world: &World, history: &History, settings: &Setting
         max_nodes: spec.map_or(0, |spec| bounds::at(spec, now).max),
         nodes_count,
         known,
-        registered: registered(world),
+        others: others(step, world),
         acts: spec.is_some_and(|spec| spec.mode == Mode::Apply && !spec.deleting),
         expendable_cutoff: settings.config.cluster.expendable_pods_priority_cutoff,
         now,

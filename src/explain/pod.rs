@@ -4,13 +4,14 @@ use headroom_core::history::{Action, DecisionAction};
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::utilization::long_terminating;
 use headroom_core::plan::{Plan, PodVerdict};
+use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::{Pod, PodPhase};
 
 use super::advice::advice;
 use super::case::Opened;
 use super::chain;
-use super::story::{Explanation, PoolAnswer, Stage};
+use super::story::{Explanation, PoolAnswer, Stage, about};
 
 /// A node may come so long before the pods that it was bought for.
 const ANTICIPATED: Seconds = Seconds(60);

@@ -209,12 +209,13 @@ fn content_hash(delta: &Delta) -> Option<u64> {
     match delta {
         Delta::NodeApplied(node) => hash_node(node, &mut hasher),
         Delta::ControllerApplied(controller) => {
-            let Controller { kind, key: _, uid, desired, class, stalled, priority_class } = &**controller;
-            (kind, uid, desired, class, stalled, priority_class).hash(&mut hasher);
+            let Controller { kind, key: _, uid, desired, class, stalled, priority_class, in_order } =
+                &**controller;
+            (kind, uid, desired, class, stalled, priority_class, in_order).hash(&mut hasher);
         }
         Delta::DaemonSetApplied(set) => {
-            let DaemonSet { key: _, uid, class } = &**set;
-            (uid, class).hash(&mut hasher);
+            let DaemonSet { key: _, uid, class, priority_class, desired } = &**set;
+            (uid, class, priority_class, desired).hash(&mut hasher);
         }
         Delta::BudgetApplied(budget) => {
             let DisruptionBudget { key: _, selector, disruptions_allowed } = &**budget;

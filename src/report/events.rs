@@ -10,7 +10,7 @@ use std::sync::Arc;
 use headroom_core::config::Config;
 use headroom_core::history::{BackoffKey, Decision, DecisionAction, DecisionOutcome, History, Victim};
 use headroom_core::labels::ObjectKey;
-use headroom_core::plan::{Plan, PodVerdict};
+use headroom_core::plan::{NodeVerdict, Plan, PodVerdict};
 use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
@@ -131,6 +131,13 @@ pub fn scale_down(node: Regarding, pool: &str, reason: Reason) -> EventNote {
     note(node, false, (word, "ScaleDown"), &text)
 }
 
+/// On a node: another node carries the same provider id.
+#[must_use]
+pub fn provider_id_shared(node: Regarding, other: &str) -> EventNote {
+    let text = format!("{other} carries the same provider id; neither is removed while both are there");
+    note(node, true, ("ProviderIdShared", "ScaleDown"), &text)
+}
+
 /// On a pool: a removal failed.
 #[must_use]
 pub fn scale_down_failed(pool: Regarding, decision: &Decision) -> EventNote {
@@ -167,6 +174,8 @@ pub struct Herald {
     tracker: Tracker,
     /// By namespace and owner of a group of pods: what was said of it.
     said: BTreeMap<(Arc<str>, Arc<str>), Conversation>,
+    /// Nodes that shared their provider id with another at the last plan that judged nodes.
+    twins: BTreeSet<Arc<str>>,
 }
 
 /// What was said of a group of pods while it has waited.
@@ -201,7 +210,20 @@ impl Herald {
             tell_news(&news, world, config, &mut events);
         }
         self.tell_pods(&plan.reasons.pods, world, now, &mut events);
+        self.report_twins(&plan.reasons.nodes, world, &mut events);
         events
+    }
+
+    fn report_twins(&mut self, verdicts: &[NodeVerdict], world: &World, events: &mut Vec<EventNote>) {
+        let shared = |verdict: &&NodeVerdict| verdict.reason == Reason::ProviderIdShared;
+        let twins = verdicts.iter().filter(shared);
+        let new: Vec<&NodeVerdict> =
+            twins.clone().filter(|verdict| !self.twins.contains(&verdict.node)).collect();
+        for verdict in new.into_iter().take(EVENTS_MAX) {
+            let other = verdict.object.as_deref().unwrap_or("another node");
+            events.extend(node_named(&verdict.node, world).map(|node| provider_id_shared(node, other)));
+        }
+        self.twins = twins.map(|verdict| verdict.node.clone()).collect();
     }
 
     fn tell_pods(
@@ -354,6 +376,27 @@ mod tests {
         assert_eq!(herald.tell(&other_numbers, &world, &config(), NOW), []);
         let limit = plan(vec![verdict(Reason::MaxNodesReached, "10 of 10")]);
         assert_eq!(herald.tell(&limit, &world, &config(), NOW).len(), 2);
+    }
+
+    #[test]
+    fn nodes_that_share_a_provider_id_are_reported_once() {
+        let (mut herald, mut world) = (Herald::default(), World::new());
+        for name in ["n", "twin"] {
+            let node = headroom_core::world::node::Node { name: name.into(), ..Default::default() };
+            world.apply(Delta::NodeApplied(Box::new(node)));
+        }
+        let verdict = |node: &str, other: &str| NodeVerdict {
+            node: node.into(),
+            pool: "general".into(),
+            reason: Reason::ProviderIdShared,
+            object: Some(format!("node/{other}").into()),
+        };
+        let nodes = vec![verdict("n", "twin"), verdict("twin", "n")];
+        let plan = Plan { reasons: Reasons { nodes, ..Reasons::default() }, ..Plan::default() };
+        let events = herald.tell(&plan, &world, &config(), NOW);
+        assert_eq!((events.len(), events[0].reason, events[0].warning), (2, "ProviderIdShared", true));
+        assert!(events[0].note.starts_with("node/twin carries the same provider id"), "{}", events[0].note);
+        assert_eq!(herald.tell(&plan, &world, &config(), NOW), []);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use serde_json::Value;
 
+use super::forgery::Forgery;
 use super::store::{Author, Filter, Kind, ObjectKey, Store, at, object_at};
 
 const ME: Author<'static> = Author::actor("vandal");
@@ -34,6 +35,8 @@ pub enum Disturbance {
     RestoreStatus(Stored),
     /// Somebody edits the status by hand: intents, clocks, backoffs and proposals become nonsense.
     TamperStatus(Stored),
+    /// Somebody stores a removal that nobody decided on in the status of this pool.
+    ForgeRemoval(String, Forgery),
 }
 
 /// Whose status is struck.
@@ -60,6 +63,7 @@ impl Disturbance {
             Disturbance::EraseStatus(_) => Some("status erased"),
             Disturbance::RestoreStatus(_) => Some("status restored"),
             Disturbance::TamperStatus(_) => Some("status edited by hand"),
+            Disturbance::ForgeRemoval(..) => Some("removal forged"),
             Disturbance::Pause(..)
             | Disturbance::Cut(..)
             | Disturbance::Clock(..)
@@ -71,11 +75,12 @@ impl Disturbance {
 
     /// Whose status no longer tells what was, if that is what it does.
     #[must_use]
-    pub fn lays_hands_on(&self) -> Option<&Stored> {
+    pub fn lays_hands_on(&self) -> Option<Stored> {
         match self {
             Disturbance::EraseStatus(stored)
             | Disturbance::RestoreStatus(stored)
-            | Disturbance::TamperStatus(stored) => Some(stored),
+            | Disturbance::TamperStatus(stored) => Some(stored.clone()),
+            Disturbance::ForgeRemoval(pool, _) => Some(Stored::Pool(pool.clone())),
             _ => None,
         }
     }
@@ -96,6 +101,9 @@ pub type Backups = BTreeMap<(Kind, ObjectKey), Value>;
 /// Does to a stored status what the disturbance says; others are not looked at.
 pub fn strike_status(store: &mut Store, backups: &mut Backups, disturbance: &Disturbance) {
     use Disturbance::{BackUpStatus, EraseStatus, RestoreStatus, TamperStatus};
+    if let Disturbance::ForgeRemoval(pool, forgery) = disturbance {
+        return forge_removal(store, pool, forgery);
+    }
     let (EraseStatus(stored) | BackUpStatus(stored) | RestoreStatus(stored) | TamperStatus(stored)) =
         disturbance
     else {
@@ -115,6 +123,25 @@ pub fn strike_status(store: &mut Store, backups: &mut Backups, disturbance: &Dis
             (TamperStatus(_), Some(status)) => set_status(store, kind, &key, Some(nonsense(kind, status))),
             _ => {}
         }
+    }
+}
+
+fn forge_removal(store: &mut Store, pool: &str, forgery: &Forgery) {
+    let key = ObjectKey::new("", pool);
+    let status = store.find(Kind::NodePool, &key).and_then(|object| at(object, &["status"]).cloned());
+    let Some(mut status) = status else { return };
+    if let Some(intent) = forgery.intent(store, pool, &status) {
+        add_intent(&mut status, intent);
+        set_status(store, Kind::NodePool, &key, Some(status));
+    }
+}
+
+fn add_intent(status: &mut Value, intent: Value) {
+    let intents = status.as_object_mut().map(|fields| fields.entry("intents"));
+    if let Some(list) =
+        intents.map(|entry| entry.or_insert_with(|| serde_json::json!([]))).and_then(Value::as_array_mut)
+    {
+        list.push(intent);
     }
 }
 
@@ -181,11 +208,6 @@ fn nonsense_of_nodes(mut status: Value) -> Value {
         "startedAt": "1999-01-01T00:00:00Z", "phaseSince": "1999-01-01T00:00:00Z",
         "deadline": "2999-01-01T00:00:00Z",
     });
-    if let Some(fields) = status.as_object_mut() {
-        let intents = fields.entry("intents").or_insert_with(|| serde_json::json!([]));
-        if let Some(list) = intents.as_array_mut() {
-            list.push(intent);
-        }
-    }
+    add_intent(&mut status, intent);
     status
 }

@@ -11,6 +11,7 @@ pub mod compare;
 pub mod damage;
 pub mod disturbance;
 pub mod doors;
+pub mod forgery;
 pub mod judge;
 pub mod ledger;
 pub mod measured;

@@ -380,11 +380,12 @@ impl Stage {
             Disturbance::EraseStatus(_)
             | Disturbance::BackUpStatus(_)
             | Disturbance::RestoreStatus(_)
-            | Disturbance::TamperStatus(_) => {
+            | Disturbance::TamperStatus(_)
+            | Disturbance::ForgeRemoval(..) => {
                 if let (Some(Stored::PoliciesOf(namespace)), Some(judge)) =
                     (one.lays_hands_on(), &self.around.judge)
                 {
-                    judge.lock().sizes_forgotten(namespace, now);
+                    judge.lock().sizes_forgotten(&namespace, now);
                 }
                 let backups = &mut self.backups;
                 self.around.server.store().with(|store| {

@@ -33,6 +33,8 @@ pub struct ValidatedPolicy {
     pub voluntary_disruption: VoluntaryDisruption,
     /// Most replicas not created yet that count as demand; 0 if they do not count.
     pub max_anticipated_pods: u32,
+    /// Most anticipated pods at once in one namespace.
+    pub max_anticipated_pods_per_namespace: u32,
     /// How workloads are scaled.
     pub workloads: ValidatedWorkloads,
 }
@@ -118,8 +120,11 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
         ok_unready_count: check.count(ok_unready_count, 3, (0, MAX_NODES), &format!("{path}.okUnreadyCount")),
     };
     let cutoff = "spec.nodes.expendablePodsPriorityCutoff";
-    let Anticipation { enabled, max_pods } = anticipation.unwrap_or_default();
-    let max_pods = check.count(max_pods, 5000, (0, 50_000), "spec.nodes.anticipation.maxPods");
+    let Anticipation { enabled, max_pods, max_pods_per_namespace } = anticipation.unwrap_or_default();
+    let path = "spec.nodes.anticipation";
+    let max_pods = check.count(max_pods, 5000, (0, 50_000), &format!("{path}.maxPods"));
+    let of_namespace = &format!("{path}.maxPodsPerNamespace");
+    let max_pods_per_namespace = check.count(max_pods_per_namespace, 2000, (0, 50_000), of_namespace);
     let policy = ValidatedPolicy {
         expanders: if expanders.is_empty() { vec![Expander::LeastWaste] } else { expanders },
         balance_similar_pools: balance_similar_pools.unwrap_or(false),
@@ -136,6 +141,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
         removals: read_removals(&mut check, &removals.unwrap_or_default()),
         voluntary_disruption: voluntary_disruption.unwrap_or_default(),
         max_anticipated_pods: if enabled.unwrap_or(true) { max_pods } else { 0 },
+        max_anticipated_pods_per_namespace: max_pods_per_namespace,
         workloads,
     };
     check.finish(policy)
@@ -185,6 +191,7 @@ mod tests {
             removals: ValidatedRemovals { max_parallel: 10, max_parallel_drains: 1, budgets: Vec::new() },
             voluntary_disruption: VoluntaryDisruption::Allowed,
             max_anticipated_pods: 5000,
+            max_anticipated_pods_per_namespace: 2000,
             workloads: ValidatedWorkloads::default(),
         };
         assert_eq!(validate_policy(&ClusterScalingPolicySpec::default()), Ok(expected.clone()));

@@ -113,12 +113,17 @@ impl NodeLoop {
     pub(super) fn remember(&mut self, pool: &Arc<str>, read: ReadBack) {
         self.rest = None;
         let Some(stored) = self.stored.get(pool) else { return };
+        let restored = matches!(read, ReadBack::Another);
         let answers = match read {
             ReadBack::Known => return,
             ReadBack::Another => Vec::new(),
             ReadBack::Landed(answers) => answers,
         };
-        self.history.pools.insert(pool.clone(), stored.history.clone());
+        let mut memory = stored.history.clone();
+        if restored {
+            clocks::recheck_deletions(&mut memory, &self.world, self.ports.host.now());
+        }
+        self.history.pools.insert(pool.clone(), memory);
         if !answers.is_empty() {
             let now = self.ports.host.now();
             headroom_core::absorb(&mut self.history, &answers, &self.world, &self.settings.config, now);
@@ -186,6 +191,9 @@ impl NodeLoop {
         let now = self.ports.host.now();
         if !bugs::on(Bug::StatusTrustedBlindly) {
             clocks::sanitize(&mut self.history, &self.settings.config, now);
+            for memory in self.history.pools.values_mut() {
+                clocks::recheck_deletions(memory, &self.world, now);
+            }
         }
         let gap = match *self.ports.leadership.borrow() {
             Leadership::Leading { gap, .. } => gap,

@@ -288,6 +288,8 @@ pub struct ClusterSettings {
     pub anticipation: bool,
     /// Most anticipated pods at once. Default 5,000.
     pub max_anticipated_pods: u32,
+    /// Most of those in one namespace. Default 2,000.
+    pub max_anticipated_pods_per_namespace: u32,
     /// Most nodes one plan may add to one group. Default 1,000.
     pub max_nodes_per_scale_up: u32,
     /// Work units that one plan may spend on finding places for pods, shared out among their namespaces: checks of a pod
@@ -383,6 +385,7 @@ impl Default for ClusterSettings {
             voluntary_disruption_stopped: false,
             anticipation: true,
             max_anticipated_pods: 5_000,
+            max_anticipated_pods_per_namespace: 2_000,
             max_nodes_per_scale_up: 1_000,
             max_work_units: 50_000_000,
             upstream: UpstreamOptions::default(),

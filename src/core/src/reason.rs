@@ -175,6 +175,8 @@ reasons! {
     ForeignNode,
     /// The node belongs to no pool.
     NotManaged,
+    /// Another node carries the same provider id, so which of them is the machine is unknown.
+    ProviderIdShared,
     /// The node is not started yet.
     NotStarted,
     /// The node's group goes as a whole, and another node of it stays (groupScaling ZeroOrMax).

@@ -528,6 +528,7 @@ pub fn controller(kind: ControllerKind, name: &str, desired: u32, pods: PodBuild
         class: pods.class(),
         stalled: None,
         priority_class: PrioritySource::Template,
+        in_order: false,
     }
 }
 
@@ -539,6 +540,8 @@ pub fn daemon_set(name: &str, pods: PodBuilder) -> DaemonSet {
         key: ObjectKey::new("kube-system", name),
         uid: format!("uid-DaemonSet-{name}").into(),
         class: pods.class(),
+        priority_class: PrioritySource::Template,
+        desired: 0,
     }
 }
 

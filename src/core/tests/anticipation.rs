@@ -2,11 +2,11 @@
 
 use headroom_core::plan;
 use headroom_core::reason::Reason;
-use headroom_core::testing::{NOW, config, controller, pod, pool, world};
+use headroom_core::testing::{NOW, WorldBuilder, config, controller, pod, pool, world};
 use headroom_core::time::UnixTime;
-use headroom_core::world::Delta;
 use headroom_core::world::volume::PriorityClass;
 use headroom_core::world::workload::{ControllerKind, PrioritySource};
+use headroom_core::world::{Delta, World};
 
 use crate::scale_up::{check, plan_fresh, verdict};
 
@@ -83,4 +83,151 @@ fn priority_class_of_a_template_decides_whether_its_replicas_are_anticipated() {
     let config = config([pool("general")]);
     check(&plan_fresh(&made(PrioritySource::Named("low".into())), &config), &[]);
     check(&plan_fresh(&made(PrioritySource::Default), &config), &[("general", "a", 0, 1)]);
+}
+
+// === replicas that may never exist ===
+
+/// A controller that wants two billion pods and has these.
+fn greedy(kind: ControllerKind, name: &str, existing: usize) -> WorldBuilder {
+    let word = if kind == ControllerKind::Job { "Job" } else { "StatefulSet" };
+    let pods = || pod(name).cpu("1").owner(word, name);
+    world()
+        .group("general", "a", "", 0)
+        .controller(controller(kind, name, 2_000_000_000, pods()))
+        .pods(pods().times(existing))
+}
+
+#[test]
+fn stateful_sets_and_jobs_buy_nothing_until_a_first_pod_exists() {
+    let config = config([pool("general")]);
+    for kind in [ControllerKind::StatefulSet, ControllerKind::Job] {
+        check(&plan_fresh(&greedy(kind, "db", 0).build(), &config), &[]);
+        let plan = plan_fresh(&greedy(kind, "db", 1).build(), &config);
+        assert_eq!(plan.steps.len(), 1, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_stateful_set_that_makes_its_pods_in_order_has_one_on_its_way() {
+    let pods = || pod("db").cpu("3").owner("StatefulSet", "db");
+    let mut set = controller(ControllerKind::StatefulSet, "db", 50, pods());
+    set.in_order = true;
+    let cluster = world().group("general", "a", "", 0).controller(set).pods(pods().times(2)).build();
+    let plan = plan_fresh(&cluster, &config([pool("general")]));
+    let verdict = verdict(&plan, "db");
+    assert_eq!((verdict.pods_count, verdict.anticipated_count), (3, 1));
+    check(&plan, &[("general", "a", 0, 3)]);
+}
+
+#[test]
+fn one_namespace_has_no_more_replicas_on_their_way_than_its_limit() {
+    let of = |namespace: &str| {
+        controller(ControllerKind::ReplicaSet, namespace, 100, pod("web").cpu("1").namespace(namespace))
+    };
+    let cluster =
+        world().group("general", "a", "", 0).controller(of("greedy")).controller(of("shop")).build();
+    let mut config = config([pool("general")]);
+    config.cluster.max_anticipated_pods_per_namespace = 6;
+    let plan = plan_fresh(&cluster, &config);
+    let left_out: Vec<(&str, u32)> = plan
+        .reasons
+        .pods
+        .iter()
+        .filter(|verdict| verdict.skipped == Some(Reason::AnticipationLimit))
+        .map(|verdict| (&*verdict.namespace, verdict.pods_count))
+        .collect();
+    assert_eq!(left_out, [("greedy", 94), ("shop", 94)]);
+}
+
+/// A ReplicaSet whose pods never appear, of a name of its own.
+fn phantom(name: &str) -> World {
+    let made = controller(ControllerKind::ReplicaSet, name, 4, pod(name).cpu("3"));
+    world().group("general", "a", "", 0).controller(made).build()
+}
+
+fn skipped(plan: &headroom_core::plan::Plan) -> bool {
+    plan.reasons.pods.iter().any(|verdict| verdict.skipped == Some(Reason::AnticipationBackoff))
+}
+
+#[test]
+fn a_name_that_changes_each_minute_buys_nothing_more() {
+    let config = config([pool("general")]);
+    let mut history = plan_fresh(&phantom("web-0"), &config).next_history;
+    let mut bought = 0;
+    for minute in 1..60 {
+        let now = UnixTime(NOW.0 + 60 * minute);
+        let plan = plan(&phantom(&format!("web-{minute}")), &history, &config, now);
+        let begun = plan.steps.iter().any(|step| {
+            matches!(step, headroom_core::plan::Step::Increase { started_at, .. } if *started_at == now)
+        });
+        bought += u32::from(begun);
+        // What was asked for ends in itself: only what is remembered of replicas is looked at here.
+        history = plan.next_history;
+        history.pools.get_mut("general").expect("bought").intents.clear();
+    }
+    // After pauses of 5, 10, 20 and 30 minutes, not each minute.
+    assert!(bought <= 4, "bought {bought} times in an hour");
+}
+
+#[test]
+fn replicas_that_are_taken_back_before_they_appear_pause_their_namespace_alone() {
+    let config = config([pool("general")]);
+    let bought = plan_fresh(&phantom("web"), &config);
+    // Gone at once, and another one there instead.
+    let soon = UnixTime(NOW.0 + 10);
+    let next = plan(&phantom("other"), &bought.next_history, &config, soon);
+    assert!(skipped(&next));
+    let of_namespace = next.next_history.pools["general"].anticipations["Namespace/default"];
+    assert_eq!((of_namespace.failures, of_namespace.until), (1, Some(UnixTime(soon.0 + 300))));
+    let elsewhere = controller(ControllerKind::ReplicaSet, "web", 4, pod("web").cpu("3").namespace("shop"));
+    let shop = world().group("general", "a", "", 0).controller(elsewhere).build();
+    assert!(!skipped(&plan(&shop, &bought.next_history, &config, soon)));
+}
+
+#[test]
+fn a_namespace_without_failures_for_half_an_hour_begins_anew() {
+    let config = config([pool("general")]);
+    let bought = plan_fresh(&phantom("web"), &config);
+    let paused = plan(&phantom("other"), &bought.next_history, &config, UnixTime(NOW.0 + 10));
+    let until = NOW.0 + 310;
+    let kept = plan(&phantom("other"), &paused.next_history, &config, UnixTime(until + 1799));
+    assert!(kept.next_history.pools["general"].anticipations.contains_key("Namespace/default"));
+    let forgotten = plan(&phantom("other"), &paused.next_history, &config, UnixTime(until + 1800));
+    assert!(!forgotten.next_history.pools["general"].anticipations.contains_key("Namespace/default"));
+}
+
+#[test]
+fn replicas_that_do_not_exist_come_after_every_real_pod_whatever_they_claim() {
+    let critical = PriorityClass { value: 2_000_000_000, is_default: false };
+    let mut phantom = controller(ControllerKind::ReplicaSet, "phantom", 20, pod("phantom").cpu("3"));
+    phantom.priority_class = PrioritySource::Named("system-cluster-critical".into());
+    let cluster = world()
+        .group("general", "a", "", 0)
+        .controller(phantom)
+        .pods(pod("real").cpu("3").priority(-5).times(2))
+        .delta(Delta::PriorityClassApplied("system-cluster-critical".into(), critical))
+        .build();
+    let plan = plan_fresh(&cluster, &config([pool("general").with(|pool| pool.max_nodes = 3)]));
+    let placed = |owner: &str| verdict(&plan, owner).unplaced_count;
+    assert_eq!((placed("real-0"), placed("phantom")), (0, 19));
+    check(&plan, &[("general", "a", 0, 3)]);
+}
+
+#[test]
+fn pods_that_exist_are_served_before_equal_replicas_that_do_not_beside_other_pods() {
+    let web = || pod("web").cpu("3").owner("ReplicaSet", "web");
+    let cluster = world()
+        .group("general", "a", "", 0)
+        .controller(controller(ControllerKind::ReplicaSet, "web", 20, web()))
+        .pods(web().times(1))
+        .pods(pod("small").cpu("2").times(1))
+        .build();
+    let plan = plan_fresh(&cluster, &config([pool("general").with(|pool| pool.max_nodes = 2)]));
+    let of = |owner: &str, anticipated: bool| {
+        let mine = |verdict: &&headroom_core::plan::PodVerdict| {
+            &*verdict.owner == owner && (verdict.anticipated_count != 0) == anticipated
+        };
+        plan.reasons.pods.iter().find(mine).map(|verdict| verdict.unplaced_count)
+    };
+    assert_eq!((of("web", false), of("small-0", false), of("web", true)), (Some(0), Some(0), Some(19)));
 }

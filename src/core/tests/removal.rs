@@ -513,6 +513,8 @@ fn daemon_set_pods_are_evicted_once_beside_the_others_and_never_waited_for() {
         key: ObjectKey::new("default", "agent"),
         uid: "u".into(),
         class: Arc::default(),
+        priority_class: headroom_core::world::workload::PrioritySource::Template,
+        desired: 0,
     };
     let world = cluster([marked("n")], [replica("p").on("n"), daemon()]).daemon_set(set.clone()).build();
     let mut history = open(Reason::Underutilized, RemovalPhase::Marked, &["n"]);

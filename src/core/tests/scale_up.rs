@@ -125,7 +125,7 @@ fn large_pods_go_first_and_small_ones_fill_up() {
 fn daemon_sets_take_their_part_of_new_nodes() {
     let world = world()
         .group("general", "a", "", 0)
-        .daemon_set(daemon_set("agent", pod("agent").cpu("500m")))
+        .daemon_set(daemon_set("agent", pod("agent").cpu("500m").priority(2_000_000_000)))
         .pods(pod("web").cpu("2").times(2))
         .build();
     check(&plan_fresh(&world, &config([pool("general")])), &[("general", "a", 0, 2)]);
@@ -135,7 +135,10 @@ fn daemon_sets_take_their_part_of_new_nodes() {
 fn daemon_set_that_does_not_want_the_node_takes_nothing() {
     let world = world()
         .group("general", "a", "", 0)
-        .daemon_set(daemon_set("agent", pod("agent").cpu("500m").selector("disk", "ssd")))
+        .daemon_set(daemon_set(
+            "agent",
+            pod("agent").cpu("500m").priority(2_000_000_000).selector("disk", "ssd"),
+        ))
         .pods(pod("web").cpu("2").times(2))
         .build();
     check(&plan_fresh(&world, &config([pool("general")])), &[("general", "a", 0, 1)]);

@@ -261,7 +261,7 @@ fn replicas_to_come_count_a_volume_each() {
     let replicas = controller(
         ControllerKind::StatefulSet,
         "db",
-        5,
+        6,
         pod("db").cpu("100m").claim_template("data-db-0", "wait"),
     );
     let world = zonal()
@@ -269,7 +269,9 @@ fn replicas_to_come_count_a_volume_each() {
         .group("general", "g-a", "a", 1)
         .storage_class(storage_class("wait", &["a"]))
         .delta(Delta::CsiNodeApplied("n1".into(), AttachLimits::from_iter([("disk".into(), 2)])))
-        .controller(replicas);
+        .controller(replicas)
+        // The first pod is there: without one nothing is known of the others.
+        .pod(pod("db-first").cpu("100m").owner("StatefulSet", "db").on("n1"));
     check(world, &[("g-a", 3)]);
 }
 

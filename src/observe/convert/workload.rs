@@ -23,6 +23,9 @@ use crate::observe::slim::{
 /// Who runs a Job unless it says otherwise.
 const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
 
+/// The policy of a StatefulSet that does not wait for one pod before it makes the next; OrderedReady, the default, does.
+const PARALLEL: &str = "Parallel";
+
 /// What the DaemonSet controller makes each of its pods tolerate: (key, effect).
 /// Source: controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations.
 const DAEMON_TOLERATIONS: [(&str, TaintEffect); 6] = [
@@ -74,7 +77,9 @@ pub fn stateful_set(slim: &SlimStatefulSet, decoder: &mut Decoder) -> Result<Con
             template: Some(claim_spec(&claim.spec, decoder)?),
         });
     }
-    head.controller(slim.spec.replicas.unwrap_or(1), None, &slim.spec.template, &claims, decoder)
+    let desired = slim.spec.replicas.unwrap_or(1);
+    let set = head.controller(desired, None, &slim.spec.template, &claims, decoder)?;
+    Ok(Controller { in_order: slim.spec.pod_management_policy != PARALLEL, ..set })
 }
 
 /// A Job: min(parallelism, completions - succeeded) pods are wanted; none when it is over or suspended. A work queue
@@ -125,7 +130,13 @@ pub fn daemon_set(slim: &SlimDaemonSet, decoder: &mut Decoder) -> Result<DaemonS
             decoder,
         );
     }
-    Ok(DaemonSet { key, uid: uid_of(&slim.metadata), class: decoder.class(class) })
+    Ok(DaemonSet {
+        key,
+        uid: uid_of(&slim.metadata),
+        priority_class: class::priority_source(&template.spec, decoder),
+        class: decoder.class(class),
+        desired: slim.status.desired_number_scheduled,
+    })
 }
 
 /// A disruption budget. While its status is missing or speaks of an older generation nothing may be evicted.
@@ -197,6 +208,7 @@ impl Head {
             class,
             stalled: stalled.map(Arc::from),
             priority_class: class::priority_source(&template.spec, decoder),
+            in_order: false,
         })
     }
 }
@@ -324,12 +336,26 @@ mod tests {
     }
 
     #[test]
+    fn a_stateful_set_makes_its_pods_in_order_unless_its_policy_says_parallel() {
+        let in_order = |spec: serde_json::Value| {
+            let slim: SlimStatefulSet =
+                serde_json::from_str(&wire(serde_json::json!({"spec": spec}))).expect("a stateful set");
+            stateful_set(&slim, &mut Decoder::default()).expect("understood").in_order
+        };
+        assert!(in_order(serde_json::json!({"replicas": 3})));
+        assert!(in_order(serde_json::json!({"podManagementPolicy": "OrderedReady"})));
+        assert!(!in_order(serde_json::json!({"podManagementPolicy": "Parallel"})));
+    }
+
+    #[test]
     fn daemon_pods_tolerate_what_their_controller_adds() {
-        let text = wire(serde_json::json!({"spec": {"template": {"spec": {"hostNetwork": true}}}}));
+        let text = wire(serde_json::json!({"spec": {"template": {"spec": {"hostNetwork": true}}},
+            "status": {"desiredNumberScheduled": 3}}));
         let slim: SlimDaemonSet = serde_json::from_str(&text).expect("a daemon set");
         let set = daemon_set(&slim, &mut Decoder::default()).expect("understood");
         assert_eq!(set.class.tolerations.len(), DAEMON_TOLERATIONS.len() + 1);
         assert!(set.class.daemon_set);
+        assert_eq!(set.desired, 3);
     }
 
     fn budget(spec: serde_json::Value, observed: i64) -> DisruptionBudget {

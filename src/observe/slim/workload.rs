@@ -109,6 +109,9 @@ pub struct ReplicaSpec {
     /// Claims that each pod of a StatefulSet gets.
     #[serde(deserialize_with = "nullable")]
     pub volume_claim_templates: Vec<ClaimTemplate>,
+    /// In which order a StatefulSet makes its pods.
+    #[serde(deserialize_with = "nullable")]
+    pub pod_management_policy: String,
 }
 
 /// How far a controller has come.
@@ -180,6 +183,18 @@ pub struct SlimDaemonSet {
     /// Spec.
     #[serde(default)]
     pub spec: DaemonSetSpec,
+    /// Status.
+    #[serde(default, deserialize_with = "nullable")]
+    pub status: DaemonSetStatus,
+}
+
+/// How far a DaemonSet has come.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSetStatus {
+    /// Nodes that should run one of its pods.
+    #[serde(deserialize_with = "nullable")]
+    pub desired_number_scheduled: u32,
 }
 
 /// A DaemonSet's spec.

@@ -187,7 +187,8 @@ impl Judge {
         let Some(intent) = self.removal_named(store, node, instance) else {
             return self.blame(now, "I4", format!("{what} is removed and no stored intent names it"));
         };
-        if intent.reason == "Unready" || node.is_empty() {
+        let dead = intent.reason == "Unready" && !truth::long_ready(store, node, now);
+        if dead || node.is_empty() {
             return;
         }
         let pods = truth::movable_pods(store, node);

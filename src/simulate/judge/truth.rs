@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
+use super::BELIEF;
 use crate::simulate::store::{Kind, ObjectKey, Store, at, condition, number, text};
 
 /// Our mark's annotation.
@@ -110,6 +112,15 @@ pub(super) fn readiness(store: &Store) -> (usize, usize) {
         let word = condition(node, "Ready").and_then(|ready| ready.get("status")?.as_str());
         (all + 1, unready + usize::from(matches!(word, Some("Unknown"))))
     })
+}
+
+/// True if a node has been ready for longer than anybody may believe otherwise.
+pub(super) fn long_ready(store: &Store, node: &str, now: Timestamp) -> bool {
+    let ready = store.find(Kind::Node, &ObjectKey::new("", node)).and_then(|node| {
+        let ready = condition(node, "Ready").filter(|ready| ready["status"] == "True")?;
+        ready.get("lastTransitionTime")?.as_str()?.parse::<Timestamp>().ok()
+    });
+    ready.is_some_and(|since| BELIEF < now.duration_since(since))
 }
 
 /// The intent that our mark on a node names, whatever became of the taint.

@@ -118,7 +118,10 @@ pub(super) fn cluster_policy(cluster: &ClusterSettings) -> Value {
                 "budgets": cluster.budgets.iter().map(budget).collect::<Vec<_>>(),
             },
             "voluntaryDisruption": if cluster.voluntary_disruption_stopped { "Stopped" } else { "Allowed" },
-            "anticipation": {"enabled": cluster.anticipation, "maxPods": cluster.max_anticipated_pods},
+            "anticipation": {
+                "enabled": cluster.anticipation, "maxPods": cluster.max_anticipated_pods,
+                "maxPodsPerNamespace": cluster.max_anticipated_pods_per_namespace,
+            },
         }},
     }))
 }

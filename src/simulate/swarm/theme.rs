@@ -9,11 +9,14 @@ use serde_json::{Value, json};
 use super::world::{deployment, node_pool, target};
 use super::{Blows, World, refused};
 use crate::simulate::disturbance::Disturbance;
+use crate::simulate::forgery::Forgery;
 use crate::simulate::scenario::{Action, Event};
 use crate::simulate::store::Kind;
 
 /// In this time things go wrong: longer than in other worlds, since what is looked for takes its time.
 const TROUBLE: SignedDuration = SignedDuration::from_mins(12);
+/// Removals forged in one world.
+const FORGERIES: usize = 6;
 /// Pods that fit one node.
 const PODS_PER_NODE: i64 = 4;
 
@@ -34,6 +37,8 @@ pub enum Theme {
     Refused,
     /// Pools are deleted in the midst of it and applied again, and budgets and the kill switch limit removals
     Pools,
+    /// Somebody stores removals that nobody decided on, of every phase, and the next leader reads them
+    Forgery,
 }
 
 impl Theme {
@@ -48,6 +53,7 @@ impl Theme {
             Theme::Handover => "handover",
             Theme::Refused => "refused",
             Theme::Pools => "pools",
+            Theme::Forgery => "forgery",
         }
     }
 }
@@ -72,6 +78,7 @@ impl World {
             Theme::Handover => world.handed_over(&mut random),
             Theme::Refused => world.refused_pods(&mut random),
             Theme::Pools => world.pools_come_and_go(&mut random),
+            Theme::Forgery => world.one_pool(&mut random, "2m", 400..500),
         }
         world
     }
@@ -140,9 +147,23 @@ impl Blows {
                 blows.disturbances.push((seconds(600), Disturbance::SilentWatches(false)));
                 blows.disturbances.sort_by_key(|(at, _)| *at);
             }
+            Theme::Forgery => blows.forgeries(seed),
             Theme::Choice | Theme::Load | Theme::Handover | Theme::Refused | Theme::Pools => {}
         }
         blows
+    }
+
+    /// Removals that nobody decided on, each just before all replicas end: who takes over reads them.
+    fn forgeries(&mut self, seed: u64) {
+        let mut random = fastrand::Rng::with_seed(seed ^ 0x0000_f04e_0000_0004);
+        for _ in 0..FORGERIES {
+            let at = SignedDuration::from_secs(random.i64(80..600));
+            let forged = Disturbance::ForgeRemoval("p0".to_owned(), Forgery::draw(&mut random));
+            self.disturbances.push((at, forged));
+            let replicas = 0..self.replicas_count;
+            self.disturbances.extend(replicas.map(|replica| (at, Disturbance::Kill(replica))));
+        }
+        self.disturbances.sort_by_key(|(at, _)| *at);
     }
 }
 

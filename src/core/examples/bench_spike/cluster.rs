@@ -151,6 +151,7 @@ impl Cluster {
             uid,
             class: Arc::default(),
             stalled: None,
+            in_order: false,
             priority_class: PrioritySource::Template,
         };
         self.apply(Delta::ControllerApplied(Box::new(controller)));

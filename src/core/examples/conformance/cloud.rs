@@ -14,7 +14,7 @@ use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::time::UnixTime;
 use headroom_core::world::node::DELETION_TAINT;
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
-use headroom_core::world::workload::DaemonSet;
+use headroom_core::world::workload::{DaemonSet, PrioritySource};
 use headroom_core::world::{Delta, World};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -130,6 +130,8 @@ impl Cloud {
                     uid: format!("DaemonSet/{namespace}/{}", set.name).into(),
                     key: ObjectKey::new(namespace.clone(), set.name.as_str()),
                     class: pod.class,
+                    priority_class: PrioritySource::Template,
+                    desired: 0,
                 })));
             }
         }

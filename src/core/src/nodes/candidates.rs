@@ -154,6 +154,7 @@ pub fn judge(
     let member = match scene.members.standing(id) {
         Standing::Member(member) => member,
         Standing::Unlisted { .. } => return stays(Reason::ProviderUnknown),
+        Standing::SharedId { .. } => return Judgement::Stays(Verdict::twin(scene.world.twin_of(id))),
         Standing::Foreign => return stays(Reason::ForeignNode),
         Standing::NotManaged => return stays(Reason::NotManaged),
     };

@@ -201,6 +201,9 @@ impl<'w> ClusterState<'w> {
         let mut owners = Owners::new(world, &self.pools);
         for (id, name, digest) in world.digests() {
             let owner = owners.of(id, digest);
+            if owner.is_some() && world.is_later_twin(id) {
+                continue;
+            }
             let whole = || world.node(id).node.as_ref();
             let leaving = digest.deleting
                 || digest.deletion_taint

@@ -197,7 +197,8 @@ impl<'w> Context<'w> {
         let memory = self.next.pools.get(pool);
         let node = template::template_node(state, group, &self.cluster, memory, self.world);
         let limits = template::attach_limits(state, group, self.world);
-        let made = node.map(|node| template::with_daemon_sets(node, limits, &mut self.snapshot));
+        let alike = template::started_nodes(state, group, &self.cluster, self.world, self.now);
+        let made = node.map(|node| template::with_daemon_sets(node, limits, &alike, &mut self.snapshot));
         self.templates.insert(key, made.clone());
         made
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::config::Config;
-use crate::history::{Anticipation, EXAMPLES_MAX, History};
+use crate::history::{EXAMPLES_MAX, History};
 use crate::labels::ObjectKey;
+use crate::nodes::anticipation;
 use crate::nodes::wake::Wake;
 use crate::reason::Reason;
 use crate::scheduling::{ClassIx, PodRef, Snapshot};
@@ -15,13 +16,6 @@ use crate::time::{Seconds, UnixTime};
 use crate::world::pod::{Pod, PodClass};
 use crate::world::workload::{Controller, ControllerKind};
 use crate::world::{PodEntry, PodId, World};
-
-/// How long pods may take to appear after nodes were bought for them.
-pub const APPEARANCE_TIMEOUT: Seconds = Seconds(60);
-/// First and longest pause of anticipation for a controller whose pods did not appear. Upstream's proactive
-/// injection has the same bounds (processors/podinjection/backoff).
-const ANTICIPATION_PAUSE: Seconds = Seconds::minutes(5);
-const ANTICIPATION_PAUSE_MAX: Seconds = Seconds::minutes(30);
 
 /// Pods of one class that want a node.
 #[derive(Clone, Debug)]
@@ -70,7 +64,8 @@ pub struct Skipped {
 /// What wants nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Demand {
-    /// Groups in the order in which they get a place: highest priority first, then the largest.
+    /// Groups in the order in which they get a place: highest priority first, then the largest. Pods that do not exist
+    /// come after all that do.
     pub groups: Vec<PodGroup>,
     /// Pods that do not count.
     pub skipped: Vec<Skipped>,
@@ -101,14 +96,34 @@ pub fn collect(
             }
         }
     }
+    let mut anticipated = Vec::new();
     if config.cluster.anticipation {
-        anticipate(snapshot, &mut demand, &mut groups, history, config, now, wake);
+        anticipated = anticipate(snapshot, &mut demand.skipped, history, config, now, wake);
     }
     let size = |group: &PodGroup| weight(snapshot.class(group.class));
-    demand.groups.sort_by_cached_key(|group| {
-        (std::cmp::Reverse(group.priority), std::cmp::Reverse(size(group)), group.key.clone())
-    });
+    for groups in [&mut demand.groups, &mut anticipated] {
+        groups.sort_by_cached_key(|group| {
+            (std::cmp::Reverse(group.priority), std::cmp::Reverse(size(group)), group.key.clone())
+        });
+    }
+    append(&mut demand.groups, anticipated);
     demand
+}
+
+/// Appends pods that do not exist yet, of a lower priority than all that do: nobody has checked what their template claims.
+fn append(groups: &mut Vec<PodGroup>, anticipated: Vec<PodGroup>) {
+    let lowest = groups.iter().map(|group| group.priority).min();
+    for mut group in anticipated {
+        match groups.last_mut() {
+            // Nothing comes between them.
+            Some(last) if last.class == group.class => last.absorb(group),
+            _ => {
+                group.priority =
+                    group.priority.min(lowest.map_or(i32::MAX, |lowest| lowest.saturating_sub(1)));
+                groups.push(group);
+            }
+        }
+    }
 }
 
 /// Cpu and memory on one scale: a core weighs as much as 4 GiB.
@@ -256,6 +271,14 @@ impl PodGroup {
         }
     }
 
+    /// Takes in pods of the same class that do not exist yet.
+    fn absorb(&mut self, anticipated: Self) {
+        self.pods.extend(anticipated.pods);
+        self.pods_count += anticipated.pods_count;
+        self.anticipated_count += anticipated.anticipated_count;
+        self.controllers.extend(anticipated.controllers);
+    }
+
     /// How many have no place yet.
     #[must_use]
     pub fn unplaced(&self) -> u32 {
@@ -263,19 +286,20 @@ impl PodGroup {
     }
 }
 
-/// Adds the replicas that controllers have decided on and not created: desired = existing + anticipated.
+/// The replicas that controllers have decided on and not created, by class: desired = existing + anticipated.
 fn anticipate(
     snapshot: &mut Snapshot<'_>,
-    demand: &mut Demand,
-    by_class: &mut FxHashMap<ClassIx, usize>,
+    skipped: &mut Vec<Skipped>,
     history: &mut History,
     config: &Config,
     now: UnixTime,
     wake: &mut Wake,
-) {
+) -> Vec<PodGroup> {
     let world = snapshot.world();
+    let (mut groups, mut by_class) = (Vec::new(), FxHashMap::default());
     let mut left = config.cluster.max_anticipated_pods;
-    forget_settled(world, history);
+    let mut left_of: BTreeMap<&str, u32> = BTreeMap::new();
+    anticipation::settle(world, history, now);
     for controller in world.controllers() {
         let missing = missing_replicas(controller, world);
         if missing == 0 {
@@ -286,19 +310,21 @@ fn anticipate(
             continue;
         }
         if !is_immediate(&pods, config) {
-            demand.skipped.push(skipped_replicas(controller, Reason::AwaitsScheduler, missing));
+            skipped.push(skipped_replicas(controller, Reason::AwaitsScheduler, missing));
             continue;
         }
-        let name = controller_name(controller);
-        if let Some(until) = paused_until(&name, history, now, wake) {
+        if let Some(until) = anticipation::paused_until(controller, history, now, wake) {
             wake.note(until);
-            demand.skipped.push(skipped_replicas(controller, Reason::AnticipationBackoff, missing));
+            skipped.push(skipped_replicas(controller, Reason::AnticipationBackoff, missing));
             continue;
         }
-        let taken = missing.min(left);
+        let most = config.cluster.max_anticipated_pods_per_namespace;
+        let left_here = left_of.entry(&controller.key.namespace).or_insert(most);
+        let taken = missing.min(left).min(*left_here);
         left -= taken;
+        *left_here -= taken;
         if taken < missing {
-            demand.skipped.push(skipped_replicas(controller, Reason::AnticipationLimit, missing - taken));
+            skipped.push(skipped_replicas(controller, Reason::AnticipationLimit, missing - taken));
         }
         if taken == 0 {
             continue;
@@ -306,15 +332,16 @@ fn anticipate(
         let class = snapshot.class_ix(&pods);
         let index = *by_class.entry(class).or_insert_with(|| {
             let owner = Arc::from(&*controller.key.name);
-            demand.groups.push(PodGroup::new(class, &pods, controller.key.clone(), owner));
-            demand.groups.len() - 1
+            groups.push(PodGroup::new(class, &pods, controller.key.clone(), owner));
+            groups.len() - 1
         });
-        let group = &mut demand.groups[index];
+        let group: &mut PodGroup = &mut groups[index];
         group.pods.extend((0..taken).map(|_| PodRef::Virtual(class)));
         group.pods_count += taken;
         group.anticipated_count += taken;
-        group.controllers.push(name);
+        group.controllers.push(controller_name(controller));
     }
+    groups
 }
 
 /// How many pods are wanted in all, bound or not: replicas decided on, and pods without a node that no controller here
@@ -347,13 +374,22 @@ fn skipped_replicas(controller: &Controller, reason: Reason, count: u32) -> Skip
     }
 }
 
-/// Replicas that should exist and do not; 0 while something keeps the controller from making them.
+/// Replicas that should exist and do not, and that the controller makes next; 0 while something keeps it from making them.
+///
+/// StatefulSets and Jobs have no condition for pods that are refused (quota, admission): until one exists, none is
+/// expected. A StatefulSet that makes its pods in order makes one at a time.
 #[must_use]
 pub fn missing_replicas(controller: &Controller, world: &World) -> u32 {
     if controller.stalled.is_some() {
         return 0;
     }
-    controller.desired.saturating_sub(world.active_pods_of(&controller.uid))
+    let existing = world.active_pods_of(&controller.uid);
+    let missing = controller.desired.saturating_sub(existing);
+    match controller.kind {
+        ControllerKind::StatefulSet | ControllerKind::Job if existing == 0 => 0,
+        ControllerKind::StatefulSet if controller.in_order => missing.min(1),
+        _ => missing,
+    }
 }
 
 /// The class that a controller's next pod will have: the API server fills its priority in.
@@ -380,56 +416,4 @@ pub fn controller_name(controller: &Controller) -> Arc<str> {
         ControllerKind::ReplicationController => "ReplicationController",
     };
     Arc::from(format!("{kind}/{}", controller.key))
-}
-
-/// Drops the memory of controllers that have all their pods, or are gone.
-fn forget_settled(world: &World, history: &mut History) {
-    if history.pools.values().all(|pool| pool.anticipations.is_empty()) {
-        return;
-    }
-    let short: std::collections::BTreeSet<Arc<str>> = world
-        .controllers()
-        .filter(|controller| missing_replicas(controller, world) != 0)
-        .map(controller_name)
-        .collect();
-    for pool in history.pools.values_mut() {
-        pool.anticipations.retain(|name, _| short.contains(name));
-    }
-}
-
-/// Until when a controller's replicas are not anticipated; begins a pause when they have not appeared in time.
-fn paused_until(name: &Arc<str>, history: &mut History, now: UnixTime, wake: &mut Wake) -> Option<UnixTime> {
-    let mut latest = None;
-    for pool in history.pools.values_mut() {
-        let Some(entry) = pool.anticipations.get_mut(name) else { continue };
-        if entry.until.is_none() {
-            let due = entry.since.plus(APPEARANCE_TIMEOUT);
-            if now < due {
-                wake.note(due);
-                continue;
-            }
-            *entry = paused(entry, now);
-        }
-        latest = latest.max(entry.until.filter(|until| now < *until));
-    }
-    latest
-}
-
-fn paused(entry: &Anticipation, now: UnixTime) -> Anticipation {
-    let doublings = entry.failures.min(8);
-    let length = Seconds(ANTICIPATION_PAUSE.0 << doublings).min(ANTICIPATION_PAUSE_MAX);
-    Anticipation {
-        since: entry.since,
-        until: Some(now.plus(length)),
-        failures: entry.failures.saturating_add(1),
-    }
-}
-
-/// Notes that `pool` bought nodes for replicas of these controllers.
-pub fn note_anticipated(history: &mut History, pool: &Arc<str>, controllers: &[Arc<str>], now: UnixTime) {
-    let memory = history.pools.entry(pool.clone()).or_default();
-    for name in controllers {
-        let failures = memory.anticipations.get(name).map_or(0, |entry| entry.failures);
-        memory.anticipations.insert(name.clone(), Anticipation { since: now, until: None, failures });
-    }
 }

@@ -1,16 +1,19 @@
 //! Why pods did or did not get a node, and why pools do not grow. It changes no decision.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::config::Mode;
 use crate::history::{Considered, EXAMPLES_MAX, History, Refusal as Refused};
 use crate::nodes::context::Context;
+use crate::nodes::demand;
 use crate::nodes::limits::Limit;
 use crate::nodes::scale_up;
 use crate::plan::{PodVerdict, PoolReason};
 use crate::reason::Reason;
-use crate::scheduling::{ClassIx, Refusal};
+use crate::resources::Resources;
+use crate::scheduling::{ClassIx, Refusal, TemplateNode};
 
 /// Most groups of pods whose pools are asked one by one; beyond it only counts are told.
 const EXPLAINED_MAX: usize = 500;
@@ -88,24 +91,61 @@ fn refusal(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx) -> Option<Lim
     let state = ctx.cluster.pools.get(pool)?;
     let groups: Vec<Arc<str>> = state.groups.keys().cloned().collect();
     let mut refusals: Vec<Refusal> = Vec::new();
+    let mut first: Option<Arc<TemplateNode>> = None;
     for group in &groups {
         let Some(template) = ctx.template(pool, group) else { continue };
-        let mark = ctx.snapshot.checkpoint();
-        let trial = ctx.snapshot.add_node(&template, Arc::from("trial"));
-        let answer = ctx.snapshot.check(class, trial);
-        ctx.snapshot.rollback(mark);
-        refusals.push(answer.err()?);
+        refusals.push(check(ctx, &template, class).err()?);
+        first = first.or(Some(template));
     }
-    match refusals.first() {
-        Some(first) if first.label_found().is_some_and(|(key, _)| key == NODE_NAME) => {
-            let message = format!("{}; a new node has another name", first.wanted());
+    match refusals.first().zip(first) {
+        Some((refusal, _)) if refusal.label_found().is_some_and(|(key, _)| key == NODE_NAME) => {
+            let message = format!("{}; a new node has another name", refusal.wanted());
             Some(Limit::new(Reason::NodeNameMismatch, message))
         }
-        Some(first) => Some(Limit::new(first.reason(), words(first, &refusals))),
+        Some((refusal, template)) => {
+            let mut message = words(refusal, &refusals);
+            if let Some(sets) = daemon_sets_in_the_way(ctx, &template, class) {
+                message = format!("{message}; {sets}");
+            }
+            Some(Limit::new(refusal.reason(), message))
+        }
         // Without a shape, whether a pod would fit cannot be said.
         None if groups.is_empty() => None,
         None => Some(Limit::new(Reason::TemplateUnknown, "no template is declared or known")),
     }
+}
+
+fn check(ctx: &mut Context<'_>, template: &Arc<TemplateNode>, class: ClassIx) -> Result<(), Refusal> {
+    let mark = ctx.snapshot.checkpoint();
+    let trial = ctx.snapshot.add_node(template, Arc::from("trial"));
+    let answer = ctx.snapshot.check(class, trial);
+    ctx.snapshot.rollback(mark);
+    answer
+}
+
+/// The DaemonSets of a new node, the largest first, if a pod would fit without them.
+fn daemon_sets_in_the_way(
+    ctx: &mut Context<'_>,
+    template: &Arc<TemplateNode>,
+    class: ClassIx,
+) -> Option<String> {
+    if template.daemon_sets.is_empty() {
+        return None;
+    }
+    let bare = TemplateNode {
+        daemon_pods: Vec::new(),
+        daemon_sets: Vec::new(),
+        daemon_requested: Resources::default(),
+        ..TemplateNode::clone(template)
+    };
+    check(ctx, &Arc::new(bare), class).ok()?;
+    let weight = |class: &ClassIx| demand::weight(ctx.snapshot.class(*class));
+    let mut sets: Vec<_> = template.daemon_pods.iter().map(weight).zip(&template.daemon_sets).collect();
+    sets.sort_by_key(|(weight, key)| (Reverse(*weight), (*key).clone()));
+    let names: Vec<String> = sets.iter().take(EXAMPLES_MAX).map(|(_, key)| key.to_string()).collect();
+    let more = sets.len() - names.len();
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    Some(format!("fits without DaemonSets {}{more}", names.join(", ")))
 }
 
 /// What is asked and what all groups have: `needs topology.kubernetes.io/zone=b; pool has a, c`.

@@ -17,6 +17,11 @@ pub enum Standing<'w> {
         /// Index into [`Config::pools`].
         pool: usize,
     },
+    /// Of a pool, but another node carries the same provider id: which of them is the machine is not known.
+    SharedId {
+        /// Index into [`Config::pools`].
+        pool: usize,
+    },
     /// Cluster Autoscaler or Karpenter works on it.
     Foreign,
     /// Of no pool.
@@ -81,6 +86,12 @@ impl<'w> Members<'w> {
                 *standing = Standing::Unlisted { pool };
             }
         }
+        for id in world.twins() {
+            let standing = &mut by_id[id.0 as usize];
+            if let Standing::Member(Membership { pool, .. }) | Standing::Unlisted { pool } = *standing {
+                *standing = Standing::SharedId { pool };
+            }
+        }
         Self { by_id }
     }
 
@@ -95,7 +106,10 @@ impl<'w> Members<'w> {
     pub fn member(&self, id: NodeId) -> Option<&Membership<'w>> {
         match self.standing(id) {
             Standing::Member(membership) => Some(membership),
-            Standing::Unlisted { .. } | Standing::Foreign | Standing::NotManaged => None,
+            Standing::Unlisted { .. }
+            | Standing::SharedId { .. }
+            | Standing::Foreign
+            | Standing::NotManaged => None,
         }
     }
 }

@@ -46,7 +46,10 @@ impl Health {
         for (id, _, digest) in world.digests() {
             let pool = match members.standing(id) {
                 Standing::Member(membership) => Some(membership.pool),
-                Standing::Unlisted { .. } | Standing::Foreign | Standing::NotManaged => None,
+                Standing::Unlisted { .. }
+                | Standing::SharedId { .. }
+                | Standing::Foreign
+                | Standing::NotManaged => None,
             };
             let ready_of_pool = pool.and_then(|pool| ready.get_mut(pool));
             if let (Some(count), Readiness::Ready) = (ready_of_pool, digest.ready) {

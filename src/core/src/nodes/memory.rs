@@ -2,11 +2,14 @@
 
 use crate::config::{Config, Pool};
 use crate::history::{
-    Action, Backoff, EXAMPLES_MAX, History, Increase, PoolHistory, REPLACED_MAX, UNNEEDED_MAX, Unbound,
+    Action, Backoff, EXAMPLES_MAX, History, Increase, PoolHistory, REPLACED_MAX, RemovalPhase, UNNEEDED_MAX,
+    Unbound, Victim,
 };
+use crate::nodes::foreign::carries_mark;
 use crate::nodes::removal::DELETE_TIMEOUT;
 use crate::nodes::{consolidation, unbound};
 use crate::time::{Seconds, UnixTime};
+use crate::world::World;
 use crate::world::provider::GroupOptions;
 
 /// A leader may be missing this long before its clocks are set back (law 9).
@@ -60,6 +63,24 @@ pub fn shift_clocks(history: &mut History, by: Seconds) {
         }
         for last in [&mut memory.last_scale_up, &mut memory.last_scale_down, &mut memory.last_failure] {
             *last = last.map(|at| at.plus(by));
+        }
+    }
+}
+
+/// Sends deletions that were read back to [`RemovalPhase::Marked`] where a victim's node is there and does not carry the
+/// intent's mark: a deletion of ours follows its mark, so the memory is another's, or of another time. The node is marked
+/// and drained like any other. A victim whose node is gone stays in its phase: the deletion may have begun, and the live
+/// look before each call refuses one whose machine is another node's.
+pub fn recheck_deletions(memory: &mut PoolHistory, world: &World, now: UnixTime) {
+    for intent in &mut memory.intents {
+        let Action::Remove(removal) = &mut intent.action else { continue };
+        let unmarked = |victim: &Victim| {
+            let node = world.node_named(&victim.node);
+            node.is_some_and(|(_, node, _)| !carries_mark(node, &intent.id))
+        };
+        if removal.phase == RemovalPhase::Deleting && removal.victims.iter().any(unmarked) {
+            removal.phase = RemovalPhase::Marked;
+            removal.phase_since = now;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod plan_nodes;
 
+pub mod anticipation;
 pub mod backoff;
 pub mod balance;
 pub mod bounds;

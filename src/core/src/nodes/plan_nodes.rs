@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Mode, Profile};
 use crate::history::History;
+use crate::nodes::anticipation;
 use crate::nodes::context::{Context, Part, Quarantine};
 use crate::nodes::demand::{self, Skipped};
 use crate::nodes::foreign::Members;
@@ -168,7 +169,7 @@ fn note_deadlines(ctx: &mut Context<'_>) {
             ctx.wake.note(UnixTime(intent.deadline.0.saturating_add(1)));
         }
         for entry in memory.anticipations.values().filter(|entry| entry.until.is_none()) {
-            ctx.wake.note(entry.since.plus(demand::APPEARANCE_TIMEOUT));
+            ctx.wake.note(entry.since.plus(anticipation::APPEARANCE_TIMEOUT));
         }
     }
 }

@@ -153,7 +153,7 @@ impl<'a, 's> Pass<'a, 's> {
     fn pool_of(&self, id: NodeId) -> Option<usize> {
         match self.scene.members.standing(id) {
             Standing::Member(member) => Some(member.pool),
-            Standing::Unlisted { pool } => Some(*pool),
+            Standing::Unlisted { pool } | Standing::SharedId { pool } => Some(*pool),
             // Ours by its label, and taken by another autoscaler: the pool it is missing from says so.
             Standing::Foreign => self.labelled(id),
             Standing::NotManaged => None,

@@ -7,9 +7,10 @@ use crate::config::Mode;
 use crate::history::{
     Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent,
 };
+use crate::nodes::anticipation;
 use crate::nodes::balance::{self, Size};
 use crate::nodes::context::{Context, Part, Purchase};
-use crate::nodes::demand::{self, Demand, PodGroup};
+use crate::nodes::demand::{Demand, PodGroup};
 use crate::nodes::expander::{self, Offer, Surroundings};
 use crate::nodes::followers::{self, Held};
 use crate::nodes::group_settings::GroupSettings;
@@ -379,15 +380,24 @@ fn commit(ctx: &mut Context<'_>, options: &[PoolOption], best: usize, shares: &[
 
 /// Books the pods that stand on bought nodes on the purchases, and on the groups of pods they belong to.
 pub fn note_pods(ctx: &mut Context<'_>) {
-    let by_class: BTreeMap<ClassIx, usize> =
-        ctx.demand.groups.iter().enumerate().map(|(index, group)| (group.class, index)).collect();
+    // Pods that exist and pods that do not may be in two groups of one class.
+    let mut by_class: BTreeMap<(ClassIx, bool), usize> = BTreeMap::new();
+    for (index, group) in ctx.demand.groups.iter().enumerate() {
+        if group.anticipated_count < group.pods_count {
+            by_class.insert((group.class, false), index);
+        }
+        if 0 < group.anticipated_count {
+            by_class.insert((group.class, true), index);
+        }
+    }
     let mut served: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<usize, u32>> = BTreeMap::new();
     let mut on_new: BTreeMap<(usize, Arc<str>), u32> = BTreeMap::new();
     for planned in ctx.planned.iter().filter(|planned| planned.bought) {
         let key = (planned.pool.clone(), planned.group.clone());
         let Some(purchase) = ctx.purchases.get_mut(&key) else { continue };
         for pod in ctx.snapshot.pods(planned.node) {
-            let Some(index) = by_class.get(&ctx.snapshot.class_of(pod)) else { continue };
+            let anticipated = matches!(pod, PodRef::Virtual(_));
+            let Some(index) = by_class.get(&(ctx.snapshot.class_of(pod), anticipated)) else { continue };
             *served.entry(key.clone()).or_default().entry(*index).or_insert(0) += 1;
             *on_new.entry((*index, planned.pool.clone())).or_insert(0) += 1;
             purchase.pods += 1;
@@ -446,7 +456,7 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
             .filter(|group| group.on_new.contains_key(&pool_name))
             .flat_map(|group| group.controllers.clone())
             .collect();
-        demand::note_anticipated(&mut ctx.next, &pool_name, &controllers, ctx.now);
+        anticipation::note(&mut ctx.next, &pool_name, &controllers, ctx.now);
         let memory = ctx.next.pools.entry(pool_name.clone()).or_default();
         let id = memory.next_intent_id(ctx.config.epoch);
         memory.intents.push(Intent {

@@ -33,6 +33,12 @@ impl Verdict {
         Self { reason, object: Some(format!("pod/{key}").into()) }
     }
 
+    /// Another node carries the same provider id.
+    #[must_use]
+    pub fn twin(other: Option<&Arc<str>>) -> Self {
+        Self { reason: Reason::ProviderIdShared, object: other.map(|name| format!("node/{name}").into()) }
+    }
+
     /// A PodDisruptionBudget is in the way.
     #[must_use]
     pub fn pdb(key: &ObjectKey) -> Self {
@@ -63,6 +69,7 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::DisruptionStopped
             | Reason::ClusterUnhealthy
             | Reason::ForeignNode
+            | Reason::ProviderIdShared
             | Reason::GroupGoesAsWhole
             | Reason::JournalFull
     )

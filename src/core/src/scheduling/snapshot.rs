@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::labels::Labels;
+use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::scheduling::node_affinity::LabelledNode;
@@ -57,6 +57,8 @@ pub struct TemplateNode {
     pub open_labels: OpenLabels,
     /// The pods of the DaemonSets that will run there.
     pub daemon_pods: Vec<ClassIx>,
+    /// These DaemonSets, where they are known by name: as `daemon_pods`.
+    pub daemon_sets: Vec<ObjectKey>,
     /// The sum of their requests.
     pub daemon_requested: Resources,
     /// How many volumes it can attach, as a node of the group has it; `None` when no such node is known.

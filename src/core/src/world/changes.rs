@@ -227,7 +227,8 @@ impl World {
             }
         }
         if !provider_id.is_empty() {
-            self.provider_ids.insert((provider_id, id));
+            self.provider_ids.insert((provider_id.clone(), id));
+            self.note_carriers(&provider_id);
         }
     }
 
@@ -235,6 +236,8 @@ impl World {
     fn unlist(&mut self, id: NodeId, known: Option<&Node>) {
         let Some(known) = known else { return };
         self.provider_ids.remove(&(known.provider_id.clone(), id));
+        self.twins.remove(&id);
+        self.note_carriers(&known.provider_id);
         self.listings.values_mut().for_each(|listing| listing.node_went(id, &self.provider_ids));
     }
 

@@ -113,7 +113,7 @@ impl Listing {
 }
 
 /// The nodes that carry a provider id.
-fn carriers<'i>(ids: &'i ProviderIds, id: &Arc<str>) -> impl Iterator<Item = NodeId> + 'i {
+pub(super) fn carriers<'i>(ids: &'i ProviderIds, id: &Arc<str>) -> impl Iterator<Item = NodeId> + 'i {
     let from = (id.clone(), NodeId(0));
     let to = if id.is_empty() { from.clone() } else { (id.clone(), NodeId(u32::MAX)) };
     ids.range(from..to).map(|(_, node)| *node)

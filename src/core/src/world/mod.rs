@@ -9,6 +9,7 @@ pub mod node;
 pub mod pod;
 pub mod provider;
 pub mod record;
+mod twins;
 pub mod volume;
 pub mod workload;
 
@@ -194,6 +195,8 @@ pub struct World {
     /// By pool, where the provider's state is known.
     listings: BTreeMap<Arc<str>, Listing>,
     provider_ids: ProviderIds,
+    /// Nodes whose provider id another node carries too.
+    twins: BTreeSet<NodeId>,
     sweeps: BTreeMap<Kind, Sweep>,
     revision: u64,
     stale: bool,

@@ -122,6 +122,9 @@ pub struct ControllerRecord {
     /// Why no pods are to be expected although some are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled: Option<Arc<str>>,
+    /// True if its pods are made one after the other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_order: bool,
 }
 
 /// A DaemonSet, see [`DaemonSet`].
@@ -134,6 +137,21 @@ pub struct DaemonSetRecord {
     pub uid: Arc<str>,
     /// The place of its pods' class in [`WorldRecord::classes`].
     pub class: usize,
+    /// Where its pods get their priority from.
+    #[serde(default, skip_serializing_if = "of_template")]
+    pub priority_class: PrioritySource,
+    /// Nodes that should run one of its pods.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub desired: u32,
+}
+
+fn of_template(source: &PrioritySource) -> bool {
+    *source == PrioritySource::Template
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Why a record is no world.
@@ -195,6 +213,7 @@ impl WorldRecord {
                 class: classes.place(&controller.class),
                 priority_class: controller.priority_class.clone(),
                 stalled: controller.stalled.clone(),
+                in_order: controller.in_order,
             })
             .collect();
         let daemon_sets = world
@@ -204,6 +223,8 @@ impl WorldRecord {
                 key: set.key.clone(),
                 uid: set.uid.clone(),
                 class: classes.place(&set.class),
+                priority_class: set.priority_class.clone(),
+                desired: set.desired,
             })
             .collect();
         let storage = &world.storage;
@@ -292,6 +313,7 @@ impl WorldRecord {
                 class: class(&controller.key, controller.class)?,
                 priority_class: controller.priority_class.clone(),
                 stalled: controller.stalled.clone(),
+                in_order: controller.in_order,
             })));
         }
         for set in &self.daemon_sets {
@@ -299,6 +321,8 @@ impl WorldRecord {
                 key: set.key.clone(),
                 uid: set.uid.clone(),
                 class: class(&set.key, set.class)?,
+                priority_class: set.priority_class.clone(),
+                desired: set.desired,
             })));
         }
         self.rest(&mut deltas);

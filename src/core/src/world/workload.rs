@@ -26,6 +26,8 @@ pub struct Controller {
     pub priority_class: PrioritySource,
     /// Why no pods are to be expected although some are missing (ReplicaFailure, suspended, quota), if so.
     pub stalled: Option<Arc<str>>,
+    /// True for a StatefulSet that makes a pod only when the one before it is ready (podManagementPolicy OrderedReady).
+    pub in_order: bool,
 }
 
 /// Where a template's pods get their priority from.
@@ -60,8 +62,12 @@ pub struct DaemonSet {
     pub key: ObjectKey,
     /// Unique id.
     pub uid: Arc<str>,
-    /// The class of its pods.
+    /// The class of its pods; its priority is 0 when the template leaves it to a PriorityClass.
     pub class: Arc<PodClass>,
+    /// The PriorityClass that decides the priority of its pods.
+    pub priority_class: PrioritySource,
+    /// Nodes that should run one of its pods: `status.desiredNumberScheduled`.
+    pub desired: u32,
 }
 
 /// A PodDisruptionBudget.

@@ -44,6 +44,7 @@ impl One<'_, '_> {
         {
             self.undo(reason, &words, DecisionOutcome::Cancelled);
         }
+        self.release_mistaken();
         match self.removal().phase {
             RemovalPhase::Journalled => self.mark(),
             RemovalPhase::Marked => self.settle(),
@@ -161,6 +162,29 @@ impl One<'_, '_> {
             .collect();
         for (node, why, words) in spared {
             self.let_go(&node, why, words, DecisionOutcome::Cancelled);
+        }
+    }
+
+    /// Lets go of victims whose instance runs and is, as the world shows, another node's machine, or may be: what is stored
+    /// of a removal is evidence, and the node it names may be gone or never have been.
+    fn release_mistaken(&mut self) {
+        if self.removal().phase == RemovalPhase::Undoing {
+            return;
+        }
+        let group = self.removal().group.clone();
+        let mistaken: Vec<(Arc<str>, String)> = self
+            .removal()
+            .victims
+            .iter()
+            .filter(|victim| !victim.node.is_empty() && self.instance_runs(&group, victim) == Some(true))
+            .filter_map(|victim| {
+                let other = self.scene.world.carried_by_other(&victim.id, &victim.node)?;
+                let words = format!("node {other} carries the provider id {} too", victim.id);
+                Some((victim.node.clone(), words))
+            })
+            .collect();
+        for (node, words) in mistaken {
+            self.let_go(&node, Reason::ProviderIdShared, &words, DecisionOutcome::Cancelled);
         }
     }
 

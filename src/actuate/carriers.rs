@@ -1,0 +1,55 @@
+//! Which nodes carry which provider ids, as the API server has them at one moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Names of nodes by the provider id that they carry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carriers {
+    by_id: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Carriers {
+    /// Adds a node; an empty provider id is not an id.
+    pub fn add(&mut self, node: &str, provider_id: &str) {
+        if provider_id.is_empty() {
+            return;
+        }
+        for id in [provider_id, machine_id(provider_id)] {
+            self.by_id.entry(id.to_owned()).or_default().insert(node.to_owned());
+        }
+    }
+
+    /// The first node, by name, that carries the id of this instance and is not the node of this name.
+    #[must_use]
+    pub fn other(&self, instance: &str, node: &str) -> Option<&str> {
+        self.by_id.get(instance)?.iter().map(String::as_str).find(|name| *name != node)
+    }
+}
+
+/// True if a node with this provider id is this instance: by the whole id, or by the machine's own id at its end.
+#[must_use]
+pub fn is_instance(provider_id: &str, instance: &str) -> bool {
+    provider_id == instance || machine_id(provider_id) == instance
+}
+
+/// The machine's own id, at the end of a provider id.
+fn machine_id(provider_id: &str) -> &str {
+    provider_id.rsplit('/').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_known_by_its_own_id_whatever_stands_before_it() {
+        let mut carriers = Carriers::default();
+        carriers.add("a", "aws:///eu-west-1a/i-1");
+        carriers.add("b", "aws:///eu-west-1b/i-1");
+        carriers.add("c", "");
+        assert_eq!(carriers.other("i-1", "a"), Some("b"));
+        assert_eq!(carriers.other("aws:///eu-west-1a/i-1", "a"), None);
+        assert_eq!((carriers.other("i-2", ""), carriers.other("", "")), (None, None));
+        assert!(is_instance("aws:///eu-west-1a/i-1", "i-1") && !is_instance("aws:///eu-west-1a/i-1", "i-2"));
+    }
+}
