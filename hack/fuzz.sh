@@ -28,7 +28,10 @@ failed=()
 for door in "${doors[@]}"; do
   corpus=$work/corpus/$door
   mkdir -p "$corpus"
-  if HEADROOM_DOOR=$door HEADROOM_CORPUS=$corpus "$fuzz" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
+  limits=(-max_len=4096 -timeout=10 -rss_limit_mb=2048)
+  # A whole world is longer, and its plans have limits of their own.
+  [[ $door != plans ]] || limits=(-max_len=32768 -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=256)
+  if HEADROOM_DOOR=$door HEADROOM_CORPUS=$corpus "$fuzz" -max_total_time="$seconds" "${limits[@]}" \
     -print_final_stats=1 -artifact_prefix="$work/$door." "$corpus" >"$work/$door.log" 2>&1; then
     word=held
   else

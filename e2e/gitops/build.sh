@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repo=$(cd "$here/../.." && pwd)
 cache="${HEADROOM_CACHE:-$repo/.cache}/gitops"
-key=$(cat "$here"/{go.sum,check.go,rbac.go,rules.go,build.sh} | sha256sum | cut -c1-16)
+key=$(cat "$here"/{go.sum,check.go,queries.go,rbac.go,rules.go,build.sh} | sha256sum | cut -c1-16)
 done_folder="$cache/$key"
 
 if [[ ! -d "$done_folder" ]]; then

@@ -44,7 +44,15 @@ func main() {
 	flux := flag.String("flux", "", "a YAML file with a list healthCheckExprs")
 	table := flag.Bool("rbac-table", false, "print what the roles in the files named after the flags grant, as Markdown")
 	rules := flag.String("prometheus-rules", "", "check this rule file, and the queries of the dashboards in the files named after the flags")
+	queries := flag.Bool("confined-queries", false, "read confined queries from standard input, and check that Prometheus reads them as they are meant")
 	flag.Parse()
+	if *queries {
+		if err := checkQueries(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "gitops:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if *rules != "" {
 		if err := checkRules(*rules, flag.Args(), os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "gitops:", err)

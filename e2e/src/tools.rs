@@ -58,12 +58,21 @@ pub fn check_rules() -> Result<String> {
     offline("gitops", &["-prometheus-rules", &alerts, &nodes])
 }
 
+/// Prometheus's own reading of confined queries, one JSON object a line; reports how many there are.
+pub fn check_queries(lines: &str) -> Result<String> {
+    with_input(&["-confined-queries"], lines)
+}
+
 fn judge(args: &[&str], object: &Value) -> Result<String> {
+    with_input(args, &object.to_string())
+}
+
+fn with_input(args: &[&str], text: &str) -> Result<String> {
     let mut command = tool("gitops")?;
     let mut child =
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut input = child.stdin.take().context("the judge has no standard input")?;
-    input.write_all(object.to_string().as_bytes())?;
+    input.write_all(text.as_bytes())?;
     drop(input);
     let output = child.wait_with_output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

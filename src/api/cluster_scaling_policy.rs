@@ -119,6 +119,10 @@ pub struct MetricSource {
 /// A Prometheus server, or anything that answers its query API.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "!has(self.bearerTokenFile) || self.url.startsWith('https://') \
+     || (has(self.allowInsecureToken) && self.allowInsecureToken)")
+    .message("bearerTokenFile would be sent without encryption: use an https:// url, or set allowInsecureToken to true"))]
 pub struct PrometheusServer {
     /// Where its API is, such as `http://prometheus.monitoring:9090`. Required.
     #[schemars(length(min = 8, max = 512), regex(pattern = "^https?://"))]
@@ -135,6 +139,11 @@ pub struct PrometheusServer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
     pub bearer_token_file: Option<String>,
+
+    /// True to send the token over plain `http://`, where everybody on the way can read it; without it a token needs an
+    /// `https://` url. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_insecure_token: Option<bool>,
 
     /// A file with the certificate of the CA in PEM that the server's certificate is checked against, below the same
     /// folder. Default: the CAs that the operator's image trusts.

@@ -128,7 +128,8 @@ pub struct PrometheusMetric {
     #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
     pub source: String,
 
-    /// A query that has one number as its answer; a vector of several is added up. Required.
+    /// A query that has one number as its answer. Comments, control characters, ranges that look back over 7 days in all
+    /// and subqueries of over 11000 steps are refused. Required.
     #[schemars(length(min = 1, max = 1024))]
     pub query: String,
 

@@ -14,11 +14,13 @@ use headroom_core::printable;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api::metric::MetricSpec;
 use crate::api::validate::{FieldError, validate_policy, validate_pool, validate_scaling};
-use crate::api::{ClusterScalingPolicy, GROUP, NodePool, ScalingPolicy};
+use crate::api::{ClusterScalingPolicy, GROUP, NodePool, ScalingPolicy, ScalingPolicySpec};
 use crate::cli::fuzz_targets;
 use crate::cli::source::Output;
 use crate::host::files::{self, Bounded};
+use crate::metrics::confine;
 
 /// Examples of `headroom lint`.
 pub const EXAMPLES: &str = "Examples:
@@ -169,8 +171,10 @@ fn alone(manifest: &Manifest) -> Vec<Finding> {
             }
             validate_policy(&policy.spec).map(drop).map_err(words)
         }),
-        "ScalingPolicy" => decoded::<ScalingPolicy>(&manifest.object)
-            .and_then(|policy| validate_scaling(&policy.spec).map(drop).map_err(words)),
+        "ScalingPolicy" => decoded::<ScalingPolicy>(&manifest.object).and_then(|policy| {
+            validate_scaling(&policy.spec).map_err(words)?;
+            queries(&policy.spec, manifest.namespace())
+        }),
         _ => Ok(()),
     };
     let errors = errors.err().unwrap_or_default();
@@ -181,6 +185,17 @@ fn alone(manifest: &Manifest) -> Vec<Finding> {
 fn names(manifest: &Manifest) -> Vec<Finding> {
     let wrong = schema::names(&manifest.object).into_iter();
     wrong.map(|message| manifest.finding(Severity::Error, message)).collect()
+}
+
+/// Queries of Prometheus that are refused before they are sent.
+fn queries(spec: &ScalingPolicySpec, namespace: &str) -> Result<(), Vec<String>> {
+    let problem = |(index, metric): (usize, &MetricSpec)| {
+        // Which label holds the namespace makes no difference to what can be confined.
+        let error = confine(&metric.prometheus.as_ref()?.query, "namespace", namespace).err()?;
+        Some(format!("spec.metrics[{index}].prometheus.query: {error}"))
+    };
+    let problems: Vec<String> = spec.metrics.iter().enumerate().filter_map(problem).collect();
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
 fn decoded<T: for<'de> Deserialize<'de>>(object: &Value) -> Result<T, Vec<String>> {

@@ -145,6 +145,7 @@ fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> Metric
             url: source.prometheus.url.clone(),
             namespace_label: source.prometheus.namespace_label.clone(),
             bearer_token_file: source.prometheus.bearer_token_file.as_ref().map(PathBuf::from),
+            allow_insecure_token: source.prometheus.allow_insecure_token.unwrap_or(false),
             ca_file: source.prometheus.ca_file.as_ref().map(PathBuf::from),
         });
         source.declare(&declared.collect::<Vec<_>>());

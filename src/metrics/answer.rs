@@ -80,8 +80,8 @@ pub enum Absurdity {
     /// The text is no quantity at all.
     #[error("the value {0:?} is no quantity")]
     NoQuantity(String),
-    /// Another number of values than the one that was asked for.
-    #[error("{0} values where exactly one is needed")]
+    /// More values than the one that was asked for. Prometheus is asked for two at most, so there may be more.
+    #[error("{0} or more values where exactly one is needed")]
     ManyValues(usize),
 }
 

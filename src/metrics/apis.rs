@@ -16,7 +16,7 @@ use kube::Client;
 use tracing::warn;
 
 use super::answer::{Absurdity, Answer, Failure, Question, Why};
-use super::call::get;
+use super::call::{LIST_MAX_BYTES, NUMBER_MAX_BYTES, PODS_MAX_BYTES, get};
 use super::discovery::{CUSTOM, Discovery};
 use super::prometheus::{PrometheusSource, Server};
 use super::shared::{Keep, Shared};
@@ -135,7 +135,8 @@ impl ClusterMetrics {
     async fn read_usage(&self, namespace: &str) -> Answer<Arc<Vec<PodUsage>>> {
         let question = Question::new(RESOURCE, format_args!("pod metrics of namespace {namespace}"));
         let path = format!("/apis/{RESOURCE}/v1beta1/namespaces/{}/pods", segment(namespace, &question)?);
-        let list: List<PodMetrics> = get(&self.client, &path, self.bounds.deadline, &question).await?;
+        let deadline = self.bounds.deadline;
+        let list: List<PodMetrics> = get(&self.client, &path, deadline, PODS_MAX_BYTES, &question).await?;
         let mut usage: Vec<PodUsage> = list.items().into_iter().map(PodMetrics::usage).collect();
         usage.sort_by(|a, b| a.pod.cmp(&b.pod));
         self.some_fresh(&question, usage.iter().map(|usage| Some(usage.at)))?;
@@ -143,7 +144,7 @@ impl ClusterMetrics {
     }
 
     async fn read_pod_metric(&self, question: &Question, path: &str) -> Answer<Arc<Vec<PodValue>>> {
-        let list: List<ObjectValue> = self.custom(question, path).await?;
+        let list: List<ObjectValue> = self.custom(question, path, PODS_MAX_BYTES).await?;
         let mut values = Vec::new();
         let mut absurd = None;
         for item in list.items() {
@@ -174,12 +175,11 @@ impl ClusterMetrics {
         } else {
             let resource = self.discovery.resource(group, &object.kind).await?;
             let name = segment(&object.name, question)?;
-            // Differs from upstream: it asks for objects of cluster-scoped kinds inside of the namespace, where no
-            // adapter can find them.
-            let scope = if resource.namespaced { format!("namespaces/{namespace}/") } else { String::new() };
-            format!("{scope}{}/{name}/{suffix}", resource.qualified)
+            // Cluster-scoped kinds too: a policy must not read what belongs to the whole cluster.
+            // Source: k8s.io/metrics custom_metrics/versioned_client.go, namespacedMetrics.GetForObject.
+            format!("namespaces/{namespace}/{resource}/{name}/{suffix}")
         };
-        let list: List<ObjectValue> = self.custom(question, &path).await?;
+        let list: List<ObjectValue> = self.custom(question, &path, NUMBER_MAX_BYTES).await?;
         let items = list.items();
         let [item] = items.as_slice() else {
             let why = match items.len() {
@@ -194,7 +194,8 @@ impl ClusterMetrics {
     }
 
     async fn read_external(&self, question: &Question, path: &str) -> Answer<Arc<Vec<Sample>>> {
-        let list: List<SeriesValue> = get(&self.client, path, self.bounds.deadline, question).await?;
+        let list: List<SeriesValue> =
+            get(&self.client, path, self.bounds.deadline, LIST_MAX_BYTES, question).await?;
         let samples: Result<Vec<Sample>, Absurdity> = list.items().iter().map(SeriesValue::sample).collect();
         let samples = samples.map_err(|absurdity| question.failure(Why::Absurd(absurdity)))?;
         self.all_fresh(question, samples.iter().map(|sample| sample.at))?;
@@ -202,11 +203,11 @@ impl ClusterMetrics {
     }
 
     /// A GET from the custom metrics API, in the version that is served.
-    async fn custom(&self, question: &Question, path: &str) -> Answer<List<ObjectValue>> {
+    async fn custom(&self, question: &Question, path: &str, bytes_max: usize) -> Answer<List<ObjectValue>> {
         let version =
             self.discovery.custom_version().await.map_err(|failure| question.failure(failure.why))?;
         let path = format!("/apis/{CUSTOM}/{version}/{path}");
-        let answer = get(&self.client, &path, self.bounds.deadline, question).await;
+        let answer = get(&self.client, &path, self.bounds.deadline, bytes_max, question).await;
         if matches!(&answer, Err(Failure { why: Why::NotRegistered(_), .. })) {
             self.discovery.forget_custom_version();
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
@@ -11,8 +11,12 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{Answer, Failure, Outage, Question, Why, cut};
 
-/// Largest answer that is read, in bytes: 64 MiB are the usages of over 100,000 pods.
-const ANSWER_MAX_BYTES: usize = 64 << 20;
+/// Largest answer about all pods of a namespace, in bytes: the usages of over 100,000 pods.
+pub(super) const PODS_MAX_BYTES: usize = 64 << 20;
+/// Largest answer that lists series or kinds, in bytes: over 10,000 of them.
+pub(super) const LIST_MAX_BYTES: usize = 4 << 20;
+/// Largest answer that holds one number, in bytes.
+pub(super) const NUMBER_MAX_BYTES: usize = 64 << 10;
 /// Longest part of a server's words that is kept, in characters.
 const WORDS_MAX: usize = 300;
 
@@ -22,22 +26,24 @@ pub(super) struct Reply {
     pub(super) body: Vec<u8>,
 }
 
-/// Sends `request` and reads the whole answer within `deadline`.
+/// Sends `request` and reads the whole answer within `deadline`. Redirects are not followed: they come back as they are,
+/// and with them neither a token nor a query goes to another server.
 ///
 /// # Errors
-/// `Outage` if no answer came, or one larger than [`ANSWER_MAX_BYTES`].
+/// `Outage` if no answer came, or one of more than `bytes_max`.
 pub(super) async fn send(
     client: &Client,
     request: Request<Vec<u8>>,
     deadline: Duration,
+    bytes_max: usize,
     question: &Question,
 ) -> Answer<Reply> {
     let exchange = async {
         let response =
             client.send(request.map(Body::from)).await.map_err(|error| Outage::Unreachable(words(&error)))?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_MAX_BYTES).collect().await;
-        let body = body.map_err(|error| Outage::Garbled(cut(&error.to_string(), WORDS_MAX)))?;
+        let body = Limited::new(body, bytes_max).collect().await;
+        let body = body.map_err(|error| Outage::Garbled(broken_off(&*error, bytes_max)))?;
         Ok(Reply { status: head.status, body: body.to_bytes().to_vec() })
     };
     let answer = tokio::time::timeout(deadline, exchange).await.unwrap_or(Err(Outage::Deadline(deadline)));
@@ -52,10 +58,11 @@ pub(super) async fn get<T: DeserializeOwned>(
     client: &Client,
     path: &str,
     deadline: Duration,
+    bytes_max: usize,
     question: &Question,
 ) -> Answer<T> {
     let request = Request::get(path).body(Vec::new()).map_err(|error| question.refused(error))?;
-    let reply = send(client, request, deadline, question).await?;
+    let reply = send(client, request, deadline, bytes_max, question).await?;
     if !reply.status.is_success() {
         return Err(refusal(&reply, question));
     }
@@ -102,6 +109,14 @@ pub(super) fn not_registered(group: &str) -> String {
         _ => "install an adapter that serves external metrics",
     };
     format!("the API server has no API group {group}: {fix}")
+}
+
+/// Why an answer was not read to its end.
+fn broken_off(error: &(dyn std::error::Error + Send + Sync + 'static), bytes_max: usize) -> String {
+    if error.is::<LengthLimitError>() {
+        return format!("it has more than {} KiB", bytes_max >> 10);
+    }
+    cut(&error.to_string(), WORDS_MAX)
 }
 
 /// An error with its causes: hyper hides "connection refused" two levels down.

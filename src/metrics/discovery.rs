@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResourceList};
 use kube::Client;
+use serde::de::DeserializeOwned;
 
 use super::answer::{Answer, Failure, Question, Why};
-use super::call::{get, not_registered};
+use super::call::{LIST_MAX_BYTES, get, not_registered};
 use super::shared::{Keep, Shared};
 use crate::host::Host;
 
@@ -23,21 +24,12 @@ const KEEP: Keep = Keep {
     failure_max: Duration::from_secs(60),
 };
 
-/// The resource of a kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resource {
-    /// `deployments.apps`, or `services` in the core group.
-    pub(super) qualified: String,
-    /// Whether its objects live in namespaces.
-    pub(super) namespaced: bool,
-}
-
 /// What was found, kept.
 pub(super) struct Discovery {
     client: Client,
     deadline: Duration,
     custom_version: Shared<(), &'static str>,
-    resources: Shared<(String, String), Arc<Resource>>,
+    resources: Shared<(String, String), Arc<str>>,
 }
 
 impl Discovery {
@@ -59,25 +51,28 @@ impl Discovery {
         self.custom_version.forget(&());
     }
 
-    /// The resource of a kind, in any served version of its group.
+    /// The resource of a kind, in any served version of its group: `deployments.apps`, or `services` in the core group.
     ///
     /// # Errors
     /// `Refused` if the cluster does not know the kind; all failures of a call.
-    pub(super) async fn resource(&self, group: &str, kind: &str) -> Answer<Arc<Resource>> {
+    pub(super) async fn resource(&self, group: &str, kind: &str) -> Answer<Arc<str>> {
         let key = (group.to_owned(), kind.to_owned());
         self.resources.get(&key, self.find_resource(group, kind)).await
     }
 
+    async fn read<T: DeserializeOwned>(&self, path: &str, question: &Question) -> Answer<T> {
+        get(&self.client, path, self.deadline, LIST_MAX_BYTES, question).await
+    }
+
     async fn find_custom_version(&self) -> Answer<&'static str> {
         let question = Question::new(CUSTOM, "the versions it is served in");
-        let group: APIGroup =
-            get(&self.client, &format!("/apis/{CUSTOM}"), self.deadline, &question).await.map_err(
-                // The API server tells of a group that it does not know with a Status object, or with plain text.
-                |failure| match failure.why {
-                    Why::Empty => question.failure(Why::NotRegistered(not_registered(CUSTOM))),
-                    _ => failure,
-                },
-            )?;
+        let group: APIGroup = self.read(&format!("/apis/{CUSTOM}"), &question).await.map_err(
+            // The API server tells of a group that it does not know with a Status object, or with plain text.
+            |failure| match failure.why {
+                Why::Empty => question.failure(Why::NotRegistered(not_registered(CUSTOM))),
+                _ => failure,
+            },
+        )?;
         let served = |version: &&str| group.versions.iter().any(|known| known.version == **version);
         CUSTOM_VERSIONS.into_iter().find(served).ok_or_else(|| {
             let known: Vec<&str> = group.versions.iter().map(|version| version.version.as_str()).collect();
@@ -89,7 +84,7 @@ impl Discovery {
         })
     }
 
-    async fn find_resource(&self, group: &str, kind: &str) -> Answer<Arc<Resource>> {
+    async fn find_resource(&self, group: &str, kind: &str) -> Answer<Arc<str>> {
         let question =
             Question::new("the API server", format!("the resource of kind {kind} in group {group:?}"));
         let unknown = || {
@@ -105,7 +100,7 @@ impl Discovery {
             vec!["/api/v1".to_owned()]
         } else {
             let path = format!("/apis/{group}");
-            let found: APIGroup = get(&self.client, &path, self.deadline, &question).await.map_err(known)?;
+            let found: APIGroup = self.read(&path, &question).await.map_err(known)?;
             let preferred = found.preferred_version.iter();
             preferred
                 .chain(&found.versions)
@@ -113,15 +108,13 @@ impl Discovery {
                 .collect()
         };
         for path in versions {
-            let list: APIResourceList =
-                get(&self.client, &path, self.deadline, &question).await.map_err(known)?;
+            let list: APIResourceList = self.read(&path, &question).await.map_err(known)?;
             let of_kind = |r: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource| {
                 r.kind == kind && !r.name.contains('/')
             };
             if let Some(found) = list.resources.iter().find(of_kind) {
                 let dot = if group.is_empty() { "" } else { "." };
-                let qualified = format!("{}{dot}{group}", found.name);
-                return Ok(Arc::new(Resource { qualified, namespaced: found.namespaced }));
+                return Ok(Arc::from(format!("{}{dot}{group}", found.name)));
             }
         }
         Err(unknown())

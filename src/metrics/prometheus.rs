@@ -12,11 +12,14 @@ use serde::Deserialize;
 
 use super::answer::{Absurdity, Answer, Failure, Outage, Question, Why, cut, number};
 use super::apis::percent_encoded;
-use super::call::{Reply, send};
+use super::call::{NUMBER_MAX_BYTES, Reply, send};
 use super::promql::{Confined, confine};
 
 /// Longest wait for a connection.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+/// Most series that are asked for: one is wanted, and a second says that there are too many. Servers that do not know
+/// the parameter answer with all of them, up to [`NUMBER_MAX_BYTES`].
+const SERIES_MAX: usize = 2;
 /// How far back Prometheus looks for a sample if nobody tells it otherwise.
 const LOOKBACK: Duration = Duration::from_secs(300);
 
@@ -32,6 +35,8 @@ pub struct PrometheusSource {
     pub namespace_label: Option<String>,
     /// A file with a bearer token, read anew each minute; `None` for no authentication.
     pub bearer_token_file: Option<PathBuf>,
+    /// True if the token may be sent over plain `http://`.
+    pub allow_insecure_token: bool,
     /// A file with the CA's certificate in PEM; `None` for those that the system trusts.
     pub ca_file: Option<PathBuf>,
 }
@@ -131,14 +136,15 @@ impl Server {
         now: Timestamp,
     ) -> Answer<f64> {
         // The server is to give up when we do.
-        let form =
-            format!("query={}&time={now}&timeout={}s", percent_encoded(query), deadline.as_secs().max(1));
+        let timeout = deadline.as_secs().max(1);
+        let query = percent_encoded(query);
+        let form = format!("query={query}&time={now}&limit={SERIES_MAX}&timeout={timeout}s");
         let request = Request::post("/api/v1/query")
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .header(header::ACCEPT, "application/json")
             .body(form.into_bytes())
             .map_err(|error| question.refused(error))?;
-        read(send(client, request, deadline, question).await?, question)
+        read(send(client, request, deadline, NUMBER_MAX_BYTES, question).await?, question)
     }
 }
 
@@ -147,6 +153,12 @@ fn connect(source: &PrometheusSource) -> Result<Client, String> {
         source.url.parse().map_err(|error| format!("its url {:?} cannot be read: {error}", source.url))?;
     if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none() {
         return Err(format!("its url {:?} must begin with http:// or https:// and a host", source.url));
+    }
+    if source.bearer_token_file.is_some() && url.scheme_str() == Some("http") && !source.allow_insecure_token
+    {
+        return Err(
+            "its token would be sent without encryption: use https://, or set allowInsecureToken".to_owned()
+        );
     }
     let mut config = Config::new(url);
     config.connect_timeout = Some(CONNECT_DEADLINE);

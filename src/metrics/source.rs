@@ -35,7 +35,7 @@ pub trait MetricsSource: Send + Sync {
     ) -> BoxFuture<'a, Answer<Arc<Vec<PodValue>>>>;
 
     /// A custom metric of one object. For kind Namespace of the core group the workload's own namespace is asked for,
-    /// whatever the name. Objects of cluster-scoped kinds are asked for at the root.
+    /// whatever the name. Objects of cluster-scoped kinds are asked for inside of that namespace too, as upstream does.
     ///
     /// # Errors
     /// Every [`super::Why`].

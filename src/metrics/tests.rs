@@ -222,7 +222,7 @@ async fn an_older_adapter_is_asked_in_its_own_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_are_asked_for_where_they_live() {
+async fn objects_of_every_kind_are_asked_for_in_the_policys_namespace() {
     let world = World::usual(|_| (200, values(NOW, &[("x", "7")])));
     let reference = |api_version: &str, kind: &str, name: &str| ScaleTargetRef {
         api_version: api_version.into(),
@@ -232,7 +232,7 @@ async fn objects_are_asked_for_where_they_live() {
     for (object, path) in [
         (deployment(), "namespaces/prod/deployments.apps/web/queue"),
         (reference("v1", "Namespace", "whatever"), "namespaces/prod/metrics/queue"),
-        (reference("v1", "Node", "n1"), "nodes/n1/queue"),
+        (reference("v1", "Node", "n1"), "namespaces/prod/nodes/n1/queue"),
     ] {
         let sample = world.metrics.object_metric("prod", &object, "queue", None).await.unwrap();
         assert_eq!(milli(&sample), 7000);
@@ -355,7 +355,7 @@ async fn prometheus(value: &'static str, sampled: Option<i64>) -> (ClusterMetric
             tokio::spawn(async move {
                 let mut request = String::new();
                 let mut buffer = [0; 4096];
-                while !request.contains("&timeout=") {
+                while !request.contains("&limit=2&timeout=") {
                     let n = stream.read(&mut buffer).await.unwrap();
                     if n == 0 {
                         return;
@@ -399,6 +399,7 @@ async fn prometheus(value: &'static str, sampled: Option<i64>) -> (ClusterMetric
         url,
         namespace_label: None,
         bearer_token_file: None,
+        allow_insecure_token: false,
         ca_file: None,
     };
     metrics.declare(&[source]);
@@ -486,6 +487,7 @@ async fn a_server_that_is_gone_or_not_declared_or_badly_declared_is_told_apart()
         url,
         namespace_label: None,
         bearer_token_file: None,
+        allow_insecure_token: false,
         ca_file: None,
     };
     metrics.declare(&[source("gone", format!("http://{free}")), source("bad", "ftp://x".into())]);
@@ -495,6 +497,140 @@ async fn a_server_that_is_gone_or_not_declared_or_badly_declared_is_told_apart()
     let failure = metrics.prometheus("prod", "bad", "sum(queue)").await.unwrap_err();
     assert!(failure.to_string().contains("must begin with http://"), "{failure}");
     assert_eq!(metrics.prometheus("prod", "main", "up").await.unwrap_err().reason(), "MetricsNotRegistered");
+}
+
+// === Answers that are too large, and servers that send the operator elsewhere ===
+
+/// A server on loopback that answers each request by `body`, again and again, until the client hangs up or `times` are over.
+async fn raw_server(head: String, body: Vec<u8>, times: usize) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (head, body, log) = (head.clone(), body.clone(), log.clone());
+            tokio::spawn(async move {
+                let mut request = String::new();
+                let mut buffer = [0; 4096];
+                while !request.contains("&timeout=") {
+                    let n = stream.read(&mut buffer).await.unwrap_or(0);
+                    if n == 0 {
+                        break;
+                    }
+                    request.push_str(&String::from_utf8_lossy(&buffer[..n]));
+                }
+                log.lock().unwrap().push(request);
+                if stream.write_all(head.as_bytes()).await.is_err() {
+                    return;
+                }
+                for _ in 0..times {
+                    if stream.write_all(&body).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (url, asked)
+}
+
+/// The answer to a query by a source at `url`, with a token if it is given.
+async fn asked_at(url: &str, token: Option<std::path::PathBuf>) -> Answer<Sample> {
+    let (metrics, _) = prometheus(SCALAR, None).await;
+    metrics.declare(&[PrometheusSource {
+        name: "raw".into(),
+        url: url.to_owned(),
+        namespace_label: None,
+        bearer_token_file: token,
+        allow_insecure_token: true,
+        ca_file: None,
+    }]);
+    metrics.prometheus("prod", "raw", "sum(queue offset 1s)").await
+}
+
+/// As Prometheus writes it, with `n` series.
+fn vector_of(n: usize) -> Vec<u8> {
+    let series =
+        |index: usize| serde_json::json!({"metric": {"pod": format!("web-{index}")}, "value": [1, "1"]});
+    let all: Vec<_> = (0..n).map(series).collect();
+    serde_json::json!({"status": "success", "data": {"resultType": "vector", "result": all}})
+        .to_string()
+        .into_bytes()
+}
+
+#[tokio::test]
+async fn an_answer_of_more_than_64_kib_is_left() {
+    let of_length =
+        |length: usize| format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+    let large = vec![b' '; 1 << 20];
+    let series = vector_of(10_000);
+    let endless = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n".to_owned();
+    for (head, body, times) in [
+        (of_length(large.len()), large, 1),
+        (of_length(series.len()), series, 1),
+        (endless, vec![b' '; 4096], usize::MAX),
+    ] {
+        let (url, asked) = raw_server(head, body, times).await;
+        let failure = asked_at(&url, None).await.unwrap_err();
+        assert_eq!(failure.why, Why::Outage(Outage::Garbled("it has more than 64 KiB".to_owned())));
+        assert!(
+            asked.lock().unwrap()[0].contains("&limit=2&"),
+            "a server that knows it sends two series at most"
+        );
+    }
+    // What a server with the limit sends in place of ten thousand.
+    let two = vector_of(2);
+    let (url, _) = raw_server(of_length(two.len()), two, 1).await;
+    let failure = asked_at(&url, None).await.unwrap_err();
+    assert!(failure.to_string().ends_with("2 or more values where exactly one is needed"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_and_the_token_stays_with_its_server() {
+    let (elsewhere, stolen) = raw_server("HTTP/1.1 200 OK\r\n\r\n".to_owned(), SCALAR.into(), 1).await;
+    for status in ["301", "302", "307", "308"] {
+        let head = format!(
+            "HTTP/1.1 {status} X\r\nlocation: {elsewhere}/api/v1/query\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        );
+        let (url, asked) = raw_server(head, Vec::new(), 0).await;
+        let token = std::env::temp_dir().join(format!("headroom-token-{}-{status}", std::process::id()));
+        std::fs::write(&token, "hunter2").unwrap();
+        let failure = asked_at(&url, Some(token.clone())).await.unwrap_err();
+        std::fs::remove_file(token).unwrap();
+        assert!(failure.to_string().ends_with(&format!("(HTTP {status})")), "{failure}");
+        assert!(asked.lock().unwrap()[0].to_lowercase().contains("authorization: bearer hunter2"));
+    }
+    assert_eq!(*stolen.lock().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_token_is_not_sent_without_encryption_unless_that_is_wanted() {
+    let (metrics, asked) = prometheus(SCALAR, None).await;
+    let source = PrometheusSource {
+        name: "main".into(),
+        url: "http://127.0.0.1:9".into(),
+        namespace_label: None,
+        bearer_token_file: Some("/etc/headroom/metric-sources/main/token".into()),
+        allow_insecure_token: false,
+        ca_file: None,
+    };
+    metrics.declare(&[source]);
+    let failure = metrics.prometheus("prod", "main", "sum(queue)").await.unwrap_err();
+    assert_eq!(failure.reason(), "MetricsQueryRefused");
+    assert!(failure.to_string().contains("use https://, or set allowInsecureToken"), "{failure}");
+    assert!(asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_number_from_the_metrics_api_has_a_bound_of_its_own() {
+    let many: Vec<(&str, &str)> = vec![("web", "1"); 10_000];
+    let body = values(NOW, &many);
+    let world = World::usual(move |_| (200, body.clone()));
+    let failure = world.metrics.object_metric("prod", &deployment(), "queue", None).await.unwrap_err();
+    assert_eq!(failure.why, Why::Outage(Outage::Garbled("it has more than 64 KiB".to_owned())));
+    // A list of pods may be as long.
+    assert!(world.metrics.pod_metric("prod", "queue", "", None).await.is_ok());
 }
 
 #[test]

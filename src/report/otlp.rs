@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
 use jiff::Timestamp;
+use kube::client::Body;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -19,6 +23,10 @@ const QUEUE: usize = 1024;
 const BATCH: usize = 64;
 /// Longest wait for the collector.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// Largest answer of the collector that is read, in bytes.
+const ANSWER_MAX_BYTES: usize = 64 << 10;
+/// Longest part of a refusal that is logged, in characters.
+const ANSWER_CHARS_MAX: usize = 300;
 /// Trouble is told no more often.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 /// Where OTLP over HTTP takes traces, below the endpoint.
@@ -63,23 +71,28 @@ impl TraceSink {
     }
 }
 
-fn read_headers(text: &str) -> anyhow::Result<Vec<(String, String)>> {
+/// Errors say which header is invalid and quote none of it: a header may be a secret.
+fn read_headers(text: &str) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').with_context(|| {
-                format!(
-                    "OTEL_EXPORTER_OTLP_HEADERS: {pair:?} is no header: write name=value, separated by commas"
-                )
-            })?;
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        })
-        .collect()
+    let read = |(index, pair): (usize, &str)| {
+        let invalid = |what: &str| format!("OTEL_EXPORTER_OTLP_HEADERS: {what} {}", index + 1);
+        let (name, value) = pair
+            .split_once('=')
+            .with_context(|| invalid("write name=value, separated by commas; there is no = in header"))?;
+        // Without the cause, which may quote.
+        let name = HeaderName::try_from(name.trim()).ok();
+        let name = name.with_context(|| invalid("invalid character in the name of header"))?;
+        let value = HeaderValue::try_from(value.trim()).ok();
+        let mut value = value.with_context(|| invalid("invalid character in the value of header"))?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    };
+    pairs.enumerate().map(read).collect()
 }
 
 struct Exporter {
     client: Client,
-    headers: Vec<(String, String)>,
+    headers: Vec<(HeaderName, HeaderValue)>,
     identity: String,
     host: Arc<Host>,
 }
@@ -110,10 +123,23 @@ impl Exporter {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        let answer = self.client.request_text(request.body(body)?);
-        let answer = tokio::time::timeout(DEADLINE, answer).await;
-        answer.context("the collector did not answer in time")?.context("the collector refused")?;
+        let answer = self.exchange(request.body(Body::from(body))?);
+        let (status, answer) = tokio::time::timeout(DEADLINE, answer)
+            .await
+            .context("the collector did not answer in time")??;
+        if !status.is_success() {
+            let answer: String = String::from_utf8_lossy(&answer).chars().take(ANSWER_CHARS_MAX).collect();
+            bail!("the collector refused: {status}: {answer}");
+        }
         Ok(())
+    }
+
+    async fn exchange(&self, request: http::Request<Body>) -> anyhow::Result<(StatusCode, Bytes)> {
+        let answer = self.client.send(request).await.context("failed to reach the collector")?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_MAX_BYTES).collect().await;
+        let body = body.map_err(|error| anyhow!(error)).context("failed to read the collector's answer")?;
+        Ok((status, body.to_bytes()))
     }
 }
 
@@ -235,5 +261,39 @@ mod tests {
         assert!(format!("{wrong:#}").contains("http://collector:4318"), "{wrong:#}");
         assert!(read_headers("a=b, c=d").is_ok());
         assert!(read_headers("token").expect_err("no header").to_string().contains("name=value"));
+    }
+
+    #[test]
+    fn an_invalid_header_is_named_by_its_place_and_not_quoted() {
+        for (headers, expected) in [
+            ("a=b,hunter2", "no = in header 2"),
+            ("a=b,c=d,hun ter2=x", "in the name of header 3"),
+            ("hunter2=hunter2\u{1}", "in the value of header 1"),
+        ] {
+            let error = format!("{:?}", read_headers(headers).expect_err("an invalid header"));
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("ter2"), "{error}");
+        }
+        let read = read_headers("authorization=Bearer hunter2").expect("a header");
+        assert!(!format!("{read:?}").contains("hunter2"));
+    }
+
+    #[tokio::test]
+    async fn an_endless_answer_of_the_collector_is_left() {
+        let endless = || async {
+            let chunk = || Ok::<_, std::io::Error>(Bytes::from_static(&[b' '; 4096]));
+            let chunks = futures::stream::repeat_with(chunk);
+            axum::body::Body::from_stream(chunks)
+        };
+        let app = Router::new().route("/v1/traces", post(endless));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let base = format!("http://{}", listener.local_addr().expect("an address"));
+        let server = tokio::task::spawn(async move { axum::serve(listener, app).await });
+        let client = Client::try_from(Config::new(base.parse().expect("a URL"))).expect("a client");
+        let exporter =
+            Exporter { client, headers: Vec::new(), identity: "pod-1".to_owned(), host: Host::machine() };
+        let problem = exporter.send(&[trace()]).await.expect_err("an endless answer");
+        server.abort();
+        assert!(format!("{problem:#}").contains("length limit exceeded"), "{problem:#}");
     }
 }

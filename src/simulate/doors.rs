@@ -1,12 +1,21 @@
 //! Every place where something from outside is read: a sane example, and the reader. Whatever comes is understood or refused
 //! with words, and nothing panics. `tests/simulate/hostile` damages the examples by chance, `tests/fuzz` by coverage.
 
+mod answers;
 mod metrics;
 mod objects;
+mod plans;
+mod scanned;
+mod watched;
 
 use serde_json::Value;
 
+use self::watched::watched;
 use super::damage::{self, Tally};
+use crate::observe::slim::{
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimJob, SlimPriorityClass, SlimReplicaSet,
+    SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
+};
 
 /// What a reader makes of one case: understood, or refused with words.
 pub type Understood = Result<(), String>;
@@ -24,6 +33,8 @@ pub struct Door {
 enum Reader {
     /// Of JSON that has been parsed.
     Object(fn(&Value) -> Understood),
+    /// The same where a case takes so long that a twentieth of the others' cases are tried by chance.
+    World(fn(&Value) -> Understood),
     /// Of bytes, among which those of the alphabet have a meaning.
     Bytes(&'static [u8], fn(&[u8]) -> Understood),
 }
@@ -67,9 +78,59 @@ pub const DOORS: &[Door] = &[
     Door {
         name: "queries",
         sane: metrics::sane_query,
-        reader: Reader::Bytes(b"(){}[]\",=~!:", metrics::query),
+        reader: Reader::Bytes(b"(){}[]\",=~!:\r\n\t\0\x0b\x1b #'`\\@+-5m", metrics::query),
     },
     Door { name: "ec2", sane: metrics::sane_ec2, reader: Reader::Bytes(b"<>&;/'\"=!", metrics::ec2) },
+    Door { name: "eks", sane: answers::sane_eks, reader: Reader::Bytes(b"\"{}[]:,0e\\", answers::eks) },
+    Door { name: "hpas", sane: watched::sane_hpa, reader: Reader::Object(watched::hpa) },
+    Door { name: "scales", sane: answers::sane_scale, reader: Reader::Object(answers::scale) },
+    Door { name: "leases", sane: answers::sane_lease, reader: Reader::Object(answers::lease) },
+    Door { name: "discovery", sane: answers::sane_discovery, reader: Reader::Object(answers::discovery) },
+    Door {
+        name: "object_metrics",
+        sane: answers::sane_object_metric,
+        reader: Reader::Object(answers::object_metric),
+    },
+    Door {
+        name: "replica_sets",
+        sane: watched::sane_replica_set,
+        reader: Reader::Object(watched::<SlimReplicaSet>),
+    },
+    Door {
+        name: "stateful_sets",
+        sane: watched::sane_stateful_set,
+        reader: Reader::Object(watched::<SlimStatefulSet>),
+    },
+    Door { name: "jobs", sane: watched::sane_job, reader: Reader::Object(watched::<SlimJob>) },
+    Door {
+        name: "daemon_sets",
+        sane: watched::sane_daemon_set,
+        reader: Reader::Object(watched::<SlimDaemonSet>),
+    },
+    Door { name: "claims", sane: watched::sane_claim, reader: Reader::Object(watched::<SlimClaim>) },
+    Door { name: "volumes", sane: watched::sane_volume, reader: Reader::Object(watched::<SlimVolume>) },
+    Door {
+        name: "storage_classes",
+        sane: watched::sane_storage_class,
+        reader: Reader::Object(watched::<SlimStorageClass>),
+    },
+    Door { name: "csi_nodes", sane: watched::sane_csi_node, reader: Reader::Object(watched::<SlimCsiNode>) },
+    Door {
+        name: "csi_drivers",
+        sane: watched::sane_csi_driver,
+        reader: Reader::Object(watched::<SlimCsiDriver>),
+    },
+    Door {
+        name: "storage_capacities",
+        sane: watched::sane_storage_capacity,
+        reader: Reader::Object(watched::<SlimStorageCapacity>),
+    },
+    Door {
+        name: "priority_classes",
+        sane: watched::sane_priority_class,
+        reader: Reader::Object(watched::<SlimPriorityClass>),
+    },
+    Door { name: "plans", sane: plans::sane, reader: Reader::World(plans::plans) },
 ];
 
 /// A target whose reader takes bytes.
@@ -103,7 +164,7 @@ impl Door {
     /// The words with which they are refused.
     pub fn read(&self, bytes: &[u8]) -> Understood {
         match self.reader {
-            Reader::Object(read) => {
+            Reader::Object(read) | Reader::World(read) => {
                 read(&serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"))?)
             }
             Reader::Bytes(_, read) => read(bytes),
@@ -117,7 +178,8 @@ impl Door {
     pub fn try_damaged(&self, cases: u64) -> Result<Tally, String> {
         let sane = (self.sane)();
         match self.reader {
-            Reader::Object(read) => {
+            Reader::Object(read) | Reader::World(read) => {
+                let cases = if matches!(self.reader, Reader::World(_)) { cases / 20 } else { cases };
                 let sane = serde_json::from_str(&sane).map_err(|error| error.to_string())?;
                 damage::try_objects(&sane, cases, read)
             }

@@ -34,6 +34,7 @@ async fn token_and_ca_of_a_metric_source_are_used_and_their_faults_told() -> Res
         url: format!("https://localhost:{port}/prometheus"),
         namespace_label: None,
         bearer_token_file: token.map(Path::to_path_buf),
+        allow_insecure_token: false,
         ca_file: ca.map(Path::to_path_buf),
     };
     let metrics = reader()?;

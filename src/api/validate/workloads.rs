@@ -86,6 +86,15 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
     check.unique(metric_sources.iter().map(|source| source.name.as_str()), &path("metricSources"));
     for (index, source) in metric_sources.iter().enumerate() {
         let server = &source.prometheus;
+        let secret = server.bearer_token_file.is_none()
+            || server.url.starts_with("https://")
+            || server.allow_insecure_token.unwrap_or(false);
+        check.require(
+            secret,
+            &format!("spec.workloads.metricSources[{index}].prometheus.bearerTokenFile"),
+            "would be sent without encryption",
+            "use an https:// url, or set allowInsecureToken to true",
+        );
         for (field, file) in [("bearerTokenFile", &server.bearer_token_file), ("caFile", &server.ca_file)] {
             let mounted = file.as_ref().is_none_or(|file| is_mounted_file(file));
             let path = format!("spec.workloads.metricSources[{index}].prometheus.{field}");
@@ -156,7 +165,7 @@ mod tests {
     fn only_mounted_files_are_sent_or_trusted() {
         let source = |file: &str| {
             read(&format!(
-                "{{metricSources: [{{name: main, prometheus: {{url: 'http://p:9090', bearerTokenFile: {file}}}}}]}}"
+                "{{metricSources: [{{name: main, prometheus: {{url: 'https://p:9090', bearerTokenFile: {file}}}}}]}}"
             ))
         };
         assert!(source("/etc/headroom/metric-sources/main/token").is_ok());
@@ -169,6 +178,22 @@ mod tests {
             let found = source(file);
             let path = "spec.workloads.metricSources[0].prometheus.bearerTokenFile".to_owned();
             assert_eq!(found, Err(vec![path]), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_token_needs_encryption_or_a_field_that_says_otherwise() {
+        let source = |server: &str| {
+            let file = "/etc/headroom/metric-sources/main/token";
+            read(&format!(
+                "{{metricSources: [{{name: main, prometheus: {{bearerTokenFile: {file}, {server}}}}}]}}"
+            ))
+        };
+        assert!(source("url: 'https://p'").is_ok());
+        assert!(source("url: 'http://p', allowInsecureToken: true").is_ok());
+        for server in ["url: 'http://p'", "url: 'http://p', allowInsecureToken: false"] {
+            let path = "spec.workloads.metricSources[0].prometheus.bearerTokenFile".to_owned();
+            assert_eq!(source(server), Err(vec![path]), "{server}");
         }
     }
 

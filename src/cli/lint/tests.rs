@@ -335,3 +335,37 @@ fn pool_whose_limit_is_below_one_node_is_named() {
         "{told:?}"
     );
 }
+
+#[test]
+fn a_query_that_is_not_sent_is_an_error() {
+    let policy = |query: &str| {
+        format!(
+            "apiVersion: headroom.dev/v1alpha1
+kind: ScalingPolicy
+metadata: {{name: web}}
+spec:
+  target: {{type: Scale, scale: {{apiVersion: apps/v1, kind: Deployment, name: web}}}}
+  maxReplicas: 9
+  metrics:
+  - type: Prometheus
+    prometheus: {{source: main, query: \"{query}\", target: {{type: Value, value: '1'}}}}
+"
+        )
+    };
+    let found = said(&policy("sum(rate(requests[5m]))"));
+    assert!(!found.iter().any(|one| one.contains("prometheus.query")), "{found:?}");
+    for (query, expected) in [
+        ("vector(0) # \\r + sum(secret)", "a carriage return (U+000D) at character 13"),
+        ("vector(0) # \\n + sum(secret)", "a comment (#) at character 11"),
+        ("a \\u2028+ b", "a space outside of ASCII (U+2028)"),
+        ("rate(a[1y])", "looks back 8760h"),
+        ("info(a)", "confined to namespace default"),
+    ] {
+        let found = said(&policy(query));
+        let place = "ScalingPolicy/web: spec.metrics[0].prometheus.query: ";
+        assert!(
+            found.iter().any(|one| one.starts_with(place) && one.contains(expected)),
+            "{query}: {found:?}"
+        );
+    }
+}

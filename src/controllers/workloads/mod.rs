@@ -51,6 +51,9 @@ use crate::options::{GATHERING, WORKLOADS_IN_FLIGHT_MAX};
 use crate::report::otlp::TraceSink;
 use crate::report::{KubeSink, LookResult, Metrics, ScalingSink};
 
+pub use self::state::hpa_status;
+pub use self::survey::{Standing, survey};
+
 /// The pause after something was in the way.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How long a workload whose evaluation has panicked is left alone.

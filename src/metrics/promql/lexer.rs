@@ -1,4 +1,4 @@
-//! The words of a PromQL query as Prometheus splits them; a character that it does not know is an error.
+//! The tokens of a PromQL query as Prometheus splits them; comments, control characters and unknown characters are errors.
 
 use super::QueryError;
 
@@ -39,81 +39,105 @@ impl Token<'_> {
     }
 }
 
-/// Splits a query, one token after the other.
-pub(super) struct Lexer<'q> {
-    query: &'q str,
-    position: usize,
-}
-
 /// Longer ones first.
 const SYMBOLS: [&str; 25] = [
     "=~", "!~", "==", "!=", ">=", "<=", "=", ">", "<", "+", "-", "*", "/", "%", "^", "(", ")", "{", "}", "[",
     "]", ",", "@", ":", ";",
 ];
 
-impl<'q> Lexer<'q> {
-    pub(super) fn new(query: &'q str) -> Self {
-        Self { query, position: 0 }
+/// All tokens of a query in its order, the last of them [`TokenKind::End`].
+///
+/// # Errors
+/// For comments, control characters, anything but ASCII outside of quotes, and what PromQL does not know.
+pub(super) fn tokens(query: &str) -> Result<Vec<Token<'_>>, QueryError> {
+    if let Some((start, refused)) = query.char_indices().find(|(_, c)| is_refused(*c)) {
+        return Err(character(query, start, refused));
     }
-
-    /// Where the last token taken has ended.
-    pub(super) fn position(&self) -> usize {
-        self.position
+    let mut tokens = Vec::new();
+    let mut position = 0;
+    loop {
+        let token = token_at(query, position)?;
+        tokens.push(token);
+        if token.kind == TokenKind::End {
+            return Ok(tokens);
+        }
+        position = token.end();
     }
+}
 
-    /// The next token, left in place.
-    pub(super) fn peek(&self) -> Result<Token<'q>, QueryError> {
-        let start = self.skip_blanks();
-        let rest = &self.query[start..];
-        let token = |kind, length: usize| Token { kind, text: &rest[..length], start };
-        let Some(first) = rest.bytes().next() else { return Ok(token(TokenKind::End, 0)) };
-        if first.is_ascii_alphabetic() || first == b'_' {
-            let length = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"_:".contains(b)).count();
-            return Ok(token(TokenKind::Name, length));
+/// The tokens as they are sent: each as it was written, with one space where there were blanks.
+pub(super) fn rendered(tokens: &[Token<'_>]) -> String {
+    let mut text = String::new();
+    let mut end = tokens.first().map_or(0, |token| token.start);
+    for token in tokens {
+        if end < token.start && token.kind != TokenKind::End {
+            text.push(' ');
         }
-        if first.is_ascii_digit() || (first == b'.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
-            return Ok(token(TokenKind::Number, number_length(rest.as_bytes())));
-        }
-        if b"\"'`".contains(&first) {
-            return match text_length(rest.as_bytes(), first) {
-                Some(length) => Ok(token(TokenKind::Text, length)),
-                None => Err(self.unknown(start, "the closing quote")),
-            };
-        }
-        match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
-            Some(symbol) => Ok(token(TokenKind::Symbol, symbol.len())),
-            None => Err(self.unknown(start, "PromQL")),
-        }
+        text.push_str(token.text);
+        end = token.end();
     }
+    text
+}
 
-    /// Takes the next token.
-    pub(super) fn next(&mut self) -> Result<Token<'q>, QueryError> {
-        let token = self.peek()?;
-        self.position = token.end();
-        Ok(token)
+fn token_at(query: &str, position: usize) -> Result<Token<'_>, QueryError> {
+    let blanks = query.bytes().skip(position).take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n')).count();
+    let start = position + blanks;
+    let rest = &query[start..];
+    let token = |kind, length: usize| Token { kind, text: &rest[..length], start };
+    let Some(first) = rest.chars().next() else { return Ok(token(TokenKind::End, 0)) };
+    if first.is_ascii_alphabetic() || first == '_' {
+        let length = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"_:".contains(b)).count();
+        return Ok(token(TokenKind::Name, length));
     }
+    if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
+        return Ok(token(TokenKind::Number, number_length(rest.as_bytes())));
+    }
+    if matches!(first, '"' | '\'' | '`') {
+        return match text_length(rest.as_bytes(), rest.as_bytes()[0]) {
+            Some(length) => Ok(token(TokenKind::Text, length)),
+            None => Err(unknown(query, start, "the closing quote")),
+        };
+    }
+    if first == '#' || !first.is_ascii() {
+        return Err(character(query, start, first));
+    }
+    match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
+        Some(symbol) => Ok(token(TokenKind::Symbol, symbol.len())),
+        None => Err(unknown(query, start, "PromQL")),
+    }
+}
 
-    fn skip_blanks(&self) -> usize {
-        let bytes = self.query.as_bytes();
-        let mut position = self.position;
-        while let Some(byte) = bytes.get(position) {
-            match byte {
-                b' ' | b'\t' | b'\n' | b'\r' => position += 1,
-                b'#' => position += bytes[position..].iter().take_while(|b| **b != b'\n').count(),
-                _ => break,
+/// True for control characters other than tabs and line feeds. Refused also in quotes, where an escape does the same.
+fn is_refused(c: char) -> bool {
+    c.is_control() && c != '\t' && c != '\n'
+}
+
+/// A character that servers may read in another way than it is read here.
+fn character(query: &str, start: usize, c: char) -> QueryError {
+    let name = match c {
+        '#' => "a comment (#)".to_owned(),
+        '\r' => "a carriage return (U+000D)".to_owned(),
+        '\u{feff}' => "a byte order mark (U+FEFF)".to_owned(),
+        _ => {
+            let code = u32::from(c);
+            match c {
+                _ if c.is_control() => format!("a control character (U+{code:04X})"),
+                _ if c.is_whitespace() => format!("a space outside of ASCII (U+{code:04X})"),
+                _ => format!("a character outside of ASCII (U+{code:04X})"),
             }
         }
-        position
-    }
+    };
+    let fix = match c {
+        _ if is_refused(c) => "remove it, or write its escape in quotes",
+        '#' => "remove it: servers differ in where a comment ends",
+        _ => "remove it: outside of quotes a query is ASCII",
+    };
+    QueryError::Character { at: query[..start].chars().count() + 1, name, fix }
+}
 
-    fn unknown(&self, start: usize, wanted: &'static str) -> QueryError {
-        let found = self.query[start..].chars().take(20).collect::<String>();
-        QueryError::Syntax {
-            at: self.query[..start].chars().count() + 1,
-            wanted,
-            found: format!("{found:?}"),
-        }
-    }
+fn unknown(query: &str, start: usize, wanted: &'static str) -> QueryError {
+    let found = query[start..].chars().take(20).collect::<String>();
+    QueryError::Syntax { at: query[..start].chars().count() + 1, wanted, found: format!("{found:?}") }
 }
 
 /// Digits, points, letters (hexadecimal digits, exponents, units of time), and the sign of an exponent.

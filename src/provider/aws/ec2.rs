@@ -17,7 +17,7 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::http::{HttpConnector, SharedHttpConnector};
 use aws_smithy_runtime_api::http::Request;
 use aws_smithy_types::body::SdkBody;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
 use super::budget::Budget;
@@ -31,6 +31,8 @@ use crate::provider::gate::Gate;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(8);
 /// Attempts of one read.
 const ATTEMPTS_MAX: u32 = 3;
+/// Largest answer that is read, in bytes: a hundred types of machine are less than 1 MiB.
+const ANSWER_MAX_BYTES: usize = 8 << 20;
 /// Pause before the second attempt; doubled for the third, with jitter.
 const PAUSE: Duration = Duration::from_millis(300);
 /// The version of EC2's interface.
@@ -147,9 +149,7 @@ impl Reader {
             Err(error) if error.code == "ResourceNotFoundException" => return Ok(None),
             Err(error) => return Err(error),
         };
-        let value: Value = serde_json::from_str(&answer)
-            .map_err(|error| CallError::silent(action, format!("the answer is no JSON: {error}")))?;
-        Ok(value.get("nodegroup").map(node_group))
+        described_node_group(&answer).map_err(|error| CallError::silent(action, error))
     }
 
     async fn ec2(&self, action: &'static str, form: Vec<(String, String)>) -> Result<Element, CallError> {
@@ -212,12 +212,8 @@ impl Reader {
             .await
             .map_err(|error| CallError::silent(action, format!("no connection: {error}")))?;
         let status = response.status().as_u16();
-        let bytes = response
-            .into_body()
-            .collect()
-            .await
-            .map_err(|error| CallError::silent(action, format!("the answer broke off: {error}")))?
-            .to_bytes();
+        let body = Limited::new(response.into_body(), ANSWER_MAX_BYTES).collect().await;
+        let bytes = body.map_err(|error| CallError::silent(action, broken_off(&*error)))?.to_bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if (200..300).contains(&status) { Ok(text) } else { Err(refusal(action, status, &text)) }
     }
@@ -271,6 +267,24 @@ impl Reader {
         instructions.apply_to_request_http1x(&mut request);
         Request::try_from(request).map_err(|error| broken(&error))
     }
+}
+
+/// The node group in EKS's answer to DescribeNodegroup; `None` when there is none in it.
+///
+/// # Errors
+/// When the answer is not JSON.
+pub fn described_node_group(answer: &str) -> Result<Option<NodeGroup>, String> {
+    let value: Value =
+        serde_json::from_str(answer).map_err(|error| format!("the answer is not JSON: {error}"))?;
+    Ok(value.get("nodegroup").map(node_group))
+}
+
+/// Why an answer was not read to its end.
+fn broken_off(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    if error.is::<LengthLimitError>() {
+        return format!("the answer has more than {} MiB", ANSWER_MAX_BYTES >> 20);
+    }
+    format!("the answer broke off: {error}")
 }
 
 /// Where a service is: its own variable, the common one, or the region's usual address.

@@ -4,7 +4,7 @@ mod activities;
 mod budget;
 pub mod calls;
 pub mod cloud;
-mod ec2;
+pub mod ec2;
 pub mod group;
 mod holds;
 mod options;

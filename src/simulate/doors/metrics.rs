@@ -5,7 +5,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use super::Understood;
+use super::{Understood, scanned};
 use crate::host::Host;
 use crate::metrics::{self, Bounds, ClusterMetrics, MetricsSource, QueryError};
 use crate::provider::aws::xml;
@@ -88,11 +88,14 @@ pub(super) fn sane_query() -> String {
         .to_owned()
 }
 
-/// What is sent for a query that is let through can be read itself, and is confined in turn.
+/// What is sent for a query that is let through demands the namespace, by a reading of its own; it can be read itself,
+/// and is confined in turn.
 pub(super) fn query(text: &[u8]) -> Understood {
     let text = String::from_utf8_lossy(text);
     let confined = metrics::confine(&text, "namespace", "shop").map_err(|error| error.to_string())?;
     for sent in [Some(confined.query), confined.freshness].into_iter().flatten() {
+        let scanned = scanned::is_confined(&sent, "namespace=\"shop\"");
+        assert!(scanned.is_ok(), "{text:?} is sent as {sent:?}: {scanned:?}");
         let again = metrics::confine(&sent, "namespace", "shop");
         assert!(
             matches!(again, Ok(_) | Err(QueryError::TooLong(_))),

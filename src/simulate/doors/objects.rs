@@ -14,7 +14,7 @@ use crate::observe::decoder::Decoder;
 use crate::observe::slim::{SlimDeployment, SlimDisruptionBudget, SlimNode, SlimPod};
 use crate::report::{parse, status_of};
 
-fn decoded<T: for<'a> Deserialize<'a>>(value: &Value) -> Result<T, String> {
+pub(super) fn decoded<T: for<'a> Deserialize<'a>>(value: &Value) -> Result<T, String> {
     T::deserialize(value).map_err(|error| error.to_string())
 }
 

@@ -216,3 +216,15 @@ async fn an_eks_node_group_is_read_with_taints_that_have_no_value() {
     assert_eq!((found.capacity_type.as_str(), found.status.as_str()), ("SPOT", "UPDATING"));
     assert!(script.sent.lock().expect("no panic inside")[0].contains("/clusters/prod/node-groups/web%2Fa"));
 }
+
+#[tokio::test]
+async fn an_answer_of_more_than_8_mib_is_left() {
+    let large = " ".repeat((8 << 20) + 1);
+    for status in [200, 500] {
+        // Three tries of each: a read may be repeated.
+        let (calls, _) = calls(&[(status, &large), (status, &large), (status, &large)]);
+        let template = TemplateRef { id: Some("lt-1".into()), name: None, version: "7".into() };
+        let error = calls.launch_template(&template).await.expect_err("too large");
+        assert_eq!(error.message, "the answer has more than 8 MiB");
+    }
+}
