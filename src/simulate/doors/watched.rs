@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Understood;
 use super::objects::decoded;
 use crate::api::{HpaOwnership, PolicyObject};
+use crate::api::validate::ValidatedWorkloads;
 use crate::controllers::workloads::{Standing, hpa_status, survey};
 use crate::observe::convert;
 use crate::observe::decoder::Decoder;
@@ -155,7 +156,8 @@ pub(super) fn hpa(value: &Value) -> Understood {
     let policy = PolicyObject::read(decoded(&metadata("web"))?, spec, Value::Null);
     let policies = BTreeMap::from([(hpa.key.clone(), Arc::new(policy))]);
     let hpas = BTreeMap::from([(hpa.key.clone(), hpa.clone())]);
-    let survey = survey(&policies, &hpas, HpaOwnership::Replace);
+    let settings = ValidatedWorkloads { ownership: HpaOwnership::Replace, ..ValidatedWorkloads::default() };
+    let survey = survey(&policies, &hpas, &settings);
     survey.workloads.values().try_for_each(|workload| match &workload.standing {
         Standing::Owner => Ok(()),
         Standing::Stalled(_, why) | Standing::Conflict(why) | Standing::Invalid(why) => Err(why.clone()),
