@@ -86,4 +86,4 @@ soak-shrink: ## An hour of load that rises and falls on a real control plane. AR
 	@cargo run --quiet --locked --package e2e --bin soak_shrink -- $(ARGS)
 
 bench-%: ## Any other measurement: the example bench_NAME of the operator or its core, built as the images are.
-	@cargo run --quiet --locked --profile image --package $(if $(wildcard src/core/examples/bench_$*),headroom-core,headroom) --example bench_$* -- $(ARGS)
+	@cargo run --quiet --locked --profile image --package $(if $(wildcard src/core/examples/bench_$**),headroom-core,headroom-simulator) --example bench_$* -- $(ARGS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# libFuzzer on everything that is read from outside (src/simulate/doors, src/cli/fuzz_targets), one door after the other. The compiler is the stable
+# libFuzzer on everything that is read from outside (src/simulator/src/doors, src/headroom/src/fuzz_targets), one door after the other. The compiler is the stable
 # one: what libFuzzer needs to see coverage is a pass of LLVM that it has too.
 #
 #   hack/fuzz.sh [SECONDS] [DOOR…]    SECONDS for each door (default 600); DOOR: some of them only (default: all)
@@ -23,7 +23,7 @@ RUSTFLAGS="$passes" CARGO_TARGET_DIR="$work/target" \
 fuzz=$work/target/$host/fuzz/fuzz
 
 doors=("$@")
-[[ ${#doors[@]} -gt 0 ]] || mapfile -t doors < <(sed -n 's/.*\bname: "\([a-z0-9_]*\)".*/\1/p' src/simulate/doors.rs src/cli/fuzz_targets.rs)
+[[ ${#doors[@]} -gt 0 ]] || mapfile -t doors < <(sed -n 's/.*\bname: "\([a-z0-9_]*\)".*/\1/p' src/simulator/src/doors.rs src/headroom/src/fuzz_targets.rs)
 failed=()
 for door in "${doors[@]}"; do
   corpus=$work/corpus/$door

@@ -159,7 +159,7 @@ async fn start_operator(cluster: &ControlPlane) -> Result<Operator> {
         .operator()
         .binary(binaries::release_operator()?)
         // A line for each look.
-        .env("RUST_LOG", "info,headroom::controllers::workloads=debug")
+        .env("RUST_LOG", "info,headroom_operator::controllers::workloads=debug")
         .start()?;
     operator.ready().await?;
     Ok(operator)
@@ -344,9 +344,9 @@ mod tests {
 
     #[test]
     fn looks_are_read_from_the_operators_log() {
-        let log = "2026-11-21T15:00:00.5Z DEBUG headroom::controllers::workloads: looking workload=default/w-1 late_ms=3\n\
+        let log = "2026-11-21T15:00:00.5Z DEBUG headroom_operator::controllers::workloads: looking workload=default/w-1 late_ms=3\n\
             2026-11-21T15:00:01Z  INFO headroom: other\n\
-            2026-11-21T15:00:15.5Z DEBUG headroom::controllers::workloads: looking workload=default/w-1 late_ms=0\n";
+            2026-11-21T15:00:15.5Z DEBUG headroom_operator::controllers::workloads: looking workload=default/w-1 late_ms=0\n";
         let looks = looks_in_log(log, "2026-11-21T15:00:01Z".parse().unwrap());
         assert_eq!(
             looks.into_iter().map(|(name, times)| (name, times.len())).collect::<Vec<_>>(),

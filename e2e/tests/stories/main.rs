@@ -144,5 +144,5 @@ mod zero_writes_while_nothing_happens;
 mod zone_outage_removes_nothing;
 
 #[cfg(test)]
-#[path = "../../../tests/pages/mod.rs"]
+#[path = "../../../src/headroom/tests/pages/mod.rs"]
 mod pages;

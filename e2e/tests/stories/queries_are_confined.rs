@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
 use e2e::tools;
-use headroom::metrics::{Confined, confine};
+use headroom_observe::metrics::{Confined, confine};
 use serde_json::json;
 
 /// Generated queries that are valid, and as many damaged ones.

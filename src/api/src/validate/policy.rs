@@ -1,0 +1,253 @@
+//! ClusterScalingPolicy as the rest of the operator sees it: parsed, in range, every default filled in.
+
+use std::time::Duration;
+
+use headroom_core::config::DEFAULT_SCHEDULER;
+
+use super::workloads::{self, ValidatedWorkloads};
+use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
+use crate::cluster_scaling_policy::{
+    Anticipation, ClusterScalingPolicySpec, Expander, HealthGate, NodeScaling, Removals, VoluntaryDisruption,
+};
+
+/// What holds for all pools together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidatedPolicy {
+    /// How one pool is chosen among several; at least one, no two alike.
+    pub expanders: Vec<Expander>,
+    /// Whether pools whose nodes are alike are balanced.
+    pub balance_similar_pools: bool,
+    /// Ceilings on the sum over all nodes.
+    pub limits: ValidatedLimits,
+    /// When nothing is bought or removed.
+    pub health: ValidatedHealthGate,
+    /// Pods with a lower priority do not count.
+    pub expendable_pods_priority_cutoff: i32,
+    /// How old a pod must be before it makes a pool grow.
+    pub new_pod_delay: Duration,
+    /// Schedulers whose pods make a pool grow before they are marked as unschedulable; no two alike.
+    pub immediate_schedulers: Vec<String>,
+    /// How many nodes may be leaving at once.
+    pub removals: ValidatedRemovals,
+    /// Whether nodes may be removed at all.
+    pub voluntary_disruption: VoluntaryDisruption,
+    /// Most replicas not created yet that count as demand; 0 if they do not count.
+    pub max_anticipated_pods: u32,
+    /// Most anticipated pods at once in one namespace.
+    pub max_anticipated_pods_per_namespace: u32,
+    /// How workloads are scaled.
+    pub workloads: ValidatedWorkloads,
+}
+
+/// When the cluster is too sick to be scaled: more unready nodes than both numbers allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValidatedHealthGate {
+    /// Percentage of the nodes that may be unready, 0 to 100.
+    pub max_unready_percent: u8,
+    /// So many unready nodes are fine whatever their share.
+    pub ok_unready_count: u32,
+}
+
+/// How many nodes may be leaving at once in the whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedRemovals {
+    /// Most nodes, 1 to 1000.
+    pub max_parallel: u32,
+    /// Most nodes that are drained, at most `max_parallel`.
+    pub max_parallel_drains: u32,
+    /// Further ceilings over the nodes of all pools.
+    pub budgets: Vec<ValidatedBudget>,
+}
+
+/// The policy with every default filled in; the defaults alone for `ClusterScalingPolicySpec::default()`, which is also
+/// what holds where there is no policy.
+///
+/// # Errors
+/// Every field that can not be used, with its path and what to write instead.
+pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolicy, Vec<FieldError>> {
+    let ClusterScalingPolicySpec { nodes, workloads } = spec;
+    // Without `..`: a new field that nobody reads here must not compile.
+    let NodeScaling {
+        expanders,
+        balance_similar_pools,
+        limits,
+        health,
+        expendable_pods_priority_cutoff,
+        new_pod_delay,
+        immediate_schedulers,
+        removals,
+        voluntary_disruption,
+        anticipation,
+    } = nodes.clone().unwrap_or_default();
+    let mut check = Checker::default();
+    let workloads = workloads::read_workloads(&mut check, &workloads.clone().unwrap_or_default());
+    let names: Vec<String> = expanders.iter().map(|expander| format!("{expander:?}")).collect();
+    check.unique(names.iter().map(String::as_str), "spec.nodes.expanders");
+    let immediate_schedulers = immediate_schedulers.unwrap_or_else(|| vec![DEFAULT_SCHEDULER.to_owned()]);
+    let schedulers = "spec.nodes.immediateSchedulers";
+    check.unique(immediate_schedulers.iter().map(String::as_str), schedulers);
+    check.require(
+        immediate_schedulers.iter().all(|name| !name.is_empty()),
+        schedulers,
+        "holds an empty name",
+        "name a scheduler as pods do in spec.schedulerName, or remove it",
+    );
+    let limits = limits.unwrap_or_default();
+    let min = limits.min.clone().unwrap_or_default();
+    let nodes_limit = |n| check.count(Some(n), 0, (0, MAX_NODES), "spec.nodes.limits.nodes");
+    let nodes = limits.nodes.map(nodes_limit);
+    let limits = ValidatedLimits {
+        nodes,
+        cpu_milli: limits.cpu.as_ref().map(|q| check.amount("cpu", q, "spec.nodes.limits.cpu")),
+        memory_bytes: limits.memory.as_ref().map(|q| check.amount("memory", q, "spec.nodes.limits.memory")),
+        min_cpu_milli: min.cpu.as_ref().map(|q| check.amount("cpu", q, "spec.nodes.limits.min.cpu")),
+        min_memory_bytes: min
+            .memory
+            .as_ref()
+            .map(|q| check.amount("memory", q, "spec.nodes.limits.min.memory")),
+    };
+    let over = |min: Option<i64>, max: Option<i64>| min.zip(max).is_some_and(|(min, max)| max < min);
+    check.require(
+        !over(limits.min_cpu_milli, limits.cpu_milli) && !over(limits.min_memory_bytes, limits.memory_bytes),
+        "spec.nodes.limits.min",
+        "is more than the limit of the same resource",
+        "lower it, or raise the limit",
+    );
+    let HealthGate { max_unready_percent, ok_unready_count } = health.unwrap_or_default();
+    let path = "spec.nodes.health";
+    let health = ValidatedHealthGate {
+        max_unready_percent: check.percent(max_unready_percent, 45, &format!("{path}.maxUnreadyPercent")),
+        ok_unready_count: check.count(ok_unready_count, 3, (0, MAX_NODES), &format!("{path}.okUnreadyCount")),
+    };
+    let cutoff = "spec.nodes.expendablePodsPriorityCutoff";
+    let Anticipation { enabled, max_pods, max_pods_per_namespace } = anticipation.unwrap_or_default();
+    let path = "spec.nodes.anticipation";
+    let max_pods = check.count(max_pods, 5000, (0, 50_000), &format!("{path}.maxPods"));
+    let of_namespace = &format!("{path}.maxPodsPerNamespace");
+    let max_pods_per_namespace = check.count(max_pods_per_namespace, 2000, (0, 50_000), of_namespace);
+    let policy = ValidatedPolicy {
+        expanders: if expanders.is_empty() { vec![Expander::LeastWaste] } else { expanders },
+        balance_similar_pools: balance_similar_pools.unwrap_or(false),
+        limits,
+        health,
+        expendable_pods_priority_cutoff: check.number(
+            expendable_pods_priority_cutoff,
+            -10,
+            (i32::MIN, 1_000_000_000),
+            cutoff,
+        ),
+        new_pod_delay: check.duration(new_pod_delay.as_ref(), 0, "spec.nodes.newPodDelay"),
+        immediate_schedulers,
+        removals: read_removals(&mut check, &removals.unwrap_or_default()),
+        voluntary_disruption: voluntary_disruption.unwrap_or_default(),
+        max_anticipated_pods: if enabled.unwrap_or(true) { max_pods } else { 0 },
+        max_anticipated_pods_per_namespace: max_pods_per_namespace,
+        workloads,
+    };
+    check.finish(policy)
+}
+
+fn read_removals(check: &mut Checker, removals: &Removals) -> ValidatedRemovals {
+    let Removals { max_parallel, max_parallel_drains, budgets } = removals;
+    let path = "spec.nodes.removals";
+    let read = ValidatedRemovals {
+        max_parallel: check.count(*max_parallel, 10, (1, 1000), &format!("{path}.maxParallel")),
+        max_parallel_drains: check.count(
+            *max_parallel_drains,
+            1,
+            (0, 1000),
+            &format!("{path}.maxParallelDrains"),
+        ),
+        budgets: check.budgets(budgets, &format!("{path}.budgets")),
+    };
+    check.require(
+        read.max_parallel_drains <= read.max_parallel,
+        "spec.nodes.removals.maxParallelDrains",
+        "is greater than removals.maxParallel",
+        "lower it (default 1) or raise maxParallel (default 10)",
+    );
+    read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(nodes: &str) -> Result<ValidatedPolicy, Vec<String>> {
+        let spec: ClusterScalingPolicySpec = serde_saphyr::from_str(&format!("nodes: {nodes}")).unwrap();
+        validate_policy(&spec).map_err(|errors| errors.into_iter().map(|error| error.path).collect())
+    }
+
+    #[test]
+    fn an_absent_policy_means_the_documented_defaults() {
+        let expected = ValidatedPolicy {
+            expanders: vec![Expander::LeastWaste],
+            balance_similar_pools: false,
+            limits: ValidatedLimits::default(),
+            health: ValidatedHealthGate { max_unready_percent: 45, ok_unready_count: 3 },
+            expendable_pods_priority_cutoff: -10,
+            new_pod_delay: Duration::ZERO,
+            immediate_schedulers: vec!["default-scheduler".to_owned()],
+            removals: ValidatedRemovals { max_parallel: 10, max_parallel_drains: 1, budgets: Vec::new() },
+            voluntary_disruption: VoluntaryDisruption::Allowed,
+            max_anticipated_pods: 5000,
+            max_anticipated_pods_per_namespace: 2000,
+            workloads: ValidatedWorkloads::default(),
+        };
+        assert_eq!(validate_policy(&ClusterScalingPolicySpec::default()), Ok(expected.clone()));
+        assert_eq!(check("{}"), Ok(expected));
+    }
+
+    #[test]
+    fn minimum_over_its_limit_is_refused_and_named() {
+        let policy = check("{limits: {cpu: '8', min: {cpu: '4', memory: 1Gi}}}").unwrap();
+        assert_eq!(
+            (policy.limits.min_cpu_milli, policy.limits.min_memory_bytes),
+            (Some(4000), Some(1 << 30))
+        );
+        let refused = check("{limits: {cpu: '8', min: {cpu: '9'}}}").unwrap_err();
+        assert!(format!("{refused:?}").contains("spec.nodes.limits.min"), "{refused:?}");
+    }
+
+    #[test]
+    fn limits_are_read_in_thousandths_and_bytes() {
+        let policy = check("{limits: {nodes: 5, cpu: 1500m, memory: 1Ki}}").unwrap();
+        let expected = ValidatedLimits {
+            nodes: Some(5),
+            cpu_milli: Some(1500),
+            memory_bytes: Some(1024),
+            ..ValidatedLimits::default()
+        };
+        assert_eq!(policy.limits, expected);
+    }
+
+    #[test]
+    fn empty_list_of_schedulers_is_not_the_default() {
+        let none: Vec<String> = Vec::new();
+        assert_eq!(check("{immediateSchedulers: []}").unwrap().immediate_schedulers, none);
+        assert_eq!(check("{immediateSchedulers: [volcano]}").unwrap().immediate_schedulers, ["volcano"]);
+        for wrong in ["[a, a]", "['']"] {
+            let refused = check(&format!("{{immediateSchedulers: {wrong}}}")).unwrap_err();
+            assert!(refused[0].starts_with("spec.nodes.immediateSchedulers"), "{wrong}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn anticipation_that_is_off_anticipates_nothing() {
+        assert_eq!(check("{anticipation: {enabled: false}}").unwrap().max_anticipated_pods, 0);
+    }
+
+    #[test]
+    fn every_wrong_field_is_named_at_once() {
+        let found = check(
+            "{expanders: [Price, Price], limits: {nodes: -1}, newPodDelay: soon, removals: {maxParallelDrains: 11}}",
+        );
+        let expected = [
+            "spec.nodes.expanders[1]",
+            "spec.nodes.limits.nodes",
+            "spec.nodes.newPodDelay",
+            "spec.nodes.removals.maxParallelDrains",
+        ];
+        assert_eq!(found.unwrap_err(), expected);
+    }
+}

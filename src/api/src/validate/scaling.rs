@@ -1,0 +1,383 @@
+//! ScalingPolicy as the rest of the operator sees it: parsed, in range, every default filled in.
+
+use std::time::Duration;
+
+use headroom_core::quantity::Quantity;
+use headroom_core::window::Window;
+
+use super::{Checker, FieldError};
+use crate::metric::{
+    Behavior, MetricSpec, MetricTarget, MetricTargetType, MetricType, ObjectName, ScalingRules,
+};
+use crate::scaling_policy::{
+    Fallback, FallbackDirection, ReplicaSchedule, ScalingPolicySpec, Target, TargetType,
+};
+use crate::{Mode, scaling_policy};
+
+/// How one workload is scaled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidatedScaling {
+    /// Whether to act.
+    pub mode: Mode,
+    /// What is scaled.
+    pub target: ValidatedTarget,
+    /// Other bounds at certain times.
+    pub schedules: Vec<ValidatedReplicaSchedule>,
+    /// What to do when the metrics cannot be used.
+    pub fallback: Option<ValidatedFallback>,
+}
+
+/// What is scaled, and by what.
+#[derive(Clone, Debug, PartialEq)]
+// One a policy, and most are the large one: a box would save nothing.
+#[allow(clippy::large_enum_variant)]
+pub enum ValidatedTarget {
+    /// The workload of the HPA of this name, by its own metrics.
+    Hpa(String),
+    /// An object with a scale subresource.
+    Scale {
+        /// The object.
+        object: ObjectName,
+        /// Fewest replicas, at most `max`.
+        min: i32,
+        /// Most replicas, at least 1.
+        max: i32,
+        /// Never empty: where none are written, CPU at 80 percent.
+        metrics: Vec<MetricSpec>,
+        /// Rates and windows; none for the legacy rules.
+        behavior: Option<Behavior>,
+    },
+}
+
+/// Other bounds while a window is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedReplicaSchedule {
+    /// Its name, unique in the policy.
+    pub name: String,
+    /// When it holds.
+    pub window: Window,
+    /// Fewest replicas, if it says.
+    pub min: Option<i32>,
+    /// Most replicas, if it says; at least `min`.
+    pub max: Option<i32>,
+}
+
+/// What to do when the metrics cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValidatedFallback {
+    /// How long they must have been unusable.
+    pub after: Duration,
+    /// Where to go; none to stay.
+    pub replicas: Option<i32>,
+    /// In which direction.
+    pub direction: FallbackDirection,
+}
+
+/// Largest count of replicas.
+const MAX_REPLICAS: i32 = 1_000_000;
+
+/// The policy with every default filled in.
+///
+/// # Errors
+/// Every field that can not be used, with its path and what to write instead.
+pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Vec<FieldError>> {
+    // Without `..`: a new field that nobody reads here must not compile.
+    let ScalingPolicySpec {
+        mode,
+        target,
+        min_replicas,
+        max_replicas,
+        metrics,
+        behavior,
+        schedules,
+        fallback,
+    } = spec;
+    let mut check = Checker::default();
+    let Target { type_, hpa, scale } = target;
+    let target = match (type_, hpa, scale) {
+        (TargetType::HPA, Some(hpa), None) => {
+            let own = min_replicas.is_some() || max_replicas.is_some() || !metrics.is_empty();
+            check.require(
+                !own && behavior.is_none(),
+                "spec.target",
+                "is an HPA, which has bounds, metrics and behavior of its own",
+                "remove minReplicas, maxReplicas, metrics and behavior, or use a target of type Scale",
+            );
+            Some(ValidatedTarget::Hpa(hpa.name.clone()))
+        }
+        (TargetType::Scale, None, Some(object)) => {
+            check.require(
+                max_replicas.is_some(),
+                "spec.maxReplicas",
+                "is missing for a target of type Scale",
+                "set spec.maxReplicas",
+            );
+            Some(read_scale(&mut check, object, (*min_replicas, *max_replicas), metrics, behavior.as_ref()))
+        }
+        _ => {
+            check.error(
+                "spec.target",
+                "does not have exactly the member that its type names",
+                "set hpa for type HPA, or scale for type Scale, and remove the other",
+            );
+            None
+        }
+    };
+    let schedules = read_schedules(&mut check, schedules);
+    let fallback = fallback.as_ref().map(|fallback| read_fallback(&mut check, fallback));
+    match target {
+        Some(target) => {
+            check.finish(ValidatedScaling { mode: mode.unwrap_or_default(), target, schedules, fallback })
+        }
+        None => Err(check.errors),
+    }
+}
+
+fn read_scale(
+    check: &mut Checker,
+    object: &ObjectName,
+    (min, max): (Option<i32>, Option<i32>),
+    metrics: &[MetricSpec],
+    behavior: Option<&Behavior>,
+) -> ValidatedTarget {
+    let max = check.number(max, 1, (1, MAX_REPLICAS), "spec.maxReplicas");
+    let min = check.number(min, 1, (0, MAX_REPLICAS), "spec.minReplicas");
+    check.require(
+        min <= max,
+        "spec.minReplicas",
+        "is greater than maxReplicas",
+        "lower it, or raise maxReplicas",
+    );
+    let beyond_pods = |metric: &MetricSpec| {
+        matches!(metric.type_, MetricType::Object | MetricType::External | MetricType::Prometheus)
+    };
+    check.require(
+        0 < min || metrics.iter().any(beyond_pods),
+        "spec.minReplicas",
+        "is 0 and every metric comes from the pods",
+        "raise it, or add a metric of type Object, External or Prometheus",
+    );
+    for (index, metric) in metrics.iter().enumerate() {
+        read_metric(check, metric, &format!("spec.metrics[{index}]"));
+    }
+    if let Some(Behavior { scale_up, scale_down }) = behavior {
+        read_rules(check, scale_up.as_ref(), "spec.behavior.scaleUp");
+        read_rules(check, scale_down.as_ref(), "spec.behavior.scaleDown");
+    }
+    ValidatedTarget::Scale {
+        object: object.clone(),
+        min: min.min(max),
+        max,
+        metrics: if metrics.is_empty() { vec![default_metric()] } else { metrics.to_vec() },
+        behavior: behavior.cloned(),
+    }
+}
+
+/// CPU at 80 percent of the requests. Source: kubernetes pkg/apis/autoscaling/v2/defaults.go.
+fn default_metric() -> MetricSpec {
+    MetricSpec {
+        type_: MetricType::Resource,
+        resource: Some(crate::metric::ResourceMetric {
+            name: "cpu".to_owned(),
+            target: MetricTarget {
+                type_: MetricTargetType::Utilization,
+                average_utilization: Some(80),
+                ..MetricTarget::default()
+            },
+        }),
+        ..MetricSpec::default()
+    }
+}
+
+/// Checks what the definition's rules may not have seen; the form itself is read by the serde types.
+fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
+    let MetricSpec { type_, resource, container_resource, pods, object, external, prometheus } = metric;
+    let (target, allowed): (Option<&MetricTarget>, &[MetricTargetType]) = match type_ {
+        MetricType::Resource => (
+            resource.as_ref().map(|m| &m.target),
+            &[MetricTargetType::Utilization, MetricTargetType::AverageValue],
+        ),
+        MetricType::ContainerResource => (
+            container_resource.as_ref().map(|m| &m.target),
+            &[MetricTargetType::Utilization, MetricTargetType::AverageValue],
+        ),
+        MetricType::Pods => (pods.as_ref().map(|m| &m.target), &[MetricTargetType::AverageValue]),
+        MetricType::Object => {
+            (object.as_ref().map(|m| &m.target), &[MetricTargetType::Value, MetricTargetType::AverageValue])
+        }
+        MetricType::External => {
+            (external.as_ref().map(|m| &m.target), &[MetricTargetType::Value, MetricTargetType::AverageValue])
+        }
+        MetricType::Prometheus => (
+            prometheus.as_ref().map(|m| &m.target),
+            &[MetricTargetType::Value, MetricTargetType::AverageValue],
+        ),
+    };
+    let Some(target) = target else {
+        check.error(path, "does not have the member that its type names", "add that member");
+        return;
+    };
+    let path = format!("{path}.target");
+    check.require(
+        allowed.contains(&target.type_),
+        &format!("{path}.type"),
+        &format!("{:?} makes no sense for a metric of type {type_:?}", target.type_),
+        &format!("use {}", allowed.iter().map(|t| format!("{t:?}")).collect::<Vec<_>>().join(" or ")),
+    );
+    let quantity = match target.type_ {
+        MetricTargetType::Utilization => {
+            check.require(
+                target.average_utilization.is_some_and(|percent| 0 < percent),
+                &format!("{path}.averageUtilization"),
+                "is missing or not more than 0",
+                "write a percentage",
+            );
+            return;
+        }
+        MetricTargetType::Value => (&target.value, "value"),
+        MetricTargetType::AverageValue => (&target.average_value, "averageValue"),
+    };
+    let (written, field) = quantity;
+    let milli = written.as_ref().and_then(|text| Quantity::parse(&text.0).ok()).map(Quantity::milli);
+    check.require(
+        milli.is_some_and(|milli| 0 < milli),
+        &format!("{path}.{field}"),
+        "is missing, no quantity, or not more than 0",
+        "write a quantity above 0, such as 100m or 1Gi",
+    );
+}
+
+fn read_rules(check: &mut Checker, rules: Option<&ScalingRules>, path: &str) {
+    let Some(ScalingRules { stabilization_window_seconds, select_policy: _, policies, tolerance }) = rules
+    else {
+        return;
+    };
+    check.number(*stabilization_window_seconds, 0, (0, 3600), &format!("{path}.stabilizationWindowSeconds"));
+    for (index, policy) in policies.iter().enumerate() {
+        let path = format!("{path}.policies[{index}]");
+        check.number(Some(policy.value), 1, (1, MAX_REPLICAS), &format!("{path}.value"));
+        check.number(Some(policy.period_seconds), 1, (1, 1800), &format!("{path}.periodSeconds"));
+    }
+    if let Some(tolerance) = tolerance {
+        check.require(
+            Quantity::parse(&tolerance.0).is_ok_and(|quantity| !quantity.is_negative()),
+            &format!("{path}.tolerance"),
+            "is no quantity of 0 or more",
+            "write a fraction such as \"0.05\"",
+        );
+    }
+}
+
+fn read_schedules(check: &mut Checker, schedules: &[ReplicaSchedule]) -> Vec<ValidatedReplicaSchedule> {
+    check.unique(schedules.iter().map(|schedule| schedule.name.as_str()), "spec.schedules");
+    let mut read = Vec::with_capacity(schedules.len());
+    for (index, schedule) in schedules.iter().enumerate() {
+        let scaling_policy::ReplicaSchedule { name, window, min_replicas, max_replicas } = schedule;
+        let path = format!("spec.schedules[{index}]");
+        let mut bound = |written: &Option<i32>, field: &str| {
+            written.map(|n| check.number(Some(n), 0, (0, MAX_REPLICAS), &format!("{path}.{field}")))
+        };
+        let (min, max) = (bound(min_replicas, "minReplicas"), bound(max_replicas, "maxReplicas"));
+        check.require(
+            min.or(max).is_some(),
+            &path,
+            "has no effect",
+            "set minReplicas or maxReplicas or both",
+        );
+        check.require(
+            min.is_none_or(|min| max.is_none_or(|max| min <= max)),
+            &format!("{path}.minReplicas"),
+            "is greater than its maxReplicas",
+            "lower it, or raise maxReplicas of the schedule",
+        );
+        if let Some(window) = check.window(window, &format!("{path}.window")) {
+            read.push(ValidatedReplicaSchedule { name: name.clone(), window, min, max });
+        }
+    }
+    read
+}
+
+fn read_fallback(check: &mut Checker, fallback: &Fallback) -> ValidatedFallback {
+    let Fallback { after, replicas, direction } = fallback;
+    let replicas = match replicas.as_deref() {
+        None | Some("Hold") => None,
+        Some(text) => {
+            let number = text.parse().ok().filter(|number| (0..=MAX_REPLICAS).contains(number));
+            check.require(
+                number.is_some(),
+                "spec.fallback.replicas",
+                "is neither Hold nor a number of replicas",
+                "write Hold, or a number such as \"10\" in quotes",
+            );
+            number
+        }
+    };
+    ValidatedFallback {
+        after: check.duration(after.as_ref(), 180, "spec.fallback.after"),
+        replicas,
+        direction: direction.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(yaml: &str) -> Result<ValidatedScaling, Vec<String>> {
+        let spec: ScalingPolicySpec = serde_saphyr::from_str(yaml).unwrap();
+        validate_scaling(&spec).map_err(|errors| errors.into_iter().map(|error| error.path).collect())
+    }
+
+    #[test]
+    fn an_adopted_hpa_needs_its_name_alone() {
+        let policy = check("{target: {type: HPA, hpa: {name: web}}}").unwrap();
+        assert_eq!(policy.target, ValidatedTarget::Hpa("web".to_owned()));
+        assert_eq!((policy.mode, policy.schedules.len(), policy.fallback), (Mode::Apply, 0, None));
+    }
+
+    #[test]
+    fn a_scale_target_without_metrics_aims_at_80_percent_cpu() {
+        let policy =
+            check("{target: {type: Scale, scale: {kind: Deployment, name: web}}, maxReplicas: 3}").unwrap();
+        let ValidatedTarget::Scale { metrics, min, max, .. } = policy.target else {
+            panic!("no scale target")
+        };
+        let target = &metrics[0].resource.as_ref().unwrap().target;
+        assert_eq!((metrics.len(), target.average_utilization, min, max), (1, Some(80), 1, 3));
+    }
+
+    #[test]
+    fn fallback_defaults_to_hold_after_three_minutes_and_never_shrinks_unless_told() {
+        let policy = check("{target: {type: HPA, hpa: {name: web}}, fallback: {replicas: '7'}}").unwrap();
+        let fallback = policy.fallback.unwrap();
+        assert_eq!(
+            (fallback.after, fallback.replicas, fallback.direction),
+            (Duration::from_secs(180), Some(7), FallbackDirection::Up)
+        );
+    }
+
+    #[test]
+    fn every_wrong_field_is_named_at_once() {
+        let found = check(
+            "{target: {type: Scale, scale: {kind: Deployment, name: web}}, minReplicas: 0, maxReplicas: 5,
+              metrics: [{type: Resource, resource: {name: cpu, target: {type: Value, value: '1'}}}],
+              schedules: [{name: a, window: {start: '0 8 * * *', duration: 1h}}],
+              fallback: {replicas: few}}",
+        );
+        let expected = [
+            "spec.minReplicas",
+            "spec.metrics[0].target.type",
+            "spec.schedules[0]",
+            "spec.fallback.replicas",
+        ];
+        assert_eq!(found.unwrap_err(), expected);
+    }
+
+    #[test]
+    fn a_target_of_both_kinds_is_refused() {
+        assert_eq!(
+            check("{target: {type: HPA, scale: {kind: Deployment, name: web}}}").unwrap_err(),
+            ["spec.target"]
+        );
+    }
+}

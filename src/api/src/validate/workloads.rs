@@ -1,0 +1,215 @@
+//! The part of the ClusterScalingPolicy about workloads: parsed, in range, every default filled in.
+
+use std::time::Duration;
+
+use headroom_core::quantity::Quantity;
+
+use super::Checker;
+use crate::cluster_scaling_policy::{
+    HpaOwnership, MetricSource, POLICIES_PER_NAMESPACE_MAX, WorkloadScaling,
+};
+use crate::common;
+
+/// How workloads are scaled in the whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedWorkloads {
+    /// Who runs HorizontalPodAutoscalers.
+    pub ownership: HpaOwnership,
+    /// How often each workload is looked at, 1 s to 10 min.
+    pub sync_period: Duration,
+    /// How far a metric may be off its target, in thousandths, 0 to 1000.
+    pub tolerance_milli: i64,
+    /// The window of a workload whose behavior names none, at most 1 h.
+    pub downscale_stabilization: Duration,
+    /// For how long after its start the CPU of a pod that is not ready does not count, at most 1 h.
+    pub cpu_initialization_period: Duration,
+    /// A pod that became unready within this time after its start has never been ready, at most 1 h.
+    pub initial_readiness_delay: Duration,
+    /// Maximum policies of one namespace, 1 to 100000.
+    pub max_policies_per_namespace: usize,
+    /// Prometheus servers that policies may ask, no two of one name.
+    pub metric_sources: Vec<MetricSource>,
+}
+
+impl Default for ValidatedWorkloads {
+    /// The defaults of the controller-manager's flags.
+    fn default() -> Self {
+        Self {
+            ownership: HpaOwnership::Observe,
+            sync_period: Duration::from_secs(15),
+            tolerance_milli: 100,
+            downscale_stabilization: Duration::from_secs(300),
+            cpu_initialization_period: Duration::from_secs(300),
+            initial_readiness_delay: Duration::from_secs(30),
+            max_policies_per_namespace: POLICIES_PER_NAMESPACE,
+            metric_sources: Vec::new(),
+        }
+    }
+}
+
+/// Default of `maxPoliciesPerNamespace`.
+const POLICIES_PER_NAMESPACE: usize = 5000;
+/// Longest of the periods that are no sync period.
+const HOUR: Duration = Duration::from_secs(3600);
+/// Longest sync period.
+const SYNC_PERIOD_MAX: Duration = Duration::from_secs(600);
+
+pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> ValidatedWorkloads {
+    // Without `..`: a new field that nobody reads here must not compile.
+    let WorkloadScaling {
+        hpa_ownership,
+        sync_period,
+        tolerance,
+        downscale_stabilization,
+        cpu_initialization_period,
+        initial_readiness_delay,
+        max_policies_per_namespace,
+        metric_sources,
+    } = written;
+    let path = |field: &str| format!("spec.workloads.{field}");
+    let sync_period = check.positive_duration(sync_period.as_ref(), 15, &path("syncPeriod"));
+    check.require(sync_period <= SYNC_PERIOD_MAX, &path("syncPeriod"), "is longer than 10m", "use 1s to 10m");
+    let tolerance_milli = tolerance.as_ref().map_or(100, |text| fraction(check, text, &path("tolerance")));
+    let mut at_most_an_hour = |written: &Option<common::Duration>, default: u64, field: &str| {
+        let length = check.duration(written.as_ref(), default, &path(field));
+        check.require(length <= HOUR, &path(field), "is longer than 1h", "shorten it to at most 1h");
+        length.min(HOUR)
+    };
+    let downscale_stabilization = at_most_an_hour(downscale_stabilization, 300, "downscaleStabilization");
+    let cpu_initialization_period =
+        at_most_an_hour(cpu_initialization_period, 300, "cpuInitializationPeriod");
+    let initial_readiness_delay = at_most_an_hour(initial_readiness_delay, 30, "initialReadinessDelay");
+    let most =
+        max_policies_per_namespace.map_or(POLICIES_PER_NAMESPACE, |most| usize::try_from(most).unwrap_or(0));
+    let in_range = (1..=POLICIES_PER_NAMESPACE_MAX).contains(&i64::try_from(most).unwrap_or(i64::MAX));
+    check.require(in_range, &path("maxPoliciesPerNamespace"), "is out of range", "use 1 to 100000");
+    check.unique(metric_sources.iter().map(|source| source.name.as_str()), &path("metricSources"));
+    for (index, source) in metric_sources.iter().enumerate() {
+        let server = &source.prometheus;
+        let secret = server.bearer_token_file.is_none()
+            || server.url.starts_with("https://")
+            || server.allow_insecure_token.unwrap_or(false);
+        check.require(
+            secret,
+            &format!("spec.workloads.metricSources[{index}].prometheus.bearerTokenFile"),
+            "would be sent without encryption",
+            "use an https:// url, or set allowInsecureToken to true",
+        );
+        for (field, file) in [("bearerTokenFile", &server.bearer_token_file), ("caFile", &server.ca_file)] {
+            let mounted = file.as_ref().is_none_or(|file| is_mounted_file(file));
+            let path = format!("spec.workloads.metricSources[{index}].prometheus.{field}");
+            let fix = format!("mount a Secret or ConfigMap below {MOUNTED_FILES}/ and name its file");
+            check.require(mounted, &path, &format!("is no file below {MOUNTED_FILES}/"), &fix);
+        }
+    }
+    ValidatedWorkloads {
+        ownership: hpa_ownership.unwrap_or_default(),
+        sync_period: sync_period.clamp(Duration::from_secs(1), SYNC_PERIOD_MAX),
+        tolerance_milli,
+        downscale_stabilization,
+        cpu_initialization_period,
+        initial_readiness_delay,
+        max_policies_per_namespace: most.max(1),
+        metric_sources: metric_sources.clone(),
+    }
+}
+
+/// The one folder of which files may be sent or trusted: with any other, whoever may write the ClusterScalingPolicy could
+/// have the operator send its own token to a server of theirs. The schema's pattern says the same.
+const MOUNTED_FILES: &str = "/etc/headroom/metric-sources";
+
+fn is_mounted_file(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix(MOUNTED_FILES).and_then(|rest| rest.strip_prefix('/')) else {
+        return false;
+    };
+    rest.split('/').all(|part| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        !part.is_empty() && !part.starts_with('.') && part.chars().all(allowed)
+    })
+}
+
+/// A fraction from 0 to 1, in thousandths.
+fn fraction(check: &mut Checker, written: &common::Quantity, path: &str) -> i64 {
+    let milli = match Quantity::parse(&written.0) {
+        Ok(quantity) => quantity.milli(),
+        Err(problem) => {
+            check.error(
+                path,
+                format!("{:?} is no quantity: {problem}", written.0),
+                "use a fraction such as \"0.1\"",
+            );
+            0
+        }
+    };
+    check.require((0..=1000).contains(&milli), path, "is out of range", "use a fraction from 0 to 1");
+    milli.clamp(0, 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(yaml: &str) -> Result<ValidatedWorkloads, Vec<String>> {
+        let written: WorkloadScaling = serde_saphyr::from_str(yaml).unwrap();
+        let mut check = Checker::default();
+        let read = read_workloads(&mut check, &written);
+        check.finish(read).map_err(|errors| errors.into_iter().map(|error| error.path).collect())
+    }
+
+    #[test]
+    fn nothing_written_means_the_defaults_of_the_controller_manager() {
+        assert_eq!(read("{}"), Ok(ValidatedWorkloads::default()));
+    }
+
+    #[test]
+    fn only_mounted_files_are_sent_or_trusted() {
+        let source = |file: &str| {
+            read(&format!(
+                "{{metricSources: [{{name: main, prometheus: {{url: 'https://p:9090', bearerTokenFile: {file}}}}}]}}"
+            ))
+        };
+        assert!(source("/etc/headroom/metric-sources/main/token").is_ok());
+        for file in [
+            "/var/run/secrets/kubernetes.io/serviceaccount/token",
+            "/etc/headroom/metric-sources/../../../var/run/secrets/token",
+            "/etc/headroom/metric-sources",
+            "/etc/headroom/metric-sources-of-others/token",
+        ] {
+            let found = source(file);
+            let path = "spec.workloads.metricSources[0].prometheus.bearerTokenFile".to_owned();
+            assert_eq!(found, Err(vec![path]), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_token_needs_encryption_or_a_field_that_says_otherwise() {
+        let source = |server: &str| {
+            let file = "/etc/headroom/metric-sources/main/token";
+            read(&format!(
+                "{{metricSources: [{{name: main, prometheus: {{bearerTokenFile: {file}, {server}}}}}]}}"
+            ))
+        };
+        assert!(source("url: 'https://p'").is_ok());
+        assert!(source("url: 'http://p', allowInsecureToken: true").is_ok());
+        for server in ["url: 'http://p'", "url: 'http://p', allowInsecureToken: false"] {
+            let path = "spec.workloads.metricSources[0].prometheus.bearerTokenFile".to_owned();
+            assert_eq!(source(server), Err(vec![path]), "{server}");
+        }
+    }
+
+    #[test]
+    fn every_wrong_field_is_named_at_once() {
+        let found = read(
+            "{syncPeriod: 0s, tolerance: '1.5', downscaleStabilization: 2h, initialReadinessDelay: soon, \
+             maxPoliciesPerNamespace: 0}",
+        );
+        let expected = [
+            "spec.workloads.syncPeriod",
+            "spec.workloads.tolerance",
+            "spec.workloads.downscaleStabilization",
+            "spec.workloads.initialReadinessDelay",
+            "spec.workloads.maxPoliciesPerNamespace",
+        ];
+        assert_eq!(found.unwrap_err(), expected);
+    }
+}

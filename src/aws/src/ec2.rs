@@ -1,0 +1,391 @@
+//! The few read-only calls to EC2 and EKS, by a small client: the official one of EC2 takes 7.4 GB to compile.
+//!
+//! Requests are signed by the official crate and carried by the SDK's own connector; credentials and region are the
+//! SDK's too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_credential_types::provider::ProvideCredentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4;
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::http::{HttpConnector, SharedHttpConnector};
+use aws_smithy_runtime_api::http::Request;
+use aws_smithy_types::body::SdkBody;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::Value;
+
+use super::budget::Budget;
+use super::calls::{CallError, InstanceType, NodeGroup, TemplateData, Trouble, outcome};
+use super::group::{Requirements, TemplateRef};
+use super::xml::{self, Element};
+use headroom_observe::host::Host;
+use headroom_provider::gate::Gate;
+
+/// Longest one attempt may take, its body included.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(8);
+/// Attempts of one read.
+const ATTEMPTS_MAX: u32 = 3;
+/// Largest answer that is read, in bytes: a hundred types of machine are less than 1 MiB.
+const ANSWER_MAX_BYTES: usize = 8 << 20;
+/// Pause before the second attempt; doubled for the third, with jitter.
+const PAUSE: Duration = Duration::from_millis(300);
+/// The version of EC2's interface.
+const EC2_VERSION: &str = "2016-11-15";
+/// Names in one call for instance types.
+const TYPES_PER_CALL: usize = 100;
+
+/// Reads EC2 and EKS of one region.
+pub struct Reader {
+    config: SdkConfig,
+    connector: SharedHttpConnector,
+    region: String,
+    ec2: Service,
+    eks: Service,
+    host: Arc<Host>,
+    gate: Arc<dyn Gate>,
+}
+
+struct Service {
+    name: &'static str,
+    endpoint: String,
+    budget: Budget,
+}
+
+impl Reader {
+    /// A reader by this configuration.
+    #[must_use]
+    pub fn new(config: &SdkConfig, host: Arc<Host>, gate: Arc<dyn Gate>) -> Self {
+        let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build();
+        Self::over(SharedHttpConnector::new(connector), config, host, gate)
+    }
+
+    /// A reader over this connector.
+    #[must_use]
+    pub fn over(
+        connector: SharedHttpConnector,
+        config: &SdkConfig,
+        host: Arc<Host>,
+        gate: Arc<dyn Gate>,
+    ) -> Self {
+        let region = config.region().map(ToString::to_string).unwrap_or_default();
+        let service = |name: &'static str, variable: &str, host: &Arc<Host>| Service {
+            name,
+            endpoint: endpoint(name, variable, config, &region),
+            budget: Budget::new(host.clone(), 20, 2.0),
+        };
+        let ec2 = service("ec2", "AWS_ENDPOINT_URL_EC2", &host);
+        let eks = service("eks", "AWS_ENDPOINT_URL_EKS", &host);
+        Self { config: config.clone(), connector, region, ec2, eks, host, gate }
+    }
+
+    /// What a version of a launch template launches; `None` when there is no such template or version.
+    ///
+    /// # Errors
+    /// [`CallError`] when EC2 did not answer, or not with that.
+    pub async fn launch_template(&self, template: &TemplateRef) -> Result<Option<TemplateData>, CallError> {
+        let action = "ec2:DescribeLaunchTemplateVersions";
+        let mut form = vec![("LaunchTemplateVersion.1".to_owned(), template.version.to_string())];
+        match (&template.id, &template.name) {
+            (Some(id), _) => form.push(("LaunchTemplateId".to_owned(), id.to_string())),
+            (None, Some(name)) => form.push(("LaunchTemplateName".to_owned(), name.to_string())),
+            (None, None) => return Ok(None),
+        }
+        let answer = match self.ec2(action, form).await {
+            Ok(answer) => answer,
+            Err(error) if error.code.starts_with("InvalidLaunchTemplate") => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let found = answer.child("launchTemplateVersionSet").and_then(|set| set.child("item"));
+        Ok(found.map(|found| {
+            let data = found.child("launchTemplateData");
+            let text = |name: &str| data.and_then(|data| data.text(name)).map(Arc::from);
+            let market = data.and_then(|data| data.child("instanceMarketOptions"));
+            TemplateData {
+                instance_type: text("instanceType"),
+                spot: market.and_then(|market| market.text("marketType")) == Some("spot"),
+                requirements: data.and_then(|data| data.child("instanceRequirements")).map(requirements),
+                version: found.text("versionNumber").unwrap_or(&template.version).into(),
+            }
+        }))
+    }
+
+    /// What these types of machine have; types that do not exist are left out.
+    ///
+    /// # Errors
+    /// [`CallError`] when EC2 did not answer, or not with that.
+    pub async fn instance_types(&self, names: &[Arc<str>]) -> Result<Vec<InstanceType>, CallError> {
+        let action = "ec2:DescribeInstanceTypes";
+        let mut types = Vec::new();
+        for names in names.chunks(TYPES_PER_CALL) {
+            // A filter, not names: EC2 refuses the whole call for one name that it does not know.
+            let mut form = vec![("Filter.1.Name".to_owned(), "instance-type".to_owned())];
+            for (index, name) in names.iter().enumerate() {
+                form.push((format!("Filter.1.Value.{}", index + 1), name.to_string()));
+            }
+            let answer = self.ec2(action, form).await?;
+            let items = answer.child("instanceTypeSet").map(|set| set.children("item")).into_iter().flatten();
+            types.extend(items.map(instance_type));
+        }
+        // Whatever the filter let through, only what was asked for is taken.
+        types.retain(|found| names.contains(&found.name));
+        Ok(types)
+    }
+
+    /// An EKS managed node group; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// [`CallError`] when EKS did not answer, or not with that.
+    pub async fn node_group(&self, cluster: &str, name: &str) -> Result<Option<NodeGroup>, CallError> {
+        let action = "eks:DescribeNodegroup";
+        let path = format!("/clusters/{}/node-groups/{}", escaped(cluster), escaped(name));
+        let answer = match self.send(action, &self.eks, "GET", &path, String::new()).await {
+            Ok(answer) => answer,
+            Err(error) if error.code == "ResourceNotFoundException" => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        described_node_group(&answer).map_err(|error| CallError::silent(action, error))
+    }
+
+    async fn ec2(&self, action: &'static str, form: Vec<(String, String)>) -> Result<Element, CallError> {
+        let operation = action.trim_start_matches("ec2:");
+        let mut body = format!("Action={operation}&Version={EC2_VERSION}");
+        for (key, value) in form {
+            body.push_str(&format!("&{}={}", escaped(&key), escaped(&value)));
+        }
+        let answer = self.send(action, &self.ec2, "POST", "/", body).await?;
+        xml::parse(&answer).map_err(|error| CallError::silent(action, error))
+    }
+
+    /// One read with its retries: reads may be repeated.
+    async fn send(
+        &self,
+        action: &'static str,
+        service: &Service,
+        method: &str,
+        path: &str,
+        body: String,
+    ) -> Result<String, CallError> {
+        let mut attempt = 1;
+        loop {
+            service.budget.take(action).await?;
+            let started = self.host.monotonic();
+            let call = self.attempt(action, service, method, path, &body);
+            let result = tokio::time::timeout(ATTEMPT_TIMEOUT, call)
+                .await
+                .unwrap_or_else(|_| Err(CallError::silent(action, "no answer in time")));
+            let word = result.as_ref().map_or_else(|error| error.code.clone(), |_| "200".to_owned());
+            let took = self.host.monotonic() - started;
+            self.gate.read(action, &word);
+            self.gate.ended(action, outcome(&result), took);
+            match result {
+                Err(error)
+                    if attempt < ATTEMPTS_MAX
+                        && matches!(error.kind, Trouble::Throttled | Trouble::Unknown) =>
+                {
+                    let jitter = u32::try_from(self.host.random() % 100).unwrap_or(0);
+                    self.host.sleep(PAUSE * (1 << (attempt - 1)) * (100 + jitter) / 100).await;
+                    attempt += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        action: &'static str,
+        service: &Service,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<String, CallError> {
+        let request = self.signed(action, service, method, path, body).await?;
+        let response = self
+            .connector
+            .call(request)
+            .await
+            .map_err(|error| CallError::silent(action, format!("no connection: {error}")))?;
+        let status = response.status().as_u16();
+        let body = Limited::new(response.into_body(), ANSWER_MAX_BYTES).collect().await;
+        let bytes = body.map_err(|error| CallError::silent(action, broken_off(&*error)))?.to_bytes();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if (200..300).contains(&status) { Ok(text) } else { Err(refusal(action, status, &text)) }
+    }
+
+    async fn signed(
+        &self,
+        action: &'static str,
+        service: &Service,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<Request<SdkBody>, CallError> {
+        let no_credentials = |message: String| CallError {
+            action,
+            kind: Trouble::Credentials,
+            code: "NoCredentials".to_owned(),
+            message,
+        };
+        let provider = self
+            .config
+            .credentials_provider()
+            .ok_or_else(|| no_credentials("no credentials are configured".to_owned()))?;
+        let credentials =
+            provider.provide_credentials().await.map_err(|error| no_credentials(error.to_string()))?;
+        let identity = credentials.into();
+        let broken =
+            |error: &dyn std::fmt::Display| CallError::not_sent(action, format!("cannot sign: {error}"));
+        let params = v4::SigningParams::builder()
+            .identity(&identity)
+            .region(&self.region)
+            .name(service.name)
+            .time(self.host.wall().into())
+            .settings(SigningSettings::default())
+            .build()
+            .map_err(|error| broken(&error))?
+            .into();
+        let uri = format!("{}{path}", service.endpoint.trim_end_matches('/'));
+        let mut request = http::Request::builder().method(method).uri(&uri);
+        let mut headers = Vec::new();
+        if !body.is_empty() {
+            headers.push(("content-type", "application/x-www-form-urlencoded; charset=utf-8"));
+        }
+        for (name, value) in &headers {
+            request = request.header(*name, *value);
+        }
+        let signable =
+            SignableRequest::new(method, &uri, headers.iter().copied(), SignableBody::Bytes(body.as_bytes()))
+                .map_err(|error| broken(&error))?;
+        let (instructions, _) = sign(signable, &params).map_err(|error| broken(&error))?.into_parts();
+        let mut request = request.body(SdkBody::from(body)).map_err(|error| broken(&error))?;
+        instructions.apply_to_request_http1x(&mut request);
+        Request::try_from(request).map_err(|error| broken(&error))
+    }
+}
+
+/// The node group in EKS's answer to DescribeNodegroup; `None` when there is none in it.
+///
+/// # Errors
+/// When the answer is not JSON.
+pub fn described_node_group(answer: &str) -> Result<Option<NodeGroup>, String> {
+    let value: Value =
+        serde_json::from_str(answer).map_err(|error| format!("the answer is not JSON: {error}"))?;
+    Ok(value.get("nodegroup").map(node_group))
+}
+
+/// Why an answer was not read to its end.
+fn broken_off(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    if error.is::<LengthLimitError>() {
+        return format!("the answer has more than {} MiB", ANSWER_MAX_BYTES >> 20);
+    }
+    format!("the answer broke off: {error}")
+}
+
+/// Where a service is: its own variable, the common one, or the region's usual address.
+fn endpoint(service: &str, variable: &str, config: &SdkConfig, region: &str) -> String {
+    let set = |name: &str| std::env::var(name).ok().filter(|url| !url.is_empty());
+    let configured = || config.endpoint_url().map(str::to_owned);
+    set(variable).or_else(|| set("AWS_ENDPOINT_URL")).or_else(configured).unwrap_or_else(|| {
+        let (fips, dual) = (config.use_fips().unwrap_or(false), config.use_dual_stack().unwrap_or(false));
+        let fips = if fips { "-fips" } else { "" };
+        let suffix = match (dual, region.starts_with("cn-")) {
+            (false, false) => "amazonaws.com",
+            (false, true) => "amazonaws.com.cn",
+            (true, false) => "api.aws",
+            (true, true) => "api.amazonwebservices.com.cn",
+        };
+        format!("https://{service}{fips}.{region}.{suffix}")
+    })
+}
+
+fn requirements(found: &Element) -> Requirements {
+    let least = |name: &str| found.child(name).and_then(|bounds| bounds.text("min"));
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    Requirements {
+        cpus: u32::try_from(number(least("vCpuCount"))).unwrap_or(u32::MAX),
+        memory_mib: number(least("memoryMiB")),
+    }
+}
+
+/// A text as part of a form or a path.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}
+
+/// What a service that refuses says: EC2 in XML, EKS in JSON.
+fn refusal(action: &'static str, status: u16, text: &str) -> CallError {
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        let word =
+            |names: &[&str]| names.iter().find_map(|name| value.get(name)?.as_str()).unwrap_or_default();
+        let code = word(&["__type", "code", "Code"]);
+        let code = code.rsplit('#').next().unwrap_or_default();
+        return CallError::answered(action, status, code, word(&["message", "Message"]));
+    }
+    let parsed = xml::parse(text).ok();
+    let error = parsed.as_ref().and_then(|root| root.find("Error"));
+    let word = |name: &str| error.and_then(|error| error.text(name)).unwrap_or_default();
+    CallError::answered(action, status, word("Code"), word("Message"))
+}
+
+fn instance_type(item: &Element) -> InstanceType {
+    let number = |path: &[&str]| -> u64 {
+        let mut at = item;
+        for name in path {
+            let Some(child) = at.child(name) else { return 0 };
+            at = child;
+        }
+        at.value.parse().unwrap_or(0)
+    };
+    let small = |path: &[&str]| u32::try_from(number(path)).unwrap_or(0);
+    let gpus = item.child("gpuInfo").and_then(|info| info.child("gpus"));
+    let nvidia = gpus
+        .into_iter()
+        .flat_map(|gpus| gpus.children("item"))
+        .filter(|gpu| gpu.text("manufacturer").is_some_and(|maker| maker.eq_ignore_ascii_case("nvidia")));
+    let gpu_count =
+        nvidia.filter_map(|gpu| gpu.text("count")?.parse::<u32>().ok()).fold(0, u32::saturating_add);
+    let processor = item.child("processorInfo").and_then(|info| info.child("supportedArchitectures"));
+    let arm64 = processor.is_some_and(|set| set.children("item").any(|item| item.value == "arm64"));
+    InstanceType {
+        name: item.text("instanceType").unwrap_or_default().into(),
+        cpus: small(&["vCpuInfo", "defaultVCpus"]),
+        memory_mib: number(&["memoryInfo", "sizeInMiB"]),
+        gpus: gpu_count,
+        arm64,
+        interfaces: small(&["networkInfo", "maximumNetworkInterfaces"]),
+        addresses: small(&["networkInfo", "ipv4AddressesPerInterface"]),
+    }
+}
+
+fn node_group(value: &Value) -> NodeGroup {
+    let map = |name: &str| -> BTreeMap<String, String> {
+        let pairs = value.get(name).and_then(Value::as_object).into_iter().flatten();
+        pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    };
+    let text =
+        |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let taints = value.get("taints").and_then(Value::as_array).into_iter().flatten();
+    NodeGroup {
+        labels: map("labels"),
+        taints: taints
+            .map(|taint| (text(taint, "key"), text(taint, "value"), text(taint, "effect")))
+            .collect(),
+        tags: map("tags"),
+        capacity_type: text(value, "capacityType"),
+        status: text(value, "status"),
+    }
+}

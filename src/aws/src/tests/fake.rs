@@ -1,0 +1,466 @@
+//! An account in memory: Auto Scaling groups that keep AWS's rules, with faults, outside hands and a count of calls.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use headroom_core::history::Victim;
+use headroom_core::time::UnixTime;
+
+use super::super::calls::{
+    CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData, Trouble,
+};
+use super::super::group::{Activity, Group, Launches, Machine, TemplateRef};
+use super::super::{Aws, Connect, NamedGroup, Settings};
+use headroom_observe::host::Host;
+use headroom_provider::gate::{Closed, End, Gate};
+use headroom_provider::{
+    Asked, CloudProvider, Error, Increase, Increased, NodeShape, Observation, PoolAtProvider,
+    ProviderSettings,
+};
+
+/// A fault to play on one action.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub action: &'static str,
+    pub status: u16,
+    pub code: &'static str,
+    /// Whether the call takes effect all the same.
+    pub commits: bool,
+    pub times: u32,
+}
+
+#[derive(Default)]
+pub struct Account {
+    pub groups: BTreeMap<Arc<str>, Group>,
+    pub activities: Vec<(Arc<str>, Activity)>,
+    pub faults: Vec<Fault>,
+    pub calls: BTreeMap<&'static str, u32>,
+    /// Launches of these groups fail with this text.
+    pub broken: BTreeMap<Arc<str>, String>,
+    /// Whether the synchronous launch exists.
+    pub launches_at_once: bool,
+    pub tokens: BTreeMap<String, Launched>,
+    /// Ids that were terminated by a call.
+    pub terminated: BTreeSet<Arc<str>>,
+    /// Ids that AWS chose as victims because a size was lowered under what ran.
+    pub slain: BTreeSet<Arc<str>>,
+    pub next_id: u32,
+    pub now: UnixTime,
+    /// A group one of whose missing instances comes right after its activities have been read.
+    pub straggler: Option<Arc<str>>,
+    /// A group one of whose instances AWS takes away, and replaces, right after the group has been read.
+    pub taken: Option<Arc<str>>,
+    pub node_group: Option<NodeGroup>,
+}
+
+impl Account {
+    /// Lets AWS work for a moment: instances come, start and go. Launches in progress end, well or not.
+    pub fn step(&mut self) {
+        let names: Vec<Arc<str>> = self.groups.keys().cloned().collect();
+        for name in names {
+            self.move_on(&name);
+            self.reconcile(&name);
+        }
+    }
+
+    fn move_on(&mut self, name: &Arc<str>) {
+        let Some(group) = self.groups.get_mut(name) else { return };
+        group.instances.retain(|one| one.lifecycle != "Terminating");
+        for one in &mut group.instances {
+            if one.lifecycle == "Pending" {
+                one.lifecycle = "InService".to_owned();
+                for (group, activity) in &mut self.activities {
+                    if group == name && activity.description.ends_with(&*one.id) {
+                        activity.status = "Successful".to_owned();
+                    }
+                }
+            }
+        }
+    }
+
+    fn reconcile(&mut self, name: &Arc<str>) {
+        let Some(group) = self.groups.get(name) else { return };
+        let (counted, desired) = (group.counted(), group.desired);
+        if counted < desired && !group.suspended.contains("Launch") {
+            if let Some(words) = self.broken.get(name).cloned() {
+                self.note(name, "Launching a new EC2 instance.  Status Reason: it failed", "Failed", &words);
+                return;
+            }
+            for _ in counted..desired {
+                self.bring(name);
+            }
+        }
+        if desired < counted {
+            let group = self.groups.get_mut(name).expect("it is there");
+            let mut excess = counted - desired;
+            for one in &mut group.instances {
+                let counts = matches!(one.standing(), super::super::group::Standing::Counted(_));
+                if 0 < excess && counts && !one.protected {
+                    one.lifecycle = "Terminating".to_owned();
+                    self.slain.insert(one.id.clone());
+                    excess -= 1;
+                }
+            }
+        }
+    }
+
+    fn bring(&mut self, name: &Arc<str>) -> Arc<str> {
+        self.next_id += 1;
+        let id: Arc<str> = format!("i-{:08x}", self.next_id).into();
+        self.note(name, &format!("Launching a new EC2 instance: {id}"), "PreInService", "");
+        let group = self.groups.get_mut(name).expect("it is there");
+        group.instances.push(Machine {
+            id: id.clone(),
+            zone: group.zones.first().cloned().unwrap_or_default(),
+            type_: "m5.large".into(),
+            lifecycle: "Pending".to_owned(),
+            healthy: true,
+            protected: false,
+        });
+        id
+    }
+
+    pub fn note(&mut self, name: &Arc<str>, description: &str, status: &str, message: &str) {
+        let zone = self.groups[name].zones.first().cloned().unwrap_or_default();
+        let activity = Activity {
+            id: format!("{}", self.activities.len()),
+            description: description.to_owned(),
+            status: status.to_owned(),
+            message: message.to_owned(),
+            details: format!("{{\"Availability Zone\":\"{zone}\"}}"),
+            started_at: self.now,
+        };
+        self.activities.push((name.clone(), activity));
+    }
+
+    /// Counts a call; the fault it runs into, if any.
+    fn called(&mut self, action: &'static str) -> Option<Fault> {
+        *self.calls.entry(action).or_default() += 1;
+        let fault = self.faults.iter_mut().find(|fault| fault.action == action && 0 < fault.times)?;
+        fault.times -= 1;
+        Some(fault.clone())
+    }
+}
+
+/// The account behind the trait, and behind a lock that is never held over an await.
+#[derive(Clone, Default)]
+pub struct Fake(pub Arc<Mutex<Account>>);
+
+impl Fake {
+    pub fn account(&self) -> MutexGuard<'_, Account> {
+        self.0.lock().expect("no panic inside")
+    }
+
+    /// One call: counted, faulted before or after its effect.
+    fn call<'a, T: Send + 'a>(
+        &'a self,
+        action: &'static str,
+        act: impl FnOnce(&mut Account) -> Result<T, CallError> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T, CallError>> {
+        Box::pin(async move {
+            let mut account = self.account();
+            match account.called(action) {
+                Some(fault) => {
+                    if fault.commits {
+                        let _ = act(&mut account);
+                    }
+                    Err(CallError::answered(action, fault.status, fault.code, "played"))
+                }
+                None => act(&mut account),
+            }
+        })
+    }
+}
+
+fn refused(action: &'static str, words: &str) -> CallError {
+    CallError::answered(action, 400, "ValidationError", words)
+}
+
+impl Calls for Fake {
+    fn groups_named<'a>(&'a self, names: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Group>, CallError>> {
+        self.call("autoscaling:DescribeAutoScalingGroups", |account| {
+            assert!(names.len() <= 100, "AWS refuses more than 100 names");
+            let told = names.iter().filter_map(|name| account.groups.get(name)).cloned().collect();
+            if let Some(name) = account.taken.take() {
+                account.groups.get_mut(&name).expect("it is there").instances[0].lifecycle =
+                    "Terminating".to_owned();
+                account.bring(&name);
+            }
+            Ok(told)
+        })
+    }
+    fn groups_tagged<'a>(
+        &'a self,
+        tags: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<Vec<Group>, CallError>> {
+        self.call("autoscaling:DescribeAutoScalingGroups", |account| {
+            let matches = |group: &&Group| {
+                tags.iter().all(|(key, value)| {
+                    group.tags.get(key).is_some_and(|found| value.is_empty() || found == value)
+                })
+            };
+            Ok(account.groups.values().filter(matches).cloned().collect())
+        })
+    }
+    fn activities<'a>(
+        &'a self,
+        group: &'a str,
+        since: UnixTime,
+    ) -> BoxFuture<'a, Result<Vec<Activity>, CallError>> {
+        self.call("autoscaling:DescribeScalingActivities", move |account| {
+            let of_group = account.activities.iter().rev().filter(|(name, _)| &**name == group);
+            let told = of_group.map(|(_, one)| one.clone()).filter(|one| since <= one.started_at).collect();
+            if let Some(name) = account.straggler.take()
+                && account.groups[&name].counted() < account.groups[&name].desired
+            {
+                account.bring(&name);
+            }
+            Ok(told)
+        })
+    }
+    fn set_desired<'a>(&'a self, group: &'a str, desired: u32) -> BoxFuture<'a, Result<(), CallError>> {
+        let action = "autoscaling:SetDesiredCapacity";
+        self.call(action, move |account| {
+            let Some(found) = account.groups.get_mut(group) else {
+                return Err(refused(action, "AutoScalingGroup name not found"));
+            };
+            if desired < found.min || found.max < desired {
+                return Err(refused(action, "New SetDesiredCapacity value is outside of the bounds"));
+            }
+            found.desired = desired;
+            Ok(())
+        })
+    }
+    fn launch<'a>(&'a self, request: &'a Launch) -> BoxFuture<'a, Result<Launched, CallError>> {
+        let action = "autoscaling:LaunchInstances";
+        self.call(action, move |account| {
+            if !account.launches_at_once {
+                return Err(CallError::answered(action, 403, "AccessDenied", "not allowed"));
+            }
+            if let Some(before) = account.tokens.get(&request.token) {
+                return Ok(before.clone());
+            }
+            let mut launched = Launched::default();
+            if let Some(words) = account.broken.get(&request.group).cloned() {
+                let (code, message) = words.split_once(" - ").unwrap_or(("", &words));
+                let error = LaunchError {
+                    code: code.to_owned(),
+                    message: message.to_owned(),
+                    ..LaunchError::default()
+                };
+                launched.errors.push(error);
+            } else {
+                for _ in 0..request.count {
+                    let id = account.bring(&request.group);
+                    launched.instances.push(id);
+                }
+                let group = account.groups.get_mut(&request.group).expect("it is there");
+                group.desired += request.count;
+            }
+            account.tokens.insert(request.token.clone(), launched.clone());
+            Ok(launched)
+        })
+    }
+    fn terminate<'a>(&'a self, instance: &'a str, decrement: bool) -> BoxFuture<'a, Result<(), CallError>> {
+        let action = "autoscaling:TerminateInstanceInAutoScalingGroup";
+        self.call(action, move |account| {
+            let holds = |group: &&mut Group| group.instances.iter().any(|one| &*one.id == instance);
+            let Some(group) = account.groups.values_mut().find(holds) else {
+                return Err(refused(action, "Instance Id not found"));
+            };
+            if decrement && group.desired <= group.min {
+                return Err(refused(action, "Currently, desiredSize equals minSize"));
+            }
+            let one = group.instances.iter_mut().find(|one| &*one.id == instance).expect("it holds it");
+            one.lifecycle = "Terminating".to_owned();
+            assert!(account.terminated.insert(one.id.clone()), "an instance is terminated once");
+            if decrement {
+                group.desired -= 1;
+            }
+            Ok(())
+        })
+    }
+    fn launch_configuration<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TemplateData>, CallError>> {
+        self.call("autoscaling:DescribeLaunchConfigurations", |_| Ok(None))
+    }
+    fn launch_template<'a>(
+        &'a self,
+        _: &'a TemplateRef,
+    ) -> BoxFuture<'a, Result<Option<TemplateData>, CallError>> {
+        let data = TemplateData {
+            instance_type: Some("m5.large".into()),
+            version: "1".into(),
+            ..TemplateData::default()
+        };
+        self.call("ec2:DescribeLaunchTemplateVersions", |_| Ok(Some(data)))
+    }
+    fn instance_types<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+    ) -> BoxFuture<'a, Result<Vec<InstanceType>, CallError>> {
+        let machine = |name: &Arc<str>| InstanceType {
+            name: name.clone(),
+            cpus: 2,
+            memory_mib: 8192,
+            interfaces: 3,
+            addresses: 10,
+            ..InstanceType::default()
+        };
+        self.call("ec2:DescribeInstanceTypes", move |_| Ok(names.iter().map(machine).collect()))
+    }
+    fn node_group<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Option<NodeGroup>, CallError>> {
+        self.call("eks:DescribeNodegroup", |account| Ok(account.node_group.clone()))
+    }
+}
+
+struct Open;
+
+impl Gate for Open {
+    fn pass<'a>(&'a self, _: String, call: BoxFuture<'a, End>) -> BoxFuture<'a, Result<(), Closed>> {
+        Box::pin(async move {
+            call.await;
+            Ok(())
+        })
+    }
+    fn read(&self, _: &str, _: &str) {}
+}
+
+struct To(Fake);
+
+impl Connect for To {
+    fn connect<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<crate::RegionCalls, String>> {
+        let calls: Arc<dyn Calls> = Arc::new(self.0.clone());
+        Box::pin(async move { Ok(("eu-west-1".into(), calls)) })
+    }
+}
+
+/// A provider over an account in memory.
+pub struct Bench {
+    pub aws: Aws,
+    pub fake: Fake,
+    pub host: Arc<Host>,
+    pub pool: PoolAtProvider,
+    pub registered: BTreeSet<Arc<str>>,
+}
+
+/// A group of one zone with a launch template.
+pub fn group(name: &str, min: u32, desired: u32, max: u32) -> Group {
+    let template = TemplateRef { id: Some("lt-1".into()), name: None, version: "1".into() };
+    Group {
+        name: name.into(),
+        min,
+        max,
+        desired,
+        zones: vec!["eu-west-1a".into()],
+        launches: Launches::Template(template),
+        ..Group::default()
+    }
+}
+
+impl Bench {
+    /// One pool that names these groups; their instances run.
+    pub fn new(groups: Vec<Group>) -> Self {
+        Self::seeded(groups, 1)
+    }
+
+    pub fn seeded(groups: Vec<Group>, seed: u64) -> Self {
+        let fake = Fake::default();
+        let host = Host::simulated(jiff::Timestamp::from_second(1_000_000).expect("in range"), seed);
+        let named = groups.iter().map(|group| NamedGroup { name: group.name.clone(), min: None, max: None });
+        let settings = Settings { groups: named.collect(), ..Settings::default() };
+        {
+            let mut account = fake.account();
+            account.now = host.now();
+            account.groups = groups.into_iter().map(|group| (group.name.clone(), group)).collect();
+            account.step();
+            account.step();
+            account.activities.clear();
+        }
+        let aws = Aws::new(Box::new(To(fake.clone())), host.clone(), Arc::new(Open));
+        let pool = PoolAtProvider {
+            name: "general".into(),
+            created_at: UnixTime(0),
+            max_nodes: 1000,
+            settings: ProviderSettings::Aws(settings),
+            node: NodeShape::default(),
+        };
+        Self { aws, fake, host, pool, registered: BTreeSet::new() }
+    }
+
+    pub async fn observe(&self) -> Result<Observation, Error> {
+        let asked = [Asked { pool: &self.pool, nodes: &[], registered: &self.registered }];
+        self.aws.observe(&asked).await.remove(0)
+    }
+
+    /// Lets time go by, for AWS and for the operator.
+    pub async fn pass(&self, seconds: u64) {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        let mut account = self.fake.account();
+        account.now = self.host.now();
+        account.step();
+    }
+
+    pub fn request(&self, group: &str, from: u32, to: u32, intent: &str) -> Increase {
+        Increase {
+            pool: self.pool.clone(),
+            intent: intent.into(),
+            group: group.into(),
+            from,
+            to,
+            started_at: self.host.now(),
+            now: self.host.now(),
+            known: BTreeSet::new(),
+        }
+    }
+
+    pub async fn increase(&self, group: &str, from: u32, to: u32) -> Result<Increased, Error> {
+        self.aws.increase(&self.request(group, from, to, "1-1")).await
+    }
+
+    pub async fn delete(&self, id: &str) -> Result<(), Error> {
+        let victim = Victim { node: "n".into(), id: id.into() };
+        self.aws.delete(&self.pool, &victim).await
+    }
+
+    pub fn ids(&self, group: &str) -> Vec<Arc<str>> {
+        self.fake.account().groups[group].instances.iter().map(|one| one.id.clone()).collect()
+    }
+
+    pub fn desired(&self, group: &str) -> u32 {
+        self.fake.account().groups[group].desired
+    }
+
+    pub fn calls(&self, action: &str) -> u32 {
+        self.fake.account().calls.get(action).copied().unwrap_or(0)
+    }
+
+    pub fn fault(&self, action: &'static str, status: u16, code: &'static str, commits: bool) {
+        self.fake.account().faults.push(Fault { action, status, code, commits, times: 1 });
+    }
+}
+
+/// Whether a call failed in a way that says nothing of its effect.
+pub fn is_unknown(error: &Error) -> bool {
+    error.unknown
+}
+
+/// Kinds of trouble are told apart by code, whatever the service.
+#[test]
+fn codes_of_all_services_have_their_kinds() {
+    let kind = |status, code| CallError::answered("a:B", status, code, "").kind;
+    assert_eq!(kind(400, "Throttling"), Trouble::Throttled);
+    assert_eq!(kind(503, "RequestLimitExceeded"), Trouble::Throttled);
+    assert_eq!(kind(403, "UnauthorizedOperation"), Trouble::Denied);
+    assert_eq!(kind(500, "ResourceContention"), Trouble::Contention);
+    assert_eq!(kind(400, "ValidationError"), Trouble::Invalid);
+    assert_eq!(kind(500, ""), Trouble::Unknown);
+}

@@ -1,0 +1,230 @@
+//! The calls over the SDK and the small client, against scripted answers on the wire.
+
+use std::sync::{Arc, Mutex};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
+use futures::future::BoxFuture;
+
+use super::super::calls::{Calls, Trouble};
+use super::super::ec2::Reader;
+use super::super::group::{Launches, Requirements, TemplateRef};
+use super::super::sdk::Sdk;
+use headroom_observe::host::Host;
+use headroom_provider::gate::{Closed, End, Gate};
+
+/// Answers in their order, and the bodies that were sent.
+#[derive(Clone, Debug, Default)]
+struct Script {
+    answers: Arc<Mutex<Vec<(u16, String)>>>,
+    sent: Arc<Mutex<Vec<String>>>,
+}
+
+impl HttpConnector for Script {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let body = request.body().bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let signed = request.headers().get("authorization").unwrap_or_default().to_owned();
+        let line = format!("{} {} {}", request.uri(), body.unwrap_or_default(), signed);
+        self.sent.lock().expect("no panic inside").push(line);
+        let (status, text) = self.answers.lock().expect("no panic inside").remove(0);
+        let status = http::StatusCode::from_u16(status).expect("a status");
+        HttpConnectorFuture::ready(Ok(HttpResponse::new(status.into(), SdkBody::from(text))))
+    }
+}
+
+/// How each call ended.
+#[derive(Default)]
+struct Open(std::sync::Mutex<Vec<(&'static str, &'static str)>>);
+
+impl Gate for Open {
+    fn pass<'a>(&'a self, _: String, call: BoxFuture<'a, End>) -> BoxFuture<'a, Result<(), Closed>> {
+        Box::pin(async move {
+            call.await;
+            Ok(())
+        })
+    }
+    fn read(&self, _: &str, _: &str) {}
+    fn ended(&self, action: &'static str, outcome: &'static str, _: std::time::Duration) {
+        self.0.lock().expect("no panic inside").push((action, outcome));
+    }
+}
+
+fn calls(answers: &[(u16, &str)]) -> (Sdk, Script) {
+    let (sdk, script, _) = watched(answers);
+    (sdk, script)
+}
+
+fn watched(answers: &[(u16, &str)]) -> (Sdk, Script, Arc<Open>) {
+    let script = Script::default();
+    *script.answers.lock().expect("no panic inside") =
+        answers.iter().map(|(status, text)| (*status, (*text).to_owned())).collect();
+    let connector = SharedHttpConnector::new(script.clone());
+    let for_sdk = connector.clone();
+    let credentials = Credentials::new("AKID", "secret", None, None, "test");
+    let config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("eu-west-1"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(http_client_fn(move |_, _| for_sdk.clone()))
+        .build();
+    let host = Host::machine();
+    let seen = Arc::new(Open::default());
+    let gate: Arc<dyn Gate> = seen.clone();
+    let reader = Reader::over(connector, &config, host.clone(), gate.clone());
+    (Sdk::new(&config, reader, host, gate), script, seen)
+}
+
+const GROUPS: &str = r#"<DescribeAutoScalingGroupsResponse xmlns="http://autoscaling.amazonaws.com/doc/2011-01-01/">
+<DescribeAutoScalingGroupsResult><AutoScalingGroups><member>
+<AutoScalingGroupName>web-a</AutoScalingGroupName><MinSize>1</MinSize><MaxSize>9</MaxSize>
+<DesiredCapacity>2</DesiredCapacity>
+<AvailabilityZones><member>eu-west-1b</member><member>eu-west-1a</member></AvailabilityZones>
+<MixedInstancesPolicy><LaunchTemplate><LaunchTemplateSpecification><LaunchTemplateId>lt-1</LaunchTemplateId>
+<Version>$Latest</Version></LaunchTemplateSpecification><Overrides><member><InstanceType>m5.large</InstanceType></member>
+<member><InstanceType>m5a.large</InstanceType></member></Overrides></LaunchTemplate>
+<InstancesDistribution><OnDemandPercentageAboveBaseCapacity>0</OnDemandPercentageAboveBaseCapacity>
+</InstancesDistribution></MixedInstancesPolicy>
+<Instances><member><InstanceId>i-0a</InstanceId><AvailabilityZone>eu-west-1a</AvailabilityZone>
+<LifecycleState>SomethingNew</LifecycleState><HealthStatus>Healthy</HealthStatus>
+<ProtectedFromScaleIn>true</ProtectedFromScaleIn></member></Instances>
+<SuspendedProcesses><member><ProcessName>AZRebalance</ProcessName></member></SuspendedProcesses>
+<Tags><member><Key>k</Key><Value>v</Value></member></Tags>
+</member></AutoScalingGroups></DescribeAutoScalingGroupsResult></DescribeAutoScalingGroupsResponse>"#;
+
+#[tokio::test]
+async fn a_group_is_read_word_for_word() {
+    let (calls, script) = calls(&[(200, GROUPS)]);
+    let groups = calls.groups_named(&["web-a".into()]).await.expect("an answer");
+    let group = &groups[0];
+    assert_eq!((group.min, group.desired, group.max, group.zones.len()), (1, 2, 9, 2));
+    assert_eq!(&*group.zones[0], "eu-west-1a");
+    assert_eq!(group.instances[0].lifecycle, "SomethingNew");
+    let Launches::Mixed(mixed) = &group.launches else { panic!("a mixed policy: {group:?}") };
+    assert_eq!((mixed.types.len(), mixed.on_demand, mixed.spot), (2, false, true));
+    assert_eq!(mixed.template.version, "$Latest".into());
+    assert!(group.suspended.contains("AZRebalance") && group.weighted.is_none());
+    assert!(script.sent.lock().expect("no panic inside")[0].contains("AutoScalingGroupNames.member.1=web-a"));
+}
+
+#[tokio::test]
+async fn requirements_in_place_of_types_are_read_from_groups_and_from_templates() {
+    let described = "<InstanceRequirements><VCpuCount><Min>4</Min></VCpuCount><MemoryMiB><Min>16384</Min></MemoryMiB>\
+        </InstanceRequirements>";
+    let groups = GROUPS
+        .replace("<member><InstanceType>m5a.large</InstanceType></member>", "")
+        .replace("<InstanceType>m5.large</InstanceType>", described);
+    let template = "<DescribeLaunchTemplateVersionsResponse><launchTemplateVersionSet><item><versionNumber>7</versionNumber>\
+        <launchTemplateData><instanceRequirements><vCpuCount><min>2</min><max>8</max></vCpuCount>\
+        <memoryMiB><min>4096</min></memoryMiB></instanceRequirements></launchTemplateData></item>\
+        </launchTemplateVersionSet></DescribeLaunchTemplateVersionsResponse>";
+    let (calls, _) = calls(&[(200, &groups), (200, template)]);
+    let found = calls.groups_named(&["web-a".into()]).await.expect("an answer");
+    let Launches::Mixed(mixed) = &found[0].launches else { panic!("a mixed policy: {found:?}") };
+    let least = Requirements { cpus: 4, memory_mib: 16_384 };
+    assert_eq!((mixed.types.len(), mixed.requirements), (0, Some(least)));
+    let data = calls.launch_template(&mixed.template).await.expect("an answer").expect("a version");
+    assert_eq!(data.requirements, Some(Requirements { cpus: 2, memory_mib: 4_096 }));
+}
+
+fn error(code: &str) -> String {
+    format!(
+        "<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>words</Message></Error></ErrorResponse>"
+    )
+}
+
+#[tokio::test]
+async fn a_write_that_failed_is_sent_once_and_its_code_is_told() {
+    let text = error("ResourceContention");
+    let (calls, script) = calls(&[(500, &text), (500, &text)]);
+    let failed = calls.set_desired("web-a", 3).await.expect_err("refused");
+    assert_eq!((failed.kind, failed.code.as_str()), (Trouble::Contention, "ResourceContention"));
+    let sent = script.sent.lock().expect("no panic inside").clone();
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    assert!(sent[0].contains("DesiredCapacity=3") && sent[0].contains("HonorCooldown=false"), "{sent:?}");
+}
+
+#[tokio::test]
+async fn a_throttled_read_is_tried_again() {
+    let text = error("Throttling");
+    let (calls, script) = calls(&[(400, &text), (200, GROUPS)]);
+    assert_eq!(calls.groups_named(&["web-a".into()]).await.expect("the second time").len(), 1);
+    assert_eq!(script.sent.lock().expect("no panic inside").len(), 2);
+}
+
+#[tokio::test]
+async fn how_each_call_ended_is_told_by_its_action_in_words_of_a_closed_set() {
+    let (throttled, denied) = (error("Throttling"), error("AccessDenied"));
+    let answers =
+        [(200, GROUPS), (403, denied.as_str()), (400, throttled.as_str()), (400, throttled.as_str())];
+    let (calls, _, seen) = watched(&[&answers[..], &answers[2..]].concat());
+    for _ in 0..3 {
+        // What is told of the failures is looked at below.
+        let _ = calls.groups_named(&["web-a".into()]).await;
+    }
+    let action = "autoscaling:DescribeAutoScalingGroups";
+    let told = seen.0.lock().expect("no panic inside").clone();
+    assert_eq!(told, [(action, "ok"), (action, "denied"), (action, "throttled")]);
+}
+
+#[tokio::test]
+async fn ec2_is_read_by_signed_requests() {
+    let types = "<DescribeInstanceTypesResponse><instanceTypeSet><item><instanceType>g5.xlarge</instanceType>\
+        <vCpuInfo><defaultVCpus>4</defaultVCpus></vCpuInfo><memoryInfo><sizeInMiB>16384</sizeInMiB></memoryInfo>\
+        <processorInfo><supportedArchitectures><item>x86_64</item></supportedArchitectures></processorInfo>\
+        <networkInfo><maximumNetworkInterfaces>4</maximumNetworkInterfaces>\
+        <ipv4AddressesPerInterface>15</ipv4AddressesPerInterface></networkInfo>\
+        <gpuInfo><gpus><item><manufacturer>NVIDIA</manufacturer><count>1</count></item></gpus></gpuInfo></item>\
+        <item><instanceType>unasked</instanceType></item></instanceTypeSet></DescribeInstanceTypesResponse>";
+    let (calls, script) = calls(&[(200, types)]);
+    let found = calls.instance_types(&["g5.xlarge".into()]).await.expect("an answer");
+    let told: Vec<_> =
+        found.iter().map(|one| (&*one.name, one.cpus, one.memory_mib, one.gpus, one.interfaces)).collect();
+    assert_eq!(told, [("g5.xlarge", 4, 16384, 1, 4)]);
+    let sent = script.sent.lock().expect("no panic inside")[0].clone();
+    assert!(sent.contains("AWS4-HMAC-SHA256 Credential=AKID/") && sent.contains("/eu-west-1/ec2/"), "{sent}");
+}
+
+#[tokio::test]
+async fn a_template_that_does_not_exist_is_no_error_and_a_missing_permission_is() {
+    let refusal = |code: &str| {
+        format!(
+            "<Response><Errors><Error><Code>{code}</Code><Message>no</Message></Error></Errors></Response>"
+        )
+    };
+    let (missing, denied) = (refusal("InvalidLaunchTemplateId.NotFound"), refusal("UnauthorizedOperation"));
+    let (calls, _) = calls(&[(400, &missing), (403, &denied)]);
+    let template = TemplateRef { id: Some("lt-1".into()), name: None, version: "$Latest".into() };
+    assert_eq!(calls.launch_template(&template).await, Ok(None));
+    let error = calls.launch_template(&template).await.expect_err("denied");
+    assert_eq!(error.kind, Trouble::Denied);
+    assert!(error.in_words().contains("ec2:DescribeLaunchTemplateVersions is not permitted"), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_eks_node_group_is_read_with_taints_that_have_no_value() {
+    let text = r#"{"nodegroup": {"labels": {"a": "b"}, "taints": [{"key": "k", "effect": "NO_EXECUTE"}],
+        "capacityType": "SPOT", "status": "UPDATING"}}"#;
+    let (calls, script) = calls(&[(200, text)]);
+    let found = calls.node_group("prod", "web/a").await.expect("an answer").expect("a node group");
+    assert_eq!(found.taints, [("k".to_owned(), String::new(), "NO_EXECUTE".to_owned())]);
+    assert_eq!((found.capacity_type.as_str(), found.status.as_str()), ("SPOT", "UPDATING"));
+    assert!(script.sent.lock().expect("no panic inside")[0].contains("/clusters/prod/node-groups/web%2Fa"));
+}
+
+#[tokio::test]
+async fn an_answer_of_more_than_8_mib_is_left() {
+    let large = " ".repeat((8 << 20) + 1);
+    for status in [200, 500] {
+        // Three tries of each: a read may be repeated.
+        let (calls, _) = calls(&[(status, &large), (status, &large), (status, &large)]);
+        let template = TemplateRef { id: Some("lt-1".into()), name: None, version: "7".into() };
+        let error = calls.launch_template(&template).await.expect_err("too large");
+        assert_eq!(error.message, "the answer has more than 8 MiB");
+    }
+}

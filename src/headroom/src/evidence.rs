@@ -1,0 +1,338 @@
+//! Reads what explanations need beside decisions: workloads, their scalers, times of pods, events. It explains nothing.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use headroom_core::labels::ObjectKey;
+use headroom_core::time::UnixTime;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Resource;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::gather::{Need, Reader};
+use headroom_api::StoredScalingPolicy;
+use headroom_explain::Evidence;
+use headroom_explain::evidence::{ConditionSeen, EventSeen, HpaSeen, PodTimes, PolicySeen, WorkloadSeen};
+use headroom_observe::KubeFeed;
+use headroom_observe::slim::{SlimDeployment, SlimHpa};
+use headroom_simulator::cluster::member;
+
+/// Most events that are kept, the newest of them.
+const EVENTS_MAX: usize = 20_000;
+/// Kinds whose events tell of scaling.
+const KINDS: [&str; 8] = [
+    "Pod",
+    "Node",
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "HorizontalPodAutoscaler",
+    "NodePool",
+    "ScalingPolicy",
+];
+
+/// An object that explanations read and decisions do not, or otherwise.
+pub trait Testimony:
+    Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static
+{
+    /// Adds what the object tells.
+    fn tell(&self, evidence: &mut Evidence);
+}
+
+/// Found at the API server where another kind is.
+macro_rules! served_as {
+    ($kind:ident) => {
+        type DynamicType = ();
+        type Scope = $kind::Scope;
+
+        fn kind(t: &()) -> Cow<'_, str> {
+            $kind::kind(t)
+        }
+
+        fn group(t: &()) -> Cow<'_, str> {
+            $kind::group(t)
+        }
+
+        fn version(t: &()) -> Cow<'_, str> {
+            $kind::version(t)
+        }
+
+        fn plural(t: &()) -> Cow<'_, str> {
+            $kind::plural(t)
+        }
+    };
+}
+
+/// One object of a list, read in two ways: as decisions see it, and as explanations do.
+#[derive(Clone, Debug)]
+pub struct Both<A, B>(pub A, pub B);
+
+impl<'de, A: DeserializeOwned, B: DeserializeOwned> Deserialize<'de> for Both<A, B> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let second = B::deserialize(&value).map_err(D::Error::custom)?;
+        Ok(Both(serde_json::from_value(value).map_err(D::Error::custom)?, second))
+    }
+}
+
+impl<A: Resource<DynamicType = ()>, B> Resource for Both<A, B> {
+    served_as!(A);
+
+    fn meta(&self) -> &ObjectMeta {
+        self.0.meta()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0.meta_mut()
+    }
+}
+
+/// A Deployment, ReplicaSet or StatefulSet as far as its size goes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(bound = "")]
+pub struct Scaled<K> {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: ScaledSpec,
+    #[serde(default)]
+    status: ScaledStatus,
+    #[serde(skip)]
+    kind: PhantomData<K>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ScaledSpec {
+    replicas: Option<i32>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ScaledStatus {
+    ready_replicas: Option<i32>,
+}
+
+impl<K: Resource<DynamicType = ()>> Resource for Scaled<K> {
+    served_as!(K);
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl<K> Testimony for Scaled<K>
+where
+    K: Resource<DynamicType = ()> + Clone + fmt::Debug + Send + 'static,
+{
+    fn tell(&self, evidence: &mut Evidence) {
+        let (kind, wanted) = (K::kind(&()), self.spec.replicas);
+        // Old ReplicaSets of a Deployment are ten to each, and explain nothing.
+        if kind != "ReplicaSet" || wanted != Some(0) {
+            evidence.workloads.push(workload(&kind, &self.metadata, wanted, self.status.ready_replicas));
+        }
+    }
+}
+
+impl Testimony for TimedPod {
+    fn tell(&self, evidence: &mut Evidence) {
+        evidence.pods.push(times(self));
+    }
+}
+
+/// A pod with the times of its conditions, and nothing else.
+#[derive(kube::Resource, Clone, Debug, Deserialize)]
+#[resource(inherit = Pod)]
+pub struct TimedPod {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    status: TimedStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TimedStatus {
+    start_time: Option<Time>,
+    conditions: Option<Vec<TimedCondition>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TimedCondition {
+    r#type: String,
+    status: String,
+    message: Option<String>,
+    last_transition_time: Option<Time>,
+}
+
+/// Adds to `evidence` what nothing else reads; what cannot be read is noted by the reader.
+///
+/// What decisions on replicas read of the same lists goes into `feed`.
+pub async fn gather(reader: &mut Reader, feed: &KubeFeed, evidence: &mut Evidence) {
+    // What may be read and cannot is noted, and no error.
+    let _ = reader.feed_seen::<SlimDeployment, Scaled<Deployment>>(feed, Need::May, evidence).await;
+    let hpas = reader.list::<SlimHpa>(Need::May, "").await.unwrap_or_default();
+    evidence.hpas.extend(hpas.iter().map(hpa));
+    let port = feed.port::<SlimHpa>();
+    hpas.into_iter().for_each(|object| port.applied(object));
+    let policies = reader.list::<StoredScalingPolicy>(Need::May, "").await.unwrap_or_default();
+    evidence.policies.extend(policies.iter().map(policy));
+    let port = feed.port::<StoredScalingPolicy>();
+    policies.into_iter().for_each(|object| port.applied(object));
+    let events = reader.list::<Event>(Need::May, "").await.unwrap_or_default();
+    evidence.events.extend(events.iter().filter_map(event));
+    evidence.sort();
+    let excess = evidence.events.len().saturating_sub(EVENTS_MAX);
+    evidence.events.drain(..excess);
+}
+
+fn key(meta: &ObjectMeta) -> ObjectKey {
+    ObjectKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+}
+
+fn second(time: &Time) -> UnixTime {
+    UnixTime::from_jiff(time.0)
+}
+
+fn workload(kind: &str, meta: &ObjectMeta, wanted: Option<i32>, ready: Option<i32>) -> WorkloadSeen {
+    let owner = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    WorkloadSeen {
+        kind: kind.to_owned(),
+        key: key(meta),
+        replicas: u32::try_from(wanted.unwrap_or(1)).unwrap_or(0),
+        ready: u32::try_from(ready.unwrap_or(0)).unwrap_or(0),
+        created_at: meta.creation_timestamp.as_ref().map(second).unwrap_or_default(),
+        owner: owner.map(|owner| (owner.kind.clone(), owner.name.clone())),
+    }
+}
+
+fn times(pod: &TimedPod) -> PodTimes {
+    let mut times = PodTimes {
+        key: key(&pod.metadata),
+        started_at: pod.status.start_time.as_ref().map(second),
+        ..PodTimes::default()
+    };
+    for condition in pod.status.conditions.iter().flatten() {
+        let at = condition.last_transition_time.as_ref().map(second);
+        match (condition.r#type.as_str(), condition.status.as_str()) {
+            ("PodScheduled", "True") => times.scheduled_at = at,
+            ("PodScheduled", _) => {
+                times.unscheduled = at.map(|at| (at, condition.message.clone().unwrap_or_default()));
+            }
+            ("Ready", "True") => times.ready_at = at,
+            _ => {}
+        }
+    }
+    times
+}
+
+fn text(value: &Value, path: &str) -> String {
+    value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn hpa(object: &SlimHpa) -> HpaSeen {
+    let number = |value: &Value, path: &str| value.pointer(path).and_then(Value::as_i64);
+    let list = |value: &Value, path: &str| -> Vec<Value> {
+        value.pointer(path).and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let current = list(&object.status, "/currentMetrics");
+    let metrics = list(&object.spec, "/metrics");
+    HpaSeen {
+        key: key(&object.metadata),
+        target: (text(&object.spec, "/scaleTargetRef/kind"), text(&object.spec, "/scaleTargetRef/name")),
+        min: number(&object.spec, "/minReplicas").unwrap_or(1),
+        max: number(&object.spec, "/maxReplicas").unwrap_or(0),
+        spec: Some(object.spec.clone()),
+        current_metrics: Some(current.clone()),
+        current: number(&object.status, "/currentReplicas"),
+        desired: number(&object.status, "/desiredReplicas"),
+        last_scale_at: UnixTime::parse(&text(&object.status, "/lastScaleTime")),
+        metrics: metrics.iter().enumerate().map(|(at, spec)| metric(spec, current.get(at))).collect(),
+        conditions: list(&object.status, "/conditions").iter().map(condition).collect(),
+    }
+}
+
+/// `cpu: now 85%, target 60%`.
+fn metric(spec: &Value, current: Option<&Value>) -> String {
+    let body = member(spec).unwrap_or(&Value::Null);
+    let name = ["/name", "/metric/name"].map(|path| text(body, path)).join("");
+    let target = amount(&body["target"]);
+    let now = current.and_then(member).map(|told| amount(&told["current"])).unwrap_or_default();
+    let now = if now.is_empty() { "unknown".to_owned() } else { now };
+    format!("{name}: now {now}, target {target}")
+}
+
+fn amount(value: &Value) -> String {
+    if let Some(percent) = value["averageUtilization"].as_i64() {
+        return format!("{percent}%");
+    }
+    let average = text(value, "/averageValue");
+    if average.is_empty() { text(value, "/value") } else { average + " a pod" }
+}
+
+fn condition(value: &Value) -> ConditionSeen {
+    ConditionSeen {
+        kind: text(value, "/type"),
+        status: text(value, "/status"),
+        reason: text(value, "/reason"),
+        message: text(value, "/message"),
+        since: UnixTime::parse(&text(value, "/lastTransitionTime")),
+    }
+}
+
+fn policy(object: &StoredScalingPolicy) -> PolicySeen {
+    let spec = &object.spec;
+    let target = match text(spec, "/target/type").as_str() {
+        "HPA" => ("HPA".to_owned(), text(spec, "/target/hpa/name")),
+        _ => (text(spec, "/target/scale/kind"), text(spec, "/target/scale/name")),
+    };
+    let mode = text(spec, "/mode");
+    PolicySeen {
+        key: key(&object.metadata),
+        target,
+        mode: if mode.is_empty() { "Apply".to_owned() } else { mode },
+        spec: Some(spec.clone()),
+        // A status of another version, or one edited by hand, tells nothing; it is no reason to fail.
+        status: serde_json::from_value(object.status.clone()).unwrap_or_default(),
+    }
+}
+
+fn event(event: &Event) -> Option<EventSeen> {
+    let about = &event.involved_object;
+    let kind = about.kind.as_deref().unwrap_or_default();
+    if !KINDS.contains(&kind) {
+        return None;
+    }
+    let series = event.series.as_ref();
+    let last = series.and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
+    let at = last
+        .or_else(|| event.last_timestamp.as_ref().map(|time| time.0))
+        .or_else(|| event.event_time.as_ref().map(|time| time.0))
+        .or_else(|| event.metadata.creation_timestamp.as_ref().map(|time| time.0))?;
+    let count = series.and_then(|series| series.count).or(event.count).unwrap_or(1);
+    let source = event.source.as_ref().and_then(|source| source.component.clone());
+    // Events about objects without a namespace are kept in `default`.
+    let namespace = about.namespace.as_deref().filter(|_| !["Node", "NodePool"].contains(&kind));
+    Some(EventSeen {
+        at: UnixTime::from_jiff(at),
+        kind: kind.to_owned(),
+        key: ObjectKey::new(namespace.unwrap_or_default(), about.name.as_deref().unwrap_or_default()),
+        reason: event.reason.clone().unwrap_or_default(),
+        note: event.message.clone().unwrap_or_default(),
+        reporter: event
+            .reporting_component
+            .clone()
+            .filter(|name| !name.is_empty())
+            .or(source)
+            .unwrap_or_default(),
+        count: u32::try_from(count).unwrap_or(1),
+    })
+}

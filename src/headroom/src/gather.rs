@@ -1,0 +1,498 @@
+//! Reads a live cluster into a case, by lists alone: get and list is all it needs. It decides nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use headroom_core::history::History;
+use headroom_core::known::Known;
+use headroom_core::nodes::memory as clocks;
+use headroom_core::snapshot::Snapshot;
+use headroom_core::world::provider::{GroupState, Instance, InstanceState, ProviderState};
+use headroom_core::world::{Delta, World};
+use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
+use kube::api::{Api, ListParams};
+use kube::config::{KubeConfigOptions, KubeconfigError};
+use kube::core::DeserializeGuard;
+use kube::{Client, Config, Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::evidence::{self, Both, Scaled, Testimony, TimedPod};
+use crate::source::Live;
+use headroom_api::{NodePoolStatus, StoredClusterScalingPolicy, StoredNodePool};
+use headroom_explain::evidence::PoolSeen;
+use headroom_explain::{Case, Evidence, ProviderView};
+use headroom_observe::host::Host;
+use headroom_observe::metrics::{self, ClusterMetrics};
+use headroom_observe::slim::{
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace,
+    SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
+    SlimStorageCapacity, SlimStorageClass, SlimVolume,
+};
+use headroom_observe::{Feed, KubeFeed, Policies, Watched};
+use headroom_operator::controllers::config::Settings;
+use headroom_operator::controllers::facts;
+use headroom_operator::controllers::workloads::outside::looked_at;
+use headroom_operator::report;
+use headroom_provider::kube_nodes::KubeNodes;
+use headroom_provider::kwok::Kwok;
+use headroom_provider::{Asked, CloudProvider, OwnNode, PoolAtProvider, ProviderSettings};
+
+/// Objects a page of a list, as everywhere.
+const PAGE_SIZE: u32 = 500;
+/// Nothing is said of what takes no longer than this.
+const QUIET: Duration = Duration::from_secs(1);
+/// The API server's answer to one who has no permission.
+const FORBIDDEN: u16 = 403;
+/// What gives permission to read all that is needed.
+const VIEWER: &str = "ask for the ClusterRole headroom-viewer (kubectl create clusterrolebinding NAME \
+                      --clusterrole=headroom-viewer --user=YOU)";
+/// Longest wait for the operator's answer.
+const OPERATOR_DEADLINE: Duration = Duration::from_secs(60);
+
+/// The cluster that KUBECONFIG, `~/.kube/config` or a pod's service account names.
+///
+/// # Errors
+/// When none of them can be read, or has no such context.
+pub async fn config(context: Option<&str>) -> anyhow::Result<Config> {
+    match context {
+        None => Config::infer().await.map_err(|error| no_cluster(&error)),
+        Some(context) => {
+            let options =
+                KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+            Config::from_kubeconfig(&options).await.map_err(|error| match error {
+                KubeconfigError::LoadContext(_) => {
+                    anyhow!("no context {context}: see `kubectl config get-contexts`")
+                }
+                other => no_cluster(&other),
+            })
+        }
+    }
+}
+
+/// Why no cluster is known, with what to do about it. Outside of a pod it does not help that there is no service account.
+fn no_cluster(error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
+    let kubeconfig = [Some(error), error.source()].into_iter().flatten();
+    match kubeconfig.filter_map(|error| error.downcast_ref::<KubeconfigError>()).next() {
+        Some(KubeconfigError::ReadConfig(error, path)) => anyhow!(
+            "no cluster: failed to read {}: {error}: set KUBECONFIG, or read a file with --snapshot",
+            path.display()
+        ),
+        Some(KubeconfigError::CurrentContextNotSet) => anyhow!(
+            "no cluster: the kubeconfig has no current context: `kubectl config use-context NAME`, or --context NAME"
+        ),
+        Some(other) => anyhow!("no cluster: the kubeconfig cannot be used: {other}"),
+        None => anyhow!("no cluster: set KUBECONFIG, or read a file with --snapshot: {error}"),
+    }
+}
+
+/// What a live cluster is, with the operator's own view where it is asked.
+///
+/// # Errors
+/// When pods, nodes or NodePools cannot be read; of the rest it is noted that it could not be.
+pub async fn case(live: &Live) -> anyhow::Result<Case> {
+    read(live, &Host::machine()).await.map(|(case, _)| case)
+}
+
+/// The same with what replicas are decided from: where the operator is not asked, the metrics are.
+///
+/// # Errors
+/// As [`case`].
+pub async fn whole_case(live: &Live) -> anyhow::Result<Case> {
+    let host = Host::machine();
+    let (mut case, Left { client, feed }) = read(live, &host).await?;
+    if live.operator.is_none() {
+        let metrics = ClusterMetrics::new(client, &host, metrics_bounds());
+        case.input.replicas = Some(looked_at(&feed, &metrics, &host).await);
+    }
+    Ok(case)
+}
+
+/// What reading leaves for more questions.
+struct Left {
+    client: Client,
+    feed: KubeFeed,
+}
+
+async fn read(live: &Live, host: &Arc<Host>) -> anyhow::Result<(Case, Left)> {
+    let config = config(live.context.as_deref()).await?;
+    let client = Client::try_from(config).context("failed to set up the cluster's client")?;
+    let mut reader = Reader::new(client, host.clone());
+    let feed = KubeFeed::unfed_with_workloads(host);
+    let mut evidence = Evidence::default();
+    let (mut input, seen) = match &live.operator {
+        Some(url) => {
+            let seen = reader.policies(&feed).await?;
+            reader.witnesses(&mut evidence).await;
+            (operator_view(url).await?, seen)
+        }
+        None => reader.world(&feed, &mut evidence).await?,
+    };
+    evidence.pools = seen.pools(&mut evidence.invalid_policy);
+    evidence::gather(&mut reader, &feed, &mut evidence).await;
+    reader.progress.done();
+    evidence.gaps.append(&mut reader.gaps);
+    evidence.gaps.extend(no_permission(&reader.forbidden));
+    evidence.sort();
+    let view = if live.operator.is_some() { ProviderView::Operator } else { ProviderView::Status };
+    if live.operator.is_none() {
+        input.now = host.now();
+    }
+    Ok((Case::new(input, evidence, view), Left { client: reader.client, feed }))
+}
+
+/// One list of usage serves all workloads of a namespace, however long the others take.
+fn metrics_bounds() -> metrics::Bounds {
+    metrics::Bounds { share_usage_for: Duration::from_secs(60), ..metrics::Bounds::default() }
+}
+
+/// The decision input as the operator holds it.
+async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
+    let base = url.trim_end_matches('/').parse::<http::Uri>().ok();
+    let base = base.filter(|base| base.scheme().is_some() && base.authority().is_some());
+    let base = base
+        .with_context(|| format!("--operator {url:?} is no URL: write for example http://127.0.0.1:8082"))?;
+    let client = Client::try_from(Config::new(base)).context("failed to set up a client for the operator")?;
+    let request = http::Request::get("/debug/snapshot").body(Vec::new())?;
+    let answer = tokio::time::timeout(OPERATOR_DEADLINE, client.request_text(request));
+    let answer = answer.await.map_err(|_| anyhow!("the operator at {url} did not answer in time"))?;
+    let text = match answer {
+        Ok(text) => text,
+        Err(kube::Error::Api(status)) if status.code == 503 => bail!(
+            "the operator at {url} does not lead: forward the port of the pod that `kubectl get lease headroom -n headroom-system` names"
+        ),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            bail!("the operator at {url} shows its view on loopback only: use kubectl port-forward")
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            bail!("what answers at {url} is no operator: name its --snapshot-address (port 8082 by default)")
+        }
+        Err(kube::Error::Service(error)) => {
+            return Err(anyhow!(error)).with_context(|| {
+                format!(
+                    "nobody answers at {url}: kubectl port-forward -n headroom-system deploy/headroom 8082"
+                )
+            });
+        }
+        Err(error) => {
+            return Err(anyhow!(error)).with_context(|| format!("failed to ask the operator at {url}"));
+        }
+    };
+    serde_json::from_str(&text)
+        .with_context(|| format!("what answers at {url} is no operator of this version"))
+}
+
+/// Reads lists and notes what could not be read.
+pub struct Reader {
+    client: Client,
+    host: Arc<Host>,
+    /// What could not be read, in words.
+    pub gaps: Vec<String>,
+    /// Kinds that may not be listed.
+    forbidden: Vec<String>,
+    /// Says what takes long.
+    pub progress: Progress,
+}
+
+/// What a list that failed means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing can be said without it.
+    Must,
+    /// It is noted, and the rest goes on.
+    May,
+}
+
+/// NodePools and policies as stored.
+struct Seen {
+    policies: Policies,
+    settings: Settings,
+}
+
+impl Reader {
+    fn new(client: Client, host: Arc<Host>) -> Self {
+        let progress = Progress { since: host.monotonic(), shown: false };
+        Self { client, host, gaps: Vec::new(), forbidden: Vec::new(), progress }
+    }
+
+    /// Every object of a kind.
+    ///
+    /// # Errors
+    /// When a kind that must be read cannot be; with what to do about it.
+    pub async fn list<K>(&mut self, need: Need, fields: &str) -> anyhow::Result<Vec<K>>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static,
+    {
+        let plural = K::plural(&()).into_owned();
+        let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
+        let mut params = ListParams::default().limit(PAGE_SIZE).fields(fields);
+        let mut objects = Vec::new();
+        loop {
+            let page = match api.list(&params).await {
+                Ok(page) => page,
+                Err(error) if need == Need::Must => return Err(explained(error, &plural)),
+                Err(kube::Error::Api(status)) if status.code == FORBIDDEN => {
+                    self.forbidden.push(plural);
+                    return Ok(objects);
+                }
+                Err(error) => {
+                    self.gaps.push(format!("{plural}: {:#}", explained(error, &plural)));
+                    return Ok(objects);
+                }
+            };
+            for object in page.items {
+                match object.0 {
+                    Ok(object) => objects.push(object),
+                    Err(invalid) => self.gaps.push(format!(
+                        "{plural} {}: {}",
+                        invalid.metadata.name.as_deref().unwrap_or("?"),
+                        invalid.error
+                    )),
+                }
+            }
+            self.progress.say(self.host.monotonic(), &plural, objects.len());
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(objects),
+            }
+        }
+    }
+
+    /// Feeds every object of a kind as a watch would.
+    async fn feed<K: Watched>(&mut self, feed: &KubeFeed, need: Need) -> anyhow::Result<()> {
+        let objects = self.list::<K>(need, K::FIELD_SELECTOR).await?;
+        let port = feed.port::<K>();
+        objects.into_iter().for_each(|object| port.applied(object));
+        Ok(())
+    }
+
+    /// The same, and what each object tells explanations, from one list.
+    pub async fn feed_seen<K: Watched, T: Testimony>(
+        &mut self,
+        feed: &KubeFeed,
+        need: Need,
+        evidence: &mut Evidence,
+    ) -> anyhow::Result<()> {
+        let objects = self.list::<Both<K, T>>(need, K::FIELD_SELECTOR).await?;
+        let port = feed.port::<K>();
+        for Both(object, testimony) in objects {
+            testimony.tell(evidence);
+            port.applied(object);
+        }
+        Ok(())
+    }
+
+    /// What objects tell explanations, where the world itself is the operator's.
+    async fn witnesses(&mut self, evidence: &mut Evidence) {
+        self.witness::<TimedPod>(evidence).await;
+        self.witness::<Scaled<ReplicaSet>>(evidence).await;
+        self.witness::<Scaled<StatefulSet>>(evidence).await;
+    }
+
+    /// What the objects of a kind tell explanations; what cannot be read is noted.
+    pub async fn witness<T: Testimony>(&mut self, evidence: &mut Evidence) {
+        let objects = self.list::<T>(Need::May, "").await.unwrap_or_default();
+        objects.iter().for_each(|object| object.tell(evidence));
+    }
+
+    async fn policies(&mut self, feed: &KubeFeed) -> anyhow::Result<Seen> {
+        self.feed::<StoredNodePool>(feed, Need::Must).await?;
+        self.feed::<StoredClusterScalingPolicy>(feed, Need::May).await?;
+        let mut policies = Policies::default();
+        feed.take_policies().into_iter().for_each(|change| policies.apply(change));
+        let mut settings = Settings::default();
+        settings.update(&policies);
+        Ok(Seen { policies, settings })
+    }
+
+    async fn world(&mut self, feed: &KubeFeed, evidence: &mut Evidence) -> anyhow::Result<(Snapshot, Seen)> {
+        let seen = self.policies(feed).await?;
+        self.feed::<SlimNode>(feed, Need::Must).await?;
+        self.feed_seen::<SlimPod, TimedPod>(feed, Need::Must, evidence).await?;
+        self.feed::<SlimNamespace>(feed, Need::May).await?;
+        self.feed::<SlimDaemonSet>(feed, Need::May).await?;
+        self.feed_seen::<SlimReplicaSet, Scaled<ReplicaSet>>(feed, Need::May, evidence).await?;
+        self.feed_seen::<SlimStatefulSet, Scaled<StatefulSet>>(feed, Need::May, evidence).await?;
+        self.feed::<SlimJob>(feed, Need::May).await?;
+        self.feed::<SlimReplicationController>(feed, Need::May).await?;
+        self.feed::<SlimDisruptionBudget>(feed, Need::May).await?;
+        self.feed::<SlimPriorityClass>(feed, Need::May).await?;
+        self.feed::<SlimStorageClass>(feed, Need::May).await?;
+        self.feed::<SlimCsiNode>(feed, Need::May).await?;
+        self.feed::<SlimCsiDriver>(feed, Need::May).await?;
+        self.feed::<SlimStorageCapacity>(feed, Need::May).await?;
+        self.feed::<SlimVolume>(feed, Need::May).await?;
+        self.feed::<SlimClaim>(feed, Need::May).await?;
+        let mut world = World::new();
+        feed.take().into_iter().for_each(|delta| world.apply(delta));
+        self.providers(&mut world, &seen).await;
+        let now = self.host.now();
+        let mut history = History::default();
+        for (name, object) in &seen.policies.pools {
+            let (status, _) = report::status_of(&object.status);
+            history.pools.insert(name.clone(), report::parse(&status).0);
+        }
+        clocks::sanitize(&mut history, &seen.settings.config, now);
+        Ok((Snapshot::of(&world, &history, &seen.settings.config, now), seen))
+    }
+
+    /// What the clouds have, as far as nodes and status tell it.
+    async fn providers(&self, world: &mut World, seen: &Seen) {
+        let (nodes, registered) = (facts::own_nodes(world), facts::registered(world));
+        let kwok = Kwok::new(KubeNodes::new(self.client.clone()));
+        let none = Vec::new();
+        for (name, pool) in &seen.settings.providers {
+            let nodes = nodes.get(name).unwrap_or(&none);
+            let state = match &pool.settings {
+                ProviderSettings::Kwok(_) => {
+                    let answer = kwok.observe(&[Asked { pool, nodes, registered: &registered }]).await;
+                    answer.into_iter().next().and_then(Result::ok).map(|observed| observed.state)
+                }
+                ProviderSettings::Aws(_) => {
+                    let stored = seen.policies.pools.get(name);
+                    stored.and_then(|stored| from_status(&report::status_of(&stored.status).0, pool, nodes))
+                }
+            };
+            let known = match state {
+                Some(value) => Known::Known { value, at: self.host.now() },
+                None => Known::Unknown { why: "status does not tell the pool's groups yet".to_owned() },
+            };
+            world.apply(Delta::ProviderObserved(name.clone(), known));
+        }
+    }
+}
+
+/// The groups as status tells them, with the nodes that there are; `None` while it tells none.
+fn from_status(status: &NodePoolStatus, pool: &PoolAtProvider, nodes: &[OwnNode]) -> Option<ProviderState> {
+    let mut state = ProviderState::default();
+    for told in &status.groups {
+        let mut group = GroupState {
+            zone: told.zone.as_deref().map(Arc::from),
+            zones: told.zones.iter().map(|zone| zone.as_str().into()).collect(),
+            target: u32::try_from(told.target).unwrap_or(0),
+            max: pool.max_nodes,
+            ..GroupState::default()
+        };
+        let own = nodes.iter().filter(|node| *node.group == *told.id || node.group.is_empty());
+        let instances: BTreeMap<Arc<str>, Instance> = own
+            .map(|node| {
+                let what = if node.deleting { InstanceState::Deleting } else { InstanceState::Running };
+                let instance = Instance {
+                    state: what,
+                    node: Some(node.name.clone()),
+                    created_at: Some(node.created_at),
+                };
+                (node.provider_id.clone(), instance)
+            })
+            .collect();
+        group.instances = instances;
+        state.groups.insert(told.id.as_str().into(), group);
+    }
+    (!state.groups.is_empty()).then_some(state)
+}
+
+impl Seen {
+    fn pools(&self, invalid_policy: &mut Option<String>) -> BTreeMap<Arc<str>, PoolSeen> {
+        invalid_policy.clone_from(&self.settings.invalid_policy);
+        let pools = self.policies.pools.iter().map(|(name, object)| {
+            let provider = self.settings.providers.get(name).map(|pool| match pool.settings {
+                ProviderSettings::Kwok(_) => "KWOK",
+                ProviderSettings::Aws(_) => "AWS",
+            });
+            let seen = PoolSeen {
+                invalid: self.settings.invalid_pools.get(name).cloned(),
+                provider: provider.unwrap_or_default().to_owned(),
+                generation: object.generation,
+                status: report::status_of(&object.status).0,
+            };
+            (name.clone(), seen)
+        });
+        pools.collect()
+    }
+}
+
+/// What may not be listed, in one sentence.
+fn no_permission(plurals: &[String]) -> Option<String> {
+    (!plurals.is_empty()).then(|| format!("{}: no permission: {VIEWER}", plurals.join(", ")))
+}
+
+/// An error of a list, with what to do about it.
+fn explained(error: kube::Error, plural: &str) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) if status.code == FORBIDDEN => {
+            anyhow!("no permission to list {plural}: {VIEWER}")
+        }
+        kube::Error::Api(status) if status.code == 401 => {
+            anyhow!("the cluster does not know you: log in again ({})", status.message)
+        }
+        kube::Error::Api(status) if status.code == 404 => anyhow!(
+            "the cluster does not know {plural}: run `headroom crds | kubectl apply --server-side -f -` first"
+        ),
+        kube::Error::Service(error) => anyhow!(error).context(format!(
+            "failed to list {plural}: the cluster does not answer: try `kubectl cluster-info`, and see that KUBECONFIG names it"
+        )),
+        other => anyhow!(other).context(format!("failed to list {plural}")),
+    }
+}
+
+/// Says what is being read once that takes long, on a terminal only.
+pub struct Progress {
+    since: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    fn say(&mut self, now: Instant, what: &str, count: usize) {
+        if now.duration_since(self.since) < QUIET || !std::io::stderr().is_terminal() {
+            return;
+        }
+        self.shown = true;
+        eprint!("\r\u{1b}[Kreading {what}: {count}");
+        let _ = std::io::stderr().flush();
+    }
+
+    fn done(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            eprint!("\r\u{1b}[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_that_cannot_be_used_is_named_with_what_helps() {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let missing = KubeconfigError::ReadConfig(missing, PathBuf::from("/no/such"));
+        let told = format!("{:#}", no_cluster(&missing));
+        assert!(told.starts_with("no cluster: failed to read /no/such: "), "{told}");
+        assert!(told.contains("set KUBECONFIG") && told.contains("--snapshot"), "{told}");
+        let told = format!("{:#}", no_cluster(&KubeconfigError::CurrentContextNotSet));
+        assert!(told.contains("kubectl config use-context"), "{told}");
+        let told = format!("{:#}", no_cluster(&KubeconfigError::MissingClusterUrl));
+        assert!(told.contains("cluster url is missing"), "{told}");
+    }
+
+    #[test]
+    fn all_that_may_not_be_read_is_one_sentence() {
+        assert_eq!(no_permission(&[]), None);
+        let told = no_permission(&["events".to_owned(), "jobs".to_owned()]).expect("a sentence");
+        assert!(told.starts_with("events, jobs: no permission: ask for the ClusterRole"), "{told}");
+    }
+
+    #[tokio::test]
+    async fn an_operator_is_named_by_a_whole_url() {
+        for url in ["127.0.0.1:8080", "localhost", "http:/127.0.0.1"] {
+            let told = format!("{:#}", operator_view(url).await.expect_err(url));
+            assert!(told.contains("is no URL: write for example http://127.0.0.1:8082"), "{told}");
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Entry point.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    headroom::main()
+}

@@ -1,0 +1,219 @@
+//! `headroom run`: wires the rooms together over a real cluster and keeps them running until told to stop.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use kube::api::Api;
+use kube::client::ClientBuilder;
+use kube::{Client, Config};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::{error, info, warn};
+
+use crate::options::RunOptions;
+use headroom_aws::{Aws, RealAws};
+use headroom_observe::KubeFeed;
+use headroom_observe::host::Host;
+use headroom_observe::metrics::{Bounds, ClusterMetrics, PrometheusSource, ReadObserver};
+use headroom_operator::actuate::guard::{Call, CrashPoint, Guard};
+use headroom_operator::actuate::layer::{ClientKind, GuardLayer};
+use headroom_operator::controllers::definitions;
+use headroom_operator::controllers::health::{self, Health};
+use headroom_operator::controllers::inspection;
+use headroom_operator::controllers::leader::{self, LeaseOptions};
+use headroom_operator::controllers::nodes::Ended;
+use headroom_operator::controllers::page::{self, Board};
+use headroom_operator::controllers::wiring::{Ground, WorkloadGround, wire};
+use headroom_operator::controllers::workloads::MetricsFor;
+use headroom_operator::options::STUCK_AFTER;
+use headroom_operator::report::Metrics;
+use headroom_operator::report::otlp::TraceSink;
+use headroom_provider::CloudProvider;
+use headroom_provider::clouds::Clouds;
+use headroom_provider::kube_nodes::KubeNodes;
+use headroom_provider::kwok::Kwok;
+
+/// Runs until SIGTERM or SIGINT, or until the lease is lost.
+///
+/// # Errors
+/// When no cluster is named, an address cannot be used, or the lease was lost.
+pub async fn run(options: RunOptions) -> anyhow::Result<()> {
+    let host = Host::machine();
+    let metrics = Arc::new(if options.cluster_autoscaler_metrics {
+        Metrics::with_cluster_autoscaler_names()
+    } else {
+        Metrics::default()
+    });
+    let observed = metrics.clone();
+    let observer = Box::new(move |call: &Call| observed.call(&call.operation, &call.result));
+    let guard = Guard::new(host.clone(), CrashPoint::from_environment(), Some(observer));
+    let observed = metrics.clone();
+    guard.observe_clouds(Box::new(move |action, outcome, took| observed.cloud_call(action, outcome, took)));
+    let config = cluster_config().await?;
+    let work = client(&config, &guard, ClientKind::Work)?;
+    let lease = lease_options(&options, &host);
+    let lease_api =
+        Api::namespaced(client(&config, &guard, ClientKind::Lease)?, &options.leader_election_namespace);
+    info!(version = env!("CARGO_PKG_VERSION"), identity = %lease.identity, "starting");
+
+    let health = Arc::new(Health::default());
+    health::watchdog(health.clone(), STUCK_AFTER);
+    let pages = health::serve(options.metrics_address, health.clone(), exposition(metrics.clone()));
+    host.spawn(async move {
+        if let Err(problem) = pages.await {
+            error!(%problem, "failed to serve the metrics address");
+        }
+    });
+    let (address, snapshots) =
+        (options.snapshot_address, inspection::serve(options.snapshot_address, health.clone()));
+    host.spawn(async move {
+        if let Err(problem) = snapshots.await {
+            error!(%problem, %address, "failed to serve snapshots");
+        }
+    });
+
+    let mut stop = stop_signal(&host)?;
+    if !definitions::wait(&work, &host, &health, &mut stop, |message| warn!("{message}")).await {
+        info!("stopped");
+        return Ok(());
+    }
+
+    let board = options.page_address.map(|address| {
+        let board = Arc::new(Board::default());
+        let page = page::serve(address, board.clone());
+        host.spawn(async move {
+            if let Err(problem) = page.await {
+                error!(%problem, %address, "failed to serve the page");
+            }
+        });
+        info!(%address, "the page is served");
+        board
+    });
+
+    let observed = KubeFeed::start_with_workloads(&work, &host);
+    let endpoint = options.otlp_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty());
+    let headers = options.otlp_headers.as_deref();
+    let traces = endpoint.map(|endpoint| TraceSink::start(endpoint, headers, &lease.identity, &host));
+    let ground = Ground {
+        traces: traces.transpose()?,
+        preview: options.preview,
+        workloads: Some(WorkloadGround {
+            feed: observed.clone(),
+            metrics: metrics_of(&work, &host, &metrics),
+        }),
+        feed: Arc::new(observed),
+        provider: providers(&work, &host, &guard),
+        work,
+        lease_api: lease_api.clone(),
+        lease: lease.clone(),
+        host: host.clone(),
+        guard: guard.clone(),
+        stop,
+        health,
+        metrics,
+        page: board,
+    };
+    let ended = wire(ground).run().await;
+    match ended {
+        Ended::Stopped => {
+            leader::release(&lease_api, &lease, &guard).await;
+            info!("stopped");
+            Ok(())
+        }
+        Ended::LeaseLost => {
+            anyhow::bail!("the lease was lost; ending, so that the next start reads memory anew")
+        }
+    }
+}
+
+/// Sources of metrics that share one answer for most of a sync period: a list of pod metrics once a namespace and period.
+fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> MetricsFor {
+    let (client, host, numbers) = (work.clone(), host.clone(), numbers.clone());
+    Box::new(move |settings| {
+        let shared = settings.sync_period.mul_f32(0.9).max(Duration::from_millis(500));
+        let bounds = Bounds {
+            share_usage_for: shared,
+            share_for: shared.min(Duration::from_secs(5)),
+            ..Bounds::default()
+        };
+        let numbers = numbers.clone();
+        let observer: ReadObserver = Arc::new(move |source, outcome| numbers.workloads.read(source, outcome));
+        let source = ClusterMetrics::new(client.clone(), &host, bounds).observed_by(observer);
+        let declared = settings.metric_sources.iter().map(|source| PrometheusSource {
+            name: source.name.clone(),
+            url: source.prometheus.url.clone(),
+            namespace_label: source.prometheus.namespace_label.clone(),
+            bearer_token_file: source.prometheus.bearer_token_file.as_ref().map(PathBuf::from),
+            allow_insecure_token: source.prometheus.allow_insecure_token.unwrap_or(false),
+            ca_file: source.prometheus.ca_file.as_ref().map(PathBuf::from),
+        });
+        source.declare(&declared.collect::<Vec<_>>());
+        Arc::new(source)
+    })
+}
+
+/// The clouds. Nothing of AWS is called before a pool asks for it.
+fn providers(work: &Client, host: &Arc<Host>, guard: &Guard) -> Arc<dyn CloudProvider> {
+    let kwok = Kwok::new(KubeNodes::new(work.clone()));
+    let gate = Arc::new(guard.clone());
+    let aws = Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate);
+    Arc::new(Clouds::new(Arc::new(kwok), Arc::new(aws)))
+}
+
+/// The cluster that KUBECONFIG, `~/.kube/config` or the pod's service account names.
+///
+/// # Errors
+/// When none of them can be read.
+pub async fn cluster_config() -> anyhow::Result<Config> {
+    let mut config = Config::infer()
+        .await
+        .context("failed to find a cluster: set KUBECONFIG, or run in a pod with a service account")?;
+    // A retried write could land after the lease is lost, and a refused eviction must be seen at once.
+    config.default_retry = false;
+    Ok(config)
+}
+
+/// A client behind the guard.
+///
+/// # Errors
+/// When the TLS settings of `config` make no sense.
+pub fn client(config: &Config, guard: &Guard, kind: ClientKind) -> anyhow::Result<Client> {
+    let layer = GuardLayer::new(guard.clone(), kind);
+    let builder = ClientBuilder::try_from(config.clone()).context("failed to set up the cluster's client")?;
+    Ok(builder.with_layer(&layer).build())
+}
+
+fn lease_options(options: &RunOptions, host: &Host) -> LeaseOptions {
+    let duration = Duration::from_secs(options.lease_seconds);
+    LeaseOptions {
+        name: options.lease_name.clone(),
+        identity: format!("{}_{:08x}", options.identity, host.random() >> 32),
+        duration,
+        // Four attempts fit into the lease before it runs out.
+        retry: duration / 5,
+    }
+}
+
+/// Becomes true at SIGTERM or SIGINT.
+fn stop_signal(host: &Arc<Host>) -> anyhow::Result<watch::Receiver<bool>> {
+    let (sender, receiver) = watch::channel(false);
+    let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for SIGINT")?;
+    host.spawn(async move {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => warn!("SIGTERM: stopping"),
+            _ = interrupt.recv() => warn!("SIGINT: stopping"),
+        }
+        sender.send_replace(true);
+        // The sender lives on: a channel without one would look like a change at each turn.
+        std::future::pending::<()>().await;
+    });
+    Ok(receiver)
+}
+
+fn exposition(metrics: Arc<Metrics>) -> Arc<dyn Fn() -> String + Send + Sync> {
+    Arc::new(move || metrics.exposition())
+}

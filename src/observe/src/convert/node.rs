@@ -1,0 +1,107 @@
+//! A slim node as the core's node.
+
+use headroom_core::scheduling::constraints::Taint;
+use headroom_core::world::node::{Node, Readiness};
+
+use super::{class, instant, name_of, uid_of};
+use crate::decoder::{Decoder, Error};
+use crate::slim::SlimNode;
+
+/// The node in the core's words.
+///
+/// # Errors
+/// If it has no name, or something in it cannot be read.
+pub fn node(slim: &SlimNode, decoder: &mut Decoder) -> Result<Node, Error> {
+    let meta = &slim.metadata;
+    let ready = slim.status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let changed_at = ready.and_then(|condition| condition.last_transition_time.as_ref());
+    let taints = slim.spec.taints.iter().map(|taint| {
+        Ok(Taint {
+            key: decoder.text(&taint.key),
+            value: decoder.text(&taint.value),
+            effect: class::effect(&taint.effect)?,
+        })
+    });
+    let taints = taints.collect::<Result<_, Error>>()?;
+    Ok(Node {
+        name: name_of(meta, decoder)?,
+        uid: uid_of(meta),
+        provider_id: decoder.text(machine_id(&slim.spec.provider_id)),
+        labels: decoder.labels(meta.labels.iter().flatten()),
+        annotations: decoder.labels(meta.annotations.iter().flatten()),
+        taints,
+        unschedulable: slim.spec.unschedulable,
+        allocatable: decoder.resources(&slim.status.allocatable)?,
+        capacity: decoder.resources(&slim.status.capacity)?,
+        ready: match ready.map(|condition| condition.status.as_str()) {
+            Some("True") => Readiness::Ready,
+            Some("False") => Readiness::NotReady,
+            Some(_) | None => Readiness::Unknown,
+        },
+        ready_changed_at: instant(changed_at.or(meta.creation_timestamp.as_ref())),
+        created_at: instant(meta.creation_timestamp.as_ref()),
+        deleting: meta.deletion_timestamp.is_some(),
+    })
+}
+
+/// The part of a provider id that names the machine, whatever else it says.
+///
+/// An instance of AWS is known by its own id: the zone before it is informational, and a node whose zone there differs
+/// from its group's is the same machine. Fargate and hybrid nodes have no such id and stay as they are.
+/// Differs from upstream: Cluster Autoscaler compares the whole string.
+fn machine_id(provider_id: &str) -> &str {
+    let Some(rest) = provider_id.strip_prefix("aws://") else { return provider_id };
+    let last = rest.rsplit('/').next().unwrap_or_default();
+    let is_instance = last
+        .strip_prefix("i-")
+        .is_some_and(|hex| !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if is_instance { last } else { provider_id }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_core::time::UnixTime;
+
+    fn decode(value: serde_json::Value) -> Node {
+        let slim: SlimNode = serde_json::from_str(&value.to_string()).expect("a node");
+        node(&slim, &mut Decoder::default()).expect("understood")
+    }
+
+    #[test]
+    fn a_node_whose_kubelet_was_never_heard_is_unknown_since_its_creation() {
+        let node = decode(
+            serde_json::json!({"metadata": {"name": "n", "creationTimestamp": "2026-11-01T00:00:00Z"}}),
+        );
+        assert_eq!(node.ready, Readiness::Unknown);
+        assert_eq!(Some(node.ready_changed_at), UnixTime::parse("2026-11-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn an_instance_of_aws_is_known_by_its_own_id_whatever_its_zone() {
+        let known_as = |id: &str| {
+            let node = serde_json::json!({"metadata": {"name": "n"}, "spec": {"providerID": id}});
+            decode(node).provider_id.to_string()
+        };
+        assert_eq!(known_as("aws:///eu-west-1a/i-0abc12"), "i-0abc12");
+        for other in ["aws:///eu-west-1a/a1b2/fargate-10-0-0-7", "eks-hybrid:///x/y/mi-0a", "kwok://i-0a", ""]
+        {
+            assert_eq!(known_as(other), other);
+        }
+    }
+
+    #[test]
+    fn only_annotations_that_decisions_read_are_kept() {
+        let node = decode(serde_json::json!({"metadata": {"name": "n", "annotations": {
+            "node.alpha.kubernetes.io/ttl": "0", "headroom.dev/remove": "requested"}},
+            "spec": {"providerID": "kwok://n", "taints": [{"key": "k", "effect": "NoSchedule"}]},
+            "status": {"allocatable": {"cpu": "3920m", "pods": "110"}, "capacity": {"cpu": 4},
+                "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-01T00:00:09Z"}]}}));
+        assert_eq!(node.annotations.iter().collect::<Vec<_>>(), [("headroom.dev/remove", "requested")]);
+        assert_eq!(
+            (node.allocatable.cpu_milli, node.allocatable.pods, node.capacity.cpu_milli),
+            (3920, 110, 4000)
+        );
+        assert_eq!((node.ready, &*node.provider_id), (Readiness::Ready, "kwok://n"));
+    }
+}

@@ -1,0 +1,23 @@
+//! What is: slim wire objects become deltas and policy changes, and metrics the load. The only package that watches; it decides
+//! nothing and writes nothing. `host` is time, tasks and randomness, for everything above.
+
+pub mod convert;
+pub mod decoder;
+pub mod feed;
+pub mod host;
+pub mod metrics;
+pub mod policies;
+pub mod queue;
+mod remains;
+pub mod slim;
+mod watch;
+pub mod watched;
+#[cfg(test)]
+mod wire_tests;
+pub mod workloads;
+
+pub use feed::{Feed, KubeFeed, Port, WatchHealth};
+pub use policies::{Policies, PolicyChange, PolicyObject};
+pub use remains::Remains;
+pub use watched::{Watch, Watched};
+pub use workloads::{Edited, HpaObject, ScaleKind, ScaleSeen, Workloads, Writer};

@@ -1,0 +1,418 @@
+//! Which kinds are watched, and how each slim object becomes a change. The loop that follows them is in `watch`.
+
+use std::fmt::Debug;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use headroom_core::world::workload::ControllerKind;
+use headroom_core::world::{Delta, Kind};
+
+use super::convert::{key_of, name_of, node, pod, scale, volume, workload};
+use super::decoder::{Decoder, Error};
+use super::policies::PolicyChange;
+use super::remains::Remains;
+use super::slim::{
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
+    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
+    SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
+};
+use super::workloads::{ScaleKind, Workloads};
+use headroom_api::{Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
+
+/// One watch: a kind of the world, or one of our own kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Watch {
+    /// A kind whose objects make up the world.
+    World(Kind),
+    /// NodePools.
+    NodePools,
+    /// ClusterScalingPolicies.
+    ClusterScalingPolicies,
+    /// Deployments: only replica decisions read them.
+    Deployments,
+    /// HorizontalPodAutoscalers.
+    Hpas,
+    /// ScalingPolicies.
+    ScalingPolicies,
+}
+
+impl Watch {
+    /// Every watch that node decisions depend on. All must have been listed once before anything is decided about nodes.
+    /// Those of replica decisions are [`super::workloads::Workloads::WATCHES`].
+    pub const ALL: [Self; 18] = [
+        Self::World(Kind::Pod),
+        Self::World(Kind::Node),
+        Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
+        Self::World(Kind::Controller(ControllerKind::StatefulSet)),
+        Self::World(Kind::Controller(ControllerKind::Job)),
+        Self::World(Kind::Controller(ControllerKind::ReplicationController)),
+        Self::World(Kind::DaemonSet),
+        Self::World(Kind::Budget),
+        Self::World(Kind::Namespace),
+        Self::World(Kind::Claim),
+        Self::World(Kind::Volume),
+        Self::World(Kind::StorageClass),
+        Self::World(Kind::CsiNode),
+        Self::World(Kind::CsiDriver),
+        Self::World(Kind::StorageCapacity),
+        Self::World(Kind::PriorityClass),
+        Self::NodePools,
+        Self::ClusterScalingPolicies,
+    ];
+
+    /// The plural for logs, conditions and metric labels.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::World(Kind::Pod) => "pods",
+            Self::World(Kind::Node) => "nodes",
+            Self::World(Kind::Controller(ControllerKind::ReplicaSet)) => "replicasets",
+            Self::World(Kind::Controller(ControllerKind::StatefulSet)) => "statefulsets",
+            Self::World(Kind::Controller(ControllerKind::Job)) => "jobs",
+            Self::World(Kind::Controller(ControllerKind::ReplicationController)) => "replicationcontrollers",
+            Self::World(Kind::DaemonSet) => "daemonsets",
+            Self::World(Kind::Budget) => "poddisruptionbudgets",
+            Self::World(Kind::Namespace) => "namespaces",
+            Self::World(Kind::Claim) => "persistentvolumeclaims",
+            Self::World(Kind::Volume) => "persistentvolumes",
+            Self::World(Kind::StorageClass) => "storageclasses",
+            Self::World(Kind::CsiNode) => "csinodes",
+            Self::World(Kind::CsiDriver) => "csidrivers",
+            Self::World(Kind::StorageCapacity) => "csistoragecapacities",
+            Self::World(Kind::PriorityClass) => "priorityclasses",
+            Self::NodePools => "nodepools",
+            Self::ClusterScalingPolicies => "clusterscalingpolicies",
+            Self::Deployments => "deployments",
+            Self::Hpas => "horizontalpodautoscalers",
+            Self::ScalingPolicies => "scalingpolicies",
+        }
+    }
+}
+
+/// A change that a watch delivers.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Of the world.
+    World(Delta),
+    /// Of the world, by what stands there for an object that is not understood.
+    StandIn(Delta, Error),
+    /// Of a custom resource.
+    Policy(PolicyChange),
+    /// Nothing that node decisions read.
+    None,
+}
+
+/// A kind that can be followed.
+pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static {
+    /// The watch it belongs to.
+    const WATCH: Watch;
+    /// Restricts what is listed and watched. Empty for everything.
+    const FIELD_SELECTOR: &'static str = "";
+    /// Whether the API server may not know the kind at all; that is the same as no object of it.
+    const MAY_BE_ABSENT: bool = false;
+
+    /// The object as a change.
+    ///
+    /// # Errors
+    /// If it cannot be understood.
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error>;
+
+    /// What stands in the world for an object of which only this remains; `None` where leaving it out harms nobody.
+    fn stand_in(_remains: &Remains, _decoder: &mut Decoder) -> Option<Delta> {
+        None
+    }
+
+    /// Tells the store of replica decisions of the object. Most kinds do not matter to it.
+    ///
+    /// # Errors
+    /// If it cannot be understood.
+    fn tell(&self, _decoder: &mut Decoder, _workloads: &mut Workloads) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The disappearance of the object as a change.
+    ///
+    /// # Errors
+    /// If its metadata names nothing.
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error>;
+}
+
+impl Watched for SlimPod {
+    const WATCH: Watch = Watch::World(Kind::Pod);
+    // Finished pods hold nothing: Jobs may leave thousands of them, and a pod that finishes is told of as deleted.
+    const FIELD_SELECTOR: &'static str = "status.phase!=Succeeded,status.phase!=Failed";
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        match pod::pod(&self, decoder) {
+            Ok(pod) => Ok(Change::World(Delta::PodApplied(Box::new(pod)))),
+            Err(error) => match pod::stand_in(&self.metadata, self.spec.node_name.as_deref(), decoder) {
+                Some(pod) => Ok(Change::StandIn(Delta::PodApplied(Box::new(pod)), error)),
+                None => Err(error),
+            },
+        }
+    }
+    fn stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<Delta> {
+        let pod = pod::stand_in(&remains.metadata, remains.node.as_deref(), decoder)?;
+        Some(Delta::PodApplied(Box::new(pod)))
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        let key = key_of(&self.metadata, decoder)?;
+        let labels = decoder.labels(self.metadata.labels.iter().flatten());
+        workloads.apply_pod(&key.namespace, &labels, scale::pod_seen(self, decoder)?);
+        Ok(())
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::PodDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimNode {
+    const WATCH: Watch = Watch::World(Kind::Node);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::NodeApplied(Box::new(node::node(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::NodeDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimReplicaSet {
+    const WATCH: Watch = Watch::World(Kind::Controller(ControllerKind::ReplicaSet));
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::ControllerApplied(Box::new(workload::replica_set(&self, decoder)?))))
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
+        let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
+        workloads.apply_scale(ScaleKind::ReplicaSet, key, seen);
+        Ok(())
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        controller_gone(ControllerKind::ReplicaSet, meta, decoder)
+    }
+}
+
+impl Watched for SlimStatefulSet {
+    const WATCH: Watch = Watch::World(Kind::Controller(ControllerKind::StatefulSet));
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::ControllerApplied(Box::new(workload::stateful_set(&self, decoder)?))))
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
+        let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
+        workloads.apply_scale(ScaleKind::StatefulSet, key, seen);
+        Ok(())
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        controller_gone(ControllerKind::StatefulSet, meta, decoder)
+    }
+}
+
+impl Watched for SlimJob {
+    const WATCH: Watch = Watch::World(Kind::Controller(ControllerKind::Job));
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::ControllerApplied(Box::new(workload::job(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        controller_gone(ControllerKind::Job, meta, decoder)
+    }
+}
+
+impl Watched for SlimReplicationController {
+    const WATCH: Watch = Watch::World(Kind::Controller(ControllerKind::ReplicationController));
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let controller = workload::replication_controller(&self, decoder)?;
+        Ok(Change::World(Delta::ControllerApplied(Box::new(controller))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        controller_gone(ControllerKind::ReplicationController, meta, decoder)
+    }
+}
+
+fn controller_gone(kind: ControllerKind, meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+    Ok(Change::World(Delta::ControllerDeleted(kind, key_of(meta, decoder)?)))
+}
+
+impl Watched for SlimDaemonSet {
+    const WATCH: Watch = Watch::World(Kind::DaemonSet);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::DaemonSetApplied(Box::new(workload::daemon_set(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::DaemonSetDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimDisruptionBudget {
+    const WATCH: Watch = Watch::World(Kind::Budget);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::BudgetApplied(Box::new(workload::disruption_budget(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::BudgetDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimNamespace {
+    const WATCH: Watch = Watch::World(Kind::Namespace);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let labels = decoder.labels(self.metadata.labels.iter().flatten());
+        Ok(Change::World(Delta::NamespaceApplied(name_of(&self.metadata, decoder)?, labels)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::NamespaceDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimClaim {
+    const WATCH: Watch = Watch::World(Kind::Claim);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::ClaimApplied(Box::new(volume::claim(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::ClaimDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimVolume {
+    const WATCH: Watch = Watch::World(Kind::Volume);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::VolumeApplied(Box::new(volume::volume(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::VolumeDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimStorageClass {
+    const WATCH: Watch = Watch::World(Kind::StorageClass);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::StorageClassApplied(Box::new(volume::storage_class(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::StorageClassDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimCsiNode {
+    const WATCH: Watch = Watch::World(Kind::CsiNode);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let limits = volume::attach_limits(&self, decoder);
+        Ok(Change::World(Delta::CsiNodeApplied(name_of(&self.metadata, decoder)?, limits)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::CsiNodeDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimCsiDriver {
+    const WATCH: Watch = Watch::World(Kind::CsiDriver);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let name = name_of(&self.metadata, decoder)?;
+        Ok(Change::World(Delta::CsiDriverApplied(name, self.spec.storage_capacity)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::CsiDriverDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimStorageCapacity {
+    const WATCH: Watch = Watch::World(Kind::StorageCapacity);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let capacity = volume::storage_capacity(&self, decoder)?;
+        Ok(Change::World(Delta::StorageCapacityApplied(Box::new(capacity))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::StorageCapacityDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimPriorityClass {
+    const WATCH: Watch = Watch::World(Kind::PriorityClass);
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let class = volume::priority_class(&self);
+        Ok(Change::World(Delta::PriorityClassApplied(name_of(&self.metadata, decoder)?, class)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::PriorityClassDeleted(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for StoredNodePool {
+    const WATCH: Watch = Watch::NodePools;
+    const MAY_BE_ABSENT: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        name_of(&self.metadata, decoder)?;
+        let object = self.read();
+        Ok(Change::Policy(PolicyChange::Pool(Box::new(object))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::Policy(PolicyChange::PoolGone(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for StoredClusterScalingPolicy {
+    const WATCH: Watch = Watch::ClusterScalingPolicies;
+    const MAY_BE_ABSENT: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        name_of(&self.metadata, decoder)?;
+        let object = self.read();
+        Ok(Change::Policy(PolicyChange::Cluster(Box::new(object))))
+    }
+    fn tell(&self, _: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        let stored = self.clone();
+        workloads.apply_cluster(stored.read());
+        Ok(())
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::Policy(PolicyChange::ClusterGone(name_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimDeployment {
+    const WATCH: Watch = Watch::Deployments;
+    fn applied(self, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
+        let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
+        workloads.apply_scale(ScaleKind::Deployment, key, seen);
+        Ok(())
+    }
+    fn gone(_: &ObjectMeta, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+}
+
+impl Watched for SlimHpa {
+    const WATCH: Watch = Watch::Hpas;
+    fn applied(self, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        workloads.apply_hpa(scale::hpa(self.clone(), decoder)?);
+        Ok(())
+    }
+    fn gone(_: &ObjectMeta, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+}
+
+impl Watched for StoredScalingPolicy {
+    const WATCH: Watch = Watch::ScalingPolicies;
+    const MAY_BE_ABSENT: bool = true;
+    fn applied(self, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+        key_of(&self.metadata, decoder)?;
+        let stored = self.clone();
+        workloads.apply_policy(stored.read());
+        Ok(())
+    }
+    fn gone(_: &ObjectMeta, _: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::None)
+    }
+}

@@ -1,0 +1,303 @@
+//! What the operator does to nodes and pods: marks, live looks and evictions, each one guarded call or two.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use headroom_core::labels::ObjectKey;
+use headroom_core::plan::Eviction;
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::node::{CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION};
+use headroom_core::world::pod::{Pod, PodClass, PodPhase};
+use k8s_openapi::api::core::v1::{self, Node, Taint};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, Error as KubeError};
+use serde_json::{Value, json};
+
+use super::carriers::Carriers;
+use headroom_observe::host::bugs::{self, Bug};
+
+/// Nodes of one page of a live list.
+const NODES_PER_PAGE: u32 = 500;
+
+/// The calls on nodes and pods that steps are made of.
+pub trait NodeActions: Send + Sync {
+    /// Puts our taint, annotation and cordon on a node; Ok when they are there already.
+    fn mark<'a>(&'a self, node: &'a str, intent: &'a str) -> BoxFuture<'a, Result<(), ActionError>>;
+    /// Takes them off again; Ok when they are not there, or the node is gone.
+    fn unmark<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<(), ActionError>>;
+    /// A live look at a node; `None` when it is gone.
+    fn look<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>>;
+    /// Which nodes carry which provider ids, by one live look at all nodes.
+    fn carriers(&self) -> BoxFuture<'_, Result<Carriers, ActionError>>;
+    /// Asks for one pod's eviction through the eviction API.
+    fn evict<'a>(&'a self, eviction: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>>;
+}
+
+/// A node as the API server has it at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveNode {
+    /// The intent that our mark names, if the node carries it.
+    pub intent: Option<String>,
+    /// Its provider id; empty if it has none.
+    pub provider_id: String,
+    /// True if its condition Ready is True.
+    pub ready: bool,
+    /// The pods bound to it, with what [`headroom_core::nodes::removal::holds_node`] asks of them and no more.
+    pub pods: Vec<Pod>,
+}
+
+/// What the API server said to an eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvictionAnswer {
+    /// The pod is going, or gone.
+    Accepted,
+    /// Not now.
+    Refused {
+        /// Whether a PodDisruptionBudget refused it.
+        by_budget: bool,
+        /// The API server's words.
+        message: String,
+    },
+}
+
+/// A call that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ActionError {
+    /// The object is gone.
+    #[error("{0} is gone")]
+    Gone(String),
+    /// Somebody else changed the object in between; the next tick looks again.
+    #[error("{0} was changed by somebody else")]
+    Conflict(String),
+    /// The API server said no.
+    #[error("{0}")]
+    Refused(String),
+    /// It is unknown what the call did.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+/// The real calls.
+#[derive(Clone)]
+pub struct KubeActions {
+    client: Client,
+}
+
+impl KubeActions {
+    /// Actions through `client`, which must not retry by itself and must carry the guard's layer.
+    #[must_use]
+    pub fn new(client: Client) -> Arc<Self> {
+        Arc::new(Self { client })
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    /// Writes taints, annotations and cordon with the resourceVersion that was read.
+    async fn write(&self, node: &Node, change: &Mark<'_>) -> Result<(), ActionError> {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let spec = node.spec.clone().unwrap_or_default();
+        let ours = |taint: &Taint| taint.key == DELETION_TAINT;
+        let mut taints: Vec<Taint> = spec.taints.unwrap_or_default();
+        let cordoned = spec.unschedulable.unwrap_or(false);
+        let (annotations, unschedulable) = match change {
+            Mark::On { intent } => {
+                if !taints.iter().any(ours) {
+                    let effect = "NoSchedule".to_owned();
+                    taints.push(Taint { key: DELETION_TAINT.to_owned(), effect, ..Taint::default() });
+                }
+                let by_us = if cordoned { own_cordon(node) } else { true };
+                (json!({INTENT_ANNOTATION: intent, CORDONED_ANNOTATION: by_us.then_some("true")}), true)
+            }
+            Mark::Off => {
+                taints.retain(|taint| !ours(taint));
+                (json!({INTENT_ANNOTATION: null, CORDONED_ANNOTATION: null}), cordoned && !own_cordon(node))
+            }
+        };
+        let patch = json!({
+            "metadata": {"resourceVersion": node.metadata.resource_version, "annotations": annotations},
+            "spec": {"taints": taints, "unschedulable": unschedulable.then_some(true)},
+        });
+        match self.nodes().patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(action_error(name, &error)),
+        }
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Node>, ActionError> {
+        self.nodes().get_opt(name).await.map_err(|error| action_error(name, &error))
+    }
+}
+
+/// A change of our mark.
+enum Mark<'a> {
+    On { intent: &'a str },
+    Off,
+}
+
+impl NodeActions for KubeActions {
+    fn mark<'a>(&'a self, name: &'a str, intent: &'a str) -> BoxFuture<'a, Result<(), ActionError>> {
+        Box::pin(async move {
+            let Some(node) = self.get(name).await? else { return Err(ActionError::Gone(name.to_owned())) };
+            match marked_by(&node) {
+                Some(marked) if marked == intent => Ok(()),
+                _ => self.write(&node, &Mark::On { intent }).await,
+            }
+        })
+    }
+
+    fn unmark<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), ActionError>> {
+        Box::pin(async move {
+            let Some(node) = self.get(name).await? else { return Ok(()) };
+            if annotation(&node, INTENT_ANNOTATION).is_none() {
+                return Ok(());
+            }
+            match self.write(&node, &Mark::Off).await {
+                Err(ActionError::Gone(_)) => Ok(()),
+                other => other,
+            }
+        })
+    }
+
+    fn look<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>> {
+        Box::pin(async move {
+            let Some(node) = self.get(name).await? else { return Ok(None) };
+            // No resourceVersion: the API server answers from its newest state, not from a cache.
+            let params = ListParams::default().fields(&format!("spec.nodeName={name}"));
+            let pods = Api::<v1::Pod>::all(self.client.clone());
+            let list = pods.list(&params).await.map_err(|error| action_error(name, &error))?;
+            Ok(Some(LiveNode {
+                intent: marked_by(&node).map(str::to_owned),
+                provider_id: provider_id(&node).to_owned(),
+                ready: is_ready(&node),
+                pods: list.items.iter().map(live_pod).collect(),
+            }))
+        })
+    }
+
+    fn carriers(&self) -> BoxFuture<'_, Result<Carriers, ActionError>> {
+        Box::pin(async move {
+            let nodes = self.nodes();
+            let mut params = ListParams::default().limit(NODES_PER_PAGE);
+            let mut carriers = Carriers::default();
+            loop {
+                let page = nodes.list(&params).await.map_err(|error| action_error("nodes", &error))?;
+                for node in &page.items {
+                    carriers.add(node.metadata.name.as_deref().unwrap_or_default(), provider_id(node));
+                }
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params = params.continue_token(&token),
+                    None => return Ok(carriers),
+                }
+            }
+        })
+    }
+
+    fn evict<'a>(&'a self, eviction: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>> {
+        Box::pin(async move {
+            let pods = Api::<v1::Pod>::namespaced(self.client.clone(), &eviction.pod.namespace);
+            let body = eviction_body(eviction);
+            let name = &*eviction.pod.name;
+            let answer: Result<Value, KubeError> =
+                pods.create_subresource("eviction", name, &PostParams::default(), &body).await;
+            match answer {
+                Ok(_) => Ok(EvictionAnswer::Accepted),
+                Err(KubeError::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                    // Gone, or another pod of the same name: either way the one we meant is not there any more.
+                    Ok(EvictionAnswer::Accepted)
+                }
+                Err(KubeError::Api(status)) => Ok(EvictionAnswer::Refused {
+                    by_budget: status.code == 429,
+                    message: status.message.clone(),
+                }),
+                Err(error) => Err(action_error(&eviction.pod.name, &error)),
+            }
+        })
+    }
+}
+
+/// The eviction as the API server reads it.
+///
+/// Not by kube's own call: that of kube 5.0 sends `delete_options`, a field that the API server does not know and drops,
+/// and with it the uid and the grace.
+fn eviction_body(eviction: &Eviction) -> Value {
+    let grace = u32::try_from(eviction.grace.0).ok();
+    let field = if bugs::on(Bug::EvictionOptionsLost) { "delete_options" } else { "deleteOptions" };
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": &*eviction.pod.name, "namespace": &*eviction.pod.namespace},
+        field: {"gracePeriodSeconds": grace, "preconditions": {"uid": &*eviction.uid}},
+    })
+}
+
+fn provider_id(node: &Node) -> &str {
+    node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default()
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    node.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// The intent of our mark, if taint and annotation are both there.
+fn marked_by(node: &Node) -> Option<&str> {
+    let taints = node.spec.as_ref()?.taints.as_ref()?;
+    taints.iter().any(|taint| taint.key == DELETION_TAINT).then(|| annotation(node, INTENT_ANNOTATION))?
+}
+
+/// Whether the cordon is ours to take off.
+fn own_cordon(node: &Node) -> bool {
+    annotation(node, CORDONED_ANNOTATION) == Some("true")
+}
+
+/// A pod as the API server has it at this moment: what decides whether it holds its node.
+fn live_pod(pod: &v1::Pod) -> Pod {
+    let metadata = &pod.metadata;
+    let spec = pod.spec.as_ref();
+    let annotation =
+        |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let daemon_set = owners.iter().any(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet")
+        || annotation("cluster-autoscaler.kubernetes.io/daemonset-pod") == Some("true");
+    let class = PodClass {
+        mirror: annotation("kubernetes.io/config.mirror").is_some(),
+        daemon_set,
+        priority: spec.and_then(|spec| spec.priority).unwrap_or(0),
+        termination_grace: Seconds(spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30)),
+        ..PodClass::default()
+    };
+    Pod {
+        key: ObjectKey::new(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        ),
+        uid: metadata.uid.as_deref().unwrap_or_default().into(),
+        class: Arc::new(class),
+        phase: match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
+            Some("Running") => PodPhase::Running,
+            Some("Succeeded") => PodPhase::Succeeded,
+            Some("Failed") => PodPhase::Failed,
+            _ => PodPhase::Pending,
+        },
+        deletion_at: metadata.deletion_timestamp.as_ref().map(|at| UnixTime::from_jiff(at.0)),
+        ..Pod::default()
+    }
+}
+
+/// What an API error means for a step. Only an answer is a "no"; silence is unknown.
+fn action_error(name: &str, error: &KubeError) -> ActionError {
+    match error {
+        KubeError::Api(status) if status.is_not_found() => ActionError::Gone(name.to_owned()),
+        KubeError::Api(status) if status.is_conflict() => ActionError::Conflict(name.to_owned()),
+        KubeError::Api(status) if status.code < 500 && status.code != 429 => {
+            ActionError::Refused(status.message.clone())
+        }
+        other => ActionError::Unknown(other.to_string()),
+    }
+}

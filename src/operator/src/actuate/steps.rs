@@ -1,0 +1,637 @@
+//! One step, carried out: it re-checks what the plan relied on, acts once, and says what came of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use headroom_core::history::Victim;
+use headroom_core::labels::ObjectKey;
+use headroom_core::nodes::removal::holds_node;
+use headroom_core::plan::{Eviction, Outcome, Step, StepResult};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::pod::Pod;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::carriers::{Carriers, is_instance};
+use super::lanes::Lanes;
+use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
+use headroom_observe::host::Host;
+use headroom_observe::host::bugs::{self, Bug};
+use headroom_provider::{self as provider, CloudProvider, Increased, PoolAtProvider};
+
+/// Calls of one step that are under way at once.
+const PARALLEL_CALLS: usize = 16;
+/// Longest from the look at a node to an eviction from it. What has no turn by then is left to the next round.
+const EVICTION_TURN_MAX: Duration = Duration::from_secs(5);
+/// Oldest live look at all nodes that a deletion relies on: those of one turn share one.
+const CARRIERS_AGE_MAX: Duration = Duration::from_secs(2);
+/// Pause before an increase is tried to be taken back again.
+const CANCEL_PAUSE: Seconds = Seconds(10);
+
+/// What is true now of the pool a step belongs to: the guard's second look (law 5).
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The pool as its provider knows it; `None` when it is no longer managed.
+    pub pool: Option<PoolAtProvider>,
+    /// Most nodes the pool may have now, schedules applied.
+    pub max_nodes: u32,
+    /// The pool's nodes and those on their way, the wished-for increase not counted.
+    pub nodes_count: u32,
+    /// Names of the nodes that the watch knows.
+    pub known: BTreeSet<Arc<str>>,
+    /// By id of an instance that the step deletes: a node that carries it and is not the victim's, as the watch knows it.
+    pub others: BTreeMap<Arc<str>, Arc<str>>,
+    /// Whether the pool may grow and shrink: mode Apply, not being deleted.
+    pub acts: bool,
+    /// Pods under this priority are lost with their node and do not hold it.
+    pub expendable_cutoff: i32,
+    /// The time.
+    pub now: UnixTime,
+}
+
+/// Carries out steps.
+#[derive(Clone)]
+pub struct Executor {
+    nodes: Arc<dyn NodeActions>,
+    provider: Arc<dyn CloudProvider>,
+    host: Arc<Host>,
+    lanes: Arc<Lanes>,
+    /// The last live look at all nodes, and when it began.
+    carriers: Arc<Mutex<Option<(Instant, Arc<Carriers>)>>>,
+}
+
+impl Executor {
+    /// An executor that acts through these two, by the host's clock.
+    #[must_use]
+    pub fn new(nodes: Arc<dyn NodeActions>, provider: Arc<dyn CloudProvider>, host: Arc<Host>) -> Self {
+        Self { nodes, provider, host, lanes: Arc::default(), carriers: Arc::default() }
+    }
+
+    /// Carries out one step. Every call in it is bounded by the guard; the step as a whole ends with them.
+    pub async fn run(&self, step: &Step, facts: &Facts) -> Vec<Outcome> {
+        let results = match step {
+            Step::Increase { intent, group, from, to, started_at, .. } => {
+                let request = increase_request(facts, intent, group, *from, *to, *started_at);
+                vec![self.increase(request, facts).await]
+            }
+            Step::Cancel { intent, group, from, to, started_at, .. } => {
+                let request = increase_request(facts, intent, group, *from, *to, *started_at);
+                vec![self.cancel(request, facts).await]
+            }
+            Step::Mark { intent, nodes, .. } => self.mark(intent, nodes, facts).await,
+            Step::Evict { intent, node, pods, .. } => vec![self.evict(intent, node, pods, facts).await],
+            Step::Delete { intent, victims, force, .. } => self.delete(intent, victims, *force, facts).await,
+            Step::Unmark { node, .. } => vec![match self.nodes.unmark(node).await {
+                Ok(()) => StepResult::Unmarked { node: node.clone() },
+                Err(error) => unknown(&error),
+            }],
+        };
+        // A mark without pool or intent belongs to nobody's memory.
+        let (pool, intent) = step.address();
+        let (pool, intent) = (pool.cloned().unwrap_or_default(), intent.cloned().unwrap_or_default());
+        results
+            .into_iter()
+            .map(|result| Outcome { pool: pool.clone(), intent: intent.clone(), result })
+            .collect()
+    }
+
+    async fn increase(&self, request: Option<provider::Increase>, facts: &Facts) -> StepResult {
+        let Some(request) = request else {
+            return refused("the pool is no longer managed");
+        };
+        let added = request.to.saturating_sub(request.from);
+        if !facts.acts || facts.nodes_count.saturating_add(added) > facts.max_nodes {
+            return refused("the pool may not grow by so many nodes any more");
+        }
+        match self.provider.increase(&request).await {
+            Ok(Increased::Accepted) => StepResult::Increased,
+            Ok(Increased::Superseded) => StepResult::Superseded,
+            Ok(Increased::Pending(until)) => StepResult::Pending(until),
+            Err(error) if error.unknown => StepResult::Unknown { message: error.message.into() },
+            Err(error) => StepResult::IncreaseFailed {
+                class: error.class,
+                message: error.message.into(),
+                created: if bugs::on(Bug::PartialNotCounted) { 0 } else { error.created },
+            },
+        }
+    }
+
+    async fn cancel(&self, request: Option<provider::Increase>, facts: &Facts) -> StepResult {
+        let Some(request) = request.filter(|_| facts.acts) else {
+            return refused("the pool may not change any more");
+        };
+        match self.provider.cancel(&request).await {
+            Ok(Increased::Accepted | Increased::Superseded) => StepResult::Increased,
+            Ok(Increased::Pending(until)) => StepResult::Pending(until),
+            // There is no hurry: what does not come now is only not to come later.
+            Err(error) if error.unknown => {
+                tracing::warn!(group = %request.group, %error, "not taken back yet");
+                StepResult::Pending(facts.now.plus(CANCEL_PAUSE))
+            }
+            Err(error) => {
+                tracing::warn!(group = %request.group, %error, "cannot be taken back");
+                StepResult::Increased
+            }
+        }
+    }
+
+    async fn mark(&self, intent: &str, nodes: &[Arc<str>], facts: &Facts) -> Vec<StepResult> {
+        if !facts.acts {
+            return vec![refused("the pool may not shrink any more")];
+        }
+        let calls: Vec<_> = nodes.iter().map(|node| self.nodes.mark(node, intent)).collect();
+        let answers: Vec<Result<(), ActionError>> =
+            stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
+        let failed: Vec<StepResult> = nodes
+            .iter()
+            .zip(answers)
+            .filter_map(|(node, answer)| match answer {
+                Ok(()) => None,
+                // The next tick marks again what a conflict or silence left unmarked.
+                Err(error @ (ActionError::Conflict(_) | ActionError::Unknown(_))) => Some(unknown(&error)),
+                Err(error) => {
+                    Some(StepResult::MarkFailed { node: node.clone(), message: error.to_string().into() })
+                }
+            })
+            .collect();
+        if failed.is_empty() { vec![StepResult::Marked] } else { failed }
+    }
+
+    async fn evict(&self, intent: &str, node: &Arc<str>, pods: &[Eviction], facts: &Facts) -> StepResult {
+        match self.right_victim(intent, node, None, facts).await {
+            Ok(Some(_)) => {}
+            Ok(None) => return StepResult::Evicted { node: node.clone(), refused: Vec::new() },
+            Err(result) => return result,
+        }
+        if bugs::on(Bug::NothingEvicted) {
+            return StepResult::Evicted { node: node.clone(), refused: Vec::new() };
+        }
+        let not_after = self.host.monotonic() + EVICTION_TURN_MAX;
+        let calls: Vec<_> = pods.iter().map(|pod| self.evict_in_turn(pod, not_after)).collect();
+        let answers: Vec<Option<Result<EvictionAnswer, ActionError>>> =
+            stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
+        let refused = pods
+            .iter()
+            .zip(answers)
+            .filter_map(|(pod, answer)| match answer? {
+                Ok(EvictionAnswer::Accepted) => None,
+                Ok(EvictionAnswer::Refused { by_budget, message }) => {
+                    Some((pod.pod.clone(), by_budget, message.into()))
+                }
+                Err(error) => Some((pod.pod.clone(), false, error.to_string().into())),
+            })
+            .collect();
+        StepResult::Evicted { node: node.clone(), refused }
+    }
+
+    /// Evicts a pod when it is its turn at its budget; `None` when that was too late, and nothing was asked for.
+    async fn evict_in_turn(
+        &self,
+        pod: &Eviction,
+        not_after: Instant,
+    ) -> Option<Result<EvictionAnswer, ActionError>> {
+        let _turn = match &pod.budget {
+            Some(budget) => self.lanes.enter(budget).await,
+            None => None,
+        };
+        if self.host.monotonic() > not_after {
+            return None;
+        }
+        Some(self.nodes.evict(pod).await)
+    }
+
+    async fn delete(&self, intent: &str, victims: &[Victim], force: bool, facts: &Facts) -> Vec<StepResult> {
+        let Some(pool) = &facts.pool else { return vec![refused("the pool is no longer managed")] };
+        let calls: Vec<_> = victims
+            .iter()
+            .map(|victim| Box::pin(self.delete_one(pool, intent, victim, force, facts)))
+            .collect();
+        let results: Vec<StepResult> = stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
+        if results.iter().all(|result| *result == StepResult::Deleted) {
+            return vec![StepResult::Deleted];
+        }
+        results.into_iter().filter(|result| *result != StepResult::Deleted).collect()
+    }
+
+    /// A live look at the node and at all that carry its id, then its deletion by id: never one without the others.
+    async fn delete_one(
+        &self,
+        pool: &PoolAtProvider,
+        intent: &str,
+        victim: &Victim,
+        force: bool,
+        facts: &Facts,
+    ) -> StepResult {
+        let unseen = victim.node.is_empty();
+        if unseen && bugs::on(Bug::DeadInstancesStay) {
+            return StepResult::Deleted;
+        }
+        match self.right_victim(intent, &victim.node, Some(&victim.id), facts).await {
+            Ok(Some(live)) => {
+                // A node that is ready again is not dead, whatever the removal began for.
+                let forced = force && !live.ready;
+                if let (Some(pod), false) = (holder(&live, facts), forced || bugs::on(Bug::NoSecondLook)) {
+                    return StepResult::NotEmpty { node: victim.name().clone(), pod };
+                }
+            }
+            Ok(None) => {}
+            Err(result) => return result,
+        }
+        if let Err(result) = self.is_alone(victim, facts).await {
+            return result;
+        }
+        match self.provider.delete(pool, victim).await {
+            Ok(()) => StepResult::Deleted,
+            Err(error) if error.unknown => StepResult::Unknown { message: error.message.into() },
+            Err(error) => {
+                StepResult::DeleteFailed { node: victim.name().clone(), message: error.message.into() }
+            }
+        }
+    }
+
+    /// No node but the victim's carries its id: neither a copy of it, nor the machine's own node where the victim's is
+    /// gone or was never seen.
+    async fn is_alone(&self, victim: &Victim, facts: &Facts) -> Result<(), StepResult> {
+        let unseen = victim.node.is_empty();
+        if unseen && bugs::on(Bug::LateNodeTerminated) {
+            return Ok(());
+        }
+        // The watch and the live look may each know of one that the other does not.
+        let live = self.live_carriers().await.map_err(|error| unknown(&error))?;
+        let known = facts.others.get(&victim.id).map(|name| &**name);
+        match live.other(&victim.id, &victim.node).or(known) {
+            None => Ok(()),
+            Some(_) if unseen => Err(refused("the instance has become a node since")),
+            Some(other) => {
+                let id = &victim.id;
+                Err(refused(&format!(
+                    "node {other} carries the provider id {id} of node {} too",
+                    victim.node
+                )))
+            }
+        }
+    }
+
+    /// Which nodes carry which provider ids, by a live look that began at most [`CARRIERS_AGE_MAX`] ago.
+    async fn live_carriers(&self) -> Result<Arc<Carriers>, ActionError> {
+        let asked_at = self.host.monotonic();
+        let mut last = self.carriers.lock().await;
+        if let Some((began_at, carriers)) = &*last
+            && asked_at <= *began_at + CARRIERS_AGE_MAX
+        {
+            return Ok(carriers.clone());
+        }
+        let began_at = self.host.monotonic();
+        let carriers = Arc::new(self.nodes.carriers().await?);
+        *last = Some((began_at, carriers.clone()));
+        Ok(carriers)
+    }
+
+    /// The node as it is now, if it carries this intent's mark and is this instance; `None` when it is gone.
+    async fn right_victim(
+        &self,
+        intent: &str,
+        node: &Arc<str>,
+        instance: Option<&str>,
+        facts: &Facts,
+    ) -> Result<Option<LiveNode>, StepResult> {
+        if !facts.acts {
+            return Err(refused("the pool may not shrink any more"));
+        }
+        if node.is_empty() {
+            // An instance that never became a node; whether one carries its id by now is for the caller to look.
+            return Ok(None);
+        }
+        match self.nodes.look(node).await {
+            Ok(None) => Ok(None),
+            Ok(Some(live)) if live.intent.as_deref() == Some(intent) => match instance {
+                Some(instance) if !is_instance(&live.provider_id, instance) => {
+                    let found = &live.provider_id;
+                    let message = format!("node {node} is instance {found}, not {instance}");
+                    Err(StepResult::MarkFailed { node: node.clone(), message: message.into() })
+                }
+                _ => Ok(Some(live)),
+            },
+            Ok(Some(live)) => {
+                let mark = live.intent.as_deref().unwrap_or("none");
+                let message = format!("node {node} does not carry the mark of intent {intent}, but {mark}");
+                Err(StepResult::MarkFailed { node: node.clone(), message: message.into() })
+            }
+            Err(error) => Err(unknown(&error)),
+        }
+    }
+}
+
+/// A pod that holds the node, by the rule of the plan, and is not expendable.
+fn holder(live: &LiveNode, facts: &Facts) -> Option<ObjectKey> {
+    let holds = |pod: &&Pod| holds_node(pod, facts.now) && pod.class.priority >= facts.expendable_cutoff;
+    live.pods.iter().find(holds).map(|pod| pod.key.clone())
+}
+
+fn increase_request(
+    facts: &Facts,
+    intent: &Arc<str>,
+    group: &Arc<str>,
+    from: u32,
+    to: u32,
+    started_at: UnixTime,
+) -> Option<provider::Increase> {
+    facts.pool.clone().map(|pool| provider::Increase {
+        pool,
+        intent: intent.clone(),
+        group: group.clone(),
+        from,
+        to,
+        started_at,
+        now: facts.now,
+        known: facts.known.clone(),
+    })
+}
+
+fn refused(message: &str) -> StepResult {
+    StepResult::Refused { message: message.into() }
+}
+
+fn unknown(error: &ActionError) -> StepResult {
+    StepResult::Unknown { message: error.to_string().into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use futures::future::BoxFuture;
+    use headroom_core::labels::Labels;
+    use headroom_core::world::pod::PodClass;
+
+    use super::*;
+    use headroom_provider::{Asked, Error, NodeShape, Observation, ProviderSettings, kwok};
+
+    const NOW: UnixTime = UnixTime(1_000);
+
+    /// A node with pods and a mark, and a log of what was done to it.
+    #[derive(Default)]
+    struct Fake {
+        live: Option<LiveNode>,
+        /// All nodes with their provider ids.
+        carried: Vec<(&'static str, &'static str)>,
+        done: Mutex<Vec<String>>,
+        /// How long an eviction takes.
+        eviction: Duration,
+    }
+
+    impl Fake {
+        fn note(&self, what: &str) {
+            self.done.lock().expect("no panic inside").push(what.to_owned());
+        }
+    }
+
+    impl NodeActions for Fake {
+        fn mark<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), ActionError>> {
+            self.note("mark");
+            Box::pin(async { Ok(()) })
+        }
+        fn unmark<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), ActionError>> {
+            self.note("unmark");
+            Box::pin(async { Ok(()) })
+        }
+        fn look<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>> {
+            Box::pin(async { Ok(self.live.clone()) })
+        }
+        fn carriers(&self) -> BoxFuture<'_, Result<Carriers, ActionError>> {
+            Box::pin(async {
+                self.note("list");
+                let mut carriers = Carriers::default();
+                for (node, id) in &self.carried {
+                    carriers.add(node, id);
+                }
+                Ok(carriers)
+            })
+        }
+        fn evict<'a>(&'a self, _: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>> {
+            Box::pin(async {
+                self.note("evict");
+                tokio::time::sleep(self.eviction).await;
+                Ok(EvictionAnswer::Accepted)
+            })
+        }
+    }
+
+    impl CloudProvider for Fake {
+        fn observe<'a>(&'a self, _: &'a [Asked<'a>]) -> BoxFuture<'a, Vec<Result<Observation, Error>>> {
+            Box::pin(async { Vec::new() })
+        }
+        fn increase<'a>(&'a self, _: &'a provider::Increase) -> BoxFuture<'a, Result<Increased, Error>> {
+            Box::pin(async {
+                self.note("increase");
+                Ok(Increased::Accepted)
+            })
+        }
+        fn delete<'a>(&'a self, _: &'a PoolAtProvider, _: &'a Victim) -> BoxFuture<'a, Result<(), Error>> {
+            self.note("delete");
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    fn facts() -> Facts {
+        let pool = PoolAtProvider {
+            name: "general".into(),
+            created_at: UnixTime(0),
+            max_nodes: 5,
+            settings: ProviderSettings::Kwok(kwok::Settings::default()),
+            node: NodeShape { labels: Labels::default(), ..NodeShape::default() },
+        };
+        Facts {
+            pool: Some(pool),
+            max_nodes: 5,
+            nodes_count: 3,
+            known: BTreeSet::new(),
+            others: BTreeMap::new(),
+            acts: true,
+            expendable_cutoff: -10,
+            now: NOW,
+        }
+    }
+
+    fn delete() -> Step {
+        let victim = Victim { node: "n1".into(), id: "kwok://n1".into() };
+        let (pool, intent, group) = ("general".into(), "1-7".into(), "a".into());
+        Step::Delete { pool, intent, group, victims: vec![victim], force: false }
+    }
+
+    fn increase(to: u32) -> Step {
+        let (pool, intent, group) = ("general".into(), "1-8".into(), "a".into());
+        Step::Increase { pool, intent, group, from: 3, to, started_at: NOW }
+    }
+
+    fn marked(pods: Vec<Pod>) -> Option<LiveNode> {
+        Some(LiveNode {
+            intent: Some("1-7".to_owned()),
+            provider_id: "kwok://n1".to_owned(),
+            ready: true,
+            pods,
+        })
+    }
+
+    fn running(class: PodClass) -> Pod {
+        Pod { key: ObjectKey::new("default", "web-1"), class: Arc::new(class), ..Pod::default() }
+    }
+
+    /// What a step came to, and what was really done.
+    async fn outcome(live: Option<LiveNode>, step: Step, facts: Facts) -> (StepResult, Vec<String>) {
+        let carried = if live.is_some() { vec![("n1", "kwok://n1")] } else { Vec::new() };
+        outcome_among(Fake { live, carried, ..Fake::default() }, step, facts).await
+    }
+
+    async fn outcome_among(fake: Fake, step: Step, facts: Facts) -> (StepResult, Vec<String>) {
+        let fake = Arc::new(fake);
+        let mut outcomes =
+            Executor::new(fake.clone(), fake.clone(), Host::machine()).run(&step, &facts).await;
+        let done = fake.done.lock().expect("no panic inside").clone();
+        (outcomes.remove(0).result, done)
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_came_since_the_plan_keeps_its_node() {
+        let (result, done) = outcome(marked(vec![running(PodClass::default())]), delete(), facts()).await;
+        let pod = ObjectKey::new("default", "web-1");
+        assert_eq!((result, done), (StepResult::NotEmpty { node: "n1".into(), pod }, vec![]));
+    }
+
+    #[tokio::test]
+    async fn pods_of_daemon_sets_and_expendable_pods_do_not_keep_a_node() {
+        let daemon = running(PodClass { daemon_set: true, ..PodClass::default() });
+        let expendable = running(PodClass { priority: -11, ..PodClass::default() });
+        let (result, done) = outcome(marked(vec![daemon, expendable]), delete(), facts()).await;
+        assert_eq!((result, done), (StepResult::Deleted, vec!["list".to_owned(), "delete".to_owned()]));
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_should_long_be_gone_does_not_keep_a_node() {
+        let class = PodClass { termination_grace: Seconds(30), ..PodClass::default() };
+        let stuck = Pod { deletion_at: Some(UnixTime(NOW.0 - 100)), ..running(class) };
+        let (result, _) = outcome(marked(vec![stuck]), delete(), facts()).await;
+        assert_eq!(result, StepResult::Deleted);
+    }
+
+    #[tokio::test]
+    async fn an_instance_that_became_a_node_unseen_by_the_watch_is_not_deleted() {
+        let victims = ["kwok://n1", "kwok://n2", "kwok://n3"];
+        let victims = victims.map(|id| Victim { node: "".into(), id: id.into() }).to_vec();
+        let (pool, intent, group) = ("general".into(), "1-7".into(), "a".into());
+        let step = Step::Delete { pool, intent, group, victims, force: false };
+        let carried = ["n1", "n2", "n3"].into_iter().zip(["kwok://n1", "kwok://n2", "kwok://n3"]).collect();
+        let fake = Fake { live: marked(vec![]), carried, ..Fake::default() };
+        let (result, done) = outcome_among(fake, step.clone(), facts()).await;
+        assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
+        assert_eq!(done, ["list"], "one look at all nodes, however many instances");
+        let (result, done) = outcome(None, step, facts()).await;
+        assert_eq!((result, done.len()), (StepResult::Deleted, 1 + 3));
+    }
+
+    /// What the deletion of node n1, instance kwok://n1, comes to among these nodes.
+    async fn deleted_among(
+        live: Option<LiveNode>,
+        carried: &[(&'static str, &'static str)],
+        facts: Facts,
+    ) -> (StepResult, bool) {
+        let fake = Fake { live, carried: carried.to_vec(), ..Fake::default() };
+        let (result, done) = outcome_among(fake, delete(), facts).await;
+        (result, done.iter().any(|what| what == "delete"))
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_another_instance_than_the_victim_is_not_deleted() {
+        let other = marked(vec![]).map(|live| LiveNode { provider_id: "kwok://n2".to_owned(), ..live });
+        let (result, deleted) = deleted_among(other, &[("n1", "kwok://n2")], facts()).await;
+        assert!(matches!(result, StepResult::MarkFailed { .. }) && !deleted, "{result:?}");
+    }
+
+    #[tokio::test]
+    async fn a_twin_that_came_after_the_plan_keeps_the_machine_of_both() {
+        let both = [("n1", "kwok://n1"), ("twin", "kwok://n1")];
+        let (result, deleted) = deleted_among(marked(vec![]), &both, facts()).await;
+        assert!(matches!(result, StepResult::Refused { .. }) && !deleted, "{result:?}");
+        // The watch may know of one that a server that has fallen behind does not show.
+        let others = [("kwok://n1".into(), "twin".into())].into();
+        let known = Facts { others, ..facts() };
+        let (result, deleted) = deleted_among(marked(vec![]), &both[..1], known).await;
+        assert!(matches!(result, StepResult::Refused { .. }) && !deleted, "{result:?}");
+    }
+
+    #[tokio::test]
+    async fn a_machine_is_not_deleted_under_the_name_of_a_node_that_is_not_there() {
+        let (result, deleted) = deleted_among(None, &[("another", "kwok://n1")], facts()).await;
+        assert!(matches!(result, StepResult::Refused { .. }) && !deleted, "{result:?}");
+        let (result, deleted) = deleted_among(None, &[("another", "kwok://n2")], facts()).await;
+        assert!(result == StepResult::Deleted && deleted, "a deletion that has begun is finished");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_ready_again_does_not_go_under_its_pods() {
+        let force = |step| match step {
+            Step::Delete { pool, intent, group, victims, .. } => {
+                Step::Delete { pool, intent, group, victims, force: true }
+            }
+            other => other,
+        };
+        let occupied = || marked(vec![running(PodClass::default())]);
+        let (result, done) = outcome(occupied(), force(delete()), facts()).await;
+        assert!(matches!(result, StepResult::NotEmpty { .. }) && done.is_empty(), "{result:?}");
+        let dead = occupied().map(|live| LiveNode { ready: false, ..live });
+        let (result, _) = outcome(dead, force(delete()), facts()).await;
+        assert_eq!(result, StepResult::Deleted);
+    }
+
+    #[tokio::test]
+    async fn a_node_without_this_intents_mark_is_not_touched() {
+        let foreign = marked(vec![]).map(|live| LiveNode { intent: Some("1-6".to_owned()), ..live });
+        let (result, done) = outcome(foreign, delete(), facts()).await;
+        assert!(matches!(result, StepResult::MarkFailed { .. }), "{result:?}");
+        assert!(done.is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_increase_beyond_the_live_maximum_is_refused() {
+        let (result, done) = outcome(None, increase(6), facts()).await;
+        assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
+        assert!(done.is_empty());
+        let (result, _) = outcome(None, increase(5), facts()).await;
+        assert_eq!(result, StepResult::Increased);
+    }
+
+    #[tokio::test]
+    async fn a_pool_that_may_no_longer_act_does_nothing() {
+        for step in [delete(), increase(4)] {
+            let (result, done) = outcome(marked(vec![]), step, Facts { acts: false, ..facts() }).await;
+            assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
+            assert!(done.is_empty());
+        }
+    }
+
+    /// How many of thirty pods of a node are evicted when each eviction takes a second.
+    async fn evicted_of_thirty(budget: Option<ObjectKey>) -> usize {
+        let eviction = |number: i32| Eviction {
+            pod: ObjectKey::new("default", format!("web-{number}")),
+            uid: "u".into(),
+            grace: Seconds(30),
+            budget: budget.clone(),
+        };
+        let (pool, intent, node) = ("general".into(), "1-7".into(), "n1".into());
+        let step = Step::Evict { pool, intent, node, pods: (0..30).map(eviction).collect() };
+        let fake =
+            Arc::new(Fake { live: marked(Vec::new()), eviction: Duration::from_secs(1), ..Fake::default() });
+        let outcomes = Executor::new(fake.clone(), fake.clone(), Host::machine()).run(&step, &facts()).await;
+        assert_eq!(outcomes[0].result, StepResult::Evicted { node: "n1".into(), refused: Vec::new() });
+        let done = fake.done.lock().expect("no panic inside");
+        done.iter().filter(|what| *what == "evict").count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pods_of_one_budget_are_evicted_a_few_at_a_time_and_not_long_after_the_look() {
+        let budget = Some(ObjectKey::new("default", "web"));
+        assert_eq!((evicted_of_thirty(budget).await, evicted_of_thirty(None).await), (24, 30));
+    }
+}

@@ -1,0 +1,394 @@
+//! Stored objects become settings: core's Config, what providers are told, and the objects that cannot be used. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headroom_core::config::{
+    Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, GroupScaling, Mode,
+    NodeTemplate, Policy, Pool, Profile, ScaleDown, ScaleUp, Schedule,
+};
+use headroom_core::labels::Labels;
+use headroom_core::reason::Reason;
+use headroom_core::resources::Resources;
+use headroom_core::scheduling::constraints::{Taint, TaintEffect};
+use headroom_core::time::Seconds;
+use headroom_core::world::node::POOL_LABEL;
+use headroom_core::world::provider::FailureClass;
+
+use super::relapse;
+use headroom_api::common::BudgetReason;
+use headroom_api::node_pool::ScaleDownPolicy;
+use headroom_api::validate::{
+    self, Amounts, FieldError, ValidatedAws, ValidatedBudget, ValidatedPolicy, ValidatedPool,
+    ValidatedProvider, ValidatedTemplate, validate_policy, validate_pool,
+};
+use headroom_api::{ClusterScalingPolicySpec, NodePool, NodePoolSpec, cluster_scaling_policy, node_pool};
+use headroom_observe::{Policies, PolicyObject};
+use headroom_provider::{NodeShape, PoolAtProvider, ProviderSettings, aws, kwok};
+
+/// The only name a ClusterScalingPolicy may have.
+pub const POLICY_NAME: &str = "default";
+/// Labels every node gets, so that pods which select the usual ones find it.
+const USUAL_LABELS: [(&str, &str); 2] = [("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")];
+
+/// Everything the loop takes from stored objects.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What plans are made with.
+    pub config: Config,
+    /// Valid pools as their providers know them.
+    pub providers: BTreeMap<Arc<str>, PoolAtProvider>,
+    /// Why pools cannot be used, in words for a condition.
+    pub invalid_pools: BTreeMap<Arc<str>, String>,
+    /// Whether the whole operator only looks on: pools that say Apply are previewed.
+    pub preview: bool,
+    /// Why the cluster policy cannot be used; the last good one, or the defaults, hold meanwhile.
+    pub invalid_policy: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            config: Config {
+                profile: Profile::Headroom,
+                epoch: 0,
+                pools: Vec::new(),
+                cluster: ClusterSettings::default(),
+            },
+            providers: BTreeMap::new(),
+            invalid_pools: BTreeMap::new(),
+            preview: false,
+            invalid_policy: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Takes the stored objects as they are now. One that cannot be used is set aside and the others go on.
+    ///
+    /// A cluster policy that turns invalid keeps what it said before: a slip must not lift a limit or a stop.
+    pub fn update(&mut self, policies: &Policies) {
+        self.config.pools.clear();
+        self.providers.clear();
+        self.invalid_pools.clear();
+        for (name, object) in &policies.pools {
+            match valid_pool(object) {
+                Ok(valid) => {
+                    let mut pool = pool(object, &valid);
+                    if self.preview && pool.mode == Mode::Apply {
+                        pool.mode = Mode::Preview;
+                    }
+                    self.config.pools.push(pool);
+                    self.providers.insert(name.clone(), at_provider(object, &valid));
+                }
+                Err(why) => {
+                    self.invalid_pools.insert(name.clone(), why);
+                }
+            }
+        }
+        self.invalid_policy = None;
+        match policies.clusters.get(POLICY_NAME).map(valid_policy) {
+            None => self.config.cluster = ClusterSettings::default(),
+            Some(Ok(policy)) => self.config.cluster = cluster(&policy),
+            Some(Err(why)) => self.invalid_policy = Some(why),
+        }
+        relapse::settings(&mut self.config);
+    }
+}
+
+fn valid_pool(object: &PolicyObject<NodePoolSpec>) -> Result<ValidatedPool, String> {
+    let spec = object.spec.clone().map_err(|why| format!("spec cannot be read: {why}"))?;
+    validate_pool(&NodePool::new(&object.name, spec)).map_err(|errors| in_words(&errors))
+}
+
+fn valid_policy(object: &PolicyObject<ClusterScalingPolicySpec>) -> Result<ValidatedPolicy, String> {
+    let spec = object.spec.as_ref().map_err(|why| format!("spec cannot be read: {why}"))?;
+    validate_policy(spec).map_err(|errors| in_words(&errors))
+}
+
+fn in_words(errors: &[FieldError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
+    // Without `..`: a new field that nobody hands on must not compile.
+    let ValidatedPool {
+        name,
+        mode,
+        provider,
+        min_nodes,
+        max_nodes,
+        limits,
+        template,
+        price_per_hour_micros,
+        priority,
+        group_scaling,
+        scale_up,
+        scale_down,
+        schedules,
+    } = valid;
+    let is_kwok = matches!(provider, ValidatedProvider::Kwok { .. });
+    Pool {
+        name: name.as_str().into(),
+        uid: object.uid.clone(),
+        created_at: object.created_at,
+        deleting: object.deleting,
+        mode: match mode {
+            node_pool::Mode::Apply => Mode::Apply,
+            node_pool::Mode::Preview => Mode::Preview,
+            node_pool::Mode::Suspend => Mode::Suspend,
+        },
+        min_nodes: *min_nodes,
+        max_nodes: *max_nodes,
+        limit_cpu_milli: limits.cpu_milli,
+        limit_memory_bytes: limits.memory_bytes,
+        // An Auto Scaling group knows more of its nodes than their amounts: its provider puts the two together.
+        template: template.capacity.as_ref().filter(|_| is_kwok).map(|capacity| NodeTemplate {
+            labels: labels(name, template),
+            taints: taints(&template.taints),
+            capacity: resources(capacity),
+            allocatable: resources(&template.allocatable().unwrap_or_default()),
+        }),
+        startup_taints: taints(&template.startup_taints),
+        price_per_hour_micro: price_per_hour_micros.and_then(|micros| i64::try_from(micros).ok()),
+        priority: *priority,
+        group_scaling: match group_scaling {
+            node_pool::GroupScaling::PerNode => GroupScaling::PerNode,
+            node_pool::GroupScaling::ZeroOrMax => GroupScaling::ZeroOrMax,
+        },
+        scale_up: ScaleUp {
+            enabled: scale_up.enabled,
+            provision_timeout: seconds(scale_up.provision_timeout),
+            startup_timeout: seconds(scale_up.startup_timeout),
+            backoff_initial: seconds(scale_up.backoff.initial),
+            backoff_max: seconds(scale_up.backoff.max),
+            backoff_reset_after: seconds(scale_up.backoff.reset_after),
+        },
+        scale_down: ScaleDown {
+            enabled: scale_down.enabled,
+            policy: match scale_down.policy {
+                ScaleDownPolicy::WhenUnderutilized => Policy::WhenUnderutilized,
+                ScaleDownPolicy::WhenCheaper => Policy::WhenCheaper(Consolidation {
+                    min_saving_percent: scale_down.min_saving_percent.into(),
+                    consolidate_after: seconds(scale_down.consolidate_after),
+                }),
+            },
+            utilization_threshold_percent: scale_down.utilization_threshold_percent.into(),
+            gpu_utilization_threshold_percent: scale_down.gpu_utilization_threshold_percent.into(),
+            ignore_daemon_sets: scale_down.ignore_daemon_sets_utilization,
+            ignore_mirror: scale_down.ignore_mirror_pods_utilization,
+            unneeded_for: seconds(scale_down.unneeded_for),
+            unready_for: seconds(scale_down.unready_for),
+            delay_after_add: seconds(scale_down.delay_after_add),
+            delay_after_delete: seconds(scale_down.delay_after_delete),
+            delay_after_failure: seconds(scale_down.delay_after_failure),
+            budgets: scale_down.budgets.iter().map(budget).collect(),
+            drain: Drain {
+                max_grace_period: seconds(scale_down.drain.max_grace_period),
+                eviction_timeout: seconds(scale_down.drain.eviction_timeout),
+                skip_local_storage: scale_down.drain.skip_local_storage,
+                skip_system_pods: scale_down.drain.skip_system_pods,
+                min_replicas: scale_down.drain.min_replicas,
+                ..Drain::default()
+            },
+        },
+        schedules: schedules
+            .iter()
+            .map(|schedule| Schedule {
+                name: schedule.name.as_str().into(),
+                window: schedule.window.clone(),
+                min_nodes: schedule.min_nodes,
+                max_nodes: schedule.max_nodes,
+            })
+            .collect(),
+    }
+}
+
+fn at_provider(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> PoolAtProvider {
+    let template = &valid.template;
+    let mut node_taints = taints(&template.taints);
+    node_taints.extend(taints(&template.startup_taints));
+    let (settings, node_labels) = match &valid.provider {
+        ValidatedProvider::Kwok { zones, join_delay, failures } => {
+            let failures = failures.iter().map(|failure| kwok::PlayedFailure {
+                zone: failure.zone.as_deref().map(Into::into),
+                class: failure_class(failure.class),
+                message: failure.message.as_str().into(),
+                count: failure.count,
+            });
+            let settings = kwok::Settings {
+                zones: zones.iter().map(|zone| zone.as_str().into()).collect(),
+                join_delay: seconds(*join_delay),
+                failures: failures.collect(),
+            };
+            (ProviderSettings::Kwok(settings), labels(&valid.name, template))
+        }
+        ValidatedProvider::Aws(aws) => {
+            // What the user wrote and no more: the machine's own labels are for the provider to tell.
+            let written = template.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            (ProviderSettings::Aws(aws_settings(aws)), written)
+        }
+    };
+    let scheduled = valid.schedules.iter().filter_map(|schedule| schedule.max_nodes).max();
+    PoolAtProvider {
+        name: valid.name.as_str().into(),
+        created_at: object.created_at,
+        max_nodes: valid.max_nodes.max(scheduled.unwrap_or(0)),
+        settings,
+        node: NodeShape {
+            labels: node_labels,
+            taints: node_taints,
+            capacity: template.capacity.as_ref().map(resources).unwrap_or_default(),
+            allocatable: template.allocatable().as_ref().map(resources).unwrap_or_default(),
+        },
+    }
+}
+
+fn aws_settings(valid: &ValidatedAws) -> aws::Settings {
+    let ValidatedAws { region, cluster_name, node_groups, tag_selector, mixed_types } = valid;
+    aws::Settings {
+        region: region.as_deref().map(Into::into),
+        cluster_name: cluster_name.as_deref().map(Into::into),
+        groups: node_groups
+            .iter()
+            .map(|group| aws::NamedGroup {
+                name: group.name.as_str().into(),
+                min: group.min_nodes,
+                max: group.max_nodes,
+            })
+            .collect(),
+        selector: tag_selector.clone(),
+        mixed: match mixed_types {
+            node_pool::MixedTypes::Smallest => aws::MixedTypes::Smallest,
+            node_pool::MixedTypes::First => aws::MixedTypes::First,
+        },
+    }
+}
+
+/// The labels of a new node; zone, group and hostname are added for each.
+fn labels(pool: &str, template: &ValidatedTemplate) -> Labels {
+    let mut labels: Labels = USUAL_LABELS.into_iter().collect();
+    for (key, value) in &template.labels {
+        labels.insert(key.as_str(), value.as_str());
+    }
+    labels.insert(POOL_LABEL, pool);
+    labels
+}
+
+fn taints(written: &[node_pool::Taint]) -> Vec<Taint> {
+    let effect = |effect| match effect {
+        node_pool::TaintEffect::NoSchedule => TaintEffect::NoSchedule,
+        node_pool::TaintEffect::PreferNoSchedule => TaintEffect::PreferNoSchedule,
+        node_pool::TaintEffect::NoExecute => TaintEffect::NoExecute,
+    };
+    written
+        .iter()
+        .map(|taint| Taint {
+            key: taint.key.as_str().into(),
+            value: taint.value.as_deref().unwrap_or_default().into(),
+            effect: effect(taint.effect),
+        })
+        .collect()
+}
+
+fn resources(amounts: &Amounts) -> Resources {
+    let mut resources = Resources::default();
+    for (name, amount) in amounts {
+        match name.as_str() {
+            "cpu" => resources.cpu_milli = *amount,
+            "memory" => resources.memory_bytes = *amount,
+            "ephemeral-storage" => resources.ephemeral_bytes = *amount,
+            "pods" => resources.pods = *amount,
+            other => resources.set_extended(other, *amount),
+        }
+    }
+    resources
+}
+
+fn budget(valid: &ValidatedBudget) -> Budget {
+    let reason = |reason: &BudgetReason| match reason {
+        BudgetReason::Empty => Reason::Empty,
+        BudgetReason::Underutilized => Reason::Underutilized,
+        BudgetReason::Unready => Reason::Unready,
+        BudgetReason::RemovalRequested => Reason::RemovalRequested,
+    };
+    Budget {
+        name: valid.name.as_str().into(),
+        ceiling: match valid.ceiling {
+            validate::Ceiling::Count(count) => Ceiling::Nodes(count),
+            validate::Ceiling::Percent(percent) => Ceiling::Percent(percent.into()),
+        },
+        reasons: valid.reasons.iter().map(reason).collect(),
+        window: valid.window.clone(),
+    }
+}
+
+fn failure_class(class: node_pool::FailureClass) -> FailureClass {
+    match class {
+        node_pool::FailureClass::OutOfCapacity => FailureClass::OutOfCapacity,
+        node_pool::FailureClass::QuotaExceeded => FailureClass::QuotaExceeded,
+        node_pool::FailureClass::InvalidConfiguration => FailureClass::InvalidConfiguration,
+        node_pool::FailureClass::PermissionDenied => FailureClass::PermissionDenied,
+        node_pool::FailureClass::Throttled => FailureClass::Throttled,
+        node_pool::FailureClass::Other => FailureClass::Other,
+    }
+}
+
+fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
+    // Without `..`: a new field that nobody hands on must not compile.
+    let ValidatedPolicy {
+        expanders,
+        balance_similar_pools,
+        limits,
+        health,
+        expendable_pods_priority_cutoff,
+        new_pod_delay,
+        immediate_schedulers,
+        removals,
+        voluntary_disruption,
+        max_anticipated_pods,
+        max_anticipated_pods_per_namespace,
+        // The loop of workloads reads them.
+        workloads: _,
+    } = policy;
+    ClusterSettings {
+        expanders: expanders.iter().copied().map(expander).collect(),
+        balance_similar_pools: *balance_similar_pools,
+        max_nodes: limits.nodes,
+        max_cpu_milli: limits.cpu_milli,
+        max_memory_bytes: limits.memory_bytes,
+        min_cpu_milli: limits.min_cpu_milli,
+        min_memory_bytes: limits.min_memory_bytes,
+        max_unready_percent: health.max_unready_percent.into(),
+        ok_unready_count: health.ok_unready_count,
+        expendable_pods_priority_cutoff: *expendable_pods_priority_cutoff,
+        new_pod_delay: seconds(*new_pod_delay),
+        immediate_schedulers: immediate_schedulers.iter().map(|name| name.as_str().into()).collect(),
+        max_removals: removals.max_parallel,
+        max_drains: removals.max_parallel_drains,
+        budgets: removals.budgets.iter().map(budget).collect(),
+        voluntary_disruption_stopped: *voluntary_disruption
+            == cluster_scaling_policy::VoluntaryDisruption::Stopped,
+        anticipation: *max_anticipated_pods > 0,
+        max_anticipated_pods: *max_anticipated_pods,
+        max_anticipated_pods_per_namespace: *max_anticipated_pods_per_namespace,
+        ..ClusterSettings::default()
+    }
+}
+
+fn expander(written: cluster_scaling_policy::Expander) -> Expander {
+    use cluster_scaling_policy::Expander as Written;
+    match written {
+        Written::LeastWaste => Expander::LeastWaste,
+        Written::LeastNodes => Expander::LeastNodes,
+        Written::MostPods => Expander::MostPods,
+        Written::Priority => Expander::Priority,
+        Written::Price => Expander::Price,
+    }
+}
+
+/// Whole seconds; the API cannot say more than a few years.
+fn seconds(duration: Duration) -> Seconds {
+    Seconds(i64::try_from(duration.as_secs()).unwrap_or(i64::MAX))
+}

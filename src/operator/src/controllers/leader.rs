@@ -1,0 +1,556 @@
+//! Leader election by a Lease: who may act, judged by observed change and monotonic time, never by wall clocks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::actuate::guard::{Claim, Guard};
+use headroom_observe::host::Host;
+use headroom_observe::host::bugs::{self, Bug};
+
+/// How the lease is kept.
+#[derive(Clone, Debug)]
+pub struct LeaseOptions {
+    /// Name of the Lease object.
+    pub name: String,
+    /// Who we are; must differ between two processes that are alive, restarts included.
+    pub identity: String,
+    /// Others wait this long after our last renewal. At least 2 s.
+    pub duration: Duration,
+    /// Pause between two attempts to get or renew it.
+    pub retry: Duration,
+}
+
+/// What the election last established.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// Somebody else leads, or nobody yet.
+    Standby,
+    /// This replica leads.
+    Leading {
+        /// The term.
+        epoch: u64,
+        /// How long nobody had renewed the lease when we took it, by the wall clock; zero for a new lease.
+        gap: Duration,
+    },
+    /// This replica led and has lost the lease: the process should end, since its memory may be behind.
+    Lost,
+}
+
+/// The election of one replica.
+#[derive(Debug)]
+pub struct Election {
+    api: Api<Lease>,
+    options: LeaseOptions,
+    host: Arc<Host>,
+    guard: Guard,
+    leadership: watch::Sender<Leadership>,
+    /// One for each other loop: a watch wakes its receivers in an order drawn at random, and equal seeds are equal runs.
+    others: Vec<watch::Sender<Leadership>>,
+    seen: Option<Seen>,
+    held: Option<Held>,
+    /// The newest version of the lease that was seen, as a number; 0 when none, or when versions are no numbers.
+    newest: u64,
+    /// Whether versions of the lease and of what watches show have been seen to grow together.
+    comparable: bool,
+    alarm: Alarm,
+}
+
+/// How the election learns and tells that the API server has gone back to an older state.
+pub struct Alarm {
+    /// The newest version that any watch has shown, as a number; 0 when none, or when versions are no numbers.
+    pub shown: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Called when it has gone back.
+    pub ring: Box<dyn Fn() + Send + Sync>,
+}
+
+/// Whether the server has forgotten what a watch had `shown` before a write was sent that came out as version `written`:
+/// whatever is written later has a higher version. A backup that is younger than the last renewal of the lease leaves the
+/// lease as it was, and is seen by this.
+///
+/// Where leases are kept apart from the rest (`--etcd-servers-overrides`) versions say nothing about each other. So one
+/// write must have come out higher before a lower one says anything: `comparable` remembers that.
+fn forgot(shown: u64, written: u64, comparable: &mut bool) -> bool {
+    let later = shown < written;
+    let forgot = !later && *comparable;
+    *comparable = later && 0 < shown;
+    forgot
+}
+
+impl fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alarm").finish_non_exhaustive()
+    }
+}
+
+/// The lease as last read, and when its content last changed before our eyes.
+#[derive(Clone, Debug)]
+struct Seen {
+    lease: Lease,
+    changed_at: Instant,
+}
+
+impl Seen {
+    /// What was seen before, after another look that ended at `now`: a change restarts the wait for the lease's expiry.
+    fn after(before: Option<&Self>, lease: Lease, now: Instant) -> Self {
+        let unchanged = before.filter(|seen| seen.lease.spec == lease.spec);
+        Self { lease, changed_at: unchanged.map_or(now, |seen| seen.changed_at) }
+    }
+
+    /// Whether nothing has changed for longer than the lease lasts.
+    fn is_silent(&self, now: Instant, duration: Duration) -> bool {
+        self.changed_at + duration < now
+    }
+}
+
+/// The lease while it is ours.
+#[derive(Debug)]
+struct Held {
+    epoch: u64,
+    expires_at: Instant,
+}
+
+/// When a lease that was written ends for its holder: counted from before the write, since nobody can have seen it any
+/// earlier.
+fn expiry(sent_at: Instant, duration: Duration) -> Instant {
+    sent_at + duration
+}
+
+impl Election {
+    /// An election over `api`, whose client must carry the guard's layer of kind `Lease` and not retry writes.
+    ///
+    /// `alarm` is called when the lease shows that the API server went back to an older state, as a restored backup does.
+    /// The lease is read or written every few seconds and never from a cache, so it shows it first.
+    pub fn new(
+        api: Api<Lease>,
+        options: LeaseOptions,
+        host: Arc<Host>,
+        guard: Guard,
+        alarm: Alarm,
+    ) -> (Self, watch::Receiver<Leadership>) {
+        let (leadership, receiver) = watch::channel(Leadership::Standby);
+        let election = Self {
+            api,
+            options,
+            host,
+            guard,
+            leadership,
+            others: Vec::new(),
+            seen: None,
+            held: None,
+            newest: 0,
+            comparable: false,
+            alarm,
+        };
+        (election, receiver)
+    }
+
+    /// The same for another loop.
+    pub fn tell_another(&mut self) -> watch::Receiver<Leadership> {
+        let (sender, receiver) = watch::channel(*self.leadership.borrow());
+        self.others.push(sender);
+        receiver
+    }
+
+    fn tell(&self, leadership: Leadership) {
+        for sender in std::iter::once(&self.leadership).chain(&self.others) {
+            sender.send_replace(leadership);
+        }
+    }
+
+    /// Notes the version of a lease that the server has just shown.
+    fn note_version(&mut self, lease: &Lease) {
+        let Some(version) = version_of(lease) else { return };
+        if version < self.newest {
+            warn!(from = self.newest, to = version, "the API server went back to an older state");
+            (self.alarm.ring)();
+        }
+        self.newest = version;
+    }
+
+    /// The same for a write of ours, before which watches had `shown` this.
+    fn note_written(&mut self, lease: &Lease, shown: u64) {
+        self.note_version(lease);
+        let Some(version) = version_of(lease) else { return };
+        if forgot(shown, version, &mut self.comparable) {
+            warn!(from = shown, to = version, "the API server has forgotten what its watches had shown");
+            (self.alarm.ring)();
+        }
+    }
+
+    /// Competes for the lease and keeps it, until the task is ended or the lease is lost.
+    pub async fn run(mut self) {
+        loop {
+            self.attempt().await;
+            if *self.leadership.borrow() == Leadership::Lost {
+                return;
+            }
+            self.host.sleep(self.options.retry).await;
+        }
+    }
+
+    /// One attempt to get or renew the lease.
+    async fn attempt(&mut self) {
+        if self.seen.is_none() {
+            self.read().await;
+        }
+        let (sent_at, shown) = (self.host.monotonic(), (self.alarm.shown)());
+        let outcome = match &self.seen {
+            None => self.create().await,
+            Some(seen) if self.held.is_some() || self.is_free(seen) => self.replace().await,
+            Some(_) => {
+                self.read().await;
+                return;
+            }
+        };
+        match outcome {
+            Ok(lease) => {
+                self.note_written(&lease, shown);
+                self.established(lease, sent_at);
+            }
+            Err(problem) => self.failed(&problem).await,
+        }
+    }
+
+    /// Reads the lease; what has changed since the last look restarts the wait for its expiry.
+    async fn read(&mut self) {
+        match tokio::time::timeout(self.options.retry * 2, self.api.get_opt(&self.options.name)).await {
+            Ok(Ok(Some(lease))) => {
+                self.note_version(&lease);
+                self.seen = Some(Seen::after(self.seen.as_ref(), lease, self.host.monotonic()));
+            }
+            Ok(Ok(None)) => self.seen = None,
+            Ok(Err(error)) => warn!(%error, "failed to read the lease"),
+            Err(_) => warn!("reading the lease took too long"),
+        }
+    }
+
+    /// Whether nobody holds the lease, or its holder has been silent for its whole duration before our eyes.
+    fn is_free(&self, seen: &Seen) -> bool {
+        let Some(spec) = &seen.lease.spec else { return true };
+        if spec.holder_identity.as_deref().unwrap_or_default().is_empty() {
+            return true;
+        }
+        let seconds =
+            spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(15);
+        if let (true, Some(renewed)) = (bugs::on(Bug::WallClockLease), &spec.renew_time) {
+            return Duration::from_secs(seconds) < silence(renewed.0, self.host.wall());
+        }
+        seen.is_silent(self.host.monotonic(), Duration::from_secs(seconds))
+    }
+
+    async fn create(&self) -> Result<Lease, Problem> {
+        let lease = Lease {
+            metadata: ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() },
+            spec: Some(self.spec(1, self.host.time())),
+        };
+        self.bounded(self.api.create(&PostParams::default(), &lease)).await
+    }
+
+    /// Writes the lease in our name with the resourceVersion last seen.
+    async fn replace(&self) -> Result<Lease, Problem> {
+        let Some(seen) = &self.seen else { return Err(Problem::Conflict) };
+        let old = seen.lease.spec.clone().unwrap_or_default();
+        let now = self.host.time();
+        let spec = match &self.held {
+            Some(held) => LeaseSpec { acquire_time: old.acquire_time, ..self.spec(held.epoch, now) },
+            // Every acquisition is a new term, even by a holder of the same name: it has a new memory.
+            None => self.spec(epoch_of(&seen.lease).saturating_add(1), now),
+        };
+        let lease = Lease { metadata: seen.lease.metadata.clone(), spec: Some(spec) };
+        self.bounded(self.api.replace(&self.options.name, &PostParams::default(), &lease)).await
+    }
+
+    fn spec(&self, epoch: u64, now: Timestamp) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(self.options.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.options.duration.as_secs()).ok(),
+            acquire_time: Some(MicroTime(now)),
+            renew_time: Some(MicroTime(now)),
+            lease_transitions: i32::try_from(epoch).ok(),
+            ..LeaseSpec::default()
+        }
+    }
+
+    async fn bounded(
+        &self,
+        call: impl Future<Output = Result<Lease, kube::Error>>,
+    ) -> Result<Lease, Problem> {
+        match tokio::time::timeout(self.options.duration / 2, call).await {
+            Ok(Ok(lease)) => Ok(lease),
+            Ok(Err(kube::Error::Api(status))) if status.is_conflict() || status.is_already_exists() => {
+                Err(Problem::Conflict)
+            }
+            Ok(Err(error)) => Err(Problem::Failed(error.to_string())),
+            Err(_) => Err(Problem::Failed("writing the lease took too long".to_owned())),
+        }
+    }
+
+    /// The lease is ours as of `sent_at`: the server cannot have seen the renewal any earlier.
+    fn established(&mut self, lease: Lease, sent_at: Instant) {
+        let epoch = epoch_of(&lease);
+        let expires_at = expiry(sent_at, self.options.duration);
+        if self.held.is_none() {
+            let previous = self.seen.as_ref().and_then(|seen| seen.lease.spec.as_ref()?.renew_time.as_ref());
+            let gap = previous.map_or(Duration::ZERO, |renewed| silence(renewed.0, self.host.time()));
+            info!(epoch, gap_seconds = gap.as_secs(), "leading");
+            self.guard.set_claim(Some(Claim { epoch, expires_at }));
+            self.tell(Leadership::Leading { epoch, gap });
+        } else {
+            self.guard.set_claim(Some(Claim { epoch, expires_at }));
+        }
+        self.held = Some(Held { epoch, expires_at });
+        self.seen = Some(Seen { lease, changed_at: self.host.monotonic() });
+    }
+
+    /// A write failed: what the server has must be read before the next one.
+    async fn failed(&mut self, problem: &Problem) {
+        if let Problem::Failed(message) = problem {
+            warn!(%message, "failed to write the lease");
+        }
+        self.read().await;
+        let Some(held) = &self.held else { return };
+        let usurped = self.seen.as_ref().is_some_and(|seen| {
+            let holder = seen.lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+            holder != Some(&self.options.identity) || epoch_of(&seen.lease) != held.epoch
+        });
+        let deleted = self.seen.is_none() && *problem == Problem::Conflict;
+        if usurped || deleted || self.host.monotonic() >= held.expires_at {
+            warn!(epoch = held.epoch, usurped, "lost the lease");
+            self.guard.set_claim(None);
+            self.tell(Leadership::Lost);
+        }
+    }
+}
+
+/// Gives the lease up at a graceful stop, so that the next replica need not wait. Best effort: it expires anyway.
+pub async fn release(api: &Api<Lease>, options: &LeaseOptions, guard: &Guard) {
+    guard.set_claim(None);
+    let released = async {
+        let mut lease = api.get_opt(&options.name).await.ok()??;
+        let spec = lease.spec.as_mut()?;
+        if spec.holder_identity.as_deref() != Some(&options.identity) {
+            return None;
+        }
+        spec.holder_identity = None;
+        api.replace(&options.name, &PostParams::default(), &lease).await.ok()
+    };
+    if tokio::time::timeout(options.retry * 2, released).await.is_err() {
+        warn!("releasing the lease took too long; it will expire");
+    }
+}
+
+/// Takes the lease from whoever holds it, by a person's order, so that no replica leads for `hold`. Returns how long the
+/// last leader may still act on what it held: until then it may write.
+///
+/// A cluster without the lease has no leader; then one is made, which keeps a replica that starts now from leading.
+///
+/// # Errors
+/// When the lease cannot be written, also after losing to its holder's renewals several times.
+pub async fn usurp(
+    api: &Api<Lease>,
+    name: &str,
+    identity: &str,
+    hold: Duration,
+    wall: Timestamp,
+) -> Result<Duration, kube::Error> {
+    let mut attempts_left = USURP_ATTEMPTS;
+    loop {
+        let stored = api.get_opt(name).await?;
+        let old = stored.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
+        let epoch = stored.as_ref().map_or(0, epoch_of).saturating_add(1);
+        let spec = LeaseSpec {
+            holder_identity: Some(identity.to_owned()),
+            lease_duration_seconds: i32::try_from(hold.as_secs()).ok(),
+            acquire_time: Some(MicroTime(wall)),
+            renew_time: Some(MicroTime(wall)),
+            lease_transitions: i32::try_from(epoch).ok(),
+            ..LeaseSpec::default()
+        };
+        let metadata = stored.map_or_else(
+            || ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+            |l| l.metadata,
+        );
+        let lease = Lease { metadata, spec: Some(spec) };
+        let written = match lease.metadata.resource_version {
+            None => api.create(&PostParams::default(), &lease).await,
+            Some(_) => api.replace(name, &PostParams::default(), &lease).await,
+        };
+        attempts_left -= 1;
+        match written {
+            Ok(_) => {
+                let held = old.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
+                let seconds = u64::try_from(old.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
+                return Ok(if held { Duration::from_secs(seconds) } else { Duration::ZERO });
+            }
+            Err(kube::Error::Api(status))
+                if attempts_left > 0 && (status.is_conflict() || status.is_already_exists()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// How often [`usurp`] may lose to a renewal. A holder renews every few seconds, so losing twice is rare.
+const USURP_ATTEMPTS: u32 = 10;
+
+/// Why the lease could not be written.
+#[derive(Debug, PartialEq, Eq)]
+enum Problem {
+    /// It is no longer what was last seen.
+    Conflict,
+    /// The call failed, or its end is unknown.
+    Failed(String),
+}
+
+/// The lease's version, if it is a number.
+fn version_of(lease: &Lease) -> Option<u64> {
+    lease.metadata.resource_version.as_deref()?.parse().ok()
+}
+
+/// The term a lease stands for.
+fn epoch_of(lease: &Lease) -> u64 {
+    let transitions = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or(0);
+    u64::try_from(transitions).unwrap_or(0)
+}
+
+/// How long a lease had not been renewed; zero when its time lies in the future (clocks differ).
+fn silence(renewed: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(renewed)).unwrap_or(Duration::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lease lasts for so many ticks.
+    const LASTS: u64 = 2;
+    /// Every history of so many ticks is tried.
+    const TICKS: u64 = 5;
+    const TICK: Duration = Duration::from_secs(1);
+
+    /// A holder, the lease as it is stored, and somebody who looks at it. Both go by their own monotonic clocks, which run
+    /// at one speed; no wall clock is anywhere.
+    #[derive(Clone)]
+    struct History {
+        now: u64,
+        origin: Instant,
+        /// The holder acts until then.
+        expires_at: Instant,
+        /// Renewals under way: sent at, stored at, whether the answer comes.
+        sent: Vec<(u64, u64, bool)>,
+        /// How often the stored lease was renewed.
+        renewals: i32,
+        /// The observer's look: ends at, what it will show.
+        look: Option<(u64, i32)>,
+        seen: Option<Seen>,
+    }
+
+    impl History {
+        fn at(&self, tick: u64) -> Instant {
+            self.origin + TICK * u32::try_from(tick).expect("few ticks")
+        }
+
+        fn lasts() -> Duration {
+            TICK * u32::try_from(LASTS).expect("few ticks")
+        }
+
+        /// What is due happens: writes are stored and answered, looks end. Then nobody may take what its holder still
+        /// holds.
+        fn settle(&mut self) {
+            let due = std::mem::take(&mut self.sent);
+            for (sent_at, stored_at, answered) in due {
+                if self.now < stored_at {
+                    self.sent.push((sent_at, stored_at, answered));
+                    continue;
+                }
+                self.renewals += 1;
+                if answered {
+                    self.expires_at = self.expires_at.max(expiry(self.at(sent_at), Self::lasts()));
+                }
+            }
+            if let Some((_, renewals)) = self.look.take_if(|(ends_at, _)| *ends_at <= self.now) {
+                let spec = LeaseSpec { lease_transitions: Some(renewals), ..LeaseSpec::default() };
+                let lease = Lease { spec: Some(spec), ..Lease::default() };
+                self.seen = Some(Seen::after(self.seen.as_ref(), lease, self.at(self.now)));
+            }
+            let now = self.at(self.now);
+            // The observer writes with the version that it saw: one that is not the stored one is refused.
+            let stored = Some(self.renewals);
+            let takes = self.seen.as_ref().is_some_and(|seen| {
+                let spec = seen.lease.spec.as_ref();
+                seen.is_silent(now, Self::lasts()) && spec.and_then(|spec| spec.lease_transitions) == stored
+            });
+            assert!(!takes || self.expires_at < now, "the lease is taken at tick {} and held", self.now);
+        }
+
+        /// Every way in which the next tick may go; the number of histories that were tried.
+        fn try_all(&self) -> u64 {
+            if self.now == TICKS {
+                return 1;
+            }
+            let renewals =
+                [None, Some((0, true)), Some((1, true)), Some((2, true)), Some((0, false)), Some((2, false))];
+            let mut tried = 0;
+            for renewal in renewals {
+                for look in [None, Some(0), Some(1), Some(2)] {
+                    let mut next = self.clone();
+                    if let Some((delay, answered)) = renewal {
+                        next.sent.push((next.now, next.now + delay, answered));
+                    }
+                    if let (Some(delay), None) = (look, next.look) {
+                        // What a look shows is what is stored at any moment while it lasts; the oldest is the worst.
+                        next.look = Some((next.now + delay, next.renewals));
+                    }
+                    next.settle();
+                    next.now += 1;
+                    next.settle();
+                    tried += next.try_all();
+                }
+            }
+            tried
+        }
+    }
+
+    #[test]
+    fn in_no_history_of_renewals_and_looks_is_a_lease_taken_that_its_holder_still_holds() {
+        let origin = Instant::now();
+        let start = History {
+            now: 0,
+            origin,
+            expires_at: expiry(origin, History::lasts()),
+            sent: Vec::new(),
+            renewals: 0,
+            look: None,
+            seen: None,
+        };
+        assert_eq!(start.try_all(), 24_u64.pow(5));
+    }
+
+    #[test]
+    fn a_write_that_comes_out_before_what_was_shown_tells_of_a_restored_backup() {
+        let mut comparable = false;
+        assert!(!forgot(1_003, 1_005, &mut comparable));
+        // The backup was made after 1,005 and before 1,009, which a watch had shown.
+        assert!(forgot(1_009, 1_008, &mut comparable));
+        assert!(!forgot(1_009, 1_009, &mut comparable), "told once");
+        assert!(!forgot(1_009, 1_010, &mut comparable));
+        assert!(forgot(1_012, 1_012, &mut comparable), "two things cannot have one version");
+    }
+
+    #[test]
+    fn versions_of_another_etcd_say_nothing() {
+        // Leases are kept apart and have come less far, or no watch has shown anything yet.
+        for (shown, written) in [(90_000, 12), (0, 12)] {
+            let mut comparable = false;
+            assert!((0..3).all(|later| !forgot(shown, written + later, &mut comparable)));
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! HTTP listeners of bounded cost, whoever connects: deadlines, a number of connections, and who is answered on loopback. It
+//! knows no page.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::HOST;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+use tower::Service;
+
+/// Pause after a connection could not be accepted: file descriptors may have run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Limits of a listener.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Most connections at once. A further one ends the oldest: whoever asks at once is answered, however many are idle.
+    pub connections_max: usize,
+    /// Longest wait for the head of a request.
+    pub head: Duration,
+    /// Longest time from the head's first byte to the answer's last one, the wait included.
+    pub exchange: Duration,
+    /// True if, on loopback, only this machine is answered, and only when it asks for a name of loopback.
+    pub private: bool,
+}
+
+impl Bounds {
+    /// Probes and metrics: answered from memory in milliseconds.
+    pub const METRICS: Self = Self {
+        connections_max: 128,
+        head: Duration::from_secs(5),
+        exchange: Duration::from_secs(30),
+        private: false,
+    };
+    /// The live page.
+    pub const PAGE: Self = Self { private: true, ..Self::METRICS };
+    /// Snapshots: half a minute's wait for the loop, then tens of megabytes through a forwarded port.
+    pub const SNAPSHOTS: Self =
+        Self { connections_max: 8, exchange: Duration::from_secs(300), private: true, ..Self::METRICS };
+}
+
+/// Answers connections, one request each, until the task is ended.
+pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds) {
+    let on_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    let bounds = Bounds { private: bounds.private && on_loopback, ..bounds };
+    let mut exchanges = JoinSet::new();
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        while exchanges.try_join_next().is_some() {}
+        open.retain(|one| !one.is_finished());
+        if bounds.connections_max <= open.len()
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
+        open.push_back(exchanges.spawn(exchange(stream, peer, router.clone(), bounds)));
+    }
+}
+
+/// One request and its answer. A peer that breaks off, or is too slow, is nobody's concern.
+async fn exchange(stream: TcpStream, peer: SocketAddr, router: Router, bounds: Bounds) {
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let mut router = router.clone();
+        async move {
+            if bounds.private && !(is_this_machine(peer) && asks_for_loopback(request.headers())) {
+                return Ok::<_, Infallible>(refusal());
+            }
+            router.call(request.map(Body::new)).await
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.head)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), answer);
+    let _ = tokio::time::timeout(bounds.exchange, connection).await;
+}
+
+/// What another site is told whose name was made to point here, so that it reads nothing through a visitor's browser.
+fn refusal() -> Response {
+    (StatusCode::FORBIDDEN, "answered on loopback only: use kubectl port-forward and ask for localhost\n")
+        .into_response()
+}
+
+/// True for the very addresses that a forwarded port comes from. A mesh delivers what comes from outside from others of
+/// 127.0.0.0/8, such as 127.0.0.6.
+fn is_this_machine(peer: SocketAddr) -> bool {
+    let ip = match peer.ip() {
+        IpAddr::V6(ip) => ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4),
+        ip => ip,
+    };
+    ip == Ipv4Addr::LOCALHOST || ip == Ipv6Addr::LOCALHOST
+}
+
+fn asks_for_loopback(headers: &HeaderMap) -> bool {
+    headers.get(HOST).and_then(|host| host.to_str().ok()).is_some_and(names_loopback)
+}
+
+fn names_loopback(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+    use headroom_observe::host::Host;
+
+    /// A listener on loopback that answers `/` with `ok`, and its address.
+    async fn listening(bounds: Bounds) -> (SocketAddr, JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let router = Router::new().route("/", get(|| async { "ok" }));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, router, bounds));
+        (address, tasks)
+    }
+
+    /// The first line of the answer to a request whose Host is `host`.
+    async fn ask(mut stream: TcpStream, host: &str) -> String {
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+
+    async fn connected(address: SocketAddr) -> TcpStream {
+        TcpStream::connect(address).await.expect("a connection")
+    }
+
+    /// A connection to `address` from `source`, another address of loopback.
+    async fn connected_from(source: [u8; 4], address: SocketAddr) -> TcpStream {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::from((source, 0))).expect("all of 127.0.0.0/8 is this machine's");
+        socket.connect(address).await.expect("a connection")
+    }
+
+    #[test]
+    fn only_names_of_loopback_are_answered_on_loopback() {
+        let hosts = ["localhost", "localhost:8081", "127.0.0.1:8081", "[::1]:8081", "[::1]"];
+        assert!(hosts.iter().all(|host| names_loopback(host)));
+        let others =
+            ["evil.example", "evil.example:8081", "localhost.evil.example", "127.0.0.1.evil.example", ""];
+        assert!(!others.iter().any(|host| names_loopback(host)));
+    }
+
+    #[tokio::test]
+    async fn a_private_listener_answers_this_machine_by_its_own_names_only() {
+        let (address, _tasks) = listening(Bounds::SNAPSHOTS).await;
+        assert_eq!(ask(connected(address).await, "localhost:8082").await, "HTTP/1.1 200 OK");
+        assert_eq!(ask(connected(address).await, "evil.example").await, "HTTP/1.1 403 Forbidden");
+        let mesh = connected_from([127, 0, 0, 6], address).await;
+        assert_eq!(ask(mesh, "localhost:8082").await, "HTTP/1.1 403 Forbidden");
+    }
+
+    #[tokio::test]
+    async fn a_public_listener_answers_by_any_name() {
+        let (address, _tasks) = listening(Bounds::METRICS).await;
+        assert_eq!(
+            ask(connected(address).await, "headroom-metrics.headroom-system").await,
+            "HTTP/1.1 200 OK"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_head_that_does_not_come_in_time_ends_its_connection() {
+        let bounds = Bounds { head: Duration::from_millis(200), ..Bounds::METRICS };
+        let (address, _tasks) = listening(bounds).await;
+        let mut slow = connected(address).await;
+        let mut read = Vec::new();
+        let mut trickle = tokio::time::interval(Duration::from_millis(20));
+        // A byte now and then does not lengthen the wait.
+        let ended = timeout(Duration::from_secs(5), async {
+            let (mut answer, mut request) = slow.split();
+            tokio::select! {
+                _ = answer.read_to_end(&mut read) => {}
+                () = async { loop { trickle.tick().await; let _ = request.write_all(b"G").await; } } => {}
+            }
+        });
+        assert!(ended.await.is_ok(), "it is still open");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_reads_ends_with_its_time() {
+        let bounds = Bounds { exchange: Duration::from_millis(200), ..Bounds::METRICS };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let router = Router::new().route("/", get(|| async { "x".repeat(64 << 20) }));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, router, bounds));
+        let mut stream = connected(address).await;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("it is sent");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut answer = Vec::new();
+        // What is left in buffers is read; the rest never comes.
+        let _ = timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await.expect("it was ended");
+        assert!(answer.len() < 64 << 20, "all of it came");
+    }
+
+    /// Idle connections of the test below; two descriptors each.
+    const IDLE: usize = 2000;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn two_thousand_idle_connections_disturb_neither_probes_nor_the_lease() {
+        let (address, _tasks) = listening(Bounds::METRICS).await;
+        // The lease is renewed by a timer on the same runtime: what would disturb it shows as lateness.
+        let host = Host::machine();
+        let (late, mut lateness) = tokio::sync::watch::channel(Duration::ZERO);
+        let clock = host.clone();
+        host.spawn(async move {
+            loop {
+                let due = clock.monotonic() + Duration::from_millis(50);
+                clock.sleep(Duration::from_millis(50)).await;
+                let passed = clock.monotonic() - due;
+                late.send_if_modified(|worst| {
+                    let more = *worst < passed;
+                    *worst = (*worst).max(passed);
+                    more
+                });
+            }
+        });
+        let mut idle = Vec::with_capacity(IDLE);
+        let mut slowest = Duration::ZERO;
+        for number in 0..IDLE {
+            idle.push(connected(address).await);
+            if number % 100 == 99 {
+                let began = Instant::now();
+                assert_eq!(ask(connected(address).await, "10.0.0.7:8080").await, "HTTP/1.1 200 OK");
+                slowest = slowest.max(began.elapsed());
+            }
+        }
+        // Kubernetes gives a probe one second, and the lease has two seconds between renewals.
+        assert!(slowest < Duration::from_secs(1), "a probe took {slowest:?}");
+        let worst = *lateness.borrow_and_update();
+        assert!(worst < Duration::from_secs(1), "a timer was {worst:?} late");
+        // Most of them were ended meanwhile: what is open is bounded.
+        let mut open = 0;
+        for stream in &mut idle {
+            let mut byte = [0];
+            let ended = timeout(Duration::from_millis(1), stream.read(&mut byte)).await;
+            open += usize::from(ended.is_err());
+        }
+        assert!(open <= Bounds::METRICS.connections_max, "{open} are open");
+    }
+}

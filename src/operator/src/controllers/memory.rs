@@ -1,0 +1,356 @@
+//! What the loop holds between two turns: the stored objects as last seen, the memory in hand, and what was written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use headroom_core::history::{IntentId, PoolHistory};
+use headroom_core::plan::{Outcome, Step};
+use headroom_core::time::UnixTime;
+use tokio::time::Instant;
+use tracing::warn;
+
+use crate::report;
+use headroom_api::{
+    ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePoolSpec, NodePoolStatus, PolicyObject,
+};
+
+/// One NodePool as the API server has it, as far as we know.
+#[derive(Clone, Debug)]
+pub struct StoredPool {
+    /// The newest resourceVersion seen, by watch or by our own write.
+    pub resource_version: String,
+    /// Counts edits of the spec; the newest seen.
+    pub generation: i64,
+    /// The status as last read or written.
+    pub status: NodePoolStatus,
+    /// The memory in that status.
+    pub history: PoolHistory,
+    /// When a report was last written.
+    pub reported_at: Option<Instant>,
+    /// Whether a write of ours has been accepted since the object was taken over: until then what is stored may be
+    /// newer than our memory, by a late write of the leader before us.
+    pub ours: bool,
+    /// Statuses that were sent and not answered since this version: one of them may be stored by now.
+    unanswered: Vec<NodePoolStatus>,
+    /// What the world has answered since the first of them.
+    answers: Vec<Outcome>,
+    uid: Arc<str>,
+}
+
+/// What reading a pool anew has shown.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReadBack {
+    /// The pool that was known, whatever has changed in it.
+    Known,
+    /// Another pool of the same name, whose memory is its own.
+    Another,
+    /// A status of ours whose write was never answered: it is the memory, with what the world has answered since.
+    Landed(Vec<Outcome>),
+}
+
+/// Statuses kept that were not answered. Of those sent for one version only one can be stored; one a second is sent.
+const UNANSWERED_MAX: usize = 8;
+
+impl StoredPool {
+    /// The pool as just read.
+    #[must_use]
+    pub fn of(object: &PolicyObject<NodePoolSpec>) -> Self {
+        let status = status_in(object);
+        Self {
+            resource_version: object.resource_version.clone(),
+            generation: object.generation,
+            history: report::parse(&status).0,
+            status,
+            reported_at: None,
+            ours: false,
+            unanswered: Vec::new(),
+            answers: Vec::new(),
+            uid: object.uid.clone(),
+        }
+    }
+
+    /// The pool as a new term finds it: as just read, or as this process wrote it last, where that is the newer one. A
+    /// server that has fallen behind lists less than we know.
+    #[must_use]
+    pub fn taken_over(object: &PolicyObject<NodePoolSpec>, before: Option<&Self>) -> Self {
+        let ahead = before.filter(|before| {
+            before.uid == object.uid && newer(&before.resource_version, &object.resource_version)
+        });
+        ahead.map_or_else(
+            || Self::of(object),
+            |before| Self {
+                reported_at: None,
+                ours: false,
+                unanswered: Vec::new(),
+                answers: Vec::new(),
+                ..before.clone()
+            },
+        )
+    }
+
+    /// The watch delivered the object. It may be older than our own last write, so only a newer version counts; an
+    /// object made anew under the same name is another pool.
+    pub fn seen(&mut self, object: &PolicyObject<NodePoolSpec>) -> ReadBack {
+        if !self.is_of(object) {
+            *self = Self::of(object);
+            return ReadBack::Another;
+        }
+        if newer(&object.resource_version, &self.resource_version) {
+            return self.read_back(object);
+        }
+        ReadBack::Known
+    }
+
+    /// Whether this is the pool as which the object is known, and not an earlier one of the same name.
+    #[must_use]
+    pub fn is_of(&self, object: &PolicyObject<NodePoolSpec>) -> bool {
+        self.uid == object.uid
+    }
+
+    /// The object was read live, or its watch is ahead of us; it is the one that is known.
+    ///
+    /// A status that stands there word for word as it was sent is our own write: not knowing of it, the next one would
+    /// take back what it says, and with it intents and backoffs that were stored.
+    pub fn read_back(&mut self, object: &PolicyObject<NodePoolSpec>) -> ReadBack {
+        let fresh = Self::of(object);
+        let landed = self.unanswered.contains(&fresh.status);
+        let known = std::mem::replace(self, fresh);
+        self.reported_at = known.reported_at;
+        self.ours = known.ours || landed;
+        if landed {
+            return ReadBack::Landed(known.answers);
+        }
+        if self.resource_version == known.resource_version {
+            // It may be done yet.
+            (self.unanswered, self.answers) = (known.unanswered, known.answers);
+        }
+        ReadBack::Known
+    }
+
+    /// Our own write was not answered: it may have been done, or be done yet.
+    pub fn sent(&mut self, status: NodePoolStatus) {
+        if UNANSWERED_MAX <= self.unanswered.len() {
+            self.unanswered.remove(0);
+        }
+        self.unanswered.push(status);
+    }
+
+    /// The world has answered a step.
+    pub fn answered(&mut self, outcome: &Outcome) {
+        if !self.unanswered.is_empty() {
+            self.answers.push(outcome.clone());
+        }
+    }
+
+    /// Our own write was accepted.
+    pub fn written(&mut self, resource_version: String, status: NodePoolStatus, at: Instant) {
+        self.resource_version = resource_version;
+        self.history = report::parse(&status).0;
+        self.status = status;
+        self.reported_at = Some(at);
+        self.ours = true;
+        self.unanswered.clear();
+        self.answers.clear();
+    }
+}
+
+/// The status of an object; what cannot be read of it counts as not there, and the next report writes it anew.
+fn status_in(object: &PolicyObject<NodePoolSpec>) -> NodePoolStatus {
+    let (status, notes) = report::status_of(&object.status);
+    for note in notes {
+        warn!(pool = %object.name, %note, "left out of the stored status");
+    }
+    status
+}
+
+/// Whether version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
+pub fn newer(a: &str, b: &str) -> bool {
+    match (a.parse::<u64>(), b.parse::<u64>()) {
+        (Ok(a), Ok(b)) => a > b,
+        _ => a != b,
+    }
+}
+
+/// The cluster policy as the API server has it, as far as we know.
+#[derive(Clone, Debug)]
+pub struct StoredCluster {
+    /// The newest resourceVersion seen.
+    pub resource_version: String,
+    /// The status as last read or written.
+    pub status: ClusterScalingPolicyStatus,
+    /// When it was last written.
+    pub reported_at: Option<Instant>,
+    /// Unique id: an object made anew is another one.
+    pub uid: Arc<str>,
+}
+
+impl StoredCluster {
+    /// The policy as just read. Its status is no memory, so one that cannot be read is simply written anew.
+    #[must_use]
+    pub fn of(object: &PolicyObject<ClusterScalingPolicySpec>) -> Self {
+        Self {
+            resource_version: object.resource_version.clone(),
+            status: serde_json::from_value(object.status.clone()).unwrap_or_default(),
+            reported_at: None,
+            uid: object.uid.clone(),
+        }
+    }
+}
+
+/// What is known of each pool, by name.
+pub type StoredPools = BTreeMap<Arc<str>, StoredPool>;
+
+/// Steps that are being carried out, so that none runs twice at once, and those that are to wait.
+#[derive(Clone, Debug, Default)]
+pub struct InFlight {
+    running: BTreeSet<StepKey>,
+    /// Nodes of deletions that are under way.
+    ending: BTreeMap<StepKey, Vec<Arc<str>>>,
+    waiting: BTreeMap<StepKey, UnixTime>,
+}
+
+/// What makes two steps the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StepKey {
+    pool: Arc<str>,
+    intent: IntentId,
+    kind: StepKind,
+    node: Arc<str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum StepKind {
+    Increase,
+    Mark,
+    Evict,
+    Delete,
+    Unmark,
+}
+
+impl StepKey {
+    /// The key of a step.
+    #[must_use]
+    pub fn of(step: &Step) -> Self {
+        let none: Arc<str> = Arc::from("");
+        let (pool, intent, kind, node) = match step {
+            // One call on the size at a time.
+            Step::Increase { pool, intent, .. } | Step::Cancel { pool, intent, .. } => {
+                (pool.clone(), intent.clone(), StepKind::Increase, none)
+            }
+            Step::Mark { pool, intent, .. } => (pool.clone(), intent.clone(), StepKind::Mark, none),
+            Step::Evict { pool, intent, node, .. } => {
+                (pool.clone(), intent.clone(), StepKind::Evict, node.clone())
+            }
+            Step::Delete { pool, intent, .. } => (pool.clone(), intent.clone(), StepKind::Delete, none),
+            // One node is unmarked once, whoever asked for it.
+            Step::Unmark { node, .. } => (none.clone(), none, StepKind::Unmark, node.clone()),
+        };
+        Self { pool, intent, kind, node }
+    }
+}
+
+impl InFlight {
+    /// Notes a step as begun; false when the same step is under way already, or is to wait. While a node's deletion is
+    /// under way its mark stays, whatever has become of its removal or its pool: the node has had its last look, and no pod
+    /// may come after it.
+    pub fn begin(&mut self, key: &StepKey, step: &Step, now: UnixTime) -> bool {
+        let waits = self.waiting.get(key).is_some_and(|until| now < *until);
+        let ends = |node: &Arc<str>| self.ending.values().flatten().any(|ending| ending == node);
+        if waits || matches!(step, Step::Unmark { node, .. } if ends(node)) {
+            return false;
+        }
+        self.waiting.remove(key);
+        let begins = self.running.insert(key.clone());
+        if let (true, Step::Delete { victims, .. }) = (begins, step) {
+            let nodes = victims.iter().map(|victim| victim.node.clone()).collect();
+            self.ending.insert(key.clone(), nodes);
+        }
+        begins
+    }
+
+    /// Notes a step as ended; it is not begun again before `until`, if that is said.
+    pub fn end(&mut self, key: &StepKey, until: Option<UnixTime>) {
+        self.running.remove(key);
+        self.ending.remove(key);
+        if let Some(until) = until {
+            self.waiting.insert(key.clone(), until);
+        }
+    }
+
+    /// When the next waiting step may be begun; steps that nobody asks for any more are forgotten.
+    pub fn next_due(&mut self, now: UnixTime) -> Option<UnixTime> {
+        self.waiting.retain(|_, until| now < *until);
+        self.waiting.values().min().copied()
+    }
+
+    /// Pools and intents of the increases whose call is under way, those being taken back among them.
+    #[must_use]
+    pub fn increases(&self) -> BTreeSet<(Arc<str>, IntentId)> {
+        let increases = self.running.iter().filter(|key| key.kind == StepKind::Increase);
+        increases.map(|key| (key.pool.clone(), key.intent.clone())).collect()
+    }
+
+    /// Pools and intents of the deletions whose call is under way.
+    #[must_use]
+    pub fn deletions(&self) -> BTreeSet<(Arc<str>, IntentId)> {
+        let deletions = self.running.iter().filter(|key| key.kind == StepKind::Delete);
+        deletions.map(|key| (key.pool.clone(), key.intent.clone())).collect()
+    }
+
+    /// How many steps are under way.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Whether nothing is under way.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+}
+
+/// The pool a step needs the journal of; `None` for taking off an orphan mark, which is safe without one.
+#[must_use]
+pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
+    match step {
+        Step::Increase { pool, .. }
+        | Step::Cancel { pool, .. }
+        | Step::Mark { pool, .. }
+        | Step::Evict { pool, .. }
+        | Step::Delete { pool, .. } => Some(pool),
+        Step::Unmark { .. } => None,
+    }
+}
+
+/// Whether the journal in hand says something that the stored one does not: then it is written before any effect.
+///
+/// An intent that has ended need not be journalled first; the report tells of it. One that an earlier term wrote differs by
+/// its term: nothing is done for it before the API server has accepted a write of this one.
+#[must_use]
+pub fn journal_differs(in_hand: &PoolHistory, stored: &PoolHistory) -> bool {
+    in_hand.intents.iter().any(|intent| stored.intent(&intent.id) != Some(intent))
+}
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::history::Victim;
+
+    use super::*;
+
+    #[test]
+    fn a_mark_stays_while_its_nodes_deletion_is_under_way() {
+        let now = UnixTime(0);
+        let victim = Victim { node: "n".into(), id: "i-1".into() };
+        let (pool, intent): (Arc<str>, IntentId) = ("general".into(), "1-1".into());
+        let delete = Step::Delete { pool, intent, group: "g".into(), victims: vec![victim], force: false };
+        let unmark = |node: &str| Step::Unmark { pool: None, intent: None, node: node.into() };
+        let mut in_flight = InFlight::default();
+        let mut begins = |step: &Step| in_flight.begin(&StepKey::of(step), step, now);
+        assert!(begins(&delete));
+        assert!(!begins(&unmark("n")), "a pod could come after the last look");
+        assert!(begins(&unmark("other")));
+        in_flight.end(&StepKey::of(&delete), None);
+        assert!(in_flight.begin(&StepKey::of(&unmark("n")), &unmark("n"), now));
+    }
+}

@@ -1,0 +1,167 @@
+//! How the node loop acts: the journal is written, then steps begin.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use headroom_core::plan::{Plan, Step};
+use headroom_core::time::UnixTime;
+use tracing::info;
+
+use super::{Finished, NodeLoop, Statuses};
+use crate::controllers::memory::{StepKey, journal_differs, journal_of};
+use crate::controllers::{facts, relapse, turns};
+use crate::options::STEPS_MAX;
+use crate::report::WriteError;
+use crate::report::traces::{Call, trace_id};
+use headroom_api::NodePoolStatus;
+use headroom_observe::host::bugs;
+use headroom_observe::host::bugs::Bug;
+
+impl NodeLoop {
+    /// Writes the journal of each pool that is about to act, before it acts (law 3).
+    ///
+    /// Returns the pools whose intents are stored; the others keep the memory they had and plan again.
+    pub(super) async fn journal(&mut self, plan: &Plan, statuses: &Statuses) -> BTreeSet<Arc<str>> {
+        let acting: BTreeSet<&Arc<str>> = plan.steps.iter().filter_map(journal_of).collect();
+        if bugs::on(Bug::EffectBeforeIntent) {
+            return acting.into_iter().cloned().collect();
+        }
+        let (mut journalled, mut writes) = (BTreeSet::new(), Vec::new());
+        for pool in acting {
+            let next = plan.next_history.pools.get(pool);
+            let (Some(stored), Some(next), Some(status)) = (self.stored.get(pool), next, statuses.get(pool))
+            else {
+                continue;
+            };
+            if journal_differs(next, &stored.history)
+                && !relapse::stored_by_another_term(next, &stored.history)
+            {
+                writes.push((pool.clone(), stored.resource_version.clone(), status.clone()));
+            } else {
+                journalled.insert(pool.clone());
+            }
+        }
+        let written = self.write(writes).await;
+        journalled.extend(written.into_iter().filter(|(_, written)| *written).map(|(pool, _)| pool));
+        journalled
+    }
+
+    /// Takes back what was decided for pools whose journal could not be written. Returns whether there were any.
+    pub(super) fn forget_unjournalled(&self, plan: &mut Plan, journalled: &BTreeSet<Arc<str>>) -> bool {
+        let acting: BTreeSet<Arc<str>> = plan.steps.iter().filter_map(journal_of).cloned().collect();
+        let mut any = false;
+        for pool in acting.difference(journalled) {
+            any = true;
+            if !self.stored.contains_key(pool) {
+                plan.next_history.pools.remove(pool);
+                continue;
+            }
+            // The write may have been done although its answer was lost: its ids are not used again.
+            let used = plan.next_history.pools.get(pool).map_or(0, |memory| memory.sequence);
+            let mut memory = self.history.pools.get(pool).cloned().unwrap_or_default();
+            if !bugs::on(Bug::SequenceReused) {
+                memory.sequence = memory.sequence.max(used);
+            }
+            plan.next_history.pools.insert(pool.clone(), memory);
+        }
+        any
+    }
+
+    /// Writes statuses, all at once, and remembers what is stored now. Returns which were written.
+    pub(super) async fn write(
+        &mut self,
+        writes: Vec<(Arc<str>, String, NodePoolStatus)>,
+    ) -> Vec<(Arc<str>, bool)> {
+        let sink = self.ports.sink.clone();
+        let calls = writes.into_iter().map(|(pool, version, status)| {
+            let sink = sink.clone();
+            async move {
+                let answer = sink.write_pool(&pool, &version, &status).await;
+                (pool, status, answer)
+            }
+        });
+        let mut results = Vec::new();
+        for (pool, status, answer) in join_all(calls).await {
+            let mut written = answer.is_ok() || bugs::on(Bug::JournalAssumed);
+            self.ports.metrics.status_written(answer.as_ref().map(|_| ()));
+            match answer {
+                Ok(version) => {
+                    let at = self.ports.host.monotonic();
+                    if let Some(stored) = self.stored.get_mut(&pool) {
+                        stored.written(version, status, at);
+                    }
+                }
+                Err(error) => {
+                    info!(pool = %pool, %error, "status not written; planning again");
+                    if let (WriteError::Failed(_), Some(stored)) = (&error, self.stored.get_mut(&pool))
+                        && !bugs::on(Bug::SequenceReused)
+                    {
+                        stored.sent(status.clone());
+                    }
+                    let landed = self.refresh(&pool).await;
+                    let at = self.ports.host.monotonic();
+                    if let Some(stored) = self.stored.get_mut(&pool).filter(|_| landed) {
+                        // The write was done and its answer lost.
+                        written |= stored.status == status;
+                        stored.reported_at = Some(at);
+                    }
+                }
+            }
+            results.push((pool, written));
+        }
+        results
+    }
+
+    /// Begins the steps whose intents are stored. They run beside the loop and report back.
+    pub(super) fn begin_steps(&mut self, plan: &Plan, journalled: &BTreeSet<Arc<str>>, now: UnixTime) {
+        for step in &plan.steps {
+            if self.in_flight.len() >= STEPS_MAX {
+                break;
+            }
+            if journal_of(step).is_some_and(|pool| !journalled.contains(pool)) {
+                continue;
+            }
+            if bugs::on(Bug::OrphanMarksStay) && matches!(step, Step::Unmark { .. }) {
+                continue;
+            }
+            if self.waits_its_turn(step, plan) {
+                continue;
+            }
+            let key = StepKey::of(step);
+            if self.in_flight.begin(&key, step, now) {
+                self.begin(step.clone(), key, now);
+            }
+        }
+    }
+
+    /// Whether the step writes a group's size that another write, decided before it, is still to change.
+    fn waits_its_turn(&self, step: &Step, plan: &Plan) -> bool {
+        let Some(pool) = step.address().0 else { return false };
+        let provider = self.settings.providers.get(pool);
+        let Some(memory) = plan.next_history.pools.get(pool) else { return false };
+        provider.is_some_and(|pool| pool.settings.writes_sizes())
+            && turns::waits(step, memory, &self.in_flight.deletions())
+    }
+
+    fn begin(&mut self, step: Step, key: StepKey, now: UnixTime) {
+        let (pool, intent) = step.address();
+        let decision = pool.cloned().zip(intent.cloned()).filter(|_| self.ports.traces.is_some());
+        let trace = decision.as_ref().map(|(pool, intent)| trace_id(pool, intent));
+        info!(step = %facts::in_words(&step), trace, "step begun");
+        let facts = facts::of_step(&step, &self.world, &self.history, &self.settings, now);
+        let word = step.word();
+        let (executor, finish) = (self.ports.executor.clone(), self.finish.clone());
+        let host = self.ports.host.clone();
+        let began_at = host.wall();
+        self.ports.host.spawn(async move {
+            let outcomes = executor.run(&step, &facts).await;
+            let ended_at = host.wall();
+            let failure = facts::failure_of(&outcomes);
+            let call =
+                decision.map(|(pool, intent)| Call { pool, intent, step: word, failure, began_at, ended_at });
+            // The loop may have ended meanwhile; the next one finds out from status.
+            let _ = finish.send(Finished { key, outcomes, call });
+        });
+    }
+}

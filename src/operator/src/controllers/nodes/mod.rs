@@ -1,0 +1,359 @@
+//! The node loop: read, decide, journal, act, report. One loop for all pools, since they compete for the same pods.
+
+mod acting;
+mod live;
+mod silence;
+mod taking_in;
+mod telling;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headroom_core::history::History;
+use headroom_core::nodes::demand::wanted_count;
+use headroom_core::nodes::tenure::Tenure;
+use headroom_core::plan::{Outcome, Plan};
+use headroom_core::snapshot::Snapshot;
+use headroom_core::time::UnixTime;
+use headroom_core::world::World;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use self::silence::Silence;
+use super::config::Settings;
+use super::health::Health;
+use super::leader::Leadership;
+use super::memory::{InFlight, StepKey, StoredCluster, StoredPools};
+use super::page::Board;
+use super::refrain::Refrain;
+use super::rest::Rest;
+use super::{relapse, view};
+use crate::actuate::guard::Guard;
+use crate::actuate::steps::Executor;
+use crate::options::{GATHERING, GATHERING_MAX, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN};
+use crate::report::otlp::TraceSink;
+use crate::report::traces::{Call, Traces};
+use crate::report::{Herald, Metrics, StatusSink};
+use headroom_api::NodePoolStatus;
+use headroom_observe::host::bugs::Bug;
+use headroom_observe::host::{Host, bugs};
+use headroom_observe::{Feed, Policies};
+use headroom_provider::CloudProvider;
+
+/// Everything outside that the loop touches.
+#[derive(Clone)]
+pub struct Ports {
+    /// Time and tasks.
+    pub host: Arc<Host>,
+    /// The claim.
+    pub guard: Guard,
+    /// What the watches deliver.
+    pub feed: Arc<dyn Feed>,
+    /// Where status and events go.
+    pub sink: Arc<dyn StatusSink>,
+    /// The clouds.
+    pub provider: Arc<dyn CloudProvider>,
+    /// Who carries out steps.
+    pub executor: Executor,
+    /// Who leads.
+    pub leadership: watch::Receiver<Leadership>,
+    /// Becomes true when the process is to stop.
+    pub stop: watch::Receiver<bool>,
+    /// What the loop says of itself.
+    pub health: Arc<Health>,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    /// What the live page shows, if there is one.
+    pub page: Option<Arc<Board>>,
+    /// Where traces of decisions go, if anywhere.
+    pub traces: Option<TraceSink>,
+    /// Whether nothing is done but told.
+    pub preview: bool,
+}
+
+/// Why the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to.
+    Stopped,
+    /// The lease was lost: memory may be behind, so the process should end.
+    LeaseLost,
+}
+
+/// The status of each pool, as it should be.
+type Statuses = BTreeMap<Arc<str>, NodePoolStatus>;
+
+/// Pause before what failed is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// A wall clock that is off by so many seconds since the last turn was set; time servers slew by less.
+const CLOCK_JUMP_MIN: i64 = 5;
+/// How long a graceful stop waits for steps under way.
+const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
+
+/// What came of a report.
+struct Reported {
+    /// When one that had to wait is due.
+    due: Option<Instant>,
+    /// Whether every status says now what it should.
+    all: bool,
+}
+
+/// A step that has ended.
+struct Finished {
+    key: StepKey,
+    outcomes: Vec<Outcome>,
+    /// The call as a trace tells it, if it is for a decision.
+    call: Option<Call>,
+}
+
+/// The loop and what it holds between two turns.
+pub struct NodeLoop {
+    ports: Ports,
+    world: World,
+    policies: Policies,
+    settings: Settings,
+    stored: StoredPools,
+    /// Pools that were not there when they were read, though no watch has told of their end; when each is looked for again.
+    missing: BTreeMap<Arc<str>, Instant>,
+    cluster: Option<StoredCluster>,
+    herald: Herald,
+    history: History,
+    traces: Traces,
+    /// Since when each node has been kept by its reason, in this term.
+    tenure: Tenure,
+    /// The term in which `history` was read back; `None` while not leading.
+    term: Option<u64>,
+    /// Why it was not read back, as told.
+    unread: Refrain,
+    /// Pools whose provider does not answer, as logged.
+    silence: Silence,
+    in_flight: InFlight,
+    finished: mpsc::UnboundedReceiver<Finished>,
+    finish: mpsc::UnboundedSender<Finished>,
+    outcomes: Vec<Outcome>,
+    /// Whether nodes or pools have changed since the providers were last asked.
+    providers_due: bool,
+    /// When the providers are asked again although nothing has changed.
+    providers_due_at: Option<Instant>,
+    /// The wall clock and the clock that never jumps, as both stood at the last turn.
+    clocks: Option<(UnixTime, Instant)>,
+    /// What the last plan was made of, if it left nothing to do.
+    rest: Option<Rest>,
+}
+
+impl NodeLoop {
+    /// A loop that has seen nothing yet.
+    #[must_use]
+    pub fn new(ports: Ports) -> Self {
+        let (finish, finished) = mpsc::unbounded_channel();
+        let settings = Settings { preview: ports.preview, ..Settings::default() };
+        Self {
+            ports,
+            world: World::new(),
+            policies: Policies::default(),
+            settings,
+            stored: StoredPools::new(),
+            missing: BTreeMap::new(),
+            cluster: None,
+            herald: Herald::default(),
+            history: History::default(),
+            traces: Traces::default(),
+            tenure: Tenure::default(),
+            term: None,
+            unread: Refrain::default(),
+            silence: Silence::default(),
+            in_flight: InFlight::default(),
+            finished,
+            finish,
+            outcomes: Vec::new(),
+            providers_due: true,
+            providers_due_at: None,
+            clocks: None,
+            rest: None,
+        }
+    }
+
+    /// Turns until asked to stop, or until the lease is lost.
+    pub async fn run(mut self) -> Ended {
+        loop {
+            let pause = self.turn().await;
+            self.ports.health.turned(self.ports.feed.synced());
+            if *self.ports.leadership.borrow() == Leadership::Lost {
+                return Ended::LeaseLost;
+            }
+            if *self.ports.stop.borrow() {
+                return self.wind_down().await;
+            }
+            self.rest(pause).await;
+        }
+    }
+
+    /// One turn. Each line is one call; those with `await` are I/O, the others are pure.
+    async fn turn(&mut self) -> Duration {
+        self.take_in();
+        if !self.leads().await {
+            self.ports.health.inspection.answer(|| None);
+            self.show(false, None, &[]);
+            return PLAN_INTERVAL_MAX;
+        }
+        let now = self.ports.host.now();
+        self.follow_clock(now);
+        self.look_for_missing().await;
+        self.ask_providers(now).await;
+        let news = !self.outcomes.is_empty();
+        self.absorb(now);
+        if !news && let Some(rest) = self.rest.filter(|rest| self.still_holds(rest, now)) {
+            self.ports.health.inspection.answer(|| Some(self.view(now)));
+            self.measure_watches(now);
+            return self.pause(rest.wake_at, None, now);
+        }
+        if bugs::on(Bug::BadPoolStopsLoop) && self.settings.config.pools.len() < self.policies.pools.len() {
+            return RETRY_PAUSE;
+        }
+        let whole = self.policies.pools.len() <= self.settings.config.pools.len();
+        assert!(whole || !bugs::on(Bug::OddObjectPanics), "a pool cannot be read");
+        let began_at = self.ports.host.wall();
+        let mut plan = self.plan(now);
+        let planned_at = self.ports.host.wall();
+        self.ports.health.inspection.answer(|| Some(self.view(now)));
+        let mut statuses = self.statuses(&plan, now);
+        let journalled = self.journal(&plan, &statuses).await;
+        if self.forget_unjournalled(&mut plan, &journalled) {
+            statuses = self.statuses(&plan, now);
+        }
+        self.begin_steps(&plan, &journalled, now);
+        let at_rest = plan.steps.is_empty() && self.in_flight.is_empty() && self.history == plan.next_history;
+        self.history = plan.next_history.clone();
+        self.trace((began_at, planned_at));
+        self.ports.metrics.pools(&statuses);
+        self.show(true, Some(&statuses), &plan.reasons.pods);
+        self.measure_watches(now);
+        let reported = self.report(statuses).await;
+        let said = self.report_cluster(&plan, now).await;
+        self.tell(&plan);
+        self.rest = (at_rest && reported.all && said).then(|| Rest {
+            revision: self.world.revision(),
+            planned_at: self.ports.host.monotonic(),
+            wake_at: plan.wake_at,
+            stale: self.world.is_stale(),
+        });
+        self.pause(plan.wake_at, reported.due, now)
+    }
+
+    /// Whether a plan would be the one that this rest began with.
+    fn still_holds(&self, rest: &Rest, now: UnixTime) -> bool {
+        rest.lasts(self.world.revision(), self.is_view_stale(now), now, self.ports.host.monotonic())
+    }
+
+    /// What a plan made now reads, and what the last decisions on replicas have read.
+    fn view(&self, now: UnixTime) -> Snapshot {
+        let snapshot = Snapshot::of(&self.world, &self.history, &self.settings.config, now);
+        snapshot.watched(&self.tenure).with_replicas(self.ports.health.looks.record())
+    }
+
+    /// Waits for a bell, an outcome, a change of leadership, the stop, or the end of the pause.
+    ///
+    /// A bell is answered a moment later: what one `kubectl apply` brings arrives one object after the other, and nodes
+    /// bought for all of it together are fewer than those bought for each.
+    async fn rest(&mut self, pause: Duration) {
+        self.ports.host.sleep(PLAN_INTERVAL_MIN).await;
+        let (feed, health) = (self.ports.feed.clone(), self.ports.health.clone());
+        let rung = tokio::select! {
+            biased;
+            _ = self.ports.stop.changed() => false,
+            _ = self.ports.leadership.changed() => false,
+            Some(finished) = self.finished.recv() => { self.note(finished); false }
+            () = feed.notified() => true,
+            () = health.inspection.rung() => false,
+            () = self.ports.host.sleep(pause.saturating_sub(PLAN_INTERVAL_MIN)) => false,
+        };
+        if rung {
+            self.gather().await;
+        }
+    }
+
+    /// Lets what arrives together be decided together: a moment, and another as long as more pods are wanted than a
+    /// moment before, up to a bound. Nodes bought for the first half of a burst suit the second half badly.
+    async fn gather(&mut self) {
+        let end = self.ports.host.monotonic() + GATHERING_MAX;
+        loop {
+            self.take_in();
+            let wanted = wanted_count(&self.world);
+            self.ports.host.sleep(GATHERING).await;
+            self.take_in();
+            if wanted_count(&self.world) <= wanted || end <= self.ports.host.monotonic() + GATHERING {
+                return;
+            }
+        }
+    }
+
+    fn plan(&mut self, now: UnixTime) -> Plan {
+        self.meet_pools();
+        relapse::memory(&mut self.history);
+        relapse::growth(&mut self.settings.config, &self.history, now);
+        self.world.set_stale(self.is_view_stale(now));
+        self.world.set_nodes_silent_for(now.since(self.nodes_as_of(now)));
+        self.world.set_asking(self.in_flight.increases());
+        let started = self.ports.host.monotonic();
+        let mut plan = headroom_core::plan(&self.world, &self.history, &self.settings.config, now);
+        let took = self.ports.host.monotonic() - started;
+        // What status cannot hold may not be remembered either (law 2).
+        for memory in plan.next_history.pools.values_mut() {
+            *memory = crate::report::fit(memory).0;
+        }
+        if !self.world.is_stale() {
+            self.tenure.note(&plan.reasons.nodes, now);
+        }
+        self.ports.metrics.planned(took, &plan, &self.world, now);
+        plan
+    }
+
+    fn statuses(&self, plan: &Plan, now: UnixTime) -> Statuses {
+        view::statuses(&self.world, &plan.next_history, &plan.reasons, &self.settings, &self.stored, now)
+    }
+
+    /// How long nothing need be looked at, unless something rings.
+    fn pause(&mut self, wake_at: Option<UnixTime>, report_due: Option<Instant>, now: UnixTime) -> Duration {
+        let clock = self.ports.host.monotonic();
+        let mut pause = PLAN_INTERVAL_MAX;
+        let step_due = self.in_flight.next_due(now);
+        if let Some(at) = wake_at.into_iter().chain(step_due).min() {
+            // Times are whole seconds rounded down: the instant has surely come one second later.
+            let seconds = u64::try_from(at.since(now).0).unwrap_or(0);
+            pause = pause.min(Duration::from_secs(seconds.saturating_add(1)));
+        }
+        if let Some(due) = report_due {
+            pause = pause.min(due.saturating_duration_since(clock));
+        }
+        if !self.outcomes.is_empty() || self.providers_due {
+            pause = pause.min(RETRY_PAUSE);
+        }
+        if let Some(due) = self.providers_due_at {
+            pause = pause.min(due.saturating_duration_since(clock));
+        }
+        pause
+    }
+
+    /// Lets steps under way end, reads no more, and writes what they came to.
+    async fn wind_down(mut self) -> Ended {
+        let deadline = self.ports.host.monotonic() + WIND_DOWN_MAX;
+        while !self.in_flight.is_empty() && self.ports.host.monotonic() < deadline {
+            let rest = deadline.saturating_duration_since(self.ports.host.monotonic());
+            tokio::select! {
+                biased;
+                Some(finished) = self.finished.recv() => self.note(finished),
+                () = self.ports.host.sleep(rest) => {}
+            }
+        }
+        if self.leads().await {
+            let now = self.ports.host.now();
+            self.absorb(now);
+            let plan = Plan { next_history: self.history.clone(), ..Plan::default() };
+            let statuses = self.statuses(&plan, now);
+            self.stored.values_mut().for_each(|stored| stored.reported_at = None);
+            self.report(statuses).await;
+        }
+        Ended::Stopped
+    }
+}

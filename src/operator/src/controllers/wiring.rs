@@ -1,0 +1,122 @@
+//! Puts a replica of the operator together from its ports: one wiring for a real cluster and for a simulated one.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use kube::api::Api;
+use tokio::sync::watch;
+
+use super::health::Health;
+use super::leader::{Alarm, Election, LeaseOptions};
+use super::nodes::{NodeLoop, Ports};
+use super::page::Board;
+use super::workloads::{MetricsFor, WorkloadLoop, WorkloadPorts};
+use crate::actuate::guard::Guard;
+use crate::actuate::nodes::KubeActions;
+use crate::actuate::steps::Executor;
+use crate::report::otlp::TraceSink;
+use crate::report::{KubeSink, Metrics};
+use headroom_observe::host::Host;
+use headroom_observe::{Feed, KubeFeed};
+use headroom_provider::CloudProvider;
+
+/// What a replica stands on.
+pub struct Ground {
+    /// Time and tasks.
+    pub host: Arc<Host>,
+    /// The door of every mutation.
+    pub guard: Guard,
+    /// A client behind the guard, for all but the lease.
+    pub work: Client,
+    /// The lease, by a client of its own.
+    pub lease_api: Api<Lease>,
+    /// How the lease is kept.
+    pub lease: LeaseOptions,
+    /// What is observed.
+    pub feed: Arc<dyn Feed>,
+    /// The clouds.
+    pub provider: Arc<dyn CloudProvider>,
+    /// Becomes true when the replica is to stop.
+    pub stop: watch::Receiver<bool>,
+    /// What the loop says of itself.
+    pub health: Arc<Health>,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    /// What the live page shows; none where nobody asked for one.
+    pub page: Option<Arc<Board>>,
+    /// Where traces of decisions go; none where nobody asked for them.
+    pub traces: Option<TraceSink>,
+    /// Whether nothing is done but told.
+    pub preview: bool,
+    /// What the loop of workloads needs besides; none where only nodes are scaled.
+    pub workloads: Option<WorkloadGround>,
+}
+
+/// What the loop of workloads stands on.
+pub struct WorkloadGround {
+    /// What is observed, workloads included.
+    pub feed: KubeFeed,
+    /// What the load is, by the settings that hold.
+    pub metrics: MetricsFor,
+}
+
+/// Begins to compete for the lease, starts the loop of workloads, and returns the loop of nodes, which is still to be run.
+#[must_use]
+pub fn wire(ground: Ground) -> NodeLoop {
+    let Ground {
+        host,
+        guard,
+        work,
+        lease_api,
+        lease,
+        feed,
+        provider,
+        stop,
+        health,
+        metrics,
+        page,
+        traces,
+        preview,
+        workloads,
+    } = ground;
+    let (asked, doubted) = (feed.clone(), feed.clone());
+    let alarm =
+        Alarm { shown: Box::new(move || asked.newest_version()), ring: Box::new(move || doubted.distrust()) };
+    let (mut election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone(), alarm);
+    let other_leadership = workloads.is_some().then(|| election.tell_another());
+    host.spawn(election.run());
+    if let (Some(WorkloadGround { feed, metrics: measures }), Some(leadership)) =
+        (workloads, other_leadership)
+    {
+        let workloads = WorkloadLoop::new(WorkloadPorts {
+            host: host.clone(),
+            guard: guard.clone(),
+            feed,
+            work: work.clone(),
+            metrics: measures,
+            numbers: metrics.clone(),
+            health: health.clone(),
+            traces: traces.clone(),
+            leadership,
+            stop: stop.clone(),
+            preview,
+        });
+        host.spawn(workloads.run());
+    }
+    NodeLoop::new(Ports {
+        feed,
+        sink: Arc::new(KubeSink::new(work.clone())),
+        provider: provider.clone(),
+        executor: Executor::new(KubeActions::new(work), provider, host.clone()),
+        host,
+        guard,
+        leadership,
+        stop,
+        health,
+        metrics,
+        page,
+        traces,
+        preview,
+    })
+}

@@ -1,0 +1,380 @@
+//! One look at one workload: see, ask, decide, journal, write, tell. It holds no rule of its own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use headroom_core::pods::decision::{Branch, Decision, Rescale, Steps, WriteOutcome};
+use headroom_core::pods::input::Options;
+use headroom_core::pods::moment::Moment;
+use headroom_core::pods::record::Leave;
+use headroom_core::pods::schedules;
+use headroom_core::pods::selector::Registry;
+use headroom_core::pods::{after_write, needs_metrics};
+use headroom_core::time::UnixTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tracing::{debug, info};
+
+use super::gather::{Load, ask, relapse};
+use super::last::{Last, Look};
+use super::ownership::{self, Circumstances, Judged, Stage};
+use super::sight::{Sight, notice_contest};
+use super::state::{DONE, FAILED, HELD, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, UNKNOWN};
+use super::survey::{Standing, Workload};
+use super::telling::{View, hpa_version, last_hpa_status};
+use crate::actuate::scale::{ScaleError, Scales};
+use crate::report::otlp::TraceSink;
+use crate::report::replica_traces::Course;
+use crate::report::{HpaOwned, KubeSink, Metrics, PolicyStanding, ScalingSink, WriteError};
+use headroom_api::conditions::reasons;
+use headroom_api::{HpaOwnership, Mode, ScalingDecision};
+use headroom_observe::host::Host;
+use headroom_observe::host::bugs::{self, Bug};
+use headroom_observe::metrics::MetricsSource;
+use headroom_observe::{HpaObject, KubeFeed};
+
+/// Everything outside that a look at a workload touches.
+pub struct Crew {
+    /// Time and tasks.
+    pub host: Arc<Host>,
+    /// What is observed.
+    pub feed: KubeFeed,
+    /// Scales.
+    pub scales: Scales,
+    /// Status.
+    pub sink: ScalingSink,
+    /// Events.
+    pub events: KubeSink,
+    /// The selectors of all HPAs that are decided on.
+    pub registry: Mutex<Registry>,
+    /// Where decisions are counted.
+    pub numbers: Arc<Metrics>,
+    /// Where traces of decisions go, if anywhere.
+    pub traces: Option<TraceSink>,
+    /// Whether an HPA was found that nobody else runs, and none since that somebody does.
+    pub nobody_else_runs_hpas: AtomicBool,
+}
+
+/// What holds for all workloads.
+pub struct Rules {
+    /// What the load is.
+    pub metrics: Arc<dyn MetricsSource>,
+    /// What decisions are made with.
+    pub options: Options,
+    /// Who runs HPAs.
+    pub ownership: HpaOwnership,
+}
+
+/// How a look ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// As it should: the next one is due in a period.
+    Well,
+    /// Something was in the way that is likely gone soon: memory was read back, or could not be stored.
+    Again,
+}
+
+impl Crew {
+    /// Looks at a workload once. What is remembered comes back in the state.
+    pub async fn evaluate(&self, workload: &Arc<Workload>, rules: &Rules, state: &mut State) -> Ended {
+        self.adopt_version(workload, state);
+        let standing = standing_of(workload);
+        let judged = matches!(standing, PolicyStanding::Accepted | PolicyStanding::Preview);
+        let hpa = workload
+            .hpa
+            .as_ref()
+            .and_then(|key| self.feed.workloads(|known| known.hpas().get(key).cloned()).flatten());
+        if !judged || (workload.hpa.is_some() && hpa.is_none()) {
+            self.forget_selector(workload);
+            state.last = Some(Last::Undecided(undecided(&standing)));
+            self.announce_conflict(workload, state, &standing);
+            return self.report(workload, state, &View { standing, ..View::default() }).await;
+        }
+        let now = self.host.now();
+        let mut course = Course::begin(self.host.wall());
+        let owned = match &hpa {
+            Some(hpa) => Some(self.judge_ownership(hpa, workload, rules, state).await),
+            None => None,
+        };
+        let runs_hpa = owned.as_ref().is_some_and(|owned| owned.owned);
+        let settled = self.settle(workload, state).await;
+        if settled == Ok(false) {
+            // It may still land, and would be counted wrongly by whatever is decided before.
+            return Ended::Again;
+        }
+        let mut sight = self.see(workload, state).await;
+        if let Err(problem) = settled {
+            sight.scale = Err(problem);
+        }
+        notice_contest(workload, rules, state, &sight, now);
+
+        let bounds = schedules::bounds(&workload.spec, &workload.schedules, now);
+        let asks = sight
+            .scale
+            .as_ref()
+            .is_ok_and(|scale| needs_metrics(&workload.spec, &bounds, scale.spec_replicas));
+        let selector = sight.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
+        let asked_at = self.host.wall();
+        let mut load = if asks { ask(&*rules.metrics, workload, &selector).await } else { Load::default() };
+        if asks {
+            course.part("metrics", true, (asked_at, self.host.wall()), None);
+        }
+        relapse(&mut load, &sight.pods, Moment::from_jiff(self.host.time()));
+        let before = match hpa.as_ref().filter(|_| runs_hpa) {
+            Some(hpa) => last_hpa_status(hpa, state),
+            None => state.told.clone(),
+        };
+        let acts = acts(workload, runs_hpa);
+        let leave = leave(workload, acts, state.held_until(now));
+        let look = Look {
+            workload: workload.clone(),
+            leave,
+            now: Moment::from_jiff(self.host.time()),
+            options: rules.options.clone(),
+            status: before,
+            memory: state.memory.memory.clone(),
+            scale: sight.scale.clone(),
+            pods: std::mem::take(&mut sight.pods),
+            rivals: std::mem::take(&mut sight.rivals),
+            gathered: load.gathered,
+        };
+        let decision = look.decide();
+        state.last = Some(Last::Decided(Arc::new(look)));
+
+        let steps = decision.steps.clone();
+        let view = View { standing, owned, steps: Some(steps), troubles: load.troubles };
+        let seen = (&sight, &view, &mut course);
+        let Some(outcome) = self.carry_out(workload, state, &decision, leave, seen).await else {
+            return Ended::Again;
+        };
+        // A change that may have been made counts until the next look tells.
+        let maybe = state.is_unsettled().then(|| decision.journal.clone());
+        let mut tick = after_write(decision, &outcome);
+        tick.memory = maybe.unwrap_or(tick.memory);
+        self.finish(workload, state, hpa.as_deref().filter(|_| runs_hpa), (tick, acts), &view).await
+    }
+
+    /// Finds out what became of a change that was not answered, or was under way when the process ended: by the size as it
+    /// is, since a view may be behind. Err in words when that cannot be read; then nothing is decided on.
+    /// Returns whether nothing is on its way any more.
+    async fn settle(&self, workload: &Workload, state: &mut State) -> Result<bool, String> {
+        let Some(target) = workload.target.as_ref().filter(|_| state.is_unsettled()) else { return Ok(true) };
+        let live = self.scales.read(target).await?;
+        state.settle(live.scale.spec_replicas, &live.resource_version, self.host.now());
+        Ok(!state.is_unsettled())
+    }
+
+    /// Who runs the HPA; where that does not show, it is asked by a write that somebody else would undo. The same write, made
+    /// again, confirms the answer: a watch that has fallen silent shows nobody.
+    async fn judge_ownership(
+        &self,
+        hpa: &HpaObject,
+        workload: &Workload,
+        rules: &Rules,
+        state: &mut State,
+    ) -> HpaOwned {
+        let version = hpa_version(hpa, state);
+        let ahead = version != hpa.resource_version;
+        let around = Circumstances {
+            told: rules.ownership,
+            sync_period: rules.options.sync_period,
+            writes: workload.mode == Mode::Apply,
+            nobody_elsewhere: self.nobody_else_runs_hpas.load(Ordering::Relaxed),
+            now: self.host.now(),
+        };
+        let before = state.question.stage;
+        let Judged { mut owned, ask } =
+            ownership::judge(&mut state.question, &ownership::Sight::of(hpa, ahead), &around);
+        if ask || state.question.stage.begins(before) {
+            match self.sink.mark_hpa(&hpa.key, &version, hpa.generation).await {
+                Ok(version) => state.marked = version,
+                Err(WriteError::Forbidden(answer)) => {
+                    state.question.stage = before;
+                    owned = ownership::not_permitted(&answer);
+                }
+                Err(error) => {
+                    debug!(hpa = %hpa.key, %error, "HPA not marked; the next look does it");
+                    state.question.stage = before;
+                    if !ask {
+                        owned = ownership::unconfirmed();
+                    }
+                }
+            }
+        }
+        match (before, state.question.stage) {
+            (Stage::Asked(_), Stage::Alone) => self.nobody_else_runs_hpas.store(true, Ordering::Relaxed),
+            (Stage::Asked(_) | Stage::Alone, Stage::Open) => {
+                info!(hpa = %hpa.key, message = owned.message, "somebody else runs HPAs");
+                self.nobody_else_runs_hpas.store(false, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        owned
+    }
+
+    /// Makes the change of size, if there is one and there is leave: first the journal, then the write. `None` when the
+    /// journal could not be written: then nothing was done, and nothing is to be told.
+    async fn carry_out(
+        &self,
+        workload: &Workload,
+        state: &mut State,
+        decision: &Decision,
+        leave: Leave,
+        (sight, view, course): (&Sight, &View, &mut Course),
+    ) -> Option<WriteOutcome> {
+        let Some(rescale) = &decision.rescale else { return Some(WriteOutcome::NotWritten) };
+        let told = |outcome: &str| decision_told(rescale, &decision.steps, outcome, self.host.now());
+        let outcome = match leave {
+            Leave::Granted => IN_PROGRESS,
+            Leave::Preview => PREVIEW,
+            Leave::Observed => OBSERVED,
+            Leave::Held => HELD,
+        };
+        let known = state.memory.clone();
+        let news = state.decided(told(outcome));
+        if leave != Leave::Granted {
+            if news {
+                self.count(state);
+                self.trace(workload, state, course);
+            }
+            return Some(WriteOutcome::NotWritten);
+        }
+        let target = workload.target.as_ref()?;
+        state.memory.memory = decision.journal.clone();
+        let journalled_at = self.host.wall();
+        if let Err(error) = self.store(workload, state, view).await {
+            state.memory = known;
+            self.recover(workload, state, &error).await;
+            return None;
+        }
+        let written_at = self.host.wall();
+        course.part("journal", true, (journalled_at, written_at), None);
+        let sizes = (rescale.from, rescale.to);
+        let written = self.scales.write(target, sizes, &sight.resource_version).await;
+        let problem = match &written {
+            Err(ScaleError::Failed(message) | ScaleError::Unanswered(message)) => Some(message.clone()),
+            Ok(_) | Err(ScaleError::Superseded { .. }) => None,
+        };
+        course.part("scale", true, (written_at, self.host.wall()), problem);
+        let (outcome, word) = match written {
+            Ok(resource_version) => {
+                info!(workload = %workload.key, from = rescale.from, to = rescale.to, reason = %rescale.reason, "rescaled");
+                state.size = Some(SizeWritten { resource_version, replicas: rescale.to });
+                state.memory.last_scale_at = Some(self.host.now());
+                (WriteOutcome::Written { at: Moment::from_jiff(self.host.time()) }, DONE)
+            }
+            Err(ScaleError::Superseded { fresh }) => {
+                debug!(workload = %workload.key, fresh, "the size was changed in between");
+                state.memory = known;
+                return Some(WriteOutcome::NotWritten);
+            }
+            Err(ScaleError::Failed(message)) => (WriteOutcome::Failed { message }, FAILED),
+            Err(ScaleError::Unanswered(message)) => (WriteOutcome::Failed { message }, UNKNOWN),
+        };
+        if let Some(last) = state.memory.decisions.first_mut() {
+            word.clone_into(&mut last.outcome);
+        }
+        self.count(state);
+        self.trace(workload, state, course);
+        Some(outcome)
+    }
+
+    /// Sends the trace of the decision that was made last, where anybody wants it.
+    fn trace(&self, workload: &Workload, state: &State, course: &Course) {
+        let (Some(sink), Some(decision)) = (&self.traces, state.memory.decisions.first()) else { return };
+        let target = &workload.spec.scale_target_ref;
+        let name = format!("{} {}/{}", target.kind, workload.key.namespace, target.name);
+        sink.put(course.trace(&workload.key, &name, decision, self.host.wall()));
+    }
+
+    /// Counts the decision that was made last.
+    fn count(&self, state: &State) {
+        if let Some(decision) = state.memory.decisions.first() {
+            self.numbers.workloads.decided(decision);
+        }
+    }
+
+    /// After a panic of a look at this workload: its policy says so. What it remembers stays as it is stored.
+    pub async fn tell_of_panic(&self, workload: &Workload, pause: Duration) {
+        let stored = self.feed.workloads(|known| known.policies().get(&workload.key).cloned()).flatten();
+        let Some(stored) = stored.filter(|stored| stored.uid == workload.uid) else { return };
+        let mut state = State::restore(&stored, self.host.now(), Duration::ZERO);
+        let message = format!(
+            "a bug of the operator stopped the decision on this workload; its size stays, and it is tried again every {} s: \
+             please report it with the operator's log",
+            pause.as_secs()
+        );
+        let standing = PolicyStanding::Broken(message);
+        self.report(workload, &mut state, &View { standing, ..View::default() }).await;
+    }
+}
+
+/// Whether the size is the operator's to change.
+pub(super) fn acts(workload: &Workload, runs_hpa: bool) -> bool {
+    let applies = workload.mode == Mode::Apply || bugs::on(Bug::PreviewCarriedOut);
+    applies && (workload.hpa.is_none() || runs_hpa)
+}
+
+/// Whether a change of size is made now.
+pub(super) fn leave(workload: &Workload, acts: bool, held_until: Option<UnixTime>) -> Leave {
+    match (acts, held_until) {
+        (true, None) => Leave::Granted,
+        (true, Some(_)) => Leave::Held,
+        (false, _) if workload.mode == Mode::Preview => Leave::Preview,
+        (false, _) => Leave::Observed,
+    }
+}
+
+/// Why a policy that stands so is not decided on.
+pub(super) fn undecided(standing: &PolicyStanding) -> String {
+    match standing {
+        PolicyStanding::Suspended => "mode is Suspend".to_owned(),
+        PolicyStanding::Conflict(message)
+        | PolicyStanding::Invalid(message)
+        | PolicyStanding::Stalled(_, message)
+        | PolicyStanding::Broken(message) => message.clone(),
+        PolicyStanding::Pending | PolicyStanding::Accepted | PolicyStanding::Preview => {
+            "its HorizontalPodAutoscaler is not known yet".to_owned()
+        }
+    }
+}
+
+pub(super) fn standing_of(workload: &Workload) -> PolicyStanding {
+    match (&workload.standing, workload.mode) {
+        (Standing::Invalid(message), _) => PolicyStanding::Invalid(message.clone()),
+        (Standing::Conflict(message), _) => PolicyStanding::Conflict(message.clone()),
+        (Standing::Stalled(reason, message), _) => PolicyStanding::Stalled(reason, message.clone()),
+        (Standing::Owner, Mode::Apply) => PolicyStanding::Accepted,
+        (Standing::Owner, Mode::Preview) => PolicyStanding::Preview,
+        (Standing::Owner, Mode::Suspend) => PolicyStanding::Suspended,
+    }
+}
+
+/// A change of size as the history tells it.
+fn decision_told(rescale: &Rescale, steps: &Steps, outcome: &str, now: UnixTime) -> ScalingDecision {
+    let reason = match (steps.limited_by, steps.branch) {
+        (Some(limit), _) => limit.as_str(),
+        (None, Branch::Fallback) => reasons::METRICS_UNUSABLE,
+        (None, _) if rescale.from < rescale.to => "MetricAboveTarget",
+        (None, _) => "AllMetricsBelowTarget",
+    };
+    let numbers: Vec<String> = (steps.metrics.iter())
+        .filter_map(|step| {
+            let value = step.value.as_deref()?;
+            Some(format!("{} is {value}, target {}", step.name, step.target.as_deref().unwrap_or("none")))
+        })
+        .collect();
+    let message = if numbers.is_empty() {
+        rescale.reason.clone()
+    } else {
+        format!("{}: {}", rescale.reason, numbers.join("; "))
+    };
+    ScalingDecision {
+        time: Time(now.to_jiff()),
+        from: rescale.from,
+        to: rescale.to,
+        reason: reason.to_owned(),
+        message: Some(crate::report::fit::cut(&message, 512).to_owned()),
+        outcome: outcome.to_owned(),
+    }
+}

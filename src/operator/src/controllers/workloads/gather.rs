@@ -1,0 +1,131 @@
+//! What the metrics say of one workload: questions to the sources, and their answers as the decision takes them.
+
+use std::sync::Arc;
+
+use headroom_core::labels::ObjectKey;
+use headroom_core::pods::input::{Answer, ContainerUsage, PodSeen, PodUsage, PodValue, Sample, Unknown};
+use headroom_core::pods::moment::Moment;
+use headroom_core::pods::spec::MetricSpec;
+use headroom_core::quantity::Quantity;
+use headroom_core::time::Seconds;
+
+use super::survey::{Query, Workload};
+use crate::report::MetricTrouble;
+use headroom_observe::host::bugs::{self, Bug};
+use headroom_observe::metrics::{self, Failure, MetricsSource};
+
+/// What was answered to one question; [`answers`] lends it to the decision.
+#[derive(Clone, Debug)]
+pub enum Gathered {
+    /// Usage of all pods of the namespace, sorted by pod; shared with every workload of the namespace.
+    Usage(Arc<Vec<PodUsage>>),
+    /// One value a pod.
+    Pods(Arc<Vec<PodValue>>),
+    /// The one value of an object.
+    Object(Sample),
+    /// All values of an external metric.
+    External(Arc<Vec<Sample>>),
+    /// Nothing is known.
+    Unknown(Unknown),
+}
+
+/// All answers, in the order of the spec, and what the sources complained of.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// One a metric.
+    pub gathered: Vec<Gathered>,
+    /// Why a metric cannot be used.
+    pub troubles: Vec<Option<MetricTrouble>>,
+}
+
+/// The answers as the decision takes them: of the usage of a namespace only that of the workload's own pods.
+#[must_use]
+pub fn answers<'a>(gathered: &'a [Gathered], pods: &[Arc<PodSeen>]) -> Vec<Answer<'a>> {
+    let answer = |gathered: &'a Gathered| match gathered {
+        Gathered::Usage(list) => {
+            let of = |pod: &Arc<PodSeen>| {
+                list.binary_search_by(|usage| usage.pod.cmp(&pod.name)).ok().and_then(|place| list.get(place))
+            };
+            Answer::Usage(pods.iter().filter_map(of).collect())
+        }
+        Gathered::Pods(values) => Answer::Pods(values.to_vec()),
+        Gathered::Object(sample) => Answer::Object(sample.clone()),
+        Gathered::External(samples) => Answer::External(samples.to_vec()),
+        Gathered::Unknown(unknown) => Answer::Unknown(unknown.clone()),
+    };
+    gathered.iter().map(answer).collect()
+}
+
+/// Asks for every metric of a workload, all at once. `selector` is the scale's, as text.
+pub async fn ask(source: &dyn MetricsSource, workload: &Workload, selector: &str) -> Load {
+    let none = None;
+    let questions = workload.spec.metrics.iter().enumerate().map(|(index, metric)| {
+        let query = workload.queries.get(index).unwrap_or(&none).as_ref();
+        ask_one(source, &workload.key, metric, query, selector)
+    });
+    let mut load = Load::default();
+    for answer in futures::future::join_all(questions).await {
+        let (gathered, trouble) = match answer {
+            Ok(gathered) => (gathered, None),
+            Err(failure) => (Gathered::Unknown(failure.unknown()), Some(trouble(&failure))),
+        };
+        load.gathered.push(gathered);
+        load.troubles.push(trouble);
+    }
+    load
+}
+
+async fn ask_one(
+    source: &dyn MetricsSource,
+    key: &ObjectKey,
+    metric: &MetricSpec,
+    query: Option<&Query>,
+    selector: &str,
+) -> metrics::Answer<Gathered> {
+    let namespace = &*key.namespace;
+    if let Some(Query { source: name, query }) = query {
+        return Ok(Gathered::External(Arc::new(vec![source.prometheus(namespace, name, query).await?])));
+    }
+    let MetricSpec { type_, resource: _, container_resource: _, pods, object, external } = metric;
+    Ok(match (type_.as_str(), pods, object, external) {
+        ("Resource" | "ContainerResource", ..) => Gathered::Usage(source.pod_usage(namespace).await?),
+        ("Pods", Some(pods), ..) => {
+            let asked = pods.metric.selector.as_ref();
+            Gathered::Pods(source.pod_metric(namespace, &pods.metric.name, selector, asked).await?)
+        }
+        ("Object", _, Some(object), _) => {
+            let (asked, described) = (object.metric.selector.as_ref(), &object.described_object);
+            Gathered::Object(source.object_metric(namespace, described, &object.metric.name, asked).await?)
+        }
+        ("External", _, _, Some(external)) => {
+            let asked = external.metric.selector.as_ref();
+            Gathered::External(source.external_metric(namespace, &external.metric.name, asked).await?)
+        }
+        // No member for the type, or no known type: the decision says so.
+        _ => Gathered::Unknown(Unknown::Empty),
+    })
+}
+
+/// A bug of docs/incidents.md that is put back: what cannot be read counts as no load. It does nothing where none is.
+pub fn relapse(load: &mut Load, pods: &[Arc<PodSeen>], now: Moment) {
+    if !bugs::on(Bug::UnknownLoadIsZero) {
+        return;
+    }
+    let idle = |pod: &Arc<PodSeen>| {
+        let usage = [("cpu", Quantity::default())].into_iter().collect();
+        let containers = vec![ContainerUsage { name: "c".into(), usage }];
+        PodUsage { pod: pod.name.clone(), at: now, window: Seconds(15), containers }
+    };
+    let mut usage: Vec<PodUsage> = pods.iter().map(idle).collect();
+    usage.sort_by(|one, other| one.pod.cmp(&other.pod));
+    let usage = Arc::new(usage);
+    for gathered in &mut load.gathered {
+        if matches!(gathered, Gathered::Unknown(_)) {
+            *gathered = Gathered::Usage(usage.clone());
+        }
+    }
+}
+
+fn trouble(failure: &Failure) -> MetricTrouble {
+    MetricTrouble { reason: failure.reason(), message: failure.to_string() }
+}

@@ -1,0 +1,470 @@
+//! The loop of workloads: each one is looked at once a sync period, spread over it, and at once when it is edited.
+
+mod due;
+mod evaluate;
+mod gather;
+mod homes;
+mod housekeeping;
+pub mod last;
+pub mod outside;
+mod ownership;
+mod refused;
+mod sight;
+mod state;
+mod survey;
+mod telling;
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use headroom_core::config::Profile;
+use headroom_core::labels::ObjectKey;
+use headroom_core::pods::input::Options;
+use headroom_core::pods::selector::Registry;
+use headroom_core::time::Seconds;
+use kube::Client;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tracing::{debug, error, info};
+
+use self::due::Due;
+use self::evaluate::{Crew, Ended, Rules};
+use self::last::LastLooks;
+use self::refused::Refused;
+use self::state::State;
+use self::survey::{Survey, Workload};
+use super::health::Health;
+use super::leader::Leadership;
+use crate::actuate::guard::Guard;
+use crate::actuate::scale::Scales;
+use crate::options::{GATHERING, WORKLOADS_IN_FLIGHT_MAX};
+use crate::report::otlp::TraceSink;
+use crate::report::{KubeSink, LookResult, Metrics, ScalingSink};
+use headroom_api::HpaOwnership;
+use headroom_api::validate::{ValidatedWorkloads, validate_policy};
+use headroom_observe::KubeFeed;
+use headroom_observe::host::Host;
+use headroom_observe::metrics::MetricsSource;
+
+pub use self::state::hpa_status;
+pub use self::survey::{Standing, survey};
+
+/// The pause after something was in the way.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How long a workload whose evaluation has panicked is left alone.
+const QUARANTINE: Duration = Duration::from_secs(60);
+/// The loop comes round at least this often while it does not lead, or has something left to do.
+const TURN_MAX: Duration = Duration::from_secs(1);
+/// The same while nothing is due: whatever matters wakes it.
+const IDLE_TURN_MAX: Duration = Duration::from_secs(5);
+/// How long a graceful stop waits for evaluations under way.
+const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
+
+/// Makes a source of metrics for the settings that hold: it shares answers for most of a sync period.
+pub type MetricsFor = Box<dyn Fn(&ValidatedWorkloads) -> Arc<dyn MetricsSource> + Send + Sync>;
+
+/// Everything outside that the loop touches.
+pub struct WorkloadPorts {
+    /// Time and tasks.
+    pub host: Arc<Host>,
+    /// The claim.
+    pub guard: Guard,
+    /// What is observed; started with what workloads need.
+    pub feed: KubeFeed,
+    /// A client behind the guard.
+    pub work: Client,
+    /// What the load is, by the settings that hold.
+    pub metrics: MetricsFor,
+    /// Where lateness and decisions are counted.
+    pub numbers: Arc<Metrics>,
+    /// Where the last look at each workload is shown, and a permission that is missing.
+    pub health: Arc<Health>,
+    /// Where traces of decisions go, if anywhere.
+    pub traces: Option<TraceSink>,
+    /// Who leads.
+    pub leadership: watch::Receiver<Leadership>,
+    /// Becomes true when the process is to stop.
+    pub stop: watch::Receiver<bool>,
+    /// Whether nothing is done but told.
+    pub preview: bool,
+}
+
+/// The loop and what it holds between two turns.
+pub struct WorkloadLoop {
+    crew: Arc<Crew>,
+    guard: Guard,
+    metrics: MetricsFor,
+    leadership: watch::Receiver<Leadership>,
+    stop: watch::Receiver<bool>,
+    settings: ValidatedWorkloads,
+    rules: Arc<Rules>,
+    preview: bool,
+    looks: Arc<LastLooks>,
+    health: Arc<Health>,
+    /// Policies of HPAs that could not be made or deleted.
+    refused: Refused,
+    survey: Survey,
+    surveyed: bool,
+    slots: BTreeMap<ObjectKey, Slot>,
+    due: Due,
+    /// The term in which memory was read back; `None` while not leading.
+    term: Option<u64>,
+    began_at: Instant,
+    finished: mpsc::UnboundedReceiver<Finished>,
+    finish: mpsc::UnboundedSender<Finished>,
+}
+
+/// What the loop holds of one workload.
+struct Slot {
+    due_at: Instant,
+    /// None while it is being looked at, and before it has been for the first time.
+    state: Option<State>,
+    in_flight: bool,
+    /// It was edited while it was being looked at.
+    again: bool,
+}
+
+/// A look that has ended.
+struct Finished {
+    term: u64,
+    key: ObjectKey,
+    /// None after a panic.
+    result: Option<(State, Ended)>,
+}
+
+impl WorkloadLoop {
+    /// A loop that has seen nothing yet.
+    #[must_use]
+    pub fn new(ports: WorkloadPorts) -> Self {
+        let WorkloadPorts {
+            host,
+            guard,
+            feed,
+            work,
+            metrics,
+            numbers,
+            health,
+            traces,
+            leadership,
+            stop,
+            preview,
+        } = ports;
+        let (finish, finished) = mpsc::unbounded_channel();
+        let settings = ValidatedWorkloads::default();
+        let began_at = host.monotonic();
+        let crew = Crew {
+            scales: Scales::new(work.clone(), host.clone()),
+            sink: ScalingSink::new(work.clone()),
+            events: KubeSink::new(work),
+            registry: Mutex::new(Registry::default()),
+            host,
+            feed,
+            numbers,
+            traces,
+            nobody_else_runs_hpas: AtomicBool::new(false),
+        };
+        Self {
+            crew: Arc::new(crew),
+            guard,
+            rules: Arc::new(rules(&settings, metrics(&settings))),
+            metrics,
+            leadership,
+            stop,
+            settings,
+            preview,
+            looks: health.looks.clone(),
+            health,
+            refused: Refused::default(),
+            survey: Survey::default(),
+            surveyed: false,
+            slots: BTreeMap::new(),
+            due: Due::new(WORKLOADS_IN_FLIGHT_MAX),
+            term: None,
+            began_at,
+            finished,
+            finish,
+        }
+    }
+
+    /// Turns until asked to stop.
+    pub async fn run(mut self) {
+        loop {
+            let pause = self.turn().await;
+            if *self.stop.borrow() || *self.leadership.borrow() == Leadership::Lost {
+                return self.wind_down().await;
+            }
+            self.rest(pause).await;
+        }
+    }
+
+    /// One turn. Each line is one call; those with `await` are I/O, the others are pure.
+    async fn turn(&mut self) -> Duration {
+        while let Ok(finished) = self.finished.try_recv() {
+            self.note(finished);
+        }
+        if !self.leads() {
+            return TURN_MAX;
+        }
+        self.look_around();
+        self.keep_house().await;
+        self.begin_looks()
+    }
+
+    async fn rest(&mut self, pause: Duration) {
+        let crew = self.crew.clone();
+        let edited = tokio::select! {
+            biased;
+            _ = self.stop.changed() => false,
+            _ = self.leadership.changed() => false,
+            Some(finished) = self.finished.recv() => { self.note(finished); false }
+            () = crew.feed.workloads_edited() => true,
+            () = crew.host.sleep(pause) => false,
+        };
+        if edited {
+            // What one `kubectl apply` brings arrives one object after the other.
+            crew.host.sleep(GATHERING).await;
+        }
+    }
+
+    /// Whether this replica may act; memory of another term is dropped.
+    fn leads(&mut self) -> bool {
+        let claim = self.guard.claim();
+        let epoch = claim.map(|claim| claim.epoch);
+        if self.term != epoch {
+            self.slots.clear();
+            self.due.clear();
+            self.looks.clear();
+            self.surveyed = false;
+            self.kept();
+            self.term = epoch;
+        }
+        epoch.is_some() && self.crew.feed.workloads(|known| known.synced()).unwrap_or(false)
+    }
+
+    /// Takes in what was edited: which workloads there are, and which are to be looked at at once.
+    fn look_around(&mut self) {
+        let crew = self.crew.clone();
+        let edits = crew.feed.workloads(|known| known.take_edited()).unwrap_or_default();
+        if edits.is_empty() && self.surveyed {
+            return;
+        }
+        self.surveyed = true;
+        self.take_settings();
+        let settings = &self.settings;
+        let surveyed = crew.feed.workloads(|known| survey::survey(known.policies(), known.hpas(), settings));
+        let mut fresh = surveyed.unwrap_or_default();
+        if self.preview {
+            fresh.preview();
+        }
+        let now = crew.host.monotonic();
+        let gone: Vec<ObjectKey> =
+            self.slots.keys().filter(|key| !fresh.workloads.contains_key(*key)).cloned().collect();
+        for key in gone {
+            self.forget(&key);
+        }
+        for (key, workload) in &fresh.workloads {
+            let same = self.survey.workloads.get(key).is_some_and(|known| known == workload);
+            match self.slots.get_mut(key) {
+                Some(_) if same => {}
+                Some(slot) if slot.in_flight => slot.again = true,
+                Some(_) => self.schedule(key, now),
+                None => {
+                    let slot = Slot { due_at: now, state: None, in_flight: false, again: false };
+                    self.slots.insert(key.clone(), slot);
+                    self.looks.expect(key);
+                    self.due.insert(now, key.clone());
+                }
+            }
+        }
+        self.survey = fresh;
+    }
+
+    /// What the ClusterScalingPolicy says; what cannot be read leaves what held before.
+    fn take_settings(&mut self) {
+        let stored = self.crew.feed.workloads(|known| known.cluster().cloned()).flatten();
+        let mut fresh = match stored.as_ref().map(|stored| stored.spec.as_ref().map(validate_policy)) {
+            None => ValidatedWorkloads::default(),
+            Some(Ok(Ok(policy))) => policy.workloads,
+            // The loop of nodes says so in the policy's status.
+            Some(Ok(Err(_)) | Err(_)) => return,
+        };
+        if self.preview {
+            fresh.ownership = HpaOwnership::Observe;
+        }
+        if fresh == self.settings {
+            return;
+        }
+        info!(ownership = ?fresh.ownership, sync_period = ?fresh.sync_period, "settings of workloads changed");
+        let period = fresh.sync_period != self.settings.sync_period;
+        self.kept();
+        self.settings = fresh;
+        self.rules = Arc::new(rules(&self.settings, (self.metrics)(&self.settings)));
+        if period {
+            let keys: Vec<ObjectKey> = self.slots.keys().cloned().collect();
+            for key in keys {
+                let at = self.next_due(&key);
+                self.schedule(&key, at);
+            }
+        }
+    }
+
+    /// Begins to look at what is due; how long nothing is.
+    fn begin_looks(&mut self) -> Duration {
+        let now = self.crew.host.monotonic();
+        while let Some((at, key)) = self.due.next(now) {
+            let workload = self.survey.workloads.get(&key).cloned();
+            let (Some(workload), Some(term)) = (workload, self.term) else { continue };
+            let late = now - at;
+            debug!(workload = %key, late_ms = late.as_millis(), "looking");
+            self.crew.numbers.workloads.began(late);
+            self.begin_look(key, workload, term);
+        }
+        let longest = if self.surveyed { IDLE_TURN_MAX } else { TURN_MAX };
+        self.due.first_at().map_or(longest, |at| at.saturating_duration_since(now).min(longest))
+    }
+
+    fn begin_look(&mut self, key: ObjectKey, workload: Arc<Workload>, term: u64) {
+        let gap = match *self.leadership.borrow() {
+            Leadership::Leading { gap, .. } => gap,
+            Leadership::Standby | Leadership::Lost => Duration::ZERO,
+        };
+        let Some(slot) = self.slots.get_mut(&key) else { return };
+        let known = slot.state.take().filter(|state| state.uid == workload.uid);
+        let state = known.or_else(|| {
+            let stored = self.crew.feed.workloads(|known| known.policies().get(&key).cloned()).flatten();
+            Some(State::restore(&*stored?, self.crew.host.now(), gap))
+        });
+        let Some(mut state) = state else { return };
+        slot.in_flight = true;
+        self.due.begin(&key.namespace);
+        let (crew, rules, finish) = (self.crew.clone(), self.rules.clone(), self.finish.clone());
+        self.crew.host.spawn(async move {
+            let look = async {
+                let ended = crew.evaluate(&workload, &rules, &mut state).await;
+                (state, ended)
+            };
+            let result = AssertUnwindSafe(look).catch_unwind().await.ok();
+            if result.is_none() {
+                // What was remembered went with the panic: the next look reads it back.
+                let _ = AssertUnwindSafe(crew.tell_of_panic(&workload, QUARANTINE)).catch_unwind().await;
+            }
+            // Nobody listens only when the loop has ended.
+            let _ = finish.send(Finished { term, key, result });
+        });
+    }
+
+    /// Takes a look's end in and sets the time of the next one.
+    fn note(&mut self, finished: Finished) {
+        let Finished { term, key, result } = finished;
+        self.due.end(&key.namespace);
+        if self.term != Some(term) {
+            return;
+        }
+        let (now, regular) = (self.crew.host.monotonic(), self.next_due(&key));
+        let Some(slot) = self.slots.get_mut(&key) else { return };
+        slot.in_flight = false;
+        let again = std::mem::take(&mut slot.again);
+        self.crew.numbers.workloads.ended(match &result {
+            Some((_, Ended::Well)) => LookResult::Done,
+            Some((_, Ended::Again)) => LookResult::Again,
+            None => LookResult::Panicked,
+        });
+        let at = match result {
+            Some((state, ended)) => {
+                if let Some(last) = &state.last {
+                    self.looks.put(&key, last.clone());
+                }
+                slot.state = Some(state);
+                match ended {
+                    _ if again => now,
+                    Ended::Again => regular.min(now + RETRY_PAUSE),
+                    Ended::Well => regular,
+                }
+            }
+            None => {
+                error!(workload = %key, "a decision panicked; the workload is set aside for a while");
+                now + QUARANTINE
+            }
+        };
+        self.schedule(&key, at);
+    }
+
+    fn schedule(&mut self, key: &ObjectKey, at: Instant) {
+        let Some(slot) = self.slots.get_mut(key).filter(|slot| !slot.in_flight) else { return };
+        self.due.remove(slot.due_at, key);
+        slot.due_at = at;
+        self.due.insert(at, key.clone());
+    }
+
+    fn forget(&mut self, key: &ObjectKey) {
+        self.looks.forget(key);
+        if let Some(slot) = self.slots.remove(key) {
+            self.due.remove(slot.due_at, key);
+        }
+        if let Some(hpa) = self.survey.workloads.get(key).and_then(|workload| workload.hpa.as_ref()) {
+            let mut registry = self.crew.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            registry.remove(&hpa.namespace, &hpa.name);
+        }
+    }
+
+    /// When a workload is due next: each has its own moment in the period, so that they are spread over it.
+    fn next_due(&self, key: &ObjectKey) -> Instant {
+        let period = self.settings.sync_period.max(Duration::from_secs(1));
+        let mut hasher = DefaultHasher::new();
+        (&key.namespace, &key.name).hash(&mut hasher);
+        let millis = u64::try_from(period.as_millis()).unwrap_or(u64::MAX).max(1);
+        let phase = Duration::from_millis(hasher.finish() % millis);
+        let elapsed = self.crew.host.monotonic() - self.began_at;
+        let passed = u64::try_from(elapsed.saturating_sub(phase).as_millis()).unwrap_or(0) / millis;
+        let next = self.began_at + phase + period * u32::try_from(passed).unwrap_or(u32::MAX);
+        if next <= self.crew.host.monotonic() { next + period } else { next }
+    }
+
+    /// Lets looks under way end.
+    async fn wind_down(mut self) {
+        let deadline = self.crew.host.monotonic() + WIND_DOWN_MAX;
+        while 0 < self.due.in_flight_count() && self.crew.host.monotonic() < deadline {
+            let rest = deadline.saturating_duration_since(self.crew.host.monotonic());
+            tokio::select! {
+                biased;
+                Some(finished) = self.finished.recv() => self.due.end(&finished.key.namespace),
+                () = self.crew.host.sleep(rest) => {}
+            }
+        }
+    }
+}
+
+/// The settings as decisions take them.
+fn rules(settings: &ValidatedWorkloads, metrics: Arc<dyn MetricsSource>) -> Rules {
+    Rules { metrics, ownership: settings.ownership, options: options_of(settings) }
+}
+
+fn options_of(settings: &ValidatedWorkloads) -> Options {
+    let seconds = |length: Duration| Seconds(i64::try_from(length.as_secs()).unwrap_or(i64::MAX));
+    let ValidatedWorkloads {
+        ownership: _,
+        sync_period,
+        tolerance_milli,
+        downscale_stabilization,
+        cpu_initialization_period,
+        initial_readiness_delay,
+        max_policies_per_namespace: _,
+        metric_sources: _,
+    } = settings;
+    // At most 1000 thousandths: exact in 32 bits and so in a float.
+    let tolerance = f64::from(i32::try_from(*tolerance_milli).unwrap_or(1000)) / 1000.0;
+    Options {
+        profile: Profile::Headroom,
+        sync_period: seconds(*sync_period),
+        downscale_stabilization: seconds(*downscale_stabilization),
+        tolerance,
+        cpu_initialization_period: seconds(*cpu_initialization_period),
+        initial_readiness_delay: seconds(*initial_readiness_delay),
+        ..Options::default()
+    }
+}

@@ -1,0 +1,432 @@
+//! Whether the operator runs an HPA: it is told to, and nobody else does. Pure.
+//!
+//! Who else runs an HPA does not show while nothing changes: the controller-manager's HPA controller writes the status
+//! only when it would say something else. So the operator asks: it sets `status.observedGeneration`, which that
+//! controller leaves out of every status that it makes. Where it still runs, its next look takes the field away, whatever
+//! the metrics say; where the field stands for two sync periods, nobody else looks at the HPA. The field stays for as long
+//! as the operator runs the HPA, so a controller that is switched on later shows within one of its own periods.
+//!
+//! That the field stands is what a watch has shown, and a watch may be silent: before the operator begins to run an HPA it
+//! writes the field once more, in the version that it knows. The API server refuses that where anybody has written since.
+//!
+//! Source: podautoscaler/horizontal.go, setStatus and updateStatusIfNeeded.
+
+use headroom_core::time::{Seconds, UnixTime};
+
+use crate::actuate::scale::{FIELD_MANAGER, RUN_HPAS};
+use crate::report::HpaOwned;
+use headroom_api::HpaOwnership;
+use headroom_api::conditions::reasons;
+use headroom_observe::host::bugs::{self, Bug};
+use headroom_observe::{HpaObject, Writer};
+
+/// Once somebody has taken the field away, it must stand at least this long: their period may be longer than ours …
+const ANSWERED_MIN: Seconds = Seconds(10);
+/// … and at most this long, however often they did.
+const STANDS_MAX: Seconds = Seconds(300);
+
+/// How far the question whether anybody else runs the HPA has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// Not asked yet, or answered.
+    #[default]
+    Open,
+    /// Not asked, for nobody has ever written its status and nobody runs the other HPAs: the operator's own first write asks.
+    Trusted,
+    /// The field stands since then.
+    Asked(UnixTime),
+    /// It has stood long enough: the operator runs the HPA.
+    Alone,
+}
+
+/// The question of one HPA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// How far it is.
+    pub stage: Stage,
+    /// How often somebody took the field away since the process started, and when they did last.
+    answers: Option<(u32, UnixTime)>,
+}
+
+impl Question {
+    /// As it stood before a restart: what the policy's status says of who ran the HPA.
+    #[must_use]
+    pub fn restored(owned: bool) -> Self {
+        Self { stage: if owned { Stage::Alone } else { Stage::Open }, answers: None }
+    }
+
+    /// How long the field must stand, and the pause after it was taken away.
+    fn length(self, quiet: Seconds) -> Seconds {
+        let Some((count, _)) = self.answers else { return quiet };
+        let doubled = quiet.0.max(ANSWERED_MIN.0).saturating_mul(1 << count.saturating_sub(1).min(5));
+        Seconds(doubled.min(STANDS_MAX.0).max(quiet.0))
+    }
+}
+
+impl Stage {
+    /// Whether the operator begins to run an HPA by what it was shown, `before` being the stage of the look before.
+    #[must_use]
+    pub fn begins(self, before: Self) -> bool {
+        match before {
+            Self::Open | Self::Asked(_) => self == Self::Alone,
+            // Its own write has the field, or it runs the HPA already.
+            Self::Trusted | Self::Alone => false,
+        }
+    }
+}
+
+/// What an HPA shows of its writers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sight<'a> {
+    /// Whether `status.observedGeneration` is there, our own last write included.
+    pub field: bool,
+    /// When we last wrote its status.
+    pub ours_at: Option<UnixTime>,
+    /// The last other writer of its status.
+    pub other: Option<&'a Writer>,
+}
+
+impl<'a> Sight<'a> {
+    /// What `hpa` shows; `ahead` if our own last write has not been seen yet.
+    #[must_use]
+    pub fn of(hpa: &'a HpaObject, ahead: bool) -> Self {
+        let ours = |writer: &&Writer| &*writer.manager == FIELD_MANAGER;
+        let writers = || hpa.status_writers.iter();
+        Self {
+            field: ahead || hpa.status["observedGeneration"].is_i64(),
+            ours_at: writers().filter(ours).map(|writer| writer.at).max(),
+            other: writers().filter(|writer| !ours(writer)).max_by_key(|writer| writer.at),
+        }
+    }
+}
+
+/// What holds for all HPAs.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances {
+    /// Who is to run HPAs.
+    pub told: HpaOwnership,
+    /// How often each workload is looked at.
+    pub sync_period: Seconds,
+    /// Whether the operator may write the HPA's status: not in modes Preview and Suspend.
+    pub writes: bool,
+    /// Whether the field has stood in another HPA long enough: then no HPA controller that runs all HPAs is there.
+    pub nobody_elsewhere: bool,
+    /// Now.
+    pub now: UnixTime,
+}
+
+/// The answer of one look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// Who runs the HPA, for the policy's condition.
+    pub owned: HpaOwned,
+    /// Whether the field is to be set now.
+    pub ask: bool,
+}
+
+/// Judges who runs an HPA, and brings the question of it up to date.
+///
+/// An HPA whose status somebody else has written within two sync periods is left to them.
+#[must_use]
+pub fn judge(question: &mut Question, sight: &Sight<'_>, around: &Circumstances) -> Judged {
+    if around.told == HpaOwnership::Observe {
+        *question = Question::default();
+        let message = "workloads.hpaOwnership is Observe: the controller-manager runs the HPA, what is told here is what \
+                       the operator would do";
+        return left(reasons::OBSERVED, message.to_owned());
+    }
+    if bugs::on(Bug::HpaNotAsked) {
+        return owned();
+    }
+    let quiet = Seconds(around.sync_period.0.saturating_mul(2));
+    let taken_away = !sight.field && matches!(question.stage, Stage::Asked(_) | Stage::Alone);
+    if taken_away {
+        let count = question.answers.map_or(0, |(count, _)| count).saturating_add(1);
+        *question = Question { stage: Stage::Open, answers: Some((count, around.now)) };
+    }
+    if let Some((_, at)) = question.answers.filter(|_| !sight.field) {
+        let again = at.plus(question.length(quiet));
+        if around.now < again {
+            question.stage = Stage::Open;
+            return left(reasons::ANOTHER_WRITER, taken(sight, at, again));
+        }
+    }
+    if let Some(writer) = sight.other.filter(|writer| around.now.since(writer.at) < quiet) {
+        question.stage = Stage::Open;
+        return left(reasons::ANOTHER_WRITER, written_by(writer));
+    }
+    if !around.writes {
+        return owned();
+    }
+    if sight.field {
+        standing(question, sight, quiet, around.now)
+    } else {
+        missing(question, sight, quiet, around)
+    }
+}
+
+/// The field is there: since when, and whether that is long enough.
+fn standing(question: &mut Question, sight: &Sight<'_>, quiet: Seconds, now: UnixTime) -> Judged {
+    let since = match question.stage {
+        Stage::Alone | Stage::Trusted => {
+            question.stage = Stage::Alone;
+            return owned();
+        }
+        Stage::Asked(since) => since,
+        // Set before a restart, or before another writer was seen.
+        Stage::Open => sight
+            .other
+            .map_or(sight.ours_at, |other| sight.ours_at.max(Some(other.at)))
+            .unwrap_or(now)
+            .min(now),
+    };
+    let until = since.plus(question.length(quiet));
+    if until <= now {
+        question.stage = Stage::Alone;
+        return owned();
+    }
+    question.stage = Stage::Asked(since);
+    left(reasons::TAKEOVER_PENDING, pending(until))
+}
+
+/// The field is not there: whether it is time to set it.
+fn missing(question: &mut Question, sight: &Sight<'_>, quiet: Seconds, around: &Circumstances) -> Judged {
+    let untouched = sight.other.is_none() && sight.ours_at.is_none();
+    if untouched && question.answers.is_none() && around.nobody_elsewhere {
+        question.stage = Stage::Trusted;
+        return owned();
+    }
+    question.stage = Stage::Asked(around.now);
+    let until = around.now.plus(question.length(quiet));
+    Judged { ask: true, ..left(reasons::TAKEOVER_PENDING, pending(until)) }
+}
+
+fn taken(sight: &Sight<'_>, at: UnixTime, again: UnixTime) -> String {
+    let who = sight.other.map_or("somebody else", |writer| &*writer.manager);
+    format!(
+        "{who} took observedGeneration out of the status of the HPA before {at}, as the controller-manager's HPA controller \
+         does at each look: switch that off (--controllers=*,-horizontal-pod-autoscaler-controller); the operator asks again \
+         at {again}"
+    )
+}
+
+fn written_by(writer: &Writer) -> String {
+    format!(
+        "{} wrote the status of the HPA at {}: switch its HPA controller off \
+         (--controllers=*,-horizontal-pod-autoscaler-controller); the operator takes over once nobody else writes",
+        writer.manager, writer.at
+    )
+}
+
+fn pending(until: UnixTime) -> String {
+    format!(
+        "the operator has set observedGeneration in the status of the HPA and runs it from {until} on, unless somebody takes \
+         the field away, as a controller-manager does that still runs HPAs"
+    )
+}
+
+/// The field stands by what was shown, and the API server has not said so too.
+#[must_use]
+pub fn unconfirmed() -> HpaOwned {
+    let message = "the operator runs the HPA once the API server has confirmed that nobody has written its status meanwhile";
+    left(reasons::TAKEOVER_PENDING, message.to_owned()).owned
+}
+
+/// The operator may not write the status of HPAs.
+#[must_use]
+pub fn not_permitted(answer: &str) -> HpaOwned {
+    let message = format!("{answer}: {RUN_HPAS}");
+    left(reasons::PERMISSION_MISSING, message).owned
+}
+
+fn left(reason: &'static str, message: String) -> Judged {
+    Judged { owned: HpaOwned { owned: false, reason, message }, ask: false }
+}
+
+fn owned() -> Judged {
+    let message = "workloads.hpaOwnership is Replace: the operator runs the HPA";
+    Judged {
+        owned: HpaOwned { owned: true, reason: reasons::REPLACED, message: message.to_owned() },
+        ask: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: UnixTime = UnixTime(1_800_000_000);
+
+    /// An HPA, its question and the clock; looks come each 15 s.
+    struct Bench {
+        question: Question,
+        field: bool,
+        ours_at: Option<UnixTime>,
+        other: Option<Writer>,
+        around: Circumstances,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let around = Circumstances {
+                told: HpaOwnership::Replace,
+                sync_period: Seconds(15),
+                writes: true,
+                nobody_elsewhere: false,
+                now: START,
+            };
+            Self { question: Question::default(), field: false, ours_at: None, other: None, around }
+        }
+
+        /// Somebody else wrote its status so long ago, and left the field out.
+        fn written_by_other(mut self, seconds_ago: i64) -> Self {
+            self.other_writes(-seconds_ago);
+            self
+        }
+
+        fn other_writes(&mut self, in_seconds: i64) {
+            let at = self.around.now.plus(Seconds(in_seconds));
+            self.other = Some(Writer { manager: "kube-controller-manager".into(), at });
+            self.field = false;
+        }
+
+        fn look(&mut self) -> (&'static str, bool) {
+            let sight = Sight { field: self.field, ours_at: self.ours_at, other: self.other.as_ref() };
+            let judged = judge(&mut self.question, &sight, &self.around);
+            if judged.ask || judged.owned.owned && self.around.writes {
+                // What it writes has the field.
+                (self.field, self.ours_at) = (true, Some(self.around.now));
+            }
+            (judged.owned.reason, judged.ask)
+        }
+
+        fn look_after(&mut self, seconds: i64) -> (&'static str, bool) {
+            self.around.now = self.around.now.plus(Seconds(seconds));
+            self.look()
+        }
+    }
+
+    #[test]
+    fn observed_hpas_are_neither_asked_nor_run() {
+        let mut bench = Bench::new();
+        bench.around.told = HpaOwnership::Observe;
+        assert_eq!(bench.look(), (reasons::OBSERVED, false));
+    }
+
+    #[test]
+    fn an_hpa_whose_status_somebody_writes_is_left_to_them_and_not_even_asked() {
+        let mut bench = Bench::new().written_by_other(29);
+        assert_eq!(bench.look(), (reasons::ANOTHER_WRITER, false));
+        bench.other_writes(10);
+        assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
+        assert_eq!(bench.look_after(30), (reasons::TAKEOVER_PENDING, true));
+    }
+
+    #[test]
+    fn a_controller_that_writes_nothing_while_nothing_changes_is_found_and_never_run_beside() {
+        let mut bench = Bench::new().written_by_other(3_600);
+        assert_eq!(bench.look(), (reasons::TAKEOVER_PENDING, true));
+        // Its next look leaves the field out, which the time of a later write shows for two periods.
+        bench.other_writes(14);
+        assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
+        // For a whole day it is asked again now and then and never run.
+        let mut asked = 0;
+        for _ in 0..5_760 {
+            let (reason, ask) = bench.look_after(15);
+            assert_ne!(reason, reasons::REPLACED);
+            if ask {
+                asked += 1;
+                bench.other_writes(14);
+            }
+        }
+        assert!((100..=300).contains(&asked), "asked {asked} times in a day");
+    }
+
+    #[test]
+    fn an_hpa_is_run_once_the_field_has_stood_for_two_periods() {
+        let mut bench = Bench::new().written_by_other(3_600);
+        assert_eq!(bench.look(), (reasons::TAKEOVER_PENDING, true));
+        assert_eq!(bench.look_after(29), (reasons::TAKEOVER_PENDING, false));
+        assert_eq!(bench.look_after(1), (reasons::REPLACED, false));
+        assert_eq!(bench.look_after(15), (reasons::REPLACED, false));
+    }
+
+    #[test]
+    fn a_takeover_begins_once_and_not_where_the_own_write_asks() {
+        let mut bench = Bench::new();
+        let mut before = bench.question.stage;
+        let mut begun = Vec::new();
+        for _ in 0..5 {
+            bench.look_after(15);
+            begun.push(bench.question.stage.begins(before));
+            before = bench.question.stage;
+        }
+        assert_eq!(begun, [false, false, true, false, false]);
+        // After a restart the field has stood for long, by a list that may be old.
+        let asked = bench.question.stage;
+        assert!(asked.begins(Stage::Open));
+        assert!(!asked.begins(Stage::Trusted));
+    }
+
+    #[test]
+    fn a_controller_that_is_switched_on_later_takes_the_hpa_back() {
+        let mut bench = Bench::new();
+        bench.look();
+        assert_eq!(bench.look_after(30), (reasons::REPLACED, false));
+        bench.other_writes(5);
+        assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
+        // It writes nothing more, for nothing changes: only the question shows that it is there.
+        assert_eq!(bench.look_after(60), (reasons::TAKEOVER_PENDING, true));
+        bench.other_writes(1);
+        assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
+    }
+
+    #[test]
+    fn a_restart_neither_asks_again_nor_forgets_since_when_the_field_stands() {
+        let mut bench = Bench::new();
+        bench.look();
+        bench.look_after(30);
+        bench.question = Question::restored(true);
+        assert_eq!(bench.look_after(15), (reasons::REPLACED, false));
+        let mut asked = Bench::new();
+        asked.look();
+        asked.question = Question::restored(false);
+        assert_eq!(asked.look_after(29), (reasons::TAKEOVER_PENDING, false));
+        assert_eq!(asked.look_after(1), (reasons::REPLACED, false));
+    }
+
+    #[test]
+    fn a_new_hpa_is_run_at_once_where_nobody_runs_the_others() {
+        let mut bench = Bench::new();
+        bench.around.nobody_elsewhere = true;
+        assert_eq!(bench.look(), (reasons::REPLACED, false));
+        assert_eq!(bench.look_after(15), (reasons::REPLACED, false));
+        let mut old = Bench::new().written_by_other(3_600);
+        old.around.nobody_elsewhere = true;
+        assert_eq!(old.look(), (reasons::TAKEOVER_PENDING, true));
+    }
+
+    #[test]
+    fn a_period_longer_than_ours_is_learned_from_the_first_answer() {
+        let mut bench = Bench::new().written_by_other(3_600);
+        bench.around.sync_period = Seconds(1);
+        bench.look();
+        assert_eq!(bench.look_after(2), (reasons::REPLACED, false));
+        bench.other_writes(0);
+        bench.look_after(1);
+        // From now on the field must stand for longer and longer.
+        assert_eq!(bench.look_after(10), (reasons::TAKEOVER_PENDING, true));
+        bench.other_writes(8);
+        bench.look_after(9);
+        assert_eq!(bench.look_after(20), (reasons::TAKEOVER_PENDING, true));
+        assert_eq!(bench.look_after(19), (reasons::TAKEOVER_PENDING, false));
+    }
+
+    #[test]
+    fn nothing_is_asked_of_an_hpa_that_is_not_to_be_written() {
+        let mut bench = Bench::new().written_by_other(3_600);
+        bench.around.writes = false;
+        assert_eq!(bench.look(), (reasons::REPLACED, false));
+        assert!(!bench.field);
+    }
+}

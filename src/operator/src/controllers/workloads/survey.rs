@@ -1,0 +1,586 @@
+//! Which workloads there are, who scales each, and who must stand back: policies and HPAs held against each other. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use headroom_core::labels::ObjectKey;
+use headroom_core::pods::defaulting;
+use headroom_core::pods::schedules::{Fallback, FallbackDirection, FallbackReplicas, Schedule};
+use headroom_core::pods::spec::{HpaSpec, ScaleTargetRef};
+use headroom_core::time::{Seconds, UnixTime};
+use serde_json::{Value, json};
+
+use super::homes::{Homes, Hpas, Policies};
+use super::state::without_nulls;
+use crate::actuate::scale::ScaleTarget;
+use headroom_api::conditions::reasons;
+use headroom_api::metric::MetricSpec;
+use headroom_api::validate::{ValidatedScaling, ValidatedTarget, ValidatedWorkloads, validate_scaling};
+use headroom_api::{FallbackDirection as Direction, HpaOwnership, Mode, PolicyObject, ScalingPolicySpec};
+use headroom_observe::HpaObject;
+use headroom_observe::host::bugs::{self, Bug};
+
+/// A policy, and everything in it that decisions are made with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// The policy.
+    pub key: ObjectKey,
+    /// Its unique id: another policy of the same name has another memory.
+    pub uid: Arc<str>,
+    /// The edits of it that are known.
+    pub generation: i64,
+    /// Whether to act.
+    pub mode: Mode,
+    /// The HPA whose workload it is; none for a policy with metrics of its own.
+    pub hpa: Option<ObjectKey>,
+    /// What decisions are made by, defaulted.
+    pub spec: HpaSpec,
+    /// For each metric the Prometheus server and the query, if it is asked there; the spec has an External metric then.
+    pub queries: Vec<Option<Query>>,
+    /// Other bounds at certain times.
+    pub schedules: Vec<Schedule>,
+    /// What to do while the metrics are unknown.
+    pub fallback: Option<Fallback>,
+    /// The object that is scaled; none while nothing is known of it.
+    pub target: Option<ScaleTarget>,
+    /// Whether it is the one who scales its target.
+    pub standing: Standing,
+}
+
+/// A question to a Prometheus server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// Name of the server.
+    pub source: String,
+    /// What it is asked.
+    pub query: String,
+}
+
+/// Whether a policy is the one who scales its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is.
+    Owner,
+    /// Only an edit helps: the condition's reason, and what is wrong with the fix.
+    Stalled(&'static str, String),
+    /// Another owner has the target: which, and why it comes first.
+    Conflict(String),
+    /// It cannot be used: each field with its fix.
+    Invalid(String),
+}
+
+/// All workloads, and what is to be done about policies that the operator keeps itself.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// Every policy that something is decided by.
+    pub workloads: BTreeMap<ObjectKey, Arc<Workload>>,
+    /// The policies of HPAs.
+    pub homes: Homes,
+}
+
+/// Somebody who wants to scale a target; the least one gets it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Claimant {
+    /// Before all others: an HPA that the controller-manager runs asks nobody.
+    unyielding: std::cmp::Reverse<bool>,
+    created_at: UnixTime,
+    name: String,
+}
+
+impl Claimant {
+    /// What the policy of `loser` says, whose workload this claimant has.
+    fn conflict(&self, target: &ScaleTarget, loser: &Self) -> String {
+        let ScaleTarget { kind, name, .. } = target;
+        let winner = &self.name;
+        match (self.unyielding.0, loser.unyielding.0) {
+            (true, true) => format!(
+                "{kind} {name} is scaled by {winner} too, and the controller-manager runs both HorizontalPodAutoscalers: \
+                 delete one of the two"
+            ),
+            (true, false) => format!(
+                "{kind} {name} is scaled by {winner}: while workloads.hpaOwnership is Observe, the controller-manager runs \
+                 each HorizontalPodAutoscaler, also one that is newer than this policy: delete one of the two"
+            ),
+            (false, _) => {
+                let why = match self.created_at < loser.created_at {
+                    true => "is older",
+                    false => "was created in the same second and comes first by name",
+                };
+                format!("{kind} {name} is scaled by {winner}, which {why}: delete one of the two")
+            }
+        }
+    }
+}
+
+impl Survey {
+    /// Makes everything that would be done only told.
+    pub fn preview(&mut self) {
+        for workload in self.workloads.values_mut().filter(|workload| workload.mode == Mode::Apply) {
+            Arc::make_mut(workload).mode = Mode::Preview;
+        }
+    }
+}
+
+/// Holds policies and HPAs against each other. A policy in mode Preview writes nothing and so contests nobody; an HPA that the
+/// controller-manager runs is written by that, whatever its policy says.
+#[must_use]
+pub fn survey(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -> Survey {
+    let (ownership, most) = (settings.ownership, settings.max_policies_per_namespace);
+    let mut homes = Homes::find(policies, hpas);
+    let beyond = beyond(policies, &mut homes, most);
+    let mut survey = Survey { homes, ..Survey::default() };
+    let mut claims: BTreeMap<ScaleTarget, Vec<(Claimant, Option<ObjectKey>)>> = BTreeMap::new();
+    for (key, policy) in policies {
+        if survey.homes.idle.contains(key) {
+            continue;
+        }
+        let (mut workload, claimant) = read(key, policy, hpas, &survey.homes.of_hpa, ownership);
+        if beyond.contains(key) && workload.standing == Standing::Owner {
+            workload.standing = too_many(most);
+        }
+        if let (Some(target), Some(claimant)) = (&workload.target, claimant)
+            && workload.standing == Standing::Owner
+            && workload.mode != Mode::Preview
+        {
+            claims.entry(target.clone()).or_default().push((claimant, Some(key.clone())));
+        }
+        survey.workloads.insert(key.clone(), Arc::new(workload));
+    }
+    if ownership == HpaOwnership::Observe {
+        let claimed = |hpa: &HpaObject| {
+            let home = survey.homes.of_hpa.get(&hpa.key).and_then(|home| survey.workloads.get(home));
+            home.is_some_and(|home| home.standing == Standing::Owner && home.mode != Mode::Preview)
+        };
+        for hpa in hpas.values().filter(|hpa| !hpa.deleting && !claimed(hpa)) {
+            let target = read_spec(&hpa.spec).ok();
+            let target = target.and_then(|spec| target_of(&spec.scale_target_ref, &hpa.key.namespace));
+            if let Some(target) = target {
+                claims.entry(target).or_default().push((claimant_of(hpa, ownership), None));
+            }
+        }
+    }
+    if bugs::on(Bug::OwnersNotCompared) {
+        claims.clear();
+    }
+    for (target, mut claimants) in claims {
+        claimants.sort();
+        let Some((winner, _)) = claimants.first().cloned() else { continue };
+        for (loser, key) in claimants.into_iter().skip(1) {
+            if let Some(workload) = key.and_then(|key| survey.workloads.get_mut(&key)) {
+                Arc::make_mut(workload).standing = Standing::Conflict(winner.conflict(&target, &loser));
+            }
+        }
+    }
+    survey
+}
+
+/// The newest policies of each namespace that are beyond the most that it may have. No further ones are made there.
+fn beyond(policies: &Policies, homes: &mut Homes, most: usize) -> BTreeSet<ObjectKey> {
+    let mut by_namespace: BTreeMap<&str, Vec<(UnixTime, &ObjectKey)>> = BTreeMap::new();
+    for (key, policy) in policies {
+        by_namespace.entry(&key.namespace).or_default().push((policy.created_at, key));
+    }
+    let mut beyond = BTreeSet::new();
+    let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    for (namespace, mut all) in by_namespace {
+        counts.insert(namespace.into(), all.len());
+        if most < all.len() {
+            all.sort();
+            beyond.extend(all.into_iter().skip(most).map(|(_, key)| key.clone()));
+        }
+    }
+    homes.homeless.retain(|hpa| {
+        let count = counts.entry(hpa.key.namespace.clone()).or_default();
+        *count += 1;
+        *count <= most
+    });
+    beyond
+}
+
+fn too_many(most: usize) -> Standing {
+    let text = format!(
+        "the namespace has more than {most} ScalingPolicies, and this one is among the newest: delete some, or raise \
+         workloads.maxPoliciesPerNamespace of the ClusterScalingPolicy"
+    );
+    Standing::Stalled(reasons::TOO_MANY_POLICIES, text)
+}
+
+fn read(
+    key: &ObjectKey,
+    policy: &PolicyObject<ScalingPolicySpec>,
+    hpas: &Hpas,
+    homes: &BTreeMap<ObjectKey, ObjectKey>,
+    ownership: HpaOwnership,
+) -> (Workload, Option<Claimant>) {
+    let mut workload = Workload {
+        key: key.clone(),
+        uid: policy.uid.clone(),
+        generation: policy.generation,
+        mode: Mode::Apply,
+        hpa: None,
+        spec: HpaSpec::default(),
+        queries: Vec::new(),
+        schedules: Vec::new(),
+        fallback: None,
+        target: None,
+        standing: Standing::Owner,
+    };
+    let validated = match policy.spec.as_ref().map(validate_scaling) {
+        Ok(Ok(validated)) => validated,
+        Ok(Err(errors)) => {
+            let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            workload.standing = Standing::Invalid(words.join("; "));
+            return (workload, None);
+        }
+        Err(problem) => {
+            workload.standing = Standing::Invalid(format!("spec: it cannot be read: {problem}"));
+            return (workload, None);
+        }
+    };
+    let ValidatedScaling { mode, target, schedules, fallback } = validated;
+    workload.mode = mode;
+    workload.schedules = schedules
+        .into_iter()
+        .map(|schedule| Schedule {
+            name: schedule.name.into(),
+            window: schedule.window,
+            min_replicas: schedule.min,
+            max_replicas: schedule.max,
+        })
+        .collect();
+    workload.fallback = fallback.map(|fallback| Fallback {
+        after: seconds(fallback.after),
+        replicas: match fallback.replicas {
+            None => FallbackReplicas::Hold,
+            Some(count) => FallbackReplicas::Replicas {
+                count,
+                direction: match fallback.direction {
+                    Direction::Up => FallbackDirection::Up,
+                    Direction::Both => FallbackDirection::Both,
+                },
+            },
+        },
+    });
+    let claimant = match target {
+        ValidatedTarget::Hpa(name) => {
+            let hpa = ObjectKey::new(key.namespace.clone(), name);
+            workload.hpa = Some(hpa.clone());
+            match judge_hpa(&mut workload, hpas.get(&hpa).map(|hpa| &**hpa), homes.get(&hpa), ownership) {
+                Ok(claimant) => Some(claimant),
+                Err(standing) => {
+                    workload.standing = standing;
+                    None
+                }
+            }
+        }
+        ValidatedTarget::Scale { object, min, max, metrics, behavior } => {
+            let reference = json!({"apiVersion": object.api_version.as_deref().unwrap_or("v1"),
+                "kind": object.kind, "name": object.name});
+            workload.queries = metrics.iter().map(query).collect();
+            let spec = json!({"scaleTargetRef": reference, "minReplicas": min, "maxReplicas": max,
+                "metrics": metrics.iter().map(in_v2).collect::<Vec<_>>(), "behavior": behavior});
+            match read_spec(&spec) {
+                Ok(spec) => workload.spec = spec,
+                Err(problem) => workload.standing = Standing::Invalid(format!("spec: {problem}")),
+            }
+            Some(Claimant {
+                unyielding: std::cmp::Reverse(false),
+                created_at: policy.created_at,
+                name: format!("ScalingPolicy {key}"),
+            })
+        }
+    };
+    workload.target = target_of(&workload.spec.scale_target_ref, &key.namespace);
+    (workload, claimant)
+}
+
+/// Takes over what the HPA says, or tells why it is not this policy that scales by it.
+fn judge_hpa(
+    workload: &mut Workload,
+    hpa: Option<&HpaObject>,
+    home: Option<&ObjectKey>,
+    ownership: HpaOwnership,
+) -> Result<Claimant, Standing> {
+    let Some(hpa) = hpa.filter(|hpa| !hpa.deleting) else {
+        let name = workload.hpa.as_ref().map(|hpa| hpa.name.to_string()).unwrap_or_default();
+        let text = format!(
+            "there is no HorizontalPodAutoscaler {name} in this namespace: correct spec.target.hpa.name"
+        );
+        return Err(Standing::Stalled(reasons::HPA_NOT_FOUND, text));
+    };
+    if let Some(home) = home.filter(|home| **home != workload.key) {
+        let text = format!(
+            "HorizontalPodAutoscaler {} has the older ScalingPolicy {}: delete one of the two",
+            hpa.key.name, home.name
+        );
+        return Err(Standing::Conflict(text));
+    }
+    match read_spec(&hpa.spec) {
+        Ok(spec) => workload.spec = spec,
+        Err(problem) => {
+            return Err(Standing::Invalid(format!(
+                "the spec of the HorizontalPodAutoscaler cannot be read: {problem}"
+            )));
+        }
+    }
+    workload.queries = vec![None; workload.spec.metrics.len()];
+    let adds = !workload.schedules.is_empty() || workload.fallback.is_some();
+    if ownership == HpaOwnership::Observe && adds {
+        let text = "schedules and fallback need an HPA that the operator runs: set workloads.hpaOwnership of the \
+                    ClusterScalingPolicy to Replace, or use a target of type Scale instead of the HPA";
+        workload.target = None;
+        return Err(Standing::Stalled(reasons::HPA_NOT_OWNED, text.to_owned()));
+    }
+    Ok(claimant_of(hpa, ownership))
+}
+
+fn claimant_of(hpa: &HpaObject, ownership: HpaOwnership) -> Claimant {
+    Claimant {
+        unyielding: std::cmp::Reverse(ownership == HpaOwnership::Observe),
+        created_at: hpa.created_at,
+        name: format!("HorizontalPodAutoscaler {}", hpa.key),
+    }
+}
+
+/// A spec in the words of autoscaling/v2, defaulted.
+fn read_spec(spec: &Value) -> Result<HpaSpec, String> {
+    let spec: HpaSpec = serde_json::from_value(without_nulls(spec)).map_err(|error| error.to_string())?;
+    Ok(defaulting::defaulted(&spec))
+}
+
+/// A metric in the words of autoscaling/v2: a query to Prometheus is an external metric, by the query's text.
+fn in_v2(metric: &MetricSpec) -> Value {
+    match &metric.prometheus {
+        Some(prometheus) => json!({"type": "External", "external": {
+            "metric": {"name": prometheus.query}, "target": prometheus.target}}),
+        None => json!(metric),
+    }
+}
+
+fn query(metric: &MetricSpec) -> Option<Query> {
+    let prometheus = metric.prometheus.as_ref()?;
+    Some(Query { source: prometheus.source.clone(), query: prometheus.query.clone() })
+}
+
+/// The object that a reference names; none where its apiVersion cannot be read.
+fn target_of(reference: &ScaleTargetRef, namespace: &Arc<str>) -> Option<ScaleTarget> {
+    let (group, version) = reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
+    let readable = !version.contains('/') && !reference.kind.is_empty();
+    readable.then(|| ScaleTarget {
+        group: group.into(),
+        kind: reference.kind.as_str().into(),
+        namespace: namespace.clone(),
+        name: reference.name.as_str().into(),
+    })
+}
+
+fn seconds(length: std::time::Duration) -> Seconds {
+    Seconds(i64::try_from(length.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hpa(name: &str, target: &str, created_at: i64) -> (ObjectKey, Arc<HpaObject>) {
+        let key = ObjectKey::new("shop", name);
+        let object = HpaObject {
+            key: key.clone(),
+            uid: format!("uid-{name}").into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created_at: UnixTime(created_at),
+            deleting: false,
+            spec: json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target},
+                "maxReplicas": 5}),
+            status: Value::Null,
+            status_writers: Vec::new(),
+        };
+        (key, Arc::new(object))
+    }
+
+    fn policy(name: &str, spec: Value, created_at: i64) -> (ObjectKey, Arc<PolicyObject<ScalingPolicySpec>>) {
+        let object = PolicyObject {
+            name: name.into(),
+            namespace: "shop".into(),
+            uid: format!("uid-policy-{name}").into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created_at: UnixTime(created_at),
+            deleting: false,
+            controller_uid: None,
+            managed: false,
+            spec: serde_json::from_value(spec).map_err(|error| error.to_string()),
+            status: Value::Null,
+        };
+        (ObjectKey::new("shop", name), Arc::new(object))
+    }
+
+    fn surveyed(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Survey {
+        survey(policies, hpas, &ValidatedWorkloads { ownership, ..ValidatedWorkloads::default() })
+    }
+
+    fn on_hpa(name: &str) -> Value {
+        json!({"target": {"type": "HPA", "hpa": {"name": name}}})
+    }
+
+    fn on_scale(name: &str) -> Value {
+        json!({"target": {"type": "Scale", "scale": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+            "maxReplicas": 5})
+    }
+
+    fn standing(survey: &Survey, name: &str) -> Standing {
+        survey.workloads[&ObjectKey::new("shop", name)].standing.clone()
+    }
+
+    fn conflicts(survey: &Survey, name: &str) -> bool {
+        matches!(standing(survey, name), Standing::Conflict(_))
+    }
+
+    #[test]
+    fn an_hpa_without_a_policy_is_homeless_until_it_has_one() {
+        let hpas = Hpas::from([hpa("web", "web", 1)]);
+        let survey = surveyed(&Policies::new(), &hpas, HpaOwnership::Observe);
+        assert_eq!(survey.homes.homeless.len(), 1);
+        let policies = Policies::from([policy("mine", on_hpa("web"), 2)]);
+        let survey = surveyed(&policies, &hpas, HpaOwnership::Observe);
+        assert!(survey.homes.homeless.is_empty());
+        assert_eq!(standing(&survey, "mine"), Standing::Owner);
+    }
+
+    #[test]
+    fn the_operators_own_policy_gives_way_to_a_users() {
+        let hpas = Hpas::from([hpa("web", "web", 1)]);
+        let (key, own) = policy("web", on_hpa("web"), 2);
+        let own = PolicyObject { controller_uid: Some("uid-web".into()), managed: true, ..(*own).clone() };
+        let policies = Policies::from([(key, Arc::new(own)), policy("users", on_hpa("web"), 9)]);
+        let survey = surveyed(&policies, &hpas, HpaOwnership::Replace);
+        assert_eq!(survey.homes.retired.len(), 1);
+        assert_eq!(&*survey.homes.retired[0].name, "web");
+        assert_eq!(standing(&survey, "users"), Standing::Owner);
+    }
+
+    #[test]
+    fn the_oldest_owner_of_a_target_scales_it_and_the_others_stand_back() {
+        let policies = Policies::from([policy("old", on_scale("web"), 1), policy("new", on_scale("web"), 2)]);
+        let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Observe);
+        assert_eq!(standing(&survey, "old"), Standing::Owner);
+        assert!(conflicts(&survey, "new"));
+    }
+
+    #[test]
+    fn an_hpa_that_the_controller_manager_runs_has_its_target_whatever_is_older() {
+        let hpas = Hpas::from([hpa("web", "web", 5)]);
+        let policies =
+            Policies::from([policy("home", on_hpa("web"), 5), policy("scale", on_scale("web"), 1)]);
+        let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
+        assert!(conflicts(&observed, "scale") && !conflicts(&observed, "home"));
+        let replaced = surveyed(&policies, &hpas, HpaOwnership::Replace);
+        assert!(conflicts(&replaced, "home") && !conflicts(&replaced, "scale"));
+    }
+
+    #[test]
+    fn an_hpa_that_the_controller_manager_runs_has_its_target_whatever_its_policy_says() {
+        let hpas = Hpas::from([hpa("web", "web", 5)]);
+        let mut previewed = on_hpa("web");
+        previewed["mode"] = json!("Preview");
+        let mut stalled = on_hpa("web");
+        stalled["fallback"] = json!({"replicas": "3"});
+        for home in [Some(previewed), Some(stalled), None] {
+            let mut policies = Policies::from([policy("scale", on_scale("web"), 1)]);
+            policies.extend(home.map(|spec| policy("home", spec, 5)));
+            let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
+            assert!(conflicts(&observed, "scale"), "{policies:?}");
+            assert!(!policies.contains_key(&ObjectKey::new("shop", "home")) || !conflicts(&observed, "home"));
+        }
+    }
+
+    #[test]
+    fn a_policy_that_is_only_told_of_leaves_its_target_to_others_and_one_that_is_suspended_keeps_it() {
+        for (mode, kept) in [("Preview", false), ("Suspend", true)] {
+            let mut old = on_scale("web");
+            old["mode"] = json!(mode);
+            let policies = Policies::from([policy("old", old, 1), policy("new", on_scale("web"), 2)]);
+            let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Observe);
+            assert_eq!(conflicts(&survey, "new"), kept, "{mode}");
+        }
+    }
+
+    #[test]
+    fn schedules_for_an_observed_hpa_are_stalled() {
+        let hpas = Hpas::from([hpa("web", "web", 5)]);
+        let mut spec = on_hpa("web");
+        spec["fallback"] = json!({"replicas": "3"});
+        let policies = Policies::from([policy("home", spec, 5)]);
+        let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
+        assert!(matches!(standing(&observed, "home"), Standing::Stalled(reasons::HPA_NOT_OWNED, _)));
+        let replaced = surveyed(&policies, &hpas, HpaOwnership::Replace);
+        assert_eq!(standing(&replaced, "home"), Standing::Owner);
+    }
+
+    #[test]
+    fn a_policy_of_an_hpa_that_is_not_there_says_so() {
+        let policies = Policies::from([policy("home", on_hpa("web"), 5)]);
+        let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Replace);
+        assert!(matches!(standing(&survey, "home"), Standing::Stalled(reasons::HPA_NOT_FOUND, _)));
+    }
+
+    #[test]
+    fn a_query_to_prometheus_is_an_external_metric_to_the_decision() {
+        let mut spec = on_scale("web");
+        spec["metrics"] = json!([{"type": "Prometheus", "prometheus": {"source": "main", "query": "sum(queue)",
+            "target": {"type": "AverageValue", "averageValue": "5"}}}]);
+        let policies = Policies::from([policy("p", spec, 5)]);
+        let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Observe);
+        let workload = &survey.workloads[&ObjectKey::new("shop", "p")];
+        assert_eq!(workload.spec.metrics[0].type_, "External");
+        assert_eq!(workload.queries[0].as_ref().map(|query| query.source.as_str()), Some("main"));
+    }
+
+    fn message(survey: &Survey, name: &str) -> String {
+        match standing(survey, name) {
+            Standing::Conflict(message) | Standing::Stalled(_, message) => message,
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn conflict_names_the_rule_by_which_the_winner_has_the_workload() {
+        let hpas = Hpas::from([hpa("new", "web", 5), hpa("other", "web", 5)]);
+        let policies = Policies::from([
+            policy("scale", on_scale("web"), 1),
+            policy("home", on_hpa("new"), 5),
+            policy("home-of-other", on_hpa("other"), 5),
+        ]);
+        let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
+        let of_scale = message(&observed, "scale");
+        assert!(
+            of_scale.contains("HorizontalPodAutoscaler shop/new: while workloads.hpaOwnership is Observe")
+        );
+        assert!(!of_scale.contains("which is older"), "{of_scale}");
+        assert!(message(&observed, "home-of-other").contains("runs both HorizontalPodAutoscalers"));
+        let replaced = surveyed(&policies, &hpas, HpaOwnership::Replace);
+        assert!(message(&replaced, "home").contains("ScalingPolicy shop/scale, which is older"));
+        let policies = Policies::from([policy("a", on_scale("web"), 1), policy("b", on_scale("web"), 1)]);
+        let replaced = surveyed(&policies, &Hpas::new(), HpaOwnership::Replace);
+        assert!(message(&replaced, "b").contains("comes first by name"));
+    }
+
+    #[test]
+    fn newest_policies_beyond_the_most_of_a_namespace_are_stalled_and_no_further_ones_are_made() {
+        let hpas = Hpas::from([hpa("web", "web", 1)]);
+        let policies = Policies::from([
+            policy("a", on_scale("a"), 3),
+            policy("b", on_scale("b"), 1),
+            policy("c", on_scale("c"), 2),
+        ]);
+        let within = |max_policies_per_namespace| {
+            survey(&policies, &hpas, &ValidatedWorkloads { max_policies_per_namespace, ..Default::default() })
+        };
+        let two = within(2);
+        assert!(matches!(standing(&two, "a"), Standing::Stalled(reasons::TOO_MANY_POLICIES, _)));
+        assert_eq!((standing(&two, "b"), standing(&two, "c")), (Standing::Owner, Standing::Owner));
+        assert_eq!((within(3).homes.homeless.len(), standing(&within(3), "a")), (0, Standing::Owner));
+        assert_eq!(within(4).homes.homeless.len(), 1);
+    }
+}

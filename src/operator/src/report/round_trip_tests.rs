@@ -1,0 +1,429 @@
+//! Law 2: `parse(render(h)) == h`, for any memory that status can hold; and what happens to one that it cannot.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+use headroom_core::config::Config;
+use headroom_core::history::{
+    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision,
+    DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PodClassKey,
+    PoolHistory, Refusal, Removal, RemovalPhase, Replaced, Replacement, Unbound, Victim,
+};
+use headroom_core::plan;
+use headroom_core::reason::Reason;
+use headroom_core::testing::{NOW, config, controller, node, pod, pool as core_pool, world};
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::World;
+use headroom_core::world::provider::FailureClass;
+use headroom_core::world::workload::ControllerKind;
+
+use super::render::{PoolView, render};
+use super::{fit, parse, status_of};
+
+/// Status may be large, but not larger than this without clocks (law 9).
+const STATUS_BYTES_MAX: usize = 32 * 1024;
+
+fn at() -> impl Strategy<Value = UnixTime> {
+    (0..4_000_000_000_i64).prop_map(UnixTime)
+}
+
+fn word() -> impl Strategy<Value = Arc<str>> {
+    "[a-z][a-z0-9-]{0,20}".prop_map(Arc::from)
+}
+
+/// Any text, in any script, up to beyond what status holds.
+fn message() -> impl Strategy<Value = Arc<str>> {
+    let long = (prop_oneof![Just("a"), Just("ö"), Just("→"), Just("😀")], 0..700_usize);
+    let any = prop_oneof!["\\PC{0,12}", long.prop_map(|(character, length)| character.repeat(length))];
+    any.prop_map(Arc::from)
+}
+
+fn reason() -> impl Strategy<Value = Reason> {
+    (0..Reason::ALL.len()).prop_map(|index| Reason::ALL[index])
+}
+
+fn class() -> impl Strategy<Value = FailureClass> {
+    (0..FailureClass::ALL.len()).prop_map(|index| FailureClass::ALL[index])
+}
+
+fn names() -> impl Strategy<Value = Vec<Arc<str>>> {
+    vec(word(), 0..5)
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let increase =
+        (word(), any::<u32>(), any::<u32>(), option::of(at())).prop_map(|(group, from, to, accepted_at)| {
+            let asked = accepted_at.is_some();
+            let phase = if asked { IncreasePhase::Requested } else { IncreasePhase::Journalled };
+            Action::Increase(Increase { group, from, to, phase, accepted_at })
+        });
+    let phases = prop_oneof![
+        Just(RemovalPhase::Journalled),
+        Just(RemovalPhase::Marked),
+        Just(RemovalPhase::Draining),
+        Just(RemovalPhase::Deleting),
+        Just(RemovalPhase::Undoing)
+    ];
+    let victim = prop_oneof![
+        (word(), word()).prop_map(|(node, id)| Victim { node, id }),
+        word().prop_map(|id| Victim { node: "".into(), id })
+    ];
+    let removal =
+        (word(), vec(victim, 0..6), phases, at()).prop_map(|(group, victims, phase, phase_since)| {
+            Action::Remove(Removal { group, victims, phase, phase_since })
+        });
+    prop_oneof![increase, removal]
+}
+
+fn intent() -> impl Strategy<Value = Intent> {
+    (word(), any::<u64>(), action(), reason(), at(), at()).prop_map(
+        |(id, epoch, action, reason, started_at, deadline)| Intent {
+            id,
+            epoch,
+            action,
+            reason,
+            started_at,
+            deadline,
+        },
+    )
+}
+
+fn backoff() -> impl Strategy<Value = (BackoffKey, Backoff)> {
+    let key = (word(), option::of(word()), option::of(word()), option::of(word()))
+        .prop_map(|(group, zone, instance_type, market)| BackoffKey { group, zone, instance_type, market });
+    let value = (class(), any::<u32>(), at(), at(), message()).prop_map(
+        |(class, failures, since, until, message)| Backoff { class, failures, since, until, message },
+    );
+    (key, value)
+}
+
+fn refusal() -> impl Strategy<Value = Refusal> {
+    (reason(), message(), any::<u32>(), names(), at()).prop_map(
+        |(reason, message, pods_count, examples, since)| Refusal {
+            reason,
+            message,
+            pods_count,
+            examples,
+            since,
+        },
+    )
+}
+
+fn blocked() -> impl Strategy<Value = Blocked> {
+    (reason(), any::<u32>(), names(), option::of(word()), at()).prop_map(
+        |(reason, count, examples, object, since)| Blocked { reason, count, examples, object, since },
+    )
+}
+
+fn decision() -> impl Strategy<Value = Decision> {
+    let considered = (word(), reason(), message()).prop_map(|(pool, reason, message)| Considered {
+        pool,
+        reason,
+        message,
+    });
+    let outcome = prop_oneof![
+        Just(DecisionOutcome::InProgress),
+        Just(DecisionOutcome::Done),
+        Just(DecisionOutcome::Failed),
+        Just(DecisionOutcome::Superseded),
+        Just(DecisionOutcome::Cancelled)
+    ];
+    let action = prop_oneof![Just(DecisionAction::ScaleUp), Just(DecisionAction::ScaleDown)];
+    let what = (word(), at(), action, option::of(word()), any::<u32>(), any::<u32>());
+    let why = (reason(), message(), outcome, any::<u32>(), names(), vec(considered, 0..18));
+    (what, why).prop_map(
+        |(
+            (id, time, action, group, from, to),
+            (reason, message, outcome, pods_count, examples, considered),
+        )| {
+            let group = group.unwrap_or_default();
+            Decision {
+                id,
+                time,
+                action,
+                group,
+                from,
+                to,
+                reason,
+                message,
+                outcome,
+                pods_count,
+                examples,
+                considered,
+            }
+        },
+    )
+}
+
+fn unbound() -> impl Strategy<Value = (PodClassKey, Unbound)> {
+    let key = (word(), word()).prop_map(|(owner, class)| PodClassKey { owner, class });
+    let times = (option::of(at()), option::of(at()), option::of(at()));
+    let counts = (any::<u32>(), any::<u32>(), any::<u32>());
+    (key, times, counts, vec(word(), 0..5)).prop_map(|(key, times, counts, examples)| {
+        let row = Unbound {
+            room_since: times.0,
+            bought_at: times.1,
+            until: times.2,
+            bought_count: counts.0,
+            failures: counts.1,
+            bound_count: counts.2,
+            examples,
+        };
+        (key, row)
+    })
+}
+
+fn memory() -> impl Strategy<Value = PoolHistory> {
+    let anticipation = (at(), option::of(at()), any::<u32>())
+        .prop_map(|(since, until, failures)| Anticipation { since, until, failures });
+    let learned = (0..1_i64 << 50, 0..1_i64 << 60, 0..1_000_i64)
+        .prop_map(|(cpu_milli, memory_bytes, pods)| LearnedTemplate { cpu_milli, memory_bytes, pods });
+    let needed = (vec(intent(), 0..5), any::<u64>(), vec(backoff(), 0..5), btree_map(word(), at(), 0..20));
+    let known =
+        (btree_map(word(), anticipation, 0..4), btree_map(word(), learned, 0..4), vec(unbound(), 0..60));
+    let told = (vec(refusal(), 0..5), vec(blocked(), 0..5), vec(decision(), 0..25));
+    let node = (word(), word()).prop_map(|(pool, node)| Replaced { pool, node });
+    let replacement = (word(), word(), any::<u32>(), vec(node, 0..12), at(), at()).prop_map(
+        |(intent, group, bought_count, nodes, since, until)| Replacement {
+            intent,
+            group,
+            bought_count,
+            nodes,
+            since,
+            until,
+        },
+    );
+    let held = (any::<u32>(), at()).prop_map(|(failures, until)| ConsolidationBackoff { failures, until });
+    let last =
+        (option::of(at()), option::of(at()), option::of(at()), option::of(replacement), option::of(held));
+    (needed, known, told, last).prop_map(|(needed, known, told, last)| PoolHistory {
+        intents: needed.0,
+        sequence: needed.1,
+        backoffs: needed.2.into_iter().collect(),
+        unneeded: needed.3,
+        anticipations: known.0,
+        unbound: known.2.into_iter().collect(),
+        learned: known.1,
+        refusals: told.0,
+        blocked: told.1,
+        replacement: last.3,
+        consolidation_backoff: last.4,
+        last_scale_up: last.0,
+        last_scale_down: last.1,
+        last_failure: last.2,
+        decisions: told.2,
+    })
+}
+
+/// Renders, writes as JSON as the API server stores it, reads back.
+fn through_status(memory: &PoolHistory) -> PoolHistory {
+    let status = render(memory, &PoolView::default(), None, UnixTime(1_800_000_000));
+    let stored = serde_json::to_value(&status).expect("a status is JSON");
+    let (read, notes) = status_of(&stored);
+    assert_eq!(notes, Vec::<String>::new());
+    assert_eq!(read, status);
+    let (parsed, notes) = parse(&read);
+    assert_eq!(notes, Vec::<String>::new());
+    parsed
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn what_status_can_hold_survives_it(memory in memory()) {
+        let (held, _) = fit(&memory);
+        prop_assert_eq!(through_status(&held), held);
+    }
+
+    #[test]
+    fn any_memory_comes_back_as_what_status_can_hold(memory in memory()) {
+        let (held, _) = fit(&memory);
+        prop_assert_eq!(through_status(&memory), held);
+    }
+
+    #[test]
+    fn cutting_twice_is_cutting_once_and_spares_intents_and_backoffs(memory in memory()) {
+        let (held, _) = fit(&memory);
+        prop_assert_eq!(&fit(&held).0, &held);
+        prop_assert_eq!(held.intents.len(), memory.intents.len());
+        prop_assert_eq!(held.backoffs.len(), memory.backoffs.len());
+    }
+
+    #[test]
+    fn rendering_what_stands_changes_nothing(memory in memory()) {
+        let view = PoolView::default();
+        let first = render(&memory, &view, None, UnixTime(1_800_000_000));
+        let again = render(&memory, &view, Some(&first), UnixTime(1_800_000_000));
+        prop_assert_eq!(first, again);
+    }
+
+    #[test]
+    fn no_stored_text_makes_reading_panic(text in "\\PC{0,80}") {
+        if let Ok(stored) = serde_json::from_str(&text) {
+            let (status, _) = status_of(&stored);
+            let _ = parse(&status);
+        }
+    }
+}
+
+fn decision_of(index: usize, message: &str) -> Decision {
+    Decision {
+        id: format!("5-{index}").into(),
+        time: UnixTime(1_800_000_000),
+        action: DecisionAction::ScaleUp,
+        group: "general-eu-west-1a".into(),
+        from: 3,
+        to: 6,
+        reason: Reason::PodsUnschedulable,
+        message: message.into(),
+        outcome: DecisionOutcome::Done,
+        pods_count: 12,
+        examples: (0..3).map(|pod| format!("shop/checkout-7d9c5b6f4-{pod}").into()).collect(),
+        considered: (0..16)
+            .map(|pool| Considered {
+                pool: format!("pool-{pool}").into(),
+                reason: Reason::TaintNotTolerated,
+                message: message.into(),
+            })
+            .collect(),
+    }
+}
+
+fn without_clocks(status: &headroom_api::NodePoolStatus) -> usize {
+    let mut status = status.clone();
+    status.unneeded.clear();
+    serde_json::to_vec(&status).expect("a status is JSON").len()
+}
+
+#[test]
+fn a_pool_of_fifteen_thousand_nodes_stays_within_bounds() {
+    let long = "needs zone eu-west-1b; the pool has eu-west-1a and eu-west-1c ".repeat(8);
+    let row = |index: usize| Refusal {
+        reason: Reason::ALL[index % Reason::ALL.len()],
+        message: long.as_str().into(),
+        pods_count: 4_000,
+        examples: (0..3).map(|pod| format!("shop/checkout-7d9c5b6f4-{pod}").into()).collect(),
+        since: UnixTime(1_799_999_000),
+    };
+    let stays = |index: usize| Blocked {
+        reason: Reason::ALL[index % Reason::ALL.len()],
+        count: 900,
+        examples: (0..3).map(|node| format!("general-5-17-{node}").into()).collect(),
+        object: Some("pdb/shop/checkout".into()),
+        since: UnixTime(1_799_999_000),
+    };
+    let memory = PoolHistory {
+        sequence: 90_000,
+        unneeded: (0..1_500)
+            .map(|node| (format!("general-5-17-{node}").into(), UnixTime(1_799_990_000 + node % 40)))
+            .collect(),
+        refusals: (0..60).map(row).collect(),
+        blocked: (0..60).map(stays).collect(),
+        decisions: (0..25).map(|index| decision_of(index, &long)).collect(),
+        ..PoolHistory::default()
+    };
+    let status = render(&memory, &PoolView::default(), None, UnixTime(1_800_000_000));
+    let size = without_clocks(&status);
+    assert!(size < STATUS_BYTES_MAX, "{size} bytes");
+    let all = serde_json::to_vec(&status).expect("a status is JSON").len();
+    assert!(all < 100 * 1024, "{all} bytes with 1,500 clocks");
+    assert!(status.truncated > Some(0));
+    assert_eq!(through_status(&memory).unneeded.len(), 1_500);
+    assert!(status.refusals.len() >= 5 && !status.decisions.is_empty());
+}
+
+/// A pool of 15,000 nodes with the names that a cloud gives, of which every tenth has long been unneeded: half of those
+/// are empty, half have a pod.
+fn fifteen_thousand() -> (World, Config, History) {
+    let mut builder = world().controller(controller(ControllerKind::ReplicaSet, "web", 900, pod("x")));
+    let mut unneeded = BTreeMap::new();
+    for index in 0..15_000 {
+        let name = format!("ip-10-123-{}-{}.eu-west-1.compute.internal", index / 250, index % 250);
+        let mut one = node(&name).of("general", "general-a").zone("a").cpu("4");
+        one = one.with(|node| node.provider_id = format!("i-0123456789abc{index:05}").into());
+        builder = builder.node(one);
+        let cpu = if index % 10 == 0 { "100m" } else { "3" };
+        if index % 20 != 0 {
+            let load = pod(&format!("web-{index}")).cpu(cpu).label("app", "web").owner("ReplicaSet", "web");
+            builder = builder.pod(load.on(&name));
+        }
+        if index % 10 == 0 {
+            unneeded.insert(name.into(), UnixTime(NOW.0 - 3_600));
+        }
+    }
+    let mut config = config([core_pool("general")]);
+    config.pools[0].max_nodes = 20_000;
+    (config.cluster.max_removals, config.cluster.max_drains) = (10_000, 10_000);
+    let memory = PoolHistory { unneeded, ..PoolHistory::default() };
+    let history = History { pools: [("general".into(), memory)].into(), ..History::default() };
+    (builder.group("general", "general-a", "a", 15_000).build(), config, history)
+}
+
+#[test]
+fn journal_full_of_removals_stays_within_bounds() {
+    let (world, config, mut history) = fifteen_thousand();
+    for tick in 0..3 {
+        history = plan(&world, &history, &config, NOW.plus(Seconds(tick))).next_history;
+        let memory = &history.pools["general"];
+        let victims: usize = memory.removals().map(|(_, removal)| removal.victims.len()).sum();
+        assert!(150 < victims, "{victims} nodes leave");
+        let status = render(memory, &PoolView::default(), None, NOW);
+        let size = without_clocks(&status);
+        assert!(size < STATUS_BYTES_MAX, "{size} bytes with {victims} victims");
+        assert!(!status.decisions.is_empty());
+        let named: usize = through_status(memory).removals().map(|(_, removal)| removal.victims.len()).sum();
+        assert_eq!(named, victims, "no victim is cut");
+    }
+}
+
+#[test]
+fn a_row_that_is_not_understood_costs_only_itself() {
+    let memory =
+        PoolHistory { decisions: vec![decision_of(2, "b"), decision_of(1, "a")], ..PoolHistory::default() };
+    let status = render(&memory, &PoolView::default(), None, UnixTime(1_800_000_000));
+    let mut stored = serde_json::to_value(&status).expect("a status is JSON");
+    stored["decisions"][0]["reason"] = "BecauseOfTomorrow".into();
+    stored["bounds"] = "wide".into();
+    stored["backoffs"] = serde_json::json!([{"group": "a"}]);
+    let (read, notes) = status_of(&stored);
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    let (parsed, notes) = parse(&read);
+    assert_eq!(notes, ["status.decisions[0]: reason \"BecauseOfTomorrow\" is not known"]);
+    assert_eq!(parsed.decisions, memory.decisions[1..]);
+}
+
+#[test]
+fn an_intent_of_unknown_reason_is_not_forgotten() {
+    let intent = Intent {
+        id: "5-1".into(),
+        epoch: 5,
+        action: Action::Increase(Increase {
+            group: "a".into(),
+            from: 1,
+            to: 2,
+            phase: IncreasePhase::Requested,
+            accepted_at: None,
+        }),
+        reason: Reason::PodsUnschedulable,
+        started_at: UnixTime(1),
+        deadline: UnixTime(2),
+    };
+    let memory = PoolHistory { intents: vec![intent], ..PoolHistory::default() };
+    let mut status = render(&memory, &PoolView::default(), None, UnixTime(0));
+    status.intents[0].reason = "Whim".to_owned();
+    let (parsed, notes) = parse(&status);
+    assert_eq!((parsed.intents.len(), notes.len()), (1, 0));
+}
+
+#[test]
+fn a_node_with_two_clocks_keeps_the_younger() {
+    let stored = serde_json::json!({"unneeded": [
+        {"since": "2026-11-01T00:00:09Z", "nodes": ["n"]}, {"since": "2026-11-01T00:00:05Z", "nodes": ["n"]}]});
+    let (parsed, _) = parse(&status_of(&stored).0);
+    assert_eq!(parsed.unneeded.get("n").copied(), UnixTime::parse("2026-11-01T00:00:09Z"));
+}

@@ -1,0 +1,537 @@
+//! A workload's memory and last decision become the status of its ScalingPolicy, and back. Pure.
+
+use headroom_core::pods::decision::{Branch, FallbackStep, Steps};
+use headroom_core::pods::input::Unknown;
+use headroom_core::pods::memory::{self, Memory, StoredEvent, StoredMemory, StoredRecommendation};
+use headroom_core::pods::status::HpaStatus;
+use headroom_core::reason::Reason;
+use headroom_core::time::UnixTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::conditions::Sheet;
+use super::fit::cut;
+use super::fit_workload;
+use headroom_api::conditions::{ConditionStatus, clear, get, reasons, types};
+use headroom_api::{
+    ContestStatus, MetricProposal, RecommendationStatus, RecommendationStep, RecommendedReplicas,
+    ReplicaBounds, ScaleEventStatus, ScalingDecision, ScalingPolicyStatus,
+};
+
+/// Most decisions that status keeps.
+pub const DECISIONS_MAX: usize = 20;
+
+/// What of a workload is remembered: exactly what its status holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkloadMemory {
+    /// Recommendations, scale events, since when the metrics are unknown.
+    pub memory: Memory,
+    /// The last changes of size, newest first.
+    pub decisions: Vec<ScalingDecision>,
+    /// Somebody else who changes the size back.
+    pub contest: Option<ContestStatus>,
+    /// When the size was last changed.
+    pub last_scale_at: Option<UnixTime>,
+}
+
+/// How a policy stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PolicyStanding {
+    /// Not looked at yet.
+    #[default]
+    Pending,
+    /// Acted on, or reported on where the HPA is another's.
+    Accepted,
+    /// Nothing is decided.
+    Suspended,
+    /// Decided, never acted on.
+    Preview,
+    /// An older owner has the target.
+    Conflict(String),
+    /// It cannot be used: the text names each field and the fix.
+    Invalid(String),
+    /// Only an edit helps, for the reason given.
+    Stalled(&'static str, String),
+    /// The operator itself fails at it: what happens next, in words.
+    Broken(String),
+}
+
+/// Whether the operator runs the HPA of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HpaOwned {
+    /// Whether it does.
+    pub owned: bool,
+    /// One word.
+    pub reason: &'static str,
+    /// The same in a sentence.
+    pub message: String,
+}
+
+/// Why a metric cannot be used, in the words of its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricTrouble {
+    /// One word of a closed set.
+    pub reason: &'static str,
+    /// The same in a sentence.
+    pub message: String,
+}
+
+/// Everything that status tells of a workload now.
+#[derive(Clone, Debug)]
+pub struct WorkloadView<'a> {
+    /// The edits of the policy that are known.
+    pub generation: i64,
+    /// How it stands.
+    pub standing: PolicyStanding,
+    /// The workload, as kind/name.
+    pub target: Option<String>,
+    /// Whether the operator runs its HPA; none where there is no HPA.
+    pub owned: Option<HpaOwned>,
+    /// The last decision step by step; none where none was made.
+    pub steps: Option<&'a Steps>,
+    /// What the HPA's status says, or would say.
+    pub status: Option<&'a HpaStatus>,
+    /// What the sources said of each metric that cannot be used, in the order of the spec.
+    pub troubles: &'a [Option<MetricTrouble>],
+    /// What is remembered.
+    pub memory: &'a WorkloadMemory,
+}
+
+/// The status as it should be written at `now`, from what is known and the status as it is.
+#[must_use]
+pub fn render(view: &WorkloadView<'_>, old: &ScalingPolicyStatus, now: UnixTime) -> ScalingPolicyStatus {
+    let stored = memory::render(&view.memory.memory);
+    let mut status = ScalingPolicyStatus {
+        observed_generation: Some(view.generation),
+        conditions: conditions(view, old, now),
+        target: view.target.as_deref().map(|target| cut(target, 317).to_owned()),
+        current_replicas: view.status.map(|status| status.current_replicas.max(0)),
+        // What the status of an HPA calls desired is what was written; what is only told is wanted here.
+        desired_replicas: (view.steps.and_then(|steps| steps.desired))
+            .or(view.status.map(|status| status.desired_replicas))
+            .map(|replicas| replicas.max(0)),
+        last_scale_time: view.memory.last_scale_at.map(time),
+        last_decision: view.memory.decisions.first().map(|last| format!("{}→{}", last.from, last.to)),
+        reason: None,
+        bounds: view.steps.map(bounds),
+        recommendation: view.steps.map(|steps| recommendation(steps, view)),
+        recommendations: stored.recommendations.iter().map(recommended).collect(),
+        scale_events: events(&stored),
+        metrics_failing_since: stored.unknown_since.map(time),
+        contest: view.memory.contest.clone(),
+        decisions: view.memory.decisions.iter().take(DECISIONS_MAX).cloned().collect(),
+    };
+    if view.steps.is_none() {
+        // What was known of a workload that nobody looks at now is still the last that is known.
+        let ScalingPolicyStatus { current_replicas, desired_replicas, bounds, recommendation, .. } = old;
+        (status.current_replicas, status.desired_replicas) = (*current_replicas, *desired_replicas);
+        (status.bounds, status.recommendation) = (bounds.clone(), recommendation.clone());
+    }
+    status.reason = reason(view, &status);
+    fit_workload::fit(status)
+}
+
+/// What is remembered, from a status: entry by entry, since one that is not understood must not cost the others.
+#[must_use]
+pub fn parse(status: &Value) -> WorkloadMemory {
+    let events: Vec<ScaleEventStatus> = entries(&status["scaleEvents"]);
+    let event = |event: &ScaleEventStatus, change: i32| StoredEvent {
+        change,
+        at: UnixTime::from_jiff(event.time.0),
+        outdated: event.outdated,
+    };
+    let recommendations: Vec<RecommendedReplicas> = entries(&status["recommendations"]);
+    let stored = StoredMemory {
+        recommendations: recommendations
+            .iter()
+            .map(|one| StoredRecommendation { replicas: one.replicas, at: UnixTime::from_jiff(one.time.0) })
+            .collect(),
+        up_events: events.iter().filter(|one| 0 < one.change).map(|one| event(one, one.change)).collect(),
+        down_events: events
+            .iter()
+            .filter(|one| one.change < 0)
+            .map(|one| event(one, one.change.saturating_neg()))
+            .collect(),
+        unknown_since: instant(&status["metricsFailingSince"]),
+    };
+    WorkloadMemory {
+        memory: memory::parse(&stored),
+        decisions: entries(&status["decisions"]).into_iter().take(DECISIONS_MAX).collect(),
+        contest: serde_json::from_value(status["contest"].clone()).ok(),
+        last_scale_at: instant(&status["lastScaleTime"]),
+    }
+}
+
+/// A status without what may wait a minute before it is written: the numbers of metrics, and the times of
+/// recommendations that say again what was said before.
+#[must_use]
+pub fn without_numbers(status: &ScalingPolicyStatus) -> ScalingPolicyStatus {
+    let mut status = without_repetitions(status);
+    for metric in status.recommendation.iter_mut().flat_map(|one| &mut one.metrics) {
+        metric.current = None;
+    }
+    for condition in &mut status.conditions {
+        // They tell of the numbers too.
+        condition.message.clear();
+    }
+    status
+}
+
+/// A status without the times of recommendations that say again what was said before. A crash loses nothing by them: the
+/// newest is taken to have held until the restart.
+#[must_use]
+pub fn without_repetitions(status: &ScalingPolicyStatus) -> ScalingPolicyStatus {
+    let mut status = status.clone();
+    let newest = status.recommendations.iter().max_by_key(|one| one.time.0).cloned();
+    status.recommendations =
+        newest.into_iter().map(|one| RecommendedReplicas { time: time(UnixTime(0)), ..one }).collect();
+    status
+}
+
+fn conditions(
+    view: &WorkloadView<'_>,
+    old: &ScalingPolicyStatus,
+    now: UnixTime,
+) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
+    let mut list = Sheet { conditions: old.conditions.clone(), generation: Some(view.generation), now };
+    health(&mut list, &view.standing);
+    let judged = matches!(view.standing, PolicyStanding::Accepted | PolicyStanding::Preview);
+    let of_hpa = [types::ABLE_TO_SCALE, types::SCALING_ACTIVE, types::SCALING_LIMITED];
+    for type_ in of_hpa {
+        let said =
+            view.status.into_iter().flat_map(|status| &status.conditions).find(|one| one.type_ == type_);
+        match said.filter(|_| judged) {
+            Some(said) => {
+                let status = match said.status.as_str() {
+                    "True" => ConditionStatus::True,
+                    "False" => ConditionStatus::False,
+                    _ => ConditionStatus::Unknown,
+                };
+                list.set(type_, status, &said.reason, &said.message);
+            }
+            None if !judged => {
+                clear(&mut list.conditions, type_);
+            }
+            None => {}
+        }
+    }
+    metrics(&mut list, view, judged);
+    let waited = view.steps.and_then(|steps| steps.fallback).filter(|_| judged);
+    list.present(types::FALLBACK_ACTIVE, waited.and_then(fallback));
+    let contest = view.memory.contest.as_ref().filter(|contest| now.to_jiff() < contest.hold_until.0);
+    list.present(
+        types::REPLICAS_CONTESTED,
+        contest.map(|contest| {
+            let text = format!(
+                "{} keeps changing the size back ({} times, last at {}): take the replicas out of what it applies; \
+                 nothing is written before {}",
+                contest.manager, contest.count, contest.last_time.0, contest.hold_until.0
+            );
+            (reasons::REPLICAS_RESET, text)
+        }),
+    );
+    match &view.owned {
+        Some(HpaOwned { owned, reason, message }) => {
+            let status = if *owned { ConditionStatus::True } else { ConditionStatus::False };
+            list.set(types::HPA_OWNED, status, reason, message);
+        }
+        None => {
+            clear(&mut list.conditions, types::HPA_OWNED);
+        }
+    }
+    list.conditions
+}
+
+fn health(list: &mut Sheet, standing: &PolicyStanding) {
+    use ConditionStatus::{False, True, Unknown};
+    let (status, reason, message) = match standing {
+        PolicyStanding::Pending => (Unknown, Reason::Pending.as_str(), Reason::Pending.doc()),
+        PolicyStanding::Accepted => (True, Reason::Accepted.as_str(), Reason::Accepted.doc()),
+        PolicyStanding::Suspended => {
+            (True, Reason::Suspended.as_str(), "mode is Suspend: nothing is decided, the size stays as it is")
+        }
+        PolicyStanding::Preview => {
+            (True, Reason::PreviewOnly.as_str(), "mode is Preview: what would be done is told, nothing is")
+        }
+        PolicyStanding::Conflict(message) => (False, Reason::Conflict.as_str(), message.as_str()),
+        PolicyStanding::Invalid(message) => (False, Reason::Invalid.as_str(), message.as_str()),
+        PolicyStanding::Stalled(reason, message) => (False, *reason, message.as_str()),
+        PolicyStanding::Broken(message) => (False, Reason::Internal.as_str(), message.as_str()),
+    };
+    list.set(types::READY, status, reason, message);
+    // What no edit helps against is not stalled: it is tried again.
+    let stalled = status == False && !matches!(standing, PolicyStanding::Broken(_));
+    list.present(types::STALLED, stalled.then(|| (reason, message.to_owned())));
+}
+
+fn metrics(list: &mut Sheet, view: &WorkloadView<'_>, judged: bool) {
+    if !judged {
+        clear(&mut list.conditions, types::METRICS_AVAILABLE);
+        return;
+    }
+    let looked_at = view.steps.is_some_and(|steps| !steps.metrics.is_empty());
+    if !looked_at {
+        return;
+    }
+    match trouble(view) {
+        None => list.set(
+            types::METRICS_AVAILABLE,
+            ConditionStatus::True,
+            reasons::METRICS_READ,
+            "every metric can be read",
+        ),
+        Some(trouble) => {
+            list.set(types::METRICS_AVAILABLE, ConditionStatus::False, trouble.reason, &trouble.message);
+        }
+    }
+}
+
+/// What is wrong with the first metric that cannot be used.
+fn trouble(view: &WorkloadView<'_>) -> Option<MetricTrouble> {
+    let steps = view.steps?;
+    let of = |(index, step): (usize, &headroom_core::pods::decision::MetricStep)| {
+        let told = view.troubles.get(index).cloned().flatten();
+        let found = step.unknown.as_ref().map(|unknown| MetricTrouble {
+            reason: match unknown {
+                Unknown::Failed(_) => "MetricsOutage",
+                Unknown::Empty => "MetricsEmpty",
+                Unknown::Stale(_) => "MetricsStale",
+                Unknown::Absurd(_) => "MetricsAbsurd",
+            },
+            message: in_words(unknown),
+        });
+        // What the source says of single pods matters only if the metric as a whole cannot be used.
+        found.map(|found| told.unwrap_or(found))
+    };
+    let named = |(index, step)| of((index, step)).map(|trouble| (step, trouble));
+    steps.metrics.iter().enumerate().find_map(named).map(|(step, trouble)| MetricTrouble {
+        message: format!("{}: {}", step.name, trouble.message),
+        ..trouble
+    })
+}
+
+fn in_words(unknown: &Unknown) -> String {
+    match unknown {
+        Unknown::Failed(message) => message.to_string(),
+        Unknown::Empty => "no sample came back for the pods".to_owned(),
+        Unknown::Stale(at) => format!("the newest sample is of {}", at.second()),
+        Unknown::Absurd(message) => message.to_string(),
+    }
+}
+
+fn fallback(step: FallbackStep) -> Option<(&'static str, String)> {
+    let text = match step {
+        FallbackStep::Waiting { .. } => return None,
+        FallbackStep::Holding { since } => {
+            format!("the metrics cannot be used since {}: the size holds", since.second())
+        }
+        FallbackStep::Proposed { since, replicas } => {
+            format!(
+                "the metrics cannot be used since {}: the fallback proposes {replicas} replicas",
+                since.second()
+            )
+        }
+    };
+    Some((reasons::METRICS_UNUSABLE, text))
+}
+
+/// What holds the workload now, or else why it was last changed.
+fn reason(view: &WorkloadView<'_>, status: &ScalingPolicyStatus) -> Option<String> {
+    let told = |type_: &str| get(&status.conditions, type_);
+    let is = |type_: &str, state: &str| {
+        told(type_).filter(|one| one.status == state).map(|one| one.reason.clone())
+    };
+    is(types::STALLED, "True")
+        .or_else(|| is(types::READY, "False"))
+        .or_else(|| is(types::REPLICAS_CONTESTED, "True"))
+        .or_else(|| is(types::FALLBACK_ACTIVE, "True"))
+        .or_else(|| is(types::ABLE_TO_SCALE, "False"))
+        .or_else(|| is(types::SCALING_ACTIVE, "False"))
+        .or_else(|| view.steps.and_then(|steps| steps.limited_by).map(|limit| limit.as_str().to_owned()))
+        .or_else(|| status.decisions.first().map(|decision| decision.reason.clone()))
+}
+
+fn bounds(steps: &Steps) -> ReplicaBounds {
+    let bounds = &steps.bounds;
+    let limited_by = match (&bounds.clamped, bounds.active.is_empty()) {
+        (Some(_), _) => Some("ScheduleClamped"),
+        (None, false) => Some("Schedule"),
+        (None, true) => None,
+    };
+    ReplicaBounds {
+        min_replicas: bounds.min.max(0),
+        max_replicas: bounds.max.max(0),
+        limited_by: limited_by.map(str::to_owned),
+        active_schedules: bounds.active.iter().map(ToString::to_string).collect(),
+        next_schedule_change: bounds.next_change.map(time),
+    }
+}
+
+fn recommendation(steps: &Steps, view: &WorkloadView<'_>) -> RecommendationStatus {
+    let metrics = steps.metrics.iter().enumerate().map(|(index, step)| MetricProposal {
+        metric: cut(&step.name, 256).to_owned(),
+        current: step.value.as_deref().map(|value| cut(value, 64).to_owned()),
+        target: step.target.as_deref().map(|target| cut(target, 64).to_owned()),
+        replicas: step.proposal,
+        failure: step.unknown.as_ref().map(|unknown| {
+            let told =
+                view.troubles.get(index).and_then(Option::as_ref).map(|trouble| trouble.message.clone());
+            cut(&told.unwrap_or_else(|| in_words(unknown)), 512).to_owned()
+        }),
+    });
+    let step = |step: &str, replicas: Option<i32>, reason: &str| {
+        replicas.map(|replicas| RecommendationStep {
+            step: step.to_owned(),
+            replicas,
+            reason: cut(reason, 128).to_owned(),
+        })
+    };
+    let able = view.status.into_iter().flat_map(|status| &status.conditions);
+    let able = able.filter(|one| one.type_ == types::ABLE_TO_SCALE).map(|one| one.reason.as_str()).next();
+    let first = match steps.branch {
+        Branch::Fallback => ("Fallback", "MetricsUnusable"),
+        _ => (
+            "Metrics",
+            if steps.metrics.iter().any(|one| !one.within_tolerance && one.proposal.is_some()) {
+                "OutsideTolerance"
+            } else {
+                "WithinTolerance"
+            },
+        ),
+    };
+    let stabilized = steps.limited_by.map_or(able.unwrap_or_default(), |limit| limit.as_str());
+    let changed = |before: Option<i32>, after: Option<i32>| before != after;
+    let all = [
+        step(first.0, steps.proposed, first.1),
+        step(
+            "Stabilization",
+            steps.stabilized,
+            if changed(steps.proposed, steps.stabilized) { stabilized } else { "ReadyForNewScale" },
+        ),
+        step("Policies", steps.rate_limit, "RateLimited"),
+        step("Bounds", steps.desired, steps.limited_by.map_or("DesiredWithinRange", |limit| limit.as_str())),
+    ];
+    RecommendationStatus { metrics: metrics.take(32).collect(), steps: all.into_iter().flatten().collect() }
+}
+
+fn events(stored: &StoredMemory) -> Vec<ScaleEventStatus> {
+    let event = |event: &StoredEvent, change: i32| ScaleEventStatus {
+        time: time(event.at),
+        change,
+        outdated: event.outdated,
+    };
+    let up = stored.up_events.iter().map(|one| event(one, one.change));
+    let down = stored.down_events.iter().map(|one| event(one, one.change.saturating_neg()));
+    up.chain(down).collect()
+}
+
+fn recommended(stored: &StoredRecommendation) -> RecommendedReplicas {
+    RecommendedReplicas { time: time(stored.at), replicas: stored.replicas }
+}
+
+fn time(at: UnixTime) -> Time {
+    Time(at.to_jiff())
+}
+
+fn instant(value: &Value) -> Option<UnixTime> {
+    UnixTime::parse(value.as_str()?)
+}
+
+fn entries<T: DeserializeOwned>(list: &Value) -> Vec<T> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(|item| serde_json::from_value(item.clone()).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::pods::memory::{Recommendation, ScaleEvent};
+
+    use super::*;
+
+    fn at(second: i64) -> UnixTime {
+        UnixTime(1_800_000_000 + second)
+    }
+
+    fn remembered() -> WorkloadMemory {
+        let event = |change, second| ScaleEvent { change, at: at(second).into(), outdated: second < 0 };
+        WorkloadMemory {
+            memory: Memory {
+                recommendations: vec![
+                    Recommendation { replicas: 9, at: at(0).into() },
+                    Recommendation { replicas: 4, at: at(15).into() },
+                ],
+                up_events: vec![event(3, 1), event(2, -5)],
+                down_events: vec![event(1, 2)],
+                unknown_since: Some(at(7).into()),
+            },
+            decisions: vec![ScalingDecision {
+                time: time(at(1)),
+                from: 2,
+                to: 5,
+                reason: "ScaleUpLimit".to_owned(),
+                message: None,
+                outcome: "Done".to_owned(),
+            }],
+            contest: None,
+            last_scale_at: Some(at(1)),
+        }
+    }
+
+    fn view(memory: &WorkloadMemory) -> WorkloadView<'_> {
+        WorkloadView {
+            generation: 2,
+            standing: PolicyStanding::Accepted,
+            target: Some("Deployment/web".to_owned()),
+            owned: None,
+            steps: None,
+            status: None,
+            troubles: &[],
+            memory,
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_exactly_what_status_holds() {
+        let memory = remembered();
+        let status = render(&view(&memory), &ScalingPolicyStatus::default(), at(20));
+        assert_eq!(parse(&serde_json::to_value(&status).unwrap()), memory);
+    }
+
+    #[test]
+    fn an_entry_that_was_edited_into_nonsense_costs_no_other() {
+        let memory = remembered();
+        let status = render(&view(&memory), &ScalingPolicyStatus::default(), at(20));
+        let mut value = serde_json::to_value(&status).unwrap();
+        value["recommendations"][1]["replicas"] = "many".into();
+        value["contest"] = 7.into();
+        let read = parse(&value);
+        assert_eq!(read.memory.recommendations.len(), 1);
+        assert_eq!(read.memory.up_events, memory.memory.up_events);
+        assert_eq!(read.decisions, memory.decisions);
+    }
+
+    #[test]
+    fn a_repeated_recommendation_is_no_change_and_a_new_one_is() {
+        let mut memory = remembered();
+        let before = render(&view(&memory), &ScalingPolicyStatus::default(), at(20));
+        memory.memory.recommendations.push(Recommendation { replicas: 4, at: at(30).into() });
+        let repeated = render(&view(&memory), &before, at(30));
+        assert_ne!(before, repeated);
+        assert_eq!(without_repetitions(&before), without_repetitions(&repeated));
+        memory.memory.recommendations.push(Recommendation { replicas: 5, at: at(45).into() });
+        let changed = render(&view(&memory), &before, at(45));
+        assert_ne!(without_repetitions(&before), without_repetitions(&changed));
+    }
+
+    #[test]
+    fn a_conflict_is_stalled_and_not_ready() {
+        let memory = WorkloadMemory::default();
+        let conflicting =
+            WorkloadView { standing: PolicyStanding::Conflict("x: y".to_owned()), ..view(&memory) };
+        let status = render(&conflicting, &ScalingPolicyStatus::default(), at(0));
+        assert_eq!(get(&status.conditions, types::READY).unwrap().status, "False");
+        assert_eq!(get(&status.conditions, types::STALLED).unwrap().reason, "Conflict");
+        assert_eq!(status.reason.as_deref(), Some("Conflict"));
+    }
+}

@@ -1,0 +1,65 @@
+//! Settings of a pool of Auto Scaling groups. The package `headroom-aws` acts on them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Tag that says which cluster a group belongs to; the cluster's name follows.
+const CLUSTER_TAG_PREFIX: &str = "k8s.io/cluster-autoscaler/";
+
+/// Settings of a pool of Auto Scaling groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The region; `None` for what the environment says.
+    pub region: Option<Arc<str>>,
+    /// The cluster whose tag selected groups must have.
+    pub cluster_name: Option<Arc<str>>,
+    /// Groups by name.
+    pub groups: Vec<NamedGroup>,
+    /// Tags of groups to be found; empty finds none.
+    pub selector: BTreeMap<String, String>,
+    /// What a new node of a group with several types is taken to be.
+    pub mixed: MixedTypes,
+}
+
+/// A group by name, with bounds that narrow its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedGroup {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Fewest nodes.
+    pub min: Option<u32>,
+    /// Most nodes.
+    pub max: Option<u32>,
+}
+
+/// What a new node of a group with several types is taken to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MixedTypes {
+    /// The least of each resource over all types.
+    #[default]
+    Smallest,
+    /// The first type.
+    First,
+}
+
+impl Settings {
+    /// The tags that are asked for, the cluster's own among them; `None` when groups are found by name only.
+    #[must_use]
+    pub fn tags(&self) -> Option<BTreeMap<String, String>> {
+        if self.selector.is_empty() {
+            return None;
+        }
+        let mut tags = self.selector.clone();
+        if let Some(cluster) = &self.cluster_name {
+            tags.entry(format!("{CLUSTER_TAG_PREFIX}{cluster}")).or_default();
+        }
+        Some(tags)
+    }
+
+    /// The bounds that the spec sets for a group.
+    #[must_use]
+    pub fn bounds_of(&self, group: &str) -> (Option<u32>, Option<u32>) {
+        let named = self.groups.iter().find(|named| &*named.name == group);
+        named.map_or((None, None), |named| (named.min, named.max))
+    }
+}

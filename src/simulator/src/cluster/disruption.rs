@@ -1,0 +1,159 @@
+//! The disruption controller: keeps the status of every PodDisruptionBudget true; it evicts nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::pods::{Pods, owner};
+use super::queue::WorkQueue;
+use super::template::count_or_percent;
+use crate::store::{
+    Author, Entry, Filter, Kind, LabelSelector, ObjectKey, Store, at, number, object_at, set_condition,
+    timestamp,
+};
+
+const ME: Author<'static> = Author::actor("disruption-controller");
+/// Source: disruption.go DeletionTimeout: an eviction that was allowed but never came counts this long.
+const DISRUPTED_FOR: SignedDuration = SignedDuration::from_mins(2);
+
+/// Budgets with the pods that they cover, kept as pods come and go.
+#[derive(Debug, Default)]
+pub(super) struct Disruption {
+    budgets: BTreeMap<ObjectKey, (LabelSelector, BTreeSet<ObjectKey>)>,
+    pub(super) queue: WorkQueue<ObjectKey>,
+}
+
+impl Disruption {
+    pub(super) fn observe_budget(&mut self, entry: &Entry, store: &Store) {
+        if entry.deleted {
+            self.budgets.remove(&entry.key);
+            return;
+        }
+        let Some(selector) = at(&entry.object, &["spec", "selector"]).map(LabelSelector::of_object) else {
+            return;
+        };
+        self.queue.add(entry.key.clone());
+        if self.budgets.get(&entry.key).is_some_and(|(known, _)| *known == selector) {
+            return;
+        }
+        let filter =
+            Filter { namespace: entry.key.namespace.to_string(), labels: selector, ..Filter::default() };
+        let covered = store.list(Kind::Pod, &filter).map(|(key, _)| key.clone()).collect();
+        self.budgets.insert(entry.key.clone(), (filter.labels, covered));
+    }
+
+    pub(super) fn observe_pod(&mut self, entry: &Entry) {
+        if self.budgets.is_empty() {
+            return;
+        }
+        let first = ObjectKey::new(&entry.key.namespace, "");
+        let budgets =
+            self.budgets.range_mut(first..).take_while(|(key, _)| key.namespace == entry.key.namespace);
+        for (key, (selector, covered)) in budgets {
+            let is = !entry.deleted && selector.matches(&entry.object);
+            let was = if is { !covered.insert(entry.key.clone()) } else { covered.remove(&entry.key) };
+            if is || was {
+                self.queue.add(key.clone());
+            }
+        }
+    }
+
+    /// Source: disruption.go trySync, getExpectedPodCount, countHealthyPods, buildDisruptedPodMap.
+    pub(super) fn act(&mut self, store: &mut Store, pods: &Pods) {
+        let now = store.now();
+        for key in self.queue.take_due(now) {
+            let Some((_, covered)) = self.budgets.get(&key) else { continue };
+            let Some(budget) = store.find(Kind::PodDisruptionBudget, &key).cloned() else { continue };
+            let (disrupted, recheck_at) = still_disrupted(&budget, pods, covered, now);
+            let expected = expected_pods(store, &budget, pods, covered);
+            let healthy = covered
+                .iter()
+                .filter(|key| !disrupted.contains_key(&*key.name))
+                .filter(|key| pods.get(key).is_some_and(|pod| pod.active() && pod.ready))
+                .count() as i64;
+            let desired =
+                match (at(&budget, &["spec", "minAvailable"]), at(&budget, &["spec", "maxUnavailable"])) {
+                    (Some(min), _) => count_or_percent(Some(min), expected, true, "0"),
+                    // Upstream rounds the percentage of maxUnavailable up too.
+                    (None, max) => (expected - count_or_percent(max, expected, true, "0")).max(0),
+                };
+            let allowed = if 0 < expected { (healthy - desired).max(0) } else { 0 };
+            // The budget is there: it was read a few lines above.
+            let _ = store.edit(Kind::PodDisruptionBudget, &key, ME, |budget| {
+                let generation = number(budget, &["metadata", "generation"]).unwrap_or(1);
+                let status = object_at(budget, &["status"]);
+                for (field, count) in [
+                    ("disruptionsAllowed", allowed),
+                    ("currentHealthy", healthy),
+                    ("desiredHealthy", desired),
+                    ("expectedPods", expected),
+                    ("observedGeneration", generation),
+                ] {
+                    status.insert(field.into(), count.into());
+                }
+                if disrupted.is_empty() {
+                    status.remove("disruptedPods");
+                } else {
+                    status.insert("disruptedPods".into(), Value::Object(disrupted));
+                }
+                let (word, reason) =
+                    if 0 < allowed { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+                set_condition(budget, "DisruptionAllowed", word, reason, "", now);
+            });
+            if let Some(at) = recheck_at {
+                self.queue.add_at(at, key);
+            }
+        }
+    }
+}
+
+fn still_disrupted(
+    budget: &Value,
+    pods: &Pods,
+    covered: &BTreeSet<ObjectKey>,
+    now: Timestamp,
+) -> (Map<String, Value>, Option<Timestamp>) {
+    let mut kept = Map::new();
+    let mut recheck_at: Option<Timestamp> = None;
+    let entries = at(budget, &["status", "disruptedPods"]).and_then(Value::as_object);
+    for (name, since) in entries.into_iter().flatten() {
+        let present =
+            covered.iter().any(|key| &*key.name == name && pods.get(key).is_some_and(|pod| pod.active()));
+        let wrapped = serde_json::json!({"since": since});
+        let ends_at = timestamp(&wrapped, &["since"]).and_then(|since| since.checked_add(DISRUPTED_FOR).ok());
+        if let Some(ends_at) = ends_at.filter(|ends_at| present && now < *ends_at) {
+            kept.insert(name.clone(), since.clone());
+            recheck_at = Some(recheck_at.map_or(ends_at, |known| known.min(ends_at)));
+        }
+    }
+    (kept, recheck_at)
+}
+
+/// With a whole number in `minAvailable` the pods that there are; otherwise what their controllers want.
+fn expected_pods(store: &Store, budget: &Value, pods: &Pods, covered: &BTreeSet<ObjectKey>) -> i64 {
+    if at(budget, &["spec", "minAvailable"]).is_some_and(Value::is_number) {
+        return covered.iter().filter(|key| pods.get(key).is_some_and(|pod| pod.active())).count() as i64;
+    }
+    let mut counted: BTreeSet<(Kind, ObjectKey)> = BTreeSet::new();
+    let mut expected = 0;
+    for key in covered {
+        let Some(pod) = pods.get(key) else { continue };
+        let scaled = pod.owner.as_ref().and_then(|set| {
+            let object = store.find(set.kind, &set.key)?;
+            let above =
+                owner(object).and_then(|above| Some((above.clone(), store.find(above.kind, &above.key)?)));
+            let (kind, key, object) = match above {
+                Some((above, object)) => (above.kind, above.key, object),
+                None => (set.kind, set.key.clone(), object),
+            };
+            Some((kind, key, number(object, &["spec", "replicas"])?))
+        });
+        match scaled {
+            Some((kind, key, replicas)) if counted.insert((kind, key.clone())) => expected += replicas,
+            Some(_) => {}
+            None => expected += i64::from(pod.active()),
+        }
+    }
+    expected
+}

@@ -1,0 +1,159 @@
+//! What of a workload's load is measured, in the words of autoscaling/v2; it knows no amounts.
+
+use std::fmt;
+
+use headroom_core::pods::spec::{MetricIdentifier, ScaleTargetRef};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::store::{at, text};
+
+/// What is measured of a load. Two are equal if their names and selectors are, as they are written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// CPU of the pods.
+    Cpu,
+    /// Memory of the pods.
+    Memory,
+    /// A metric that each pod has.
+    Pods(MetricIdentifier),
+    /// A metric of one object.
+    Object(ScaleTargetRef, MetricIdentifier),
+    /// A metric that belongs to no object.
+    External(MetricIdentifier),
+    /// The answer to a query to a Prometheus server.
+    Prometheus {
+        /// Name of the server.
+        source: String,
+        /// What it is asked.
+        query: String,
+    },
+}
+
+impl Metric {
+    /// What an entry of `spec.metrics` or `status.currentMetrics` is about; its target and values are not looked at. `None`
+    /// for a resource other than CPU and memory, for one of a single container, and for what cannot be read.
+    #[must_use]
+    pub fn of(entry: &Value) -> Option<Metric> {
+        let member = member(entry)?;
+        Some(match text(entry, &["type"])? {
+            "Resource" => match text(member, &["name"])? {
+                "cpu" => Metric::Cpu,
+                "memory" => Metric::Memory,
+                _ => return None,
+            },
+            "Pods" => Metric::Pods(read(member, "metric")?),
+            "Object" => Metric::Object(read(member, "describedObject")?, read(member, "metric")?),
+            "External" => Metric::External(read(member, "metric")?),
+            "Prometheus" => {
+                Metric::Prometheus { source: read(member, "source")?, query: read(member, "query")? }
+            }
+            _ => return None,
+        })
+    }
+
+    /// The name of the resource that the pods use; `None` for what is no resource.
+    #[must_use]
+    pub fn resource(&self) -> Option<&'static str> {
+        match self {
+            Metric::Cpu => Some("cpu"),
+            Metric::Memory => Some("memory"),
+            Metric::Pods(_) | Metric::Object(..) | Metric::External(_) | Metric::Prometheus { .. } => None,
+        }
+    }
+
+    /// Whether it is measured where no pod runs, too.
+    #[must_use]
+    pub fn outlives_pods(&self) -> bool {
+        match self {
+            Metric::Object(..) | Metric::External(_) | Metric::Prometheus { .. } => true,
+            Metric::Cpu | Metric::Memory | Metric::Pods(_) => false,
+        }
+    }
+}
+
+/// The member of a metric that its type names, such as `containerResource`; `None` where there is none.
+#[must_use]
+pub fn member(entry: &Value) -> Option<&Value> {
+    let kind = text(entry, &["type"])?;
+    let first = kind.chars().next()?;
+    let rest = &kind[first.len_utf8()..];
+    at(entry, &[&format!("{}{rest}", first.to_lowercase())])
+}
+
+fn read<T: DeserializeOwned>(member: &Value, field: &str) -> Option<T> {
+    T::deserialize(at(member, &[field])?).ok()
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Metric::Cpu => write!(f, "CPU"),
+            Metric::Memory => write!(f, "memory"),
+            Metric::Pods(metric) => write!(f, "metric {} of the pods", metric.name),
+            Metric::Object(object, metric) => {
+                write!(f, "metric {} of {} {}", metric.name, object.kind, object.name)
+            }
+            Metric::External(metric) => write!(f, "external metric {}", metric.name),
+            Metric::Prometheus { source, query } => write!(f, "query {query} to {source}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn identifier(name: &str) -> MetricIdentifier {
+        MetricIdentifier { name: name.to_owned(), selector: None }
+    }
+
+    #[test]
+    fn a_metric_is_the_same_in_spec_and_status_whatever_its_target_and_value() {
+        let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "front"});
+        let members = [
+            ("Resource", json!({"name": "memory"})),
+            ("Pods", json!({"metric": {"name": "rps"}})),
+            ("Object", json!({"metric": {"name": "rps"}, "describedObject": ingress})),
+            ("External", json!({"metric": {"name": "queue", "selector": {"matchLabels": {"queue": "a"}}}})),
+        ];
+        for (kind, member) in members {
+            let with = |field: &str, value: Value| {
+                let mut member = member.clone();
+                member[field] = value;
+                let mut entry = json!({"type": kind});
+                entry[kind.to_lowercase()] = member;
+                Metric::of(&entry)
+            };
+            let asked = with("target", json!({"type": "AverageValue", "averageValue": "5"}));
+            assert!(asked.is_some(), "{kind}");
+            assert_eq!(asked, with("current", json!({"averageValue": "7"})), "{kind}");
+        }
+    }
+
+    #[test]
+    fn metrics_of_other_selectors_are_others() {
+        let external = |selector: Value| {
+            Metric::of(
+                &json!({"type": "External", "external": {"metric": {"name": "queue", "selector": selector}}}),
+            )
+        };
+        assert_ne!(
+            external(json!({"matchLabels": {"queue": "a"}})),
+            external(json!({"matchLabels": {"queue": "b"}}))
+        );
+        assert_eq!(external(Value::Null), Some(Metric::External(identifier("queue"))));
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_no_metric() {
+        let gpu = json!({"type": "Resource", "resource": {"name": "nvidia.com/gpu"}});
+        let container =
+            json!({"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "app"}});
+        for entry in [gpu, container, json!({"type": "External"}), json!({"type": "Moon"}), json!({})] {
+            assert_eq!(Metric::of(&entry), None, "{entry}");
+        }
+    }
+}

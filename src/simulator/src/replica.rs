@@ -1,0 +1,224 @@
+//! One life of the operator on the simulated cluster: wired as in production, ended as by a SIGKILL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::Api;
+use kube::client::ClientBuilder;
+use tokio::sync::{mpsc, watch};
+
+use super::account::{AccountCalls, SharedAccount};
+use super::judge::SharedJudge;
+use super::measured::Measured;
+use super::sky::{SharedCluster, Sky};
+use super::typed_feed::{self, Paced};
+use super::wire::{ApiServer, Caller};
+use headroom_aws::Aws;
+use headroom_observe::KubeFeed;
+use headroom_observe::host::Host;
+use headroom_operator::actuate::guard::{CrashPoint, Guard};
+use headroom_operator::actuate::layer::{ClientKind, GuardLayer};
+use headroom_operator::controllers::health::Health;
+use headroom_operator::controllers::leader::LeaseOptions;
+use headroom_operator::controllers::wiring::{Ground, WorkloadGround, wire};
+use headroom_operator::controllers::workloads::MetricsFor;
+use headroom_operator::report::Metrics;
+use headroom_provider::CloudProvider;
+use headroom_provider::clouds::Clouds;
+use headroom_provider::kube_nodes::KubeNodes;
+use headroom_provider::kwok::Kwok;
+
+/// How the operator observes the simulated cluster. It writes through the wire client either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum PortKind {
+    /// Lists and watches through a real client and an in-memory API server, with everything that can go wrong there
+    Wire,
+    /// Straight from the store: the same loops, faster
+    #[default]
+    Typed,
+}
+
+impl PortKind {
+    /// The word for the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            PortKind::Wire => "wire",
+            PortKind::Typed => "typed",
+        }
+    }
+}
+
+/// How long others wait after a leader's last sign of life; that of `headroom run`. On the typed port, where no call
+/// takes time or fails, it is renewed less often: on a quiet cluster renewals were two thirds of all work.
+const LEASE: Duration = Duration::from_secs(10);
+const NAMESPACE: &str = "headroom-system";
+
+/// What every life of every replica shares.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The API server.
+    pub server: ApiServer,
+    /// The cluster, for its weather.
+    pub cluster: SharedCluster,
+    /// The server's host, whose clock is the cloud's too.
+    pub server_host: Arc<Host>,
+    /// How the operator observes.
+    pub port: PortKind,
+    /// No two wakings of the operator are closer than this.
+    pub tick: Duration,
+    /// Whether there is anything for the loop of workloads.
+    pub scales_workloads: bool,
+    /// Shapes what the replicas draw.
+    pub seed: u64,
+    /// The account behind pools of provider AWS, if there is one.
+    pub account: Option<SharedAccount>,
+    /// Who looks at every write, if anybody.
+    pub judge: Option<SharedJudge>,
+}
+
+/// A life; dropping it is a SIGKILL.
+#[derive(Debug)]
+pub struct Life {
+    host: Arc<Host>,
+    health: Arc<Health>,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        // Its own tasks hold the host too, so that dropping ours would not end them.
+        self.host.stop();
+    }
+}
+
+/// Which life it was that ended by itself: of which replica, and its number.
+pub type Ended = (usize, u64);
+
+impl Life {
+    /// Starts life `number` of replica `replica`. `dies_at` is the effect point at which it is killed, if it gets there
+    /// before `safe_from`. The end of the loop, or its death, is told to `ended`.
+    #[must_use]
+    pub fn begin(
+        around: &Surroundings,
+        (replica, number): Ended,
+        dies_at: Option<u64>,
+        safe_from: Timestamp,
+        ended: mpsc::UnboundedSender<Ended>,
+    ) -> Life {
+        let salt = number.wrapping_mul(64).wrapping_add(replica as u64);
+        let host = Host::simulated(around.server_host.wall(), around.seed.wrapping_add(salt << 20));
+        let crash = crash_point(&host, dies_at, safe_from, (replica, number), ended.clone());
+        let guard = Guard::new(host.clone(), crash, None);
+        let caller = Caller { replica, life: number };
+        let work = client(around, caller, &guard, ClientKind::Work);
+        let lease_client = client(around, caller, &guard, ClientKind::Lease);
+        let (stop_sender, stop) = watch::channel(false);
+        let feed = match around.port {
+            PortKind::Wire if around.scales_workloads => KubeFeed::start_with_workloads(&work, &host),
+            PortKind::Wire => KubeFeed::start(&work, &host),
+            PortKind::Typed => {
+                let server = around.server.clone().called_by(caller);
+                typed_feed::start_behind(server, &host, around.scales_workloads)
+            }
+        };
+        let (cluster, server_host) = (around.cluster.clone(), around.server_host.clone());
+        let audit = around.judge.clone().map(|judge| (judge, caller));
+        let measures: MetricsFor =
+            Box::new(move |_| Arc::new(Measured::new(cluster.clone(), server_host.clone(), audit.clone())));
+        let workloads =
+            around.scales_workloads.then(|| WorkloadGround { feed: feed.clone(), metrics: measures });
+        let health = Arc::new(Health::default());
+        let provider = clouds(around, caller, &work, &guard, &host);
+        let ground = Ground {
+            preview: false,
+            traces: None,
+            feed: Arc::new(Paced::new(feed, host.clone(), around.tick)),
+            provider,
+            work,
+            lease_api: Api::namespaced(lease_client, NAMESPACE),
+            lease: LeaseOptions {
+                name: "headroom".to_owned(),
+                identity: format!("headroom-{replica}_{:08x}", host.random() >> 32),
+                duration: LEASE,
+                retry: match around.port {
+                    PortKind::Wire => LEASE / 5,
+                    PortKind::Typed => LEASE / 2,
+                },
+            },
+            host: host.clone(),
+            guard,
+            stop,
+            health: health.clone(),
+            metrics: Arc::new(Metrics::default()),
+            page: None,
+            workloads,
+        };
+        let node_loop = wire(ground);
+        host.spawn(async move {
+            node_loop.run().await;
+            drop(stop_sender);
+            // Nobody listens when the run is over.
+            let _ = ended.send((replica, number));
+        });
+        Life { host, health }
+    }
+
+    /// Where it runs: to stop it as by SIGSTOP, or to set its clock off.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// What its loops say of themselves.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+}
+
+/// The embedded provider, and AWS where there is an account.
+fn clouds(
+    around: &Surroundings,
+    caller: Caller,
+    work: &Client,
+    guard: &Guard,
+    host: &Arc<Host>,
+) -> Arc<dyn CloudProvider> {
+    let kwok = Kwok::new(KubeNodes::new(work.clone()));
+    let sky = Arc::new(Sky::new(kwok, around.cluster.clone(), around.server_host.clone()));
+    let Some(account) = &around.account else { return sky };
+    let calls = AccountCalls {
+        state: account.clone(),
+        cluster: around.cluster.clone(),
+        host: around.server_host.clone(),
+        caller,
+        network: around.server.network().clone(),
+        judge: around.judge.clone(),
+    };
+    let aws = Aws::new(Box::new(calls), host.clone(), Arc::new(guard.clone()));
+    Arc::new(Clouds::new(sky, Arc::new(aws)))
+}
+
+fn client(around: &Surroundings, caller: Caller, guard: &Guard, kind: ClientKind) -> Client {
+    let server = around.server.named("headroom").called_by(caller);
+    ClientBuilder::new(server, "default").with_layer(&GuardLayer::new(guard.clone(), kind)).build()
+}
+
+fn crash_point(
+    host: &Arc<Host>,
+    dies_at: Option<u64>,
+    safe_from: Timestamp,
+    who: Ended,
+    ended: mpsc::UnboundedSender<Ended>,
+) -> CrashPoint {
+    let Some(dies_at) = dies_at else { return CrashPoint::none() };
+    let host = host.clone();
+    CrashPoint::new(move |number, _, _| {
+        if number >= dies_at && host.wall() < safe_from {
+            host.stop();
+            let _ = ended.send(who);
+            // The task that is running now must not take another step either. Nothing is printed, unlike by a panic.
+            std::panic::resume_unwind(Box::new("killed at a crash point"));
+        }
+    })
+}

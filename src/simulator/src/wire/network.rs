@@ -1,0 +1,88 @@
+//! What lies between replicas and server: a replica that is cut off reaches nothing and hears nothing. It decides nothing.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::audit::{Auditor, Caller};
+use crate::store::Kind;
+use headroom_observe::host::Host;
+
+/// How often a call that hangs looks whether the network is back.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// After this long a connection that carries nothing is reset.
+const RESET_AFTER: Duration = Duration::from_secs(30);
+
+/// Who is cut off, and whether watches are silent for all.
+#[derive(Debug, Default)]
+pub struct Network(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    cut: BTreeSet<usize>,
+    silent: bool,
+}
+
+impl Network {
+    /// Cuts a replica off, or lets it back.
+    pub fn cut(&self, replica: usize, cut: bool) {
+        self.with(|state| if cut { state.cut.insert(replica) } else { state.cut.remove(&replica) });
+    }
+
+    /// Watches stay open and say nothing, as behind a stale API server, or go on.
+    pub fn silence_watches(&self, silent: bool) {
+        self.with(|state| state.silent = silent);
+    }
+
+    /// Everything works again.
+    pub fn mend(&self) {
+        self.with(|state| *state = State::default());
+    }
+
+    /// Whether calls of this replica arrive anywhere.
+    pub fn reaches(&self, replica: usize) -> bool {
+        !self.is_cut(Some(replica))
+    }
+
+    pub(super) fn is_cut(&self, replica: Option<usize>) -> bool {
+        replica.is_some_and(|replica| self.with(|state| state.cut.contains(&replica)))
+    }
+
+    pub(super) fn is_silent(&self, replica: Option<usize>) -> bool {
+        replica.is_some_and(|replica| self.with(|state| state.silent || state.cut.contains(&replica)))
+    }
+
+    pub(super) async fn until_mended(&self, host: &Host, replica: Option<usize>) {
+        let gives_up_at = host.monotonic() + RESET_AFTER;
+        while self.is_cut(replica) && host.monotonic() < gives_up_at {
+            host.sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The line of one watch.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) network: Arc<Network>,
+    pub(super) caller: Option<Caller>,
+    pub(super) auditor: Auditor,
+}
+
+impl Line {
+    pub(super) fn is_silent(&self) -> bool {
+        self.network.is_silent(self.caller.map(|caller| caller.replica))
+    }
+
+    /// Tells the auditor what the watch of a silent line lets its caller hear all the same.
+    pub(super) fn note_heard(&self, kind: Kind, now: Timestamp) {
+        if let (true, Some(caller)) = (self.is_silent(), self.caller) {
+            self.auditor.heard(caller, kind, now);
+        }
+    }
+}

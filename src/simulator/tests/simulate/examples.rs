@@ -1,0 +1,81 @@
+//! Each example, with what its reader would expect of the operator.
+
+use std::path::Path;
+
+use headroom_simulator::run::{Options, Outcome, Scene, run};
+use headroom_simulator::scenario::Scenario;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::inspector::{End, Inspector};
+
+/// A run as it was seen.
+pub struct Seen {
+    pub outcome: Outcome,
+    pub end: End,
+    pub inspector: Inspector,
+}
+
+fn play(name: &str) -> Seen {
+    play_with(name, &mut |_| {})
+}
+
+/// Runs an example under the inspector, before the eyes of another spectator too; what must never happen did not.
+pub fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> Seen {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("examples").join(name);
+    let scenario = Scenario::load(&folder).expect("examples are valid");
+    let options = Options { keep_trace: true, ..Options::of(&scenario) };
+    let (mut inspector, mut end) = (Inspector::default(), End::default());
+    let over = scenario.start + scenario.duration;
+    let outcome = run(&scenario, &options, &mut |scene| {
+        inspector.look(scene);
+        spectate(scene);
+        if over <= scene.now {
+            end = End::of(scene.cluster);
+        }
+    })
+    .expect("a runtime can be built");
+    let seen = Seen { outcome, end, inspector };
+    assert_eq!(seen.inspector.offences, Vec::<String>::new(), "{name}");
+    assert_eq!(seen.end.wrong, Vec::<String>::new(), "{name}");
+    assert_eq!(seen.end.pending, Vec::<String>::new(), "{name}");
+    seen
+}
+
+/// The nodes of a pool at the end.
+pub fn nodes(seen: &Seen, pool: &str) -> usize {
+    seen.end.nodes.get(pool).copied().unwrap_or(0)
+}
+
+#[test]
+fn rush_hour_is_served_within_two_minutes_and_its_nodes_go_home() {
+    let seen = play("rush-hour");
+    assert!(seen.outcome.summary.longest_wait < SignedDuration::from_mins(2));
+    // Six pods are left, which need two nodes.
+    assert_eq!((nodes(&seen, "general"), nodes(&seen, "large")), (2, 0));
+}
+
+#[test]
+fn a_day_is_served_through_outage_and_slow_cloud() {
+    let seen = play("a-day");
+    // The large pool has no capacity for 45 minutes: that long a pod of the search may have to wait.
+    assert!(seen.outcome.summary.longest_wait < SignedDuration::from_mins(50));
+    assert!(nodes(&seen, "general") <= 4, "{:?}", seen.end.nodes);
+    assert!(nodes(&seen, "large") <= 2, "{:?}", seen.end.nodes);
+    assert_eq!(seen.outcome.deaths_count, 1);
+}
+
+#[test]
+fn night_batch_is_done_and_leaves_nothing_but_the_base() {
+    let seen = play("night-batch");
+    assert!(seen.outcome.summary.longest_wait < SignedDuration::from_mins(3));
+    assert_eq!((nodes(&seen, "base"), nodes(&seen, "batch")), (2, 0));
+    assert_eq!(seen.outcome.summary.pods_served, 104);
+}
+
+#[test]
+fn nothing_is_written_to_status_while_nothing_happens() {
+    let seen = play("night-batch");
+    let calm: Timestamp = "2026-03-05T04:20:00Z".parse().expect("a time");
+    let late: Vec<&Timestamp> = seen.inspector.status_writes.iter().filter(|at| calm <= **at).collect();
+    assert!(late.is_empty(), "{late:?}");
+}

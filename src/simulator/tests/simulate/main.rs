@@ -1,0 +1,16 @@
+//! The operator's own loops on the simulated cluster: what users care about holds in every example and every storm.
+
+mod bursts;
+mod consolidation;
+mod examples;
+mod faults;
+mod hostile;
+#[cfg(feature = "failpoints")]
+mod incidents;
+mod inspector;
+mod library;
+mod neighbours;
+mod protocol;
+mod refused;
+mod storms;
+mod workloads;
