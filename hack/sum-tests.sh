@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Adds up the closing lines of all runs of cargo test and of Python's unittest in the given log, and as
-# many failures besides as the second argument says (fewer, when it is negative: those that passed a second time), and
+# many failures besides as the second argument says, and
 # prints one line.
 set -euo pipefail
 awk -v failed="${2:-0}" '

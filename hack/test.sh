@@ -2,15 +2,13 @@
 # Runs every check and test there is, goes on after a failure, and ends with the real counts.
 #
 # One set of features for all of it, so that cargo builds everything once; and the operator that
-# the stories start is the one built here.
+# the end-to-end tests start is the one built here.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 features=(--workspace --features headroom/failpoints --locked)
 target="${CARGO_TARGET_DIR:-target}"
 log=$(mktemp)
-# The stories that passed only when they were told once more.
-: >"$log.again"
 failed=()
 # Steps that failed without a test that says so, such as a lint or a build: each counts as one.
 failures_beside_tests=0
@@ -29,11 +27,11 @@ step() {
   cat "$log.step" >>"$log"
 }
 
-# The control plane and the tools need minutes when the cache is cold, and nobody needs them before the stories.
+# The control plane and the tools need minutes when the cache is cold, and nobody needs them before the end-to-end tests.
 { nice -n 10 e2e/control-plane/build.sh && nice -n 10 e2e/gitops/build.sh; } >"$log.control-plane" 2>&1 &
 control_plane=$!
 lints=
-trap 'kill "$control_plane" $lints 2>/dev/null; rm -f "$log" "$log.step" "$log.control-plane" "$log.permissions" "$log.stories" "$log.again" "$log.lints"' EXIT
+trap 'kill "$control_plane" $lints 2>/dev/null; rm -f "$log" "$log.step" "$log.control-plane" "$log.permissions" "$log.lints"' EXIT
 
 control_plane_is_built() {
   cat "$log.control-plane"
@@ -45,19 +43,10 @@ lints_are_clean() {
   return "$clean"
 }
 
-# Three at a time: stories mostly wait, and two cores carry three control planes.
-#
-# They run a dozen real programs against the clock, on machines that stall. Up to three that fail are told once more, alone;
-# what fails again has failed. What passed only then is named at the end: it is a bug of the story or of the operator, whose
-# logs stay where the first telling says.
-stories() {
-  local told=(cargo test "${features[@]}" --test stories --) again
-  "${told[@]}" --test-threads="${HEADROOM_STORIES_AT_ONCE:-3}" 2>&1 | tee "$log.stories" && return
-  mapfile -t again < <(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log.stories")
-  (( 0 < ${#again[@]} && ${#again[@]} <= 3 )) || return 1
-  echo "=== told once more: ${again[*]}"
-  "${told[@]}" --exact "${again[@]}" --test-threads=1 || return 1
-  printf '%s\n' "${again[@]}" >"$log.again"
+# Three at a time: end-to-end tests mostly wait, and two cores carry three control planes. What fails has failed: nothing is
+# run again.
+end_to_end() {
+  cargo test "${features[@]}" --test stories -- --test-threads="${HEADROOM_STORIES_AT_ONCE:-3}"
 }
 
 step "dependencies" make --no-print-directory deny
@@ -70,14 +59,14 @@ step "AWS simulator" e2e/aws/test.sh
 step "operator" cargo build "${features[@]}" --bins
 HEADROOM_BIN="$(cd "$target" && pwd)/debug/headroom"
 export HEADROOM_BIN
-# What the operator does in all stories together, to find permissions that nothing needs.
+# What the operator does in all end-to-end tests together, to find permissions that nothing needs.
 export HEADROOM_USED_PERMISSIONS="$log.permissions"
 step "pages in a browser" e2e/pages/test.sh
-# Clippy shares nothing with the builds above and nobody waits for it: it gets what the stories leave, and a folder of its
+# Clippy shares nothing with the builds above and nobody waits for it: it gets what the end-to-end tests leave, and a folder of its
 # own, so that neither waits for the other's lock.
 CARGO_TARGET_DIR="$target/lints" nice -n 19 make --no-print-directory lint >"$log.lints" 2>&1 &
 lints=$!
-step "stories on a real control plane" stories
+step "end-to-end tests on a real control plane" end_to_end
 wait "$lints"
 clean=$?
 step "formatting and lints" lints_are_clean
@@ -86,8 +75,6 @@ step "no permission without a use" "$target/debug/unused_permissions" "$HEADROOM
 if (( ${#failed[@]} )); then
   printf 'FAILED: %s\n' "${failed[@]}"
 fi
-again=$(wc -l <"$log.again")
-summary=$(hack/sum-tests.sh "$log" $((failures_beside_tests - again)))
-sed 's/^/passed only when told once more: /' "$log.again"
+summary=$(hack/sum-tests.sh "$log" "$failures_beside_tests")
 echo "$summary"
 [[ ${#failed[@]} -eq 0 && $summary == *" 0 failed,"* && $summary != "0 passed"* ]]

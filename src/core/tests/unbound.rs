@@ -164,17 +164,30 @@ fn held_pods_buy_nothing_and_are_tried_again_with_growing_pauses() {
 }
 
 #[test]
-fn class_is_forgotten_when_one_of_its_pods_is_bound() {
+fn class_is_forgotten_when_a_pod_that_is_named_is_bound() {
     let held = plans(&refused(0, 0), History::default(), &[SETTLE.0 + 1, HELD]).next_history;
-    // The one that is named, or one that came later.
     let named = with(refused_node(0), waiting("odd-0", 0).on("n"));
-    assert_eq!(row(&plans(&named, held.clone(), &[HELD + 1])), None);
-    let other = waiting("odd-1", 0).on("n");
+    assert_eq!(row(&plans(&named, held, &[HELD + 1])), None);
+}
+
+#[test]
+fn backoff_of_a_class_of_which_others_are_bound_lasts_as_long_as_a_first_one_and_the_next_grows() {
+    let mut held = plans(&refused(0, 0), History::default(), &[SETTLE.0 + 1, HELD]).next_history;
+    let (key, mut second) = {
+        let rows = &held.pools["general"].unbound;
+        let (key, row) = rows.first_key_value().expect("a row");
+        (key.clone(), row.clone())
+    };
+    second.failures = 2;
+    second.until = Some(at(HELD).plus(Seconds(PAUSE.0 * 4)));
+    held.pools.get_mut("general").expect("a memory").unbound.insert(key, second);
     let both = world().node(refused_node(0)).group("general", "a", "", 1);
-    let both = both.pod(waiting("odd-0", 0)).pod(other).build();
+    let both = both.pod(waiting("odd-0", 0)).pod(waiting("odd-1", 0).on("n")).build();
     let plan = plans(&both, held, &[HELD + 1]);
-    assert_eq!(row(&plan).map_or((None, 0), |row| (row.until, row.failures)), (None, 0));
-    check(&plan, &[("general", "a", 1, 2)]);
+    let kept = row(&plan).expect("a row");
+    assert_eq!((kept.until, kept.failures), (Some(at(HELD).plus(PAUSE)), 2));
+    check(&plan, &[]);
+    check(&plans(&both, plan.next_history, &[HELD + PAUSE.0]), &[("general", "a", 1, 2)]);
 }
 
 #[test]

@@ -110,7 +110,9 @@ struct Found {
     pods: BTreeSet<(UnixTime, ObjectKey)>,
 }
 
-/// Drops rows of which a pod was bound, and those without a waiting pod that do not back off.
+/// Drops rows of which an example was bound, and those without a waiting pod that do not back off. Where only others of the
+/// class are bound, as where a scheduler takes some pods of a class and refuses the rest, a backoff ends once it has lasted as
+/// long as a first one, and the next one still grows.
 fn forget(history: &mut History, world: &World, waiting: &BTreeMap<&PodClassKey, Waiting>, now: UnixTime) {
     let is_bound = |name: &Arc<str>| {
         let (namespace, name) = name.split_once('/').unwrap_or(("", name));
@@ -123,9 +125,16 @@ fn forget(history: &mut History, world: &World, waiting: &BTreeMap<&PodClassKey,
                 return false;
             }
             let Some(waiting) = waiting.get(key) else { return row.until.is_some_and(|until| now < until) };
-            let more = row.bound_count < waiting.bound_count;
+            if row.bound_count < waiting.bound_count {
+                if row.failures == 0 {
+                    return false;
+                }
+                let longer = pause(row.failures.saturating_sub(1)).0 - PAUSE.0;
+                row.until = row.until.map(|until| until.plus(Seconds(-longer)));
+                (row.room_since, row.bought_at, row.bought_count) = (None, None, 0);
+            }
             row.bound_count = waiting.bound_count;
-            !more
+            true
         });
     }
 }
