@@ -415,7 +415,7 @@ pub struct UnboundStatus {
 
     /// The pods that have waited longest, as namespace/name. When one is bound, the row is dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 3))]
+    #[schemars(length(max = 3), inner(length(max = 317)))]
     pub examples: Vec<String>,
 }
 

@@ -33,6 +33,32 @@ mod tests {
         pages
     }
 
+    /// Every Rust file of the repository's own.
+    fn sources() -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        let mut folders = vec![root().join("src"), root().join("e2e")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    files.push(path);
+                }
+            }
+        }
+        files
+    }
+
+    #[test]
+    fn every_file_says_what_it_is_for() {
+        let files = sources();
+        assert!(400 < files.len());
+        let silent: Vec<PathBuf> =
+            files.into_iter().filter(|file| !fs::read_to_string(file).unwrap().starts_with("//! ")).collect();
+        assert!(silent.is_empty(), "files without a first line `//! …`: {silent:#?}");
+    }
+
     /// The lines of a page that are no example: what stands between fences is left out.
     fn prose(page: &str) -> Vec<&str> {
         let mut fenced = false;
@@ -180,6 +206,10 @@ mod tests {
         let page = read("docs/threat-model.md");
         let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
         assert!(rows.len() >= 10, "{rows:#?}");
+        let packages = fs::read_dir(root().join("src")).unwrap();
+        let packages: Vec<String> =
+            packages.map(|package| package.unwrap().file_name().into_string().unwrap()).collect();
+        let code: Vec<String> = sources().iter().map(|file| fs::read_to_string(file).unwrap()).collect();
         for row in rows {
             let shown = row.trim_end_matches('|').rsplit('|').next().unwrap();
             let names: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
@@ -191,10 +221,16 @@ mod tests {
                     format!("{name}.rs"),
                 ];
                 places.push(name.to_owned());
-                let packages = fs::read_dir(root().join("src")).unwrap();
-                let names = packages.map(|package| package.unwrap().file_name().into_string().unwrap());
-                places.extend(names.map(|package| format!("src/{package}/src/{name}.rs")));
-                let there = name == "make deny" || places.iter().any(|place| root().join(place).exists());
+                for package in &packages {
+                    places.extend([
+                        format!("src/{package}/src/{name}.rs"),
+                        format!("src/{package}/src/{name}"),
+                    ]);
+                }
+                let is_test = code.iter().any(|text| text.contains(&format!("fn {name}(")));
+                let there = name == "make deny"
+                    || is_test
+                    || places.iter().any(|place| root().join(place).exists());
                 assert!(there, "{name} is not there: {row}");
             }
         }

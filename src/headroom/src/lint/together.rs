@@ -89,24 +89,31 @@ fn meetings(manifests: &[Manifest]) -> Vec<Finding> {
     findings
 }
 
+/// Sets a field of a part of the object; nothing where that part is not an object, which another finding names.
+fn set(object: &mut Value, part: &str, field: &str, value: Value) {
+    if let Some(part) = object.get_mut(part).and_then(Value::as_object_mut) {
+        part.insert(field.to_owned(), value);
+    }
+}
+
 /// Gives the feed one pod of the manifest, or one replica's worth; whether it has any.
 fn feed_pods(feed: &KubeFeed, manifest: &Manifest) -> bool {
     let mut object = manifest.object.clone();
-    object["metadata"]["namespace"] = manifest.namespace().into();
-    object["metadata"]["uid"] =
-        format!("{}/{}/{}", manifest.kind(), manifest.namespace(), manifest.name()).into();
+    let uid = format!("{}/{}/{}", manifest.kind(), manifest.namespace(), manifest.name());
+    set(&mut object, "metadata", "namespace", manifest.namespace().into());
+    set(&mut object, "metadata", "uid", uid.into());
     match manifest.kind() {
         // A Deployment's ReplicaSet is what asks for pods, and has the same spec.
         "Deployment" | "ReplicaSet" => {
-            object["spec"]["replicas"] = 1.into();
+            set(&mut object, "spec", "replicas", 1.into());
             put::<SlimReplicaSet>(feed, &object)
         }
         "StatefulSet" => {
-            object["spec"]["replicas"] = 1.into();
+            set(&mut object, "spec", "replicas", 1.into());
             put::<SlimStatefulSet>(feed, &object)
         }
         "Job" => {
-            object["spec"]["parallelism"] = 1.into();
+            set(&mut object, "spec", "parallelism", 1.into());
             put::<SlimJob>(feed, &object)
         }
         "CronJob" => {

@@ -204,7 +204,13 @@ proptest! {
                     provider: {type: KWOK, kwok: {zones: [a]}}, template: {capacity: {cpu: '4', memory: 8Gi, pods: '110'}}}\n";
         fs::write(folder.join("pool.yaml"), pool).unwrap();
         let scenario = json!({"description": poison, "duration": "5m", "events": [{"at": "1m", "message": poison}]});
-        fs::write(folder.join("scenario.yaml"), scenario.to_string()).unwrap();
+        // YAML takes most of these characters as escapes only.
+        let escaped = |one: char| match headroom_core::printable::is_hidden(one) {
+            true => format!("\\u{:04x}", u32::from(one)),
+            false => one.to_string(),
+        };
+        let scenario: String = scenario.to_string().chars().map(escaped).collect();
+        fs::write(folder.join("scenario.yaml"), scenario).unwrap();
         let scenario = Scenario::load(&folder).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         let every = jiff::SignedDuration::from_mins(1);

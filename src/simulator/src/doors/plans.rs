@@ -80,7 +80,11 @@ pub(super) fn plans(value: &Value) -> Understood {
     let mut refused = Vec::new();
     let settings = settings(&value["pools"], &mut refused);
     let mut world = world(value, &mut refused);
+    // The client of the provider starts a task when it is made.
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
+    let entered = runtime.enter();
     observe(&mut world, &settings);
+    drop(entered);
     let machine = Host::machine();
     let mut history = History::default();
     for later in LATER {
