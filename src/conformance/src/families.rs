@@ -112,7 +112,9 @@ fn backoff(input: &Value) -> Answer {
                     "quota" => FailureClass::QuotaExceeded,
                     _ => FailureClass::Other,
                 };
-                backoff::register(&mut memory, key.clone(), class, "", now, &settings);
+                let before = memory.backoffs.get(&key);
+                let entry = backoff::after_failure(before, class, "", now, &settings);
+                memory.backoffs.insert(key.clone(), entry);
                 json!({"until_s": seconds(memory.backoffs[&key].until.0)})
             }
             "success" => {

@@ -47,8 +47,6 @@ pub enum Rule {
     NearTies,
     /// The price expander looks at prices alone.
     PricesAlone,
-    /// An expander that would leave no option has no say.
-    NoSay,
     /// Pools without nodes take part in balancing.
     EmptyPoolsBalance,
     /// DaemonSets count on each new node.
@@ -63,16 +61,18 @@ pub enum Rule {
     UnreadyFifth,
     /// Unready nodes are no place for pods.
     UnreadyTakesNothing,
-    /// Of nodes that could go, those with the longest clock and the fewest pods go first.
-    RemovalOrder,
-    /// Pods that are planned onto a node keep it.
-    PlannedFor,
-    /// Whole groups go with all their registered nodes or not at all.
+    /// Of ends that cost the same and help the same pods, another one.
+    EqualChoice,
+    /// The least cores and memory are kept by nodes that are there and stay.
+    LeastAmounts,
+    /// Whole groups come and go with all their nodes, or not at all.
     WholeGroups,
     /// Templates are remembered as amounts.
     LearnedAmounts,
-    /// A failed removal holds its pool back.
-    FailureCooldown,
+    /// A removal that failed begins anew, with its clock.
+    FailedRemoval,
+    /// A launch that failed is taken back with its request, not as an instance.
+    FailedLaunches,
 }
 
 impl Rule {
@@ -82,7 +82,6 @@ impl Rule {
         match self {
             Self::NearTies => "near-ties",
             Self::PricesAlone => "prices-alone",
-            Self::NoSay => "no-say",
             Self::EmptyPoolsBalance => "empty-pools-balance",
             Self::DaemonSetsCount => "daemon-sets-count",
             Self::NoSuchFlag => "no-such-flag",
@@ -90,11 +89,12 @@ impl Rule {
             Self::UnreadyByState => "unready-by-state",
             Self::UnreadyFifth => "unready-fifth",
             Self::UnreadyTakesNothing => "unready-takes-nothing",
-            Self::RemovalOrder => "removal-order",
-            Self::PlannedFor => "planned-for",
+            Self::EqualChoice => "equal-choice",
+            Self::LeastAmounts => "least-amounts",
             Self::WholeGroups => "whole-groups",
             Self::LearnedAmounts => "learned-amounts",
-            Self::FailureCooldown => "failure-cooldown",
+            Self::FailedRemoval => "failed-removal",
+            Self::FailedLaunches => "failed-launches",
         }
     }
 }

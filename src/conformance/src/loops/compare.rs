@@ -88,11 +88,11 @@ fn better(case: &Case<'_>) -> Result<Option<Measure>, String> {
         let by_rule = rules::removed_by_rule(case, &own_gone);
         return Ok((!by_rule).then_some(Measure::Earlier));
     }
+    if ours.costs_less_than(theirs) && !rules::removed_by_rule(case, &own_gone) {
+        return Ok(Some(Measure::CheaperNodes));
+    }
     if !their_gone.is_subset(&own_gone) {
         return Ok(None);
-    }
-    if ours.costs_less_than(theirs) {
-        return Ok(Some(Measure::CheaperNodes));
     }
     if theirs.pods() < ours.pods() {
         if ours.costs_as(theirs) {

@@ -31,6 +31,8 @@ pub struct Actions {
     pub targets: BTreeMap<String, i64>,
     /// Nodes that each group grew by.
     pub grown: BTreeMap<String, i64>,
+    /// Groups that the reference could have grown, at any time.
+    pub offered: BTreeSet<String>,
 }
 
 /// The end of a case.
@@ -80,6 +82,10 @@ impl Actions {
                 _ => {}
             }
         }
+        let ticks = out["ticks"].as_array().into_iter().flatten();
+        let reports = ticks.flat_map(|tick| tick["scale_up"].as_array().into_iter().flatten());
+        let options = reports.flat_map(|report| report["options"].as_array().into_iter().flatten());
+        actions.offered = options.map(|option| word(option, "group")).collect();
         let targets = out["final_targets"].as_object().into_iter().flatten();
         actions.targets = targets.map(|(id, size)| (id.clone(), size.as_i64().unwrap_or(0))).collect();
         actions
@@ -236,7 +242,8 @@ fn template_of(world: &World, input: &Input, group: &Group) -> CoreNode {
         Some(node) => node.clone(),
         None => group.template.clone().unwrap_or_default().to_core(),
     };
-    node.taints.retain(|taint| !input.options.startup_taints.iter().any(|key| *key == *taint.key));
+    let passing = [&input.options.startup_taints, &input.options.status_taints];
+    node.taints.retain(|taint| !passing.iter().any(|keys| keys.iter().any(|key| *key == *taint.key)));
     node.unschedulable = false;
     node
 }

@@ -17,7 +17,7 @@ use headroom_core::reason::Reason;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::{NodeIx, PodRef, Presence, Snapshot};
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::node::{DELETION_TAINT, Node, Readiness, SCALE_DOWN_DISABLED_ANNOTATION};
+use headroom_core::world::node::{Node, Readiness, SCALE_DOWN_DISABLED_ANNOTATION};
 use headroom_core::world::provider::FailureClass;
 use headroom_core::world::{PodEntry, PodId, World};
 
@@ -29,8 +29,8 @@ pub struct Shield {
     /// Since when each node has had nothing that keeps it.
     clocks: BTreeMap<Arc<str>, i64>,
     backoffs: BTreeMap<Arc<str>, Backoff>,
-    /// Nodes that were marked and are there, with whether pods must leave them.
-    leaving: BTreeMap<Arc<str>, bool>,
+    /// Nodes that were marked and are there.
+    leaving: BTreeSet<Arc<str>>,
 }
 
 /// What is checked against.
@@ -50,7 +50,7 @@ impl Shield {
         let mut seen = BTreeSet::new();
         for (_, node, entry) in scene.world.nodes() {
             seen.insert(node.name.clone());
-            if self.leaving.contains_key(&node.name) {
+            if self.leaving.contains(&node.name) {
                 continue;
             }
             let Some((pool, settings)) = scene.pool_of(node) else { continue };
@@ -64,7 +64,7 @@ impl Shield {
             }
         }
         self.clocks.retain(|name, _| seen.contains(name));
-        self.leaving.retain(|name, _| seen.contains(name));
+        self.leaving.retain(|name| seen.contains(name));
     }
 
     /// Checks the steps of one plan.
@@ -72,7 +72,7 @@ impl Shield {
         for step in steps {
             match step {
                 Step::Mark { nodes, .. } => {
-                    let new = nodes.iter().filter(|node| !self.leaving.contains_key(*node));
+                    let new = nodes.iter().filter(|node| !self.leaving.contains(*node));
                     let new: Vec<Arc<str>> = new.cloned().collect();
                     self.check_marks(&new, scene);
                 }
@@ -102,11 +102,9 @@ impl Shield {
     }
 
     fn check_marks(&mut self, nodes: &[Arc<str>], scene: Scene<'_>) {
-        let mut whole = true;
         for name in nodes {
             let Some((_, node, entry)) = scene.world.node_named(name) else { continue };
             let Some((pool, settings)) = scene.pool_of(node) else { continue };
-            whole &= pool.scales_whole();
             if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
                 self.broken(scene.now, format!("node {name} goes though it is annotated"));
             }
@@ -117,17 +115,32 @@ impl Shield {
                 }
             }
             self.check_clock(node, settings, scene);
-            let moves = entry.pods.iter().any(|pod| scene.must_move(scene.world.pod(*pod), pool));
-            self.leaving.insert(name.clone(), moves);
+            self.leaving.insert(name.clone());
         }
         self.check_sizes(scene);
         self.check_places(nodes, scene);
+        self.check_parallelism(scene);
+    }
+
+    /// No more nodes leave at once, and no more with pods on them, than the limits allow. Whole groups may go beyond them.
+    fn check_parallelism(&mut self, scene: Scene<'_>) {
+        let (mut all, mut drains) = (0u32, 0u32);
+        for name in self.leaving.iter() {
+            let Some((_, node, entry)) = scene.world.node_named(name) else { continue };
+            let Some((pool, _)) = scene.pool_of(node) else { continue };
+            if pool.scales_whole() {
+                continue;
+            }
+            let stays = |pod: &PodId| {
+                let entry = scene.world.pod(*pod);
+                scene.must_move(entry, pool) || entry.pod.deletion_at.is_some()
+            };
+            all += 1;
+            drains += u32::from(entry.pods.iter().any(stays));
+        }
         let cluster = &scene.config.cluster;
-        let drains = self.leaving.values().filter(|moves| **moves).count();
-        let most = usize::try_from(cluster.max_removals).unwrap_or(usize::MAX);
-        let most_drains = usize::try_from(cluster.max_drains).unwrap_or(usize::MAX);
-        if !whole && (most < self.leaving.len() || most_drains < drains) {
-            self.broken(scene.now, format!("{} nodes leave, {drains} of them with pods", self.leaving.len()));
+        if cluster.max_removals < all || cluster.max_drains < drains {
+            self.broken(scene.now, format!("{all} nodes leave, {drains} of them with pods"));
         }
     }
 
@@ -152,13 +165,13 @@ impl Shield {
                     let node = scene.world.node_named(name).map(|(_, node, _)| node);
                     node.is_some_and(|node| group.instances.contains_key(&node.provider_id))
                 };
-                let leave = u32::try_from(self.leaving.keys().filter(of_group).count()).unwrap_or(u32::MAX);
+                let leave = u32::try_from(self.leaving.iter().filter(of_group).count()).unwrap_or(u32::MAX);
                 if leave != 0 && group.target < group.min.saturating_add(leave) {
                     self.broken(scene.now, format!("group {id} falls under its minimum"));
                 }
             }
         }
-        let stays = |node: &&Node| !self.leaving.contains_key(&node.name);
+        let stays = |node: &&Node| !self.leaving.contains(&node.name);
         let mut left = Resources::default();
         let nodes = scene.world.nodes().map(|(_, node, _)| node);
         nodes.filter(stays).for_each(|node| left.add(&node.capacity));
@@ -174,7 +187,7 @@ impl Shield {
     fn check_places(&mut self, nodes: &[Arc<str>], scene: Scene<'_>) {
         let mut snapshot = Snapshot::new(scene.world);
         for (ix, _) in snapshot.nodes().map(|(ix, view)| (ix, view.name().clone())).collect::<Vec<_>>() {
-            let leaves = self.leaving.contains_key(snapshot.node(ix).name());
+            let leaves = self.leaving.contains(snapshot.node(ix).name());
             if leaves {
                 snapshot.set_presence(ix, Presence::Ghost);
             }
@@ -326,10 +339,4 @@ impl<'a> Scene<'a> {
         let over = entry.pod.phase.finished() || self.is_expendable(entry) || entry.pod.deletion_at.is_some();
         !over && !matches!(self.drainability(entry, pool), Drainability::Skip | Drainability::DaemonSet)
     }
-}
-
-/// Whether a node carries the mark of a removal.
-#[must_use]
-pub fn is_marked(node: &Node) -> bool {
-    node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT)
 }

@@ -113,6 +113,9 @@ impl<'i> VectorWorld<'i> {
             made.world.apply(Delta::NodeApplied(Box::new(node.to_core())));
         }
         input.daemonsets.iter().flatten().for_each(|set| made.add_daemon_set(set));
+        if input.options.scale_down_enabled == Some(false) {
+            made.add_implied_daemon_sets();
+        }
         made.add_pods(input.pods.iter().flatten());
         Ok(made)
     }
@@ -134,6 +137,25 @@ impl<'i> VectorWorld<'i> {
                 key: ObjectKey::new(namespace.clone(), set.name.as_str()),
                 class: pod.class,
             })));
+        }
+    }
+
+    /// Adds the DaemonSets of which the vector has the pods only: there the reference copies those of a node to the next
+    /// one, and in a cluster the pods are there because of the set. Where nodes may leave, a set that is missing has a
+    /// meaning of its own.
+    fn add_implied_daemon_sets(&mut self) {
+        for entry in self.input.pods.iter().flatten().filter(|pod| pod.node.is_some()) {
+            let Some(owner) = entry.owner.as_ref().filter(|owner| owner.kind == "DaemonSet") else {
+                continue;
+            };
+            for pod in entry.to_core() {
+                let key = ObjectKey::new(pod.key.namespace.clone(), owner.name.as_str());
+                if self.world.daemon_set(&key).is_none() {
+                    let uid = format!("DaemonSet/{}/{}", pod.key.namespace, owner.name).into();
+                    let set = DaemonSet { uid, key, class: pod.class };
+                    self.world.apply(Delta::DaemonSetApplied(Box::new(set)));
+                }
+            }
         }
     }
 
