@@ -149,11 +149,11 @@ fn sources(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The room a file is in: the first folder under src, or the file's own name; core has walls of its own.
+/// The room a file is in: the first folder under src, or the file's own name; packages of their own have walls of their own.
 fn room_of(file: &Path) -> Option<String> {
     let inside = file.strip_prefix("src").ok()?;
     let first = inside.components().next()?.as_os_str().to_string_lossy().into_owned();
-    (first != "core").then(|| first.trim_end_matches(".rs").to_owned())
+    (!["core", "conformance"].contains(&&*first)).then(|| first.trim_end_matches(".rs").to_owned())
 }
 
 /// The lines of a file up to its tests, comments left out, with their numbers.

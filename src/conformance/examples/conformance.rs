@@ -1,6 +1,6 @@
 //! Runs golden vectors: `cargo run --release -p headroom-conformance --example conformance -- PATH…`. It changes no file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use headroom_conformance::outcome::Outcome;
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs the cases of a file and prints at most so many of those that fail; false if it cannot be read.
-fn run_file(path: &PathBuf, table: &mut Table, shown_max: usize) -> bool {
+fn run_file(path: &Path, table: &mut Table, shown_max: usize) -> bool {
     let text = match files::read(path) {
         Ok(text) => text,
         Err(error) => {

@@ -76,6 +76,25 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Every rule, in the order of declaration.
+    pub const ALL: [Self; 15] = [
+        Self::NearTies,
+        Self::PricesAlone,
+        Self::EmptyPoolsBalance,
+        Self::DaemonSetsCount,
+        Self::NoSuchFlag,
+        Self::UnreadyClock,
+        Self::UnreadyByState,
+        Self::UnreadyFifth,
+        Self::UnreadyTakesNothing,
+        Self::EqualChoice,
+        Self::LeastAmounts,
+        Self::WholeGroups,
+        Self::LearnedAmounts,
+        Self::FailedRemoval,
+        Self::FailedLaunches,
+    ];
+
     /// Its name, as the headings of docs/differences.md have it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

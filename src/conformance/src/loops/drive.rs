@@ -11,9 +11,10 @@ use headroom_core::time::UnixTime;
 use headroom_core::{absorb, plan};
 
 use super::input::Input;
+use super::parts::Trace;
 use super::settings;
 use super::shield::{Scene, Shield};
-use super::world::{Trace, VectorWorld};
+use super::world::VectorWorld;
 
 /// Most plans at one instant, and most instants between two ticks; more would be a loop without end.
 const ROUNDS_MAX: usize = 100;

@@ -9,7 +9,7 @@ use headroom_core::labels::{Labels, ObjectKey};
 use headroom_core::plan;
 use headroom_core::scheduling::Snapshot;
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::node::{Node as CoreNode, Readiness};
+use headroom_core::world::node::Node as CoreNode;
 use headroom_core::world::pod::{Pod as CorePod, PodClass};
 use headroom_core::world::{Delta, World};
 use serde_json::Value;
@@ -178,7 +178,7 @@ impl Worth {
             worth.nodes += size;
             let price = group.price.map(micro);
             worth.price = worth.price.zip(price).map(|(sum, price)| sum + price * size);
-            let node = template_of(&after.world, input, group);
+            let node = template_of(input, group);
             worth.capacity.0 += size * node.capacity.cpu_milli;
             worth.capacity.1 += size * node.capacity.memory_bytes;
             let own = |name: &&String| {
@@ -232,16 +232,16 @@ fn micro(price: f64) -> i64 {
     micro
 }
 
-/// The next node of a group: as its first ready node, or else as declared.
-fn template_of(world: &World, input: &Input, group: &Group) -> CoreNode {
-    let of_group =
-        |name: &str| input.nodes.iter().flatten().any(|node| node.name == name && node.group == group.id);
-    let ready = |node: &&CoreNode| of_group(&node.name) && node.ready == Readiness::Ready;
-    let live = world.nodes().map(|(_, node, _)| node).filter(ready).min_by_key(|node| node.name.clone());
-    let mut node = match live {
-        Some(node) => node.clone(),
-        None => group.template.clone().unwrap_or_default().to_core(),
-    };
+/// The next node of a group: as the first of the nodes that it had, if that was ready, or else as declared.
+fn template_of(input: &Input, group: &Group) -> CoreNode {
+    let nodes = input.nodes.iter().flatten().filter(|node| node.group == group.id);
+    let declared = group.template.as_ref();
+    let ready = nodes.filter(|node| {
+        let devices = declared.is_none_or(|said| said.ext.keys().all(|name| node.ext.contains_key(name)));
+        devices && node.ready.as_deref().is_none_or(|ready| ready == "True")
+    });
+    let live = ready.min_by(|a, b| a.name.cmp(&b.name));
+    let mut node = live.cloned().or_else(|| group.template.clone()).unwrap_or_default().to_core();
     let passing = [&input.options.startup_taints, &input.options.status_taints];
     node.taints.retain(|taint| !passing.iter().any(|keys| keys.iter().any(|key| *key == *taint.key)));
     node.unschedulable = false;

@@ -4,6 +4,7 @@ pub mod compare;
 pub mod drive;
 pub mod end;
 pub mod input;
+pub mod parts;
 pub mod rules;
 pub mod settings;
 pub mod shield;

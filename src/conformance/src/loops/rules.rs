@@ -167,8 +167,8 @@ fn unready_since(input: &Input, node: &str, at: i64) -> Option<i64> {
 fn latest<'i>(input: &'i Input, node: &str, at: i64) -> Option<&'i Node> {
     let first = input.nodes.iter().flatten().find(|other| other.name == node);
     let events = input.events.iter().flatten().filter(|event| event.tick * input.tick_s <= at);
-    let updates = events.flat_map(|event| event.update_nodes.iter().flatten());
-    updates.filter(|other| other.name == node).next_back().or(first)
+    let mut updates = events.flat_map(|event| event.update_nodes.iter().flatten());
+    updates.rfind(|other| other.name == node).or(first)
 }
 
 /// Whether more than a fifth of the nodes that are there, or of those of a zone, are unready around this instant, by the
@@ -312,6 +312,7 @@ fn near_tie(case: &Case<'_>) -> Result<bool, String> {
     let chain = case.input.options.expander.as_deref().unwrap_or("least-waste");
     let sum = |all: &BTreeMap<String, i64>| all.values().sum::<i64>();
     if !chain.contains("least-waste")
+        || case.ours.grown.is_empty()
         || case.ours.grown == case.theirs.grown
         || !offered(case)
         || case.ours.gone() != case.theirs.gone()

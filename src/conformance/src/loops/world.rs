@@ -9,63 +9,20 @@ use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::removal::holds_node;
 use headroom_core::plan::{Eviction, Outcome, Step, StepResult};
-use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::time::UnixTime;
-use headroom_core::world::node::{
-    CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION, Node as CoreNode, ZONE_LABEL,
-};
+use headroom_core::world::node::{CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION, ZONE_LABEL};
 use headroom_core::world::provider::{
     FailureClass, GroupState, GroupTemplate, Instance, InstanceState, LaunchFailure, ProviderState,
     TemplateTrust,
 };
 use headroom_core::world::workload::DaemonSet;
 use headroom_core::world::{Delta, World};
-use serde_json::Value;
 
 use super::input::{Event, Input, Set};
+use super::parts::{Machine, Manner, Trace, machine, manner, put_on};
 use super::settings;
 use crate::model::{Group, Pod};
 use crate::removals::{add_budgets, add_controllers};
-
-/// What was done, in order.
-#[derive(Clone, Debug, Default)]
-pub struct Trace {
-    /// Evicted pods, with the node.
-    pub evictions: Vec<(i64, Arc<str>, ObjectKey)>,
-    /// Refused evictions likewise.
-    pub refusals: Vec<(i64, Arc<str>, ObjectKey)>,
-    /// Deleted nodes (or ids of instances that never became nodes), with the group.
-    pub deletions: Vec<(i64, Arc<str>, Arc<str>)>,
-    /// Refused deletions likewise.
-    pub failed_deletions: Vec<(i64, Arc<str>, Arc<str>)>,
-    /// Nodes that got our mark.
-    pub marks: Vec<(i64, Arc<str>)>,
-    /// Nodes that lost it again.
-    pub unmarks: Vec<(i64, Arc<str>)>,
-    /// Sizes that were raised, with the number of nodes.
-    pub increases: Vec<(i64, Arc<str>, i64)>,
-    /// Increases that the cloud refused.
-    pub failed_increases: Vec<(i64, Arc<str>)>,
-    /// Sizes that were lowered without a deletion.
-    pub decreases: Vec<(i64, Arc<str>, i64)>,
-}
-
-/// One instance of the cloud.
-#[derive(Clone, Debug)]
-struct Machine {
-    /// When it becomes a node, where it will.
-    due: Option<i64>,
-    created_at: i64,
-    state: InstanceState,
-    error: Option<FailureClass>,
-}
-
-/// How a pod answers an eviction that does not end it at once.
-#[derive(Clone, Copy)]
-enum Manner {
-    Refuses,
-    EndsAfter(i64),
-}
 
 /// The world around the plan.
 pub struct VectorWorld<'i> {
@@ -442,36 +399,4 @@ impl<'i> VectorWorld<'i> {
         }
         self.world.apply(Delta::NodeDeleted(victim.node.clone()));
     }
-}
-
-/// Puts the mark of an intent on a node: taint, annotation and cordon.
-fn put_on(node: &mut CoreNode, intent: &str) {
-    node.taints.retain(|taint| &*taint.key != DELETION_TAINT);
-    let (key, effect) = (Arc::from(DELETION_TAINT), TaintEffect::NoSchedule);
-    node.taints.push(Taint { key, value: "".into(), effect });
-    node.annotations.insert(INTENT_ANNOTATION, intent);
-    if !node.unschedulable {
-        node.annotations.insert(CORDONED_ANNOTATION, "true");
-        node.unschedulable = true;
-    }
-}
-
-fn machine(given: &Value) -> Machine {
-    let state = match given["state"].as_str() {
-        Some("creating") => InstanceState::Creating,
-        Some("deleting") => InstanceState::Deleting,
-        _ => InstanceState::Running,
-    };
-    let error = given["error"].as_str().map(|word| match word {
-        "quota" => FailureClass::QuotaExceeded,
-        _ => FailureClass::Other,
-    });
-    Machine { due: None, created_at: 0, state, error }
-}
-
-fn manner(pod: &Pod) -> Option<Manner> {
-    if pod.annotations.get("oracle/evict").is_some_and(|word| word == "refuse") {
-        return Some(Manner::Refuses);
-    }
-    pod.annotations.get("oracle/terminates-s")?.parse().ok().map(Manner::EndsAfter)
 }
