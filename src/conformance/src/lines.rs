@@ -22,12 +22,19 @@ pub struct LineOutcome {
 struct Probe {
     /// Only scenarios of the horizontal pod autoscaler have it.
     hpa: Option<IgnoredAny>,
+    /// Only cases of node autoscaling have it.
+    #[serde(rename = "in")]
+    input: Option<IgnoredAny>,
 }
 
 /// Runs one line of either format.
 pub fn run(text: &str) -> LineOutcome {
-    if serde_json::from_str::<Probe>(text).is_ok_and(|probe| probe.hpa.is_some()) {
-        return scenario(text);
+    match serde_json::from_str::<Probe>(text) {
+        Ok(Probe { hpa: Some(_), .. }) => return scenario(text),
+        Ok(Probe { hpa: None, input: None }) => {
+            return LineOutcome { id: String::new(), family: String::new(), outcome: None, note: None };
+        }
+        Ok(_) | Err(_) => {}
     }
     match serde_json::from_str::<model::Line>(text) {
         Ok(line) => LineOutcome {
