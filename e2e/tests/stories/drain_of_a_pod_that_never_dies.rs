@@ -25,10 +25,12 @@ async fn drain_of_a_pod_that_never_stops_is_undone_in_time() {
         wait::until("the pod runs", MINUTE, async || cluster.running_pods_are("default", "app=web", 1).await)
             .await?;
         let home = cluster.pods_by_node("app=web").await?.into_keys().next().unwrap_or_default();
-        cluster.edit_pool("general", json!({"spec": {"minNodes": 0}})).await?;
+        // A drain waits for the longest grace, whatever the pod's own is.
+        let spec = json!({"minNodes": 0, "scaleDown": {"drain": {"maxGracePeriod": "10s"}}});
+        cluster.edit_pool("general", json!({"spec": spec})).await?;
         let ask = json!({"metadata": {"annotations": {"headroom.dev/remove": "requested"}}});
         cluster.patch("Node", "v1", &home, ask).await?;
-        wait::until("the drain has failed for the pod that outlived its grace", 2 * MINUTE, async || {
+        wait::until("the drain has failed for the pod that did not stop", 2 * MINUTE, async || {
             cluster.removal_ended("general", "Failed", "DrainTimeout").await
         })
         .await?;

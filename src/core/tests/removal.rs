@@ -297,14 +297,21 @@ fn refusal_of_a_webhook_is_told_in_its_own_words() {
 }
 
 #[test]
-fn pod_that_outlives_its_grace_by_half_a_minute_ends_the_drain() {
+fn evicted_pod_is_waited_for_as_long_as_the_longest_grace_and_half_a_minute() {
     let config = settings(|_| {});
+    // Evicted at 10 s with a grace of 30 s; the pool's longest is 600 s.
     let stopping = replica("p").on("n").with(|pod| pod.deletion_at = Some(later(40)));
     let world = cluster([marked("n")], [stopping]).build();
     let mut history = draining();
-    step(&world, &config, &mut history, later(69));
-    assert_eq!(phase(&history), Some(RemovalPhase::Draining));
-    step(&world, &config, &mut history, later(70));
+    for at in [70, 101, 639] {
+        let advance = step(&world, &config, &mut history, later(at));
+        assert_eq!(
+            (phase(&history), deletions(&advance)),
+            (Some(RemovalPhase::Draining), vec![]),
+            "at {at} s"
+        );
+    }
+    step(&world, &config, &mut history, later(640));
     assert_eq!((end(&history).0, end(&history).1), (DecisionOutcome::Failed, Reason::DrainTimeout));
 }
 
@@ -549,12 +556,12 @@ fn node_that_cannot_be_drained_holds_up_no_other() {
     let stopping = replica("q").on("n").with(|pod| pod.deletion_at = Some(later(40)));
     let world = cluster([marked("m"), marked("n")], [stopping]).build();
     let mut history = draining_both();
-    assert!(deletions(&step(&world, &config, &mut history, later(69))).is_empty());
-    let over = step(&world, &config, &mut history, later(70));
+    assert!(deletions(&step(&world, &config, &mut history, later(639))).is_empty());
+    let over = step(&world, &config, &mut history, later(640));
     assert_eq!((deletions(&over), victims(&history)), (vec!["m".to_owned()], vec!["m".to_owned()]));
     let unmarked = |step: &Step| matches!(step, Step::Unmark { node, .. } if &**node == "n");
     assert!(over.steps.iter().any(unmarked), "the other's mark comes off: {:?}", over.steps);
-    assert!(end(&history).2.contains("pod default/q on node n outlived its grace period"));
+    assert!(end(&history).2.contains("pod default/q on node n did not stop within"));
 }
 
 #[test]

@@ -307,3 +307,20 @@ fn node_that_another_autoscaler_took_is_told_by_the_pool_of_its_label_and_no_oth
     };
     assert_eq!((told("a"), told("b")), (vec![], vec!["labelled".to_owned()]));
 }
+
+#[test]
+fn pods_of_a_node_are_moved_highest_priority_first() {
+    let goes = |large: i32, small: i32| {
+        let pods = [
+            of("small", "700m", "n").priority(small),
+            of("x-large", "1200m", "n").priority(large),
+            // Room for the large one on m1 alone, and for the small one on both.
+            stuck("s1", "2800m", "m1"),
+            stuck("s2", "3200m", "m2"),
+        ];
+        let world = cluster([member("n"), member("m1"), member("m2")], pods).build();
+        going(&run(&world, &settings(), &mut unneeded(&["n"]), NOW)) == ["n"]
+    };
+    assert!(goes(10, 0));
+    assert!(!goes(0, 10), "the small one takes the only room of the large one");
+}

@@ -116,16 +116,17 @@ fn the_api_server_is_asked_for_one_pod_of_a_budget_that_says_no() {
 }
 
 #[test]
-fn a_pod_that_stops_is_waited_for_until_its_grace_and_half_a_minute_are_over() {
+fn a_pod_that_stops_is_waited_for_until_the_longest_grace_and_half_a_minute_are_over() {
     let world = |pod: PodBuilder| {
         cluster([marked("n")], [pod.on("n").with(|pod| pod.deletion_at = Some(later(60)))]).build()
     };
     let mut history = draining();
+    // Evicted 30 s after the beginning, and 600 s and 30 s of patience.
     let advance = step(&world(replica("p")), &settings(|_| {}), &mut history, later(10));
-    assert_eq!((phase(&history), advance.wake_at), (Some(RemovalPhase::Draining), Some(later(90))));
-    let advance = step(&world(replica("p")), &settings(|_| {}), &mut history, later(89));
-    assert_eq!((phase(&history), advance.wake_at), (Some(RemovalPhase::Draining), Some(later(90))));
-    step(&world(replica("p")), &settings(|_| {}), &mut history, later(90));
+    assert_eq!((phase(&history), advance.wake_at), (Some(RemovalPhase::Draining), Some(later(660))));
+    let advance = step(&world(replica("p")), &settings(|_| {}), &mut history, later(659));
+    assert_eq!((phase(&history), advance.wake_at), (Some(RemovalPhase::Draining), Some(later(660))));
+    step(&world(replica("p")), &settings(|_| {}), &mut history, later(660));
     assert_eq!((phase(&history), end(&history).1), (Some(RemovalPhase::Undoing), Reason::DrainTimeout));
 }
 

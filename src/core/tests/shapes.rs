@@ -1,9 +1,11 @@
 //! Which shape the next node of a group is believed to have where its pool declares none, and which pool is taken in a tie.
 
-use headroom_core::config::Expander;
+use headroom_core::config::{Expander, NodeTemplate};
 use headroom_core::history::{History, LearnedTemplate, PoolHistory};
 use headroom_core::plan;
-use headroom_core::testing::{NOW, config, node, pod, pool, world};
+use headroom_core::scheduling::constraints::{Taint, TaintEffect};
+use headroom_core::testing::{NOW, NodeBuilder, config, node, pod, pool, world};
+use headroom_core::time::UnixTime;
 use headroom_core::world::pod::Pod;
 use headroom_core::world::provider::{GroupState, GroupTemplate, TemplateTrust};
 
@@ -76,4 +78,42 @@ fn fewest_nodes_go_before_the_name_where_the_chain_leaves_a_tie() {
     config.cluster.expanders = vec![Expander::Priority];
     let plan = plan(&world, &History::default(), &config, NOW);
     assert_eq!(increases(&plan), [(("b".to_owned(), "g".to_owned()), (0, 1))].into());
+}
+
+/// How many nodes are bought for these pods by a group whose provider describes this node, with these nodes there.
+fn bought_of(said: NodeTemplate, nodes: Vec<NodeBuilder>, pods: Vec<Pod>) -> u32 {
+    let template = GroupTemplate { node: said, trust: TemplateTrust::Estimate, ..GroupTemplate::default() };
+    let target = u32::try_from(nodes.len()).expect("few");
+    let state = GroupState { target, max: 10, template: Some(template.into()), ..GroupState::default() };
+    let mut world = world().group_state("general", "a", state).pods(pods);
+    for node in nodes {
+        world = world.node(node.of("general", "a"));
+    }
+    let config = config([pool("general").with(|pool| pool.template = None)]);
+    let plan = plan(&world.build(), &History::default(), &config, NOW);
+    increases(&plan).values().map(|(from, to)| to - from).sum()
+}
+
+#[test]
+fn young_node_without_its_devices_is_on_its_way_and_no_template() {
+    let mut said = pool("x").shape("8", "32Gi").build().template.expect("the builder's");
+    said.allocatable.set_extended("nvidia.com/gpu", 1);
+    said.capacity.set_extended("nvidia.com/gpu", 1);
+    let wanted = || pod("ai").cpu("100m").memory("1Gi").extended("nvidia.com/gpu", 1).times(2);
+    let created = |age: i64| node("n1").with(|node| node.created_at = UnixTime(NOW.0 - age));
+    assert_eq!(bought_of(said.clone(), vec![created(60)], wanted()), 1, "one pod waits for the driver");
+    assert_eq!(bought_of(said, vec![created(3600)], wanted()), 2, "its driver does not come any more");
+}
+
+#[test]
+fn startup_and_status_taints_by_their_prefixes_are_not_those_of_the_next_node() {
+    let bought = |key: &str| {
+        let mut said = pool("x").shape("8", "32Gi").build().template.expect("the builder's");
+        said.taints = vec![Taint { key: key.into(), value: "".into(), effect: TaintEffect::NoSchedule }];
+        bought_of(said, Vec::new(), pod("web").cpu("1").times(1))
+    };
+    assert_eq!(bought("example.com/own"), 0);
+    for prefix in ["startup-taint", "ignore-taint", "status-taint"] {
+        assert_eq!(bought(&format!("{prefix}.cluster-autoscaler.kubernetes.io/x")), 1, "{prefix}");
+    }
 }

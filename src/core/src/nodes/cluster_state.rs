@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::config::{Config, Pool};
+use crate::config::{Config, NodeTemplate, Pool};
 use crate::history::{
     Action, BackoffKey, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
 };
@@ -21,7 +21,7 @@ use crate::time::UnixTime;
 use crate::world::digest::{Badge, NodeDigest};
 use crate::world::listing::Listing;
 use crate::world::node::{Node, Readiness};
-use crate::world::provider::{GroupState, InstanceState, ProviderState};
+use crate::world::provider::{GroupState, InstanceState, ProviderState, TemplateTrust};
 use crate::world::{NodeId, World};
 
 /// Put on cordoned nodes by the node lifecycle controller; it does not go by itself.
@@ -168,6 +168,15 @@ impl<'w> ClusterState<'w> {
         Some(Member { pool, group, stage })
     }
 
+    /// Whether the provider says that new nodes of the group have devices.
+    #[must_use]
+    pub fn group_has_devices(&self, pool: &str, group: &str) -> bool {
+        let state =
+            self.pools.get(pool).and_then(|pool| pool.groups.get(group)).and_then(|group| group.state);
+        let said = state.and_then(|state| state.template.as_deref());
+        said.is_some_and(|said| said.node.allocatable.extended_iter().any(|(_, amount)| 0 < amount))
+    }
+
     /// Nodes there are and nodes on their way, foreign ones included, leaving ones too.
     #[must_use]
     pub fn nodes_total(&self) -> u32 {
@@ -224,6 +233,7 @@ impl<'w> ClusterState<'w> {
             let ordinary = digest.ready == Readiness::Ready && !digest.tainted;
             let stage = match (leaving, ordinary, whole()) {
                 (true, _, _) => Stage::Leaving,
+                (false, true, Some(node)) if kin.lacks_devices(node, seen_at, wake) => Stage::NotStarted,
                 (false, false, Some(node)) => stage(node, kin.spec, seen_at, wake),
                 (false, _, _) => Stage::Ready,
             };
@@ -256,7 +266,24 @@ struct Kin<'w> {
     pool: Arc<str>,
     group: Arc<str>,
     spec: &'w Pool,
+    /// The provider's template, if it has devices.
+    devices: Option<&'w NodeTemplate>,
     nodes: Vec<(NodeId, Stage)>,
+}
+
+impl Kin<'_> {
+    /// Whether the driver of the node's devices may still be starting: it offers none, and it is young.
+    ///
+    /// Source: processors/customresources/gpu_processor.go, FilterOutNodesWithUnreadyResources.
+    fn lacks_devices(&self, node: &Node, now: UnixTime, wake: &mut Wake) -> bool {
+        let started_by = node.created_at.plus(self.spec.scale_up.startup_timeout);
+        let lacks = self.devices.is_some_and(|said| !template::has_devices(&node.allocatable, said))
+            && now < started_by;
+        if lacks {
+            wake.note(started_by);
+        }
+        lacks
+    }
 }
 
 /// Which group each node belongs to: by its labels, or else by its instance.
@@ -353,13 +380,21 @@ impl<'w> Owners<'w> {
         listed
     }
 
+    /// The template of a group whose nodes have devices, as its provider says. Where machines differ nothing is expected.
+    fn devices(&self, pool: &Arc<str>, group: &str) -> Option<&'w NodeTemplate> {
+        let state = self.world.provider(pool).and_then(Known::value)?.groups.get(group)?;
+        let said = state.template.as_deref().filter(|said| said.trust == TemplateTrust::Estimate)?;
+        said.node.allocatable.extended_iter().any(|(_, amount)| 0 < amount).then_some(&said.node)
+    }
+
     /// The index of a group of a known pool.
     fn kin(&mut self, pool: &Arc<str>, group: &Arc<str>) -> usize {
         if let Some(known) = self.kins.iter().position(|kin| kin.pool == *pool && kin.group == *group) {
             return known;
         }
         let spec = self.specs[pool].0;
-        self.kins.push(Kin { pool: pool.clone(), group: group.clone(), spec, nodes: Vec::new() });
+        let devices = self.devices(pool, group);
+        self.kins.push(Kin { pool: pool.clone(), group: group.clone(), spec, devices, nodes: Vec::new() });
         self.kins.len() - 1
     }
 }
@@ -414,7 +449,7 @@ fn stage(node: &Node, pool: &Pool, now: UnixTime, wake: &mut Wake) -> Stage {
     let held = node
         .taints
         .iter()
-        .any(|taint| if young { keeps_pods_off(taint, pool) } else { startup(taint, pool) });
+        .any(|taint| if young { keeps_pods_off(taint, pool) } else { template::is_startup(taint, pool) });
     if node.ready == Readiness::Ready && !held {
         return Stage::Ready;
     }
@@ -428,11 +463,7 @@ fn stage(node: &Node, pool: &Pool, now: UnixTime, wake: &mut Wake) -> Stage {
 
 /// Whether a taint of a new node will go by itself, and keeps pods off until then.
 fn keeps_pods_off(taint: &Taint, pool: &Pool) -> bool {
-    template::is_passing(taint, pool) && &*taint.key != UNSCHEDULABLE_TAINT
-}
-
-fn startup(taint: &Taint, pool: &Pool) -> bool {
-    pool.startup_taints.iter().any(|startup| startup.key == taint.key && startup.effect == taint.effect)
+    template::delays_start(taint, pool) && &*taint.key != UNSCHEDULABLE_TAINT
 }
 
 /// Targets, instances without nodes, and nodes on their way.

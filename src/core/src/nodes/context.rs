@@ -127,6 +127,16 @@ pub struct PlannedNode {
     pub bought: bool,
 }
 
+/// The amounts with the devices that a new node of the group has and this one does not offer yet.
+fn with_devices(mut known: Resources, all: &Resources) -> Resources {
+    for (name, amount) in all.extended_iter() {
+        if known.extended(name) == 0 {
+            known.set_extended(name.clone(), amount);
+        }
+    }
+    known
+}
+
 impl<'w> Context<'w> {
     /// Reads the world: settles what has come to its end, counts nodes, and adds those that are on their way.
     #[must_use]
@@ -335,9 +345,14 @@ impl<'w> Context<'w> {
             let taints =
                 view.taints().iter().filter(|taint| !template::is_passing(taint, pool)).cloned().collect();
             // A node that has just registered may not have told its amounts yet.
-            let blank = view.allocatable().pods == 0;
-            let template = if blank { self.template(&pool_name, &group) } else { None };
-            let allocatable = template.map(|template| template.node.allocatable.clone());
+            let (blank, known) = (view.allocatable().pods == 0, view.allocatable().clone());
+            let devices = !blank && self.cluster.group_has_devices(&pool_name, &group);
+            let template = if blank || devices { self.template(&pool_name, &group) } else { None };
+            // Nor may its devices be there yet.
+            let allocatable = template.map(|template| match &template.node.allocatable {
+                all if blank => all.clone(),
+                all => with_devices(known, all),
+            });
             self.snapshot.expect_started(ix, taints, allocatable);
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Pool};
 use crate::nodes::foreign::{Members, Standing};
+use crate::nodes::template;
 use crate::reason::Reason;
 use crate::scheduling::constraints::Taint;
 use crate::time::UnixTime;
@@ -115,6 +116,7 @@ impl Count {
 #[must_use]
 pub fn not_started(node: &Node, pool: &Pool, now: UnixTime) -> bool {
     let startup = |taint: &Taint| pool.startup_taints.iter().any(|other| other.key == taint.key);
+    let startup = |taint: &Taint| startup(taint) || template::is_startup(taint, pool);
     let started = node.ready == Readiness::Ready && !node.taints.iter().any(startup);
     !started && now < node.created_at.plus(pool.scale_up.startup_timeout)
 }

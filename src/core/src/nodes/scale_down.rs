@@ -20,6 +20,7 @@ use crate::nodes::promised::Promised;
 use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
 use crate::nodes::room::{self, Room, Spare};
+use crate::nodes::trial;
 use crate::nodes::verdicts::{self, Verdict};
 use crate::nodes::whole::Wholes;
 use crate::nodes::zone_balance;
@@ -192,7 +193,8 @@ impl<'a, 's> Pass<'a, 's> {
         let mut destinations = Destinations::new(order);
         for ix in nodes {
             snapshot.set_presence(ix, Presence::Ghost);
-            let pods: Vec<PodRef> = snapshot.pods(ix).collect();
+            let mut pods: Vec<PodRef> = snapshot.pods(ix).collect();
+            trial::most_important_first(&mut pods, snapshot);
             for pod in pods {
                 let PodRef::Real(id) = pod else { continue };
                 let entry = self.scene.world.pod(id);

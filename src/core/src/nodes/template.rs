@@ -32,13 +32,33 @@ const ALIKE_MAX: usize = 8;
 /// Age at which a node runs its DaemonSets.
 const DAEMONS_START: Seconds = Seconds(120);
 
+/// Prefixes of taints that a node loses once it is started, whatever its pool lists. Source: Cluster Autoscaler,
+/// utils/taints/taints.go, StartupTaintPrefix and the older IgnoreTaintPrefix.
+const STARTUP_TAINTS: [&str; 2] =
+    ["startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"];
+
+/// Prefix of taints that tell a state of a started node. Source: likewise, StatusTaintPrefix.
+const STATUS_TAINT: &str = "status-taint.cluster-autoscaler.kubernetes.io/";
+
 /// AWS's second name of a zone, the same in all accounts.
 const ZONE_ID_LABEL: &str = "topology.k8s.aws/zone-id";
 
-/// Whether a starting node will lose this taint.
+/// Whether a new node of the pool does not keep this taint.
 #[must_use]
 pub fn is_passing(taint: &Taint, pool: &Pool) -> bool {
-    CONDITION_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix))
+    delays_start(taint, pool) || taint.key.starts_with(STATUS_TAINT)
+}
+
+/// Whether a node that carries this taint is still starting.
+#[must_use]
+pub fn delays_start(taint: &Taint, pool: &Pool) -> bool {
+    CONDITION_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix)) || is_startup(taint, pool)
+}
+
+/// Whether this is a startup taint: one that the pool lists, or one by its prefix.
+#[must_use]
+pub fn is_startup(taint: &Taint, pool: &Pool) -> bool {
+    STARTUP_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix))
         || pool
             .startup_taints
             .iter()
@@ -111,10 +131,18 @@ fn found_template(
     match said.map(|said| (said.trust, &said.node)) {
         Some((TemplateTrust::Declared | TemplateTrust::Mixed, node)) => Some(node.clone()),
         Some((TemplateTrust::Estimate, node)) => live_template(group, pool, cluster, world)
+            .filter(|live| has_devices(&live.allocatable, node))
             .or_else(|| learned_template(memory, group_id).and_then(|learned| corrected(node, &learned)))
             .or_else(|| Some(node.clone())),
         None => live_template(group, pool, cluster, world).or_else(|| learned_template(memory, group_id)),
     }
+}
+
+/// Whether a node offers every device that the provider says a new one has: before its driver has started it does not,
+/// and such a node is no template.
+#[must_use]
+pub fn has_devices(allocatable: &Resources, said: &NodeTemplate) -> bool {
+    said.allocatable.extended_iter().all(|(name, amount)| amount <= 0 || 0 < allocatable.extended(name))
 }
 
 /// The provider's node with the amounts that live nodes taught; `None` when those can not be of the same machine: what

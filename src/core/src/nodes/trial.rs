@@ -1,5 +1,7 @@
 //! The trial of one candidate: other places for its pods, its clock, and the bounds. What it takes is gone for the next.
 
+use std::cmp::Reverse;
+
 use crate::config::Pool;
 use crate::history::{History, PoolHistory};
 use crate::nodes::bundles;
@@ -219,7 +221,15 @@ impl Pass<'_, '_> {
     }
 }
 
-/// The pods that must find another place: its own, and those that were moved here in the same pass.
+/// Puts pods into the order in which they are moved: highest priority first, since the scheduler serves them so.
+///
+/// Source: simulator/scheduling/hinting_simulator.go and clustersnapshot, SortPodsByPriority.
+pub(super) fn most_important_first(pods: &mut [PodRef], snapshot: &Snapshot<'_>) {
+    pods.sort_by_key(|pod| Reverse(snapshot.class(snapshot.class_of(*pod)).priority));
+}
+
+/// The pods that must find another place, in the order in which they are moved: its own, and those that were moved here
+/// in the same pass.
 pub(super) fn pods_to_move(candidate: &Candidate, snapshot: &Snapshot<'_>, scene: &Scene<'_>) -> Vec<PodRef> {
     let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
     let needs_place = |pod: &PodRef| match pod {
@@ -232,6 +242,7 @@ pub(super) fn pods_to_move(candidate: &Candidate, snapshot: &Snapshot<'_>, scene
     let mut pods: Vec<PodRef> = candidate.movable.iter().map(|id| PodRef::Real(*id)).collect();
     pods.extend(snapshot.pods(candidate.ix).filter(|pod| moved_in(pod, candidate, scene)));
     pods.retain(needs_place);
+    most_important_first(&mut pods, snapshot);
     pods
 }
 

@@ -85,7 +85,7 @@ impl One<'_, '_> {
                 break;
             }
             let Some((node, _, _)) = self.node(victim) else { continue };
-            let load = load(self.scene, self.pool, node);
+            let load = load(self.scene, self.pool, node, self.intent.started_at);
             match self.progress(victim, &load) {
                 Progress::Failed(reason, words, outcome) => self.spare(&victim.node, reason, &words, outcome),
                 Progress::Empty => {}
@@ -176,14 +176,17 @@ impl One<'_, '_> {
             return Progress::Empty;
         }
         let unready = self.intent.reason == Reason::Unready;
-        if let Some(stuck) = load.leaving.iter().find(|entry| overdue(entry) <= self.scene.now) {
+        if let Some(stuck) = load.leaving.iter().find(|entry| self.overdue_at(entry) <= self.scene.now) {
             if unready && load.waiting.is_empty() {
                 // Its kubelet is gone, so nobody will ever report these pods as stopped.
                 return Progress::Empty;
             }
             if !unready {
-                let words =
-                    format!("pod {} on node {} outlived its grace period", stuck.pod.key, victim.node);
+                let longest = self.pool.scale_down.drain.max_grace_period;
+                let words = format!(
+                    "pod {} on node {} did not stop within {longest} and {GONE_EXTRA}",
+                    stuck.pod.key, victim.node
+                );
                 return Progress::Failed(Reason::DrainTimeout, words, DecisionOutcome::Failed);
             }
         }
@@ -194,14 +197,28 @@ impl One<'_, '_> {
         if due.is_empty() { Progress::Stopping } else { Progress::Evicting(due) }
     }
 
+    /// When a stopping pod has been waited for long enough: the longest grace of the pool after its eviction, and a
+    /// little more, whatever its own grace is. To give up earlier frees nothing, since the pod is lost by then. On an
+    /// unready node only its own grace is waited for.
+    ///
+    /// Source: core/scaledown/actuation/drain.go, drainNodeWithPodsBasedOnPodPriority.
+    fn overdue_at(&self, entry: &PodEntry) -> UnixTime {
+        let longest = self.pool.scale_down.drain.max_grace_period;
+        let since = match self.intent.reason {
+            Reason::Unready => entry.pod.deletion_at.unwrap_or_default(),
+            _ => evicted_at(&entry.pod, longest).plus(longest),
+        };
+        since.plus(GONE_EXTRA)
+    }
+
     /// All of the present band are stopping: the deadline follows their grace. When to look again.
     fn await_gone(&mut self, load: &Load<'_>) -> UnixTime {
         let now = self.scene.now;
-        let last = load.leaving.iter().map(|entry| overdue(entry)).max().unwrap_or(now);
+        let last = load.leaving.iter().map(|entry| self.overdue_at(entry)).max().unwrap_or(now);
         let patience =
             if load.waiting.is_empty() { Seconds(0) } else { self.pool.scale_down.drain.eviction_timeout };
         self.intent.deadline = self.intent.deadline.max(last.plus(patience));
-        let first = load.leaving.iter().map(|entry| overdue(entry)).min().unwrap_or(now);
+        let first = load.leaving.iter().map(|entry| self.overdue_at(entry)).min().unwrap_or(now);
         first.max(now.plus(Seconds(1)))
     }
 
@@ -292,8 +309,8 @@ impl One<'_, '_> {
     }
 }
 
-/// Sorts the unfinished pods of the node by what is to be done with them.
-fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId) -> Load<'w> {
+/// Sorts the unfinished pods of the node by what is to be done with them; the removal began at `started_at`.
+fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, started_at: UnixTime) -> Load<'w> {
     let world: &'w World = scene.world;
     let mut load = Load::default();
     let rules = Rules::of(&pool.scale_down.drain);
@@ -307,6 +324,14 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId) -> Load<'w> {
             continue;
         }
         match rules.judge(entry, world, &mut disruptions, scene.now) {
+            // What this removal has evicted is waited for, however long ago its grace is over.
+            Drainability::Skip if long_terminating(pod, scene.now) && !pod.class.mirror => {
+                if !pod.class.daemon_set
+                    && started_at <= evicted_at(pod, pool.scale_down.drain.max_grace_period)
+                {
+                    load.leaving.push(entry);
+                }
+            }
             Drainability::Skip => {}
             Drainability::DaemonSet => {
                 if pod.deletion_at.is_none() && pod.class.daemon_set_eviction.unwrap_or(true) {
@@ -334,9 +359,10 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId) -> Load<'w> {
     load
 }
 
-/// When a stopping pod has outlived its grace for too long.
-fn overdue(entry: &PodEntry) -> UnixTime {
-    entry.pod.deletion_at.unwrap_or_default().plus(GONE_EXTRA)
+/// When a stopping pod was evicted: its deletion timestamp is the end of the grace that it was given.
+fn evicted_at(pod: &Pod, longest: Seconds) -> UnixTime {
+    let grace = pod.class.termination_grace.min(longest);
+    UnixTime(pod.deletion_at.unwrap_or_default().0.saturating_sub(grace.0))
 }
 
 /// The two bands of evictions.

@@ -42,7 +42,7 @@ pub const RETRY: Seconds = Seconds(10);
 pub const DELETE_TIMEOUT: Seconds = Seconds(300);
 /// How long an annotation may hold a deletion up. Upstream: node-deletion-delay-timeout, the same 2 min.
 pub const DELAY_DELETION_MAX: Seconds = Seconds(120);
-/// A pod may outlive its grace by this before its drain has failed. Upstream: the same 30 s.
+/// A pod may outlive the longest grace of its pool by this before its drain has failed. Upstream: the same 30 s.
 pub const GONE_EXTRA: Seconds = Seconds(30);
 /// Between two rounds of evictions when budgets have room again.
 pub const RETRY_SOON: Seconds = Seconds(1);

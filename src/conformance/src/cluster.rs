@@ -1,0 +1,342 @@
+//! The family that follows groups over time: targets, nodes and instances in, counts, health and back-off out.
+//!
+//! The product keeps its requests as intents: what the vectors register becomes one, and the plan settles it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headroom_core::config::{ClusterSettings, Config, Mode, Pool, Profile, ScaleDown, ScaleUp};
+use headroom_core::history::{Action, BackoffKey, History, Increase as CoreIncrease, IncreasePhase, Intent};
+use headroom_core::known::Known;
+use headroom_core::nodes::backoff;
+use headroom_core::nodes::cluster_state::ClusterState;
+use headroom_core::nodes::foreign::Members;
+use headroom_core::nodes::health::Health;
+use headroom_core::nodes::limits;
+use headroom_core::nodes::wake::Wake;
+use headroom_core::plan::Step as PlanStep;
+use headroom_core::reason::Reason;
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::provider::{
+    FailureClass, GroupOptions, GroupState, Instance as CoreInstance, InstanceState, LaunchFailure,
+    ProviderState,
+};
+use headroom_core::world::{Delta, World};
+use headroom_core::{config, plan};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::model::{Group, Node};
+use crate::outcome::Outcome;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    groups: Vec<Group>,
+    max_total_unready_percentage: u32,
+    ok_total_unready_count: u32,
+    max_node_provision_s: i64,
+    max_node_startup_s: i64,
+    backoff_initial_max_reset_s: (i64, i64, i64),
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Step {
+    at_s: i64,
+    targets: Option<BTreeMap<String, i64>>,
+    nodes: Option<Vec<Node>>,
+    keep_nodes: bool,
+    instances: Option<BTreeMap<String, Option<Vec<Instance>>>>,
+    register_scale_up: Option<Vec<Increase>>,
+    register_scale_down: Option<Vec<Removal>>,
+    register_failed_scale_up: Option<Vec<Failure>>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Instance {
+    id: String,
+    #[serde(default)]
+    state: Option<String>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Increase {
+    group: String,
+    delta: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)] // The product knows its removals by their intents.
+struct Removal {
+    group: String,
+    node: String,
+    expected_delete_s: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Failure {
+    group: String,
+    #[serde(default)]
+    error: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Overrides {
+    max_node_provision_s: Option<i64>,
+    max_node_startup_s: Option<i64>,
+}
+
+struct Follower {
+    config: Config,
+    world: World,
+    history: History,
+    targets: BTreeMap<String, i64>,
+    instances: BTreeMap<String, BTreeMap<Arc<str>, (Instance, i64)>>,
+    own: BTreeMap<String, Overrides>,
+}
+
+/// Follows the steps and compares what the product decides by.
+pub fn compare(input: &Value, out: &Value) -> Outcome {
+    let steps = Input::deserialize(input)
+        .map_err(|error| error.to_string())
+        .and_then(|input| Follower::new(&input)?.follow(&input));
+    let steps = match steps {
+        Ok(steps) => steps,
+        Err(error) => return Outcome::Failed(error),
+    };
+    for (number, ours) in steps.iter().enumerate() {
+        let theirs = reduced(&out["steps"][number]);
+        if *ours != theirs {
+            return Outcome::Failed(format!("step {number}: expected {theirs}\n       got {ours}"));
+        }
+    }
+    Outcome::Same
+}
+
+/// What of a step decides: what the product has numbers for.
+fn reduced(step: &Value) -> Value {
+    let groups = step["groups"].as_object().into_iter().flatten().map(|(id, group)| {
+        let count = |key: &str| group["readiness"][key].as_u64().unwrap_or(0);
+        let value = json!({
+            "safe": group["safe_to_scale_up"],
+            "backed_off": group["backed_off"],
+            "upcoming": group["upcoming"],
+            "ready": count("ready"),
+            "unready": count("unready"),
+            "long_unregistered": count("long_unregistered"),
+        });
+        (id.clone(), value)
+    });
+    json!({"cluster_healthy": step["cluster_healthy"], "groups": groups.collect::<serde_json::Map<_, _>>()})
+}
+
+impl Follower {
+    fn new(input: &Input) -> Result<Self, String> {
+        let (initial, max, reset) = input.backoff_initial_max_reset_s;
+        let mut pools = Vec::new();
+        let mut own = BTreeMap::new();
+        for group in &input.groups {
+            let given: Option<Overrides> =
+                serde_json::from_value(group.options.clone()).map_err(|error| error.to_string())?;
+            let given = given.unwrap_or_default();
+            let settings = ScaleUp {
+                enabled: true,
+                provision_timeout: Seconds(given.max_node_provision_s.unwrap_or(input.max_node_provision_s)),
+                startup_timeout: Seconds(given.max_node_startup_s.unwrap_or(input.max_node_startup_s)),
+                backoff_initial: Seconds(initial),
+                backoff_max: Seconds(max),
+                backoff_reset_after: Seconds(reset),
+            };
+            own.insert(group.id.clone(), given);
+            pools.push(pool(&group.id, settings));
+        }
+        pools.sort_by(|a: &Pool, b| a.name.cmp(&b.name));
+        let cluster = ClusterSettings {
+            max_unready_percent: input.max_total_unready_percentage,
+            ok_unready_count: input.ok_total_unready_count,
+            anticipation: false,
+            ..ClusterSettings::default()
+        };
+        Ok(Self {
+            config: Config { profile: Profile::Headroom, epoch: 1, pools, cluster },
+            world: World::new(),
+            history: History::default(),
+            targets: input.groups.iter().map(|group| (group.id.clone(), group.target)).collect(),
+            instances: BTreeMap::new(),
+            own,
+        })
+    }
+
+    fn follow(mut self, input: &Input) -> Result<Vec<Value>, String> {
+        let mut steps = Vec::new();
+        for step in &input.steps {
+            self.take_up(step);
+            self.observe(step.at_s);
+            self.register(step);
+            let now = UnixTime(step.at_s);
+            let planned = plan(&self.world, &self.history, &self.config, now);
+            self.history = planned.next_history;
+            for step in &planned.steps {
+                // The cloud takes back at once what it is asked to.
+                if let PlanStep::Cancel { group, from, .. } = step
+                    && let Some(target) = self.targets.get_mut(&**group)
+                {
+                    let live = self.instances.get(&**group).map_or(0, BTreeMap::len);
+                    *target = (*target).min(i64::from(*from).max(i64::try_from(live).unwrap_or(0)));
+                }
+            }
+            self.observe(step.at_s);
+            steps.push(self.state(now));
+        }
+        Ok(steps)
+    }
+
+    fn take_up(&mut self, step: &Step) {
+        for (id, target) in step.targets.iter().flatten() {
+            self.targets.insert(id.clone(), *target);
+        }
+        if !step.keep_nodes {
+            let names: Vec<Arc<str>> = self.world.nodes().map(|(_, node, _)| node.name.clone()).collect();
+            names.into_iter().for_each(|name| self.world.apply(Delta::NodeDeleted(name)));
+            for node in step.nodes.iter().flatten() {
+                self.world.apply(Delta::NodeApplied(Box::new(node.to_core())));
+            }
+        }
+        for (id, instances) in step.instances.iter().flatten() {
+            let before = self.instances.remove(id).unwrap_or_default();
+            let now = instances.iter().flatten().map(|one| {
+                let key: Arc<str> = one.id.as_str().into();
+                let since = before.get(&key).map_or(step.at_s, |(_, since)| *since);
+                (key, (one.clone(), since))
+            });
+            self.instances.insert(id.clone(), now.collect());
+        }
+    }
+
+    fn observe(&mut self, now: i64) {
+        for (id, own) in &self.own {
+            let listed = || self.instances.get(id).into_iter().flatten();
+            let failure = |(one, since): &(Instance, i64)| {
+                let class = class_of(one.error.as_deref()?);
+                let key = BackoffKey { group: id.as_str().into(), ..BackoffKey::default() };
+                Some(LaunchFailure { key, class, message: "".into(), at: UnixTime(*since) })
+            };
+            let number = |value: i64| u32::try_from(value.max(0)).unwrap_or(u32::MAX);
+            let state = GroupState {
+                target: number(self.targets.get(id).copied().unwrap_or(0)),
+                max: 1_000_000,
+                instances: listed().map(|(key, (one, since))| (key.clone(), instance(one, *since))).collect(),
+                failures: listed().filter_map(|(_, one)| failure(one)).collect(),
+                options: Some(Arc::new(GroupOptions {
+                    provision_timeout: own.max_node_provision_s.map(Seconds),
+                    ..GroupOptions::default()
+                })),
+                ..GroupState::default()
+            };
+            let groups = BTreeMap::from([(Arc::from(id.as_str()), state)]);
+            let value = ProviderState { groups, ..ProviderState::default() };
+            let known = Known::Known { value, at: UnixTime(now) };
+            self.world.apply(Delta::ProviderObserved(id.as_str().into(), known));
+        }
+    }
+
+    fn register(&mut self, step: &Step) {
+        let now = UnixTime(step.at_s);
+        for asked in step.register_scale_up.iter().flatten() {
+            let Some(pool) = self.config.pool(&asked.group) else { continue };
+            let timeout = pool.scale_up.provision_timeout;
+            let target = self.targets.get(&asked.group).copied().unwrap_or(0);
+            let number = |value: i64| u32::try_from(value.max(0)).unwrap_or(u32::MAX);
+            let memory = self.history.pools.entry(pool.name.clone()).or_default();
+            let increase = CoreIncrease {
+                group: pool.name.clone(),
+                from: number(target - asked.delta),
+                to: number(target),
+                phase: IncreasePhase::Requested,
+                accepted_at: Some(now),
+            };
+            let id = memory.next_intent_id(1);
+            memory.intents.push(Intent {
+                id,
+                epoch: 1,
+                action: Action::Increase(increase),
+                reason: Reason::PodsUnschedulable,
+                started_at: now,
+                deadline: now.plus(timeout),
+            });
+        }
+        for failed in step.register_failed_scale_up.iter().flatten() {
+            let Some(pool) = self.config.pool(&failed.group) else { continue };
+            let settings = pool.scale_up;
+            let key = BackoffKey { group: pool.name.clone(), ..BackoffKey::default() };
+            let memory = self.history.pools.entry(pool.name.clone()).or_default();
+            backoff::register(memory, key, class_of(&failed.error), "", now, &settings);
+        }
+    }
+
+    fn state(&self, now: UnixTime) -> Value {
+        let state = ClusterState::new(&self.world, &self.history, &self.config, now, &mut Wake::new(now));
+        let members = Members::of(&self.world, &self.config);
+        let health = Health::of(&self.world, &self.config, &members, now);
+        let groups = state.pools.iter().map(|(name, pool)| {
+            let group = pool.groups.get(name);
+            let safe = limits::pool_barrier(pool, self.history.pools.get(name)).is_none()
+                && group.is_some_and(|group| group.backed_off_until.is_none());
+            let value = json!({
+                "safe": safe,
+                "backed_off": group.is_some_and(|group| group.backed_off_until.is_some()),
+                "upcoming": group.map_or(0, |group| group.upcoming + group.not_started),
+                "ready": group.map_or(0, |group| group.ready),
+                "unready": group.map_or(0, |group| group.unready),
+                "long_unregistered": group.map_or(0, |group| group.long_unregistered.len()),
+            });
+            (name.to_string(), value)
+        });
+        let groups: serde_json::Map<String, Value> = groups.collect();
+        json!({"cluster_healthy": !health.cluster_unhealthy(), "groups": groups})
+    }
+}
+
+fn class_of(word: &str) -> FailureClass {
+    if word == "quota" { FailureClass::QuotaExceeded } else { FailureClass::Other }
+}
+
+fn instance(one: &Instance, since: i64) -> CoreInstance {
+    let state = match one.state.as_deref() {
+        Some("creating") => InstanceState::Creating,
+        Some("deleting") => InstanceState::Deleting,
+        _ => InstanceState::Running,
+    };
+    CoreInstance { state, node: None, created_at: Some(UnixTime(since)) }
+}
+
+fn pool(id: &str, scale_up: ScaleUp) -> Pool {
+    Pool {
+        name: id.into(),
+        uid: id.into(),
+        created_at: UnixTime(0),
+        deleting: false,
+        mode: Mode::Apply,
+        min_nodes: 0,
+        max_nodes: u32::MAX,
+        limit_cpu_milli: None,
+        limit_memory_bytes: None,
+        template: None,
+        startup_taints: Vec::new(),
+        price_per_hour_micro: None,
+        priority: 0,
+        group_scaling: config::GroupScaling::default(),
+        scale_up,
+        scale_down: ScaleDown { enabled: false, ..ScaleDown::default() },
+        schedules: Vec::new(),
+    }
+}

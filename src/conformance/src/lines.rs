@@ -1,0 +1,69 @@
+//! One line of a file of vectors: which format it is in, and how it went.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::outcome::Outcome;
+use crate::{families, hpa, model};
+
+/// How one line went.
+pub struct LineOutcome {
+    /// The id of the case; empty if the line can not be read.
+    pub id: String,
+    /// Its family.
+    pub family: String,
+    /// What it came to; `None` where no family of this name is known.
+    pub outcome: Option<Outcome>,
+    /// What was not compared, and why.
+    pub note: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    /// Only scenarios of the horizontal pod autoscaler have it.
+    hpa: Option<IgnoredAny>,
+    /// Only cases of node autoscaling have it.
+    #[serde(rename = "in")]
+    input: Option<IgnoredAny>,
+}
+
+/// Runs one line of either format.
+pub fn run(text: &str) -> LineOutcome {
+    match serde_json::from_str::<Probe>(text) {
+        Ok(Probe { hpa: Some(_), .. }) => return scenario(text),
+        Ok(Probe { hpa: None, input: None }) => {
+            return LineOutcome { id: String::new(), family: String::new(), outcome: None, note: None };
+        }
+        Ok(_) | Err(_) => {}
+    }
+    match serde_json::from_str::<model::Line>(text) {
+        Ok(line) => LineOutcome {
+            outcome: families::run(&line),
+            family: families::family(&line.id).to_owned(),
+            id: line.id,
+            note: None,
+        },
+        Err(error) => unreadable(&error),
+    }
+}
+
+fn scenario(text: &str) -> LineOutcome {
+    match serde_json::from_str::<hpa::Scenario>(text) {
+        Ok(scenario) => {
+            let report = hpa::run(&scenario);
+            let outcome = if report.differences.is_empty() {
+                Outcome::Same
+            } else {
+                Outcome::Failed(report.differences.join("\n       "))
+            };
+            let (id, note) = (scenario.name, report.note);
+            LineOutcome { id, family: "hpa".into(), outcome: Some(outcome), note }
+        }
+        Err(error) => unreadable(&error),
+    }
+}
+
+fn unreadable(error: &serde_json::Error) -> LineOutcome {
+    let outcome = Some(Outcome::Failed(error.to_string()));
+    LineOutcome { id: String::new(), family: "unreadable".into(), outcome, note: None }
+}

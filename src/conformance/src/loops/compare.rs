@@ -1,0 +1,189 @@
+//! Compares the end of a case with the reference's: same, better by a measure, different by a rule, or failed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::drive::{self, Run};
+use super::end::{self, Actions, End, Worth};
+use super::input::Input;
+use super::rules;
+use crate::model::Pod;
+use crate::outcome::{Measure, Outcome};
+
+/// One case with one outcome of the reference beside the product's.
+pub struct Case<'c> {
+    /// The input.
+    pub input: &'c Input,
+    /// How the product ran.
+    pub run: &'c Run,
+    /// What the product did.
+    pub ours: &'c Actions,
+    /// What that is worth.
+    pub our_worth: &'c Worth,
+    /// What the reference did.
+    pub theirs: Actions,
+    /// What that is worth.
+    pub their_worth: Worth,
+}
+
+/// Runs a case and compares it with each outcome that the reference may have.
+pub fn compare(input: &Value, outs: &[&Value]) -> Outcome {
+    match compared(input, outs) {
+        Ok(outcome) => outcome,
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+fn compared(input: &Value, outs: &[&Value]) -> Result<Outcome, String> {
+    let input: Input = serde_json::from_value(input.clone()).map_err(|error| error.to_string())?;
+    let run = drive::run(&input)?;
+    let ours = Actions::of_product(&run);
+    if let Some(violation) = run.violations.first() {
+        return Ok(Outcome::Failed(format!("breaks a rule that protects: {violation}")));
+    }
+    let our_end = End::of(&input, &ours)?;
+    for out in outs {
+        if End::of(&input, &Actions::of_reference(out))? == our_end {
+            return Ok(Outcome::Same);
+        }
+    }
+    let our_worth = Worth::of(&input, &ours)?;
+    let mut cases = Vec::new();
+    for out in outs {
+        let theirs = Actions::of_reference(out);
+        let their_worth = Worth::of(&input, &theirs)?;
+        cases.push(Case {
+            input: &input,
+            run: &run,
+            ours: &ours,
+            our_worth: &our_worth,
+            theirs,
+            their_worth,
+        });
+    }
+    for case in &cases {
+        if let Some(measure) = better(case)? {
+            return Ok(Outcome::Better(measure));
+        }
+    }
+    for case in &cases {
+        if let Some(rule) = rules::explained(case)? {
+            return Ok(Outcome::Different(rule));
+        }
+    }
+    Ok(Outcome::Failed(difference(&cases)))
+}
+
+/// By which measure the product's end is better, if it is.
+fn better(case: &Case<'_>) -> Result<Option<Measure>, String> {
+    let (ours, theirs) = (case.our_worth, &case.their_worth);
+    if !ours.helps_all_of(theirs) {
+        return Ok(None);
+    }
+    let (own_gone, their_gone) = (case.ours.gone(), case.theirs.gone());
+    let grows_alike = case.ours.grown == case.theirs.grown;
+    if grows_alike && their_gone.is_subset(&own_gone) && their_gone != own_gone {
+        // Whether the rules that protect pods held was checked at each step.
+        let by_rule = rules::removed_by_rule(case, &own_gone);
+        return Ok((!by_rule).then_some(Measure::Earlier));
+    }
+    // What the reference buys while pods are being moved may be for them, and those are not counted as helped.
+    let sum = |grown: &BTreeMap<String, i64>| grown.values().sum::<i64>();
+    let moves = !case.run.trace.marks.is_empty() || !case.theirs.evicted.is_empty();
+    let buys_less_in_a_drain = moves && sum(&case.ours.grown) < sum(&case.theirs.grown);
+    if ours.costs_less_than(theirs) && !buys_less_in_a_drain && !rules::removed_by_rule(case, &own_gone) {
+        return Ok(Some(Measure::CheaperNodes));
+    }
+    if !their_gone.is_subset(&own_gone) {
+        return Ok(None);
+    }
+    if theirs.pods() < ours.pods() {
+        if ours.costs_as(theirs) {
+            return Ok(Some(Measure::MorePods));
+        }
+        if serves_at_once(case)? {
+            return Ok(Some(Measure::AtOnce));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether, asked for nothing but the pods that the reference helps, the product pays no more than the reference.
+pub fn serves_at_once(case: &Case<'_>) -> Result<bool, String> {
+    let restricted = restricted(case.input, &case.their_worth.helped)?;
+    let run = drive::run(&restricted)?;
+    let ours = Actions::of_product(&run);
+    let (worth, theirs) = (Worth::of(&restricted, &ours)?, Worth::of(&restricted, &case.theirs)?);
+    let all = worth.helps_all_of(&theirs) && case.theirs.gone().is_subset(&ours.gone());
+    Ok(run.violations.is_empty() && all && (worth.costs_as(&theirs) || worth.costs_less_than(&theirs)))
+}
+
+/// The case with only so many pending pods of each kind.
+fn restricted(input: &Input, helped: &BTreeMap<String, u32>) -> Result<Input, String> {
+    let mut keep: BTreeSet<String> = BTreeSet::new();
+    for (first, kind) in end::kinds(input)? {
+        let count = helped.get(&first).copied().unwrap_or(0);
+        keep.extend(kind.keys.into_iter().take(usize::try_from(count).unwrap_or(usize::MAX)));
+    }
+    let mut input = input.clone();
+    if let Some(pods) = &mut input.pods {
+        *pods = kept(pods, &keep);
+    }
+    for event in input.events.iter_mut().flatten() {
+        if let Some(pods) = &mut event.add_pods {
+            *pods = kept(pods, &keep);
+        }
+    }
+    Ok(input)
+}
+
+/// Bound pods, and those of the pending ones that are to be kept, each as an entry of its own.
+fn kept(pods: &[Pod], keep: &BTreeSet<String>) -> Vec<Pod> {
+    let mut all = Vec::new();
+    for entry in pods {
+        if entry.node.is_some() {
+            all.push(entry.clone());
+            continue;
+        }
+        let namespace = entry.ns.as_deref().unwrap_or("default");
+        let names = match entry.count {
+            None => vec![entry.name.clone()],
+            Some(count) => (0..count).map(|index| format!("{}-{index}", entry.name)).collect(),
+        };
+        for name in names {
+            if keep.contains(&format!("{namespace}/{name}")) {
+                all.push(Pod { name, count: None, ..entry.clone() });
+            }
+        }
+    }
+    all
+}
+
+/// The difference to the first outcome of the reference, for a person.
+fn difference(cases: &[Case<'_>]) -> String {
+    let Some(case) = cases.first() else { return "no outcome to compare with".into() };
+    let kept: Vec<String> = case
+        .theirs
+        .gone()
+        .difference(&case.ours.gone())
+        .map(|node| {
+            let verdicts = case.run.verdicts.get(node.as_str());
+            format!("{node} stays: {verdicts:?}")
+        })
+        .collect();
+    format!(
+        "expected gone {:?} grown {:?} helped {} nodes {} {:?}\n       got      gone {:?} grown {:?} helped {} nodes {} {:?} unmarked {:?} {kept:?}",
+        case.theirs.deleted,
+        case.theirs.grown,
+        case.their_worth.pods(),
+        case.their_worth.nodes,
+        case.their_worth.capacity,
+        case.ours.deleted,
+        case.ours.grown,
+        case.our_worth.pods(),
+        case.our_worth.nodes,
+        case.our_worth.capacity,
+        case.run.trace.unmarks,
+    )
+}
