@@ -154,7 +154,13 @@ fn surroundings(input: &DrainabilityInput) -> Result<World, String> {
     add_controllers(&mut world, &input.controllers)?;
     for made in &input.daemonsets {
         let key = ObjectKey::new(namespace(made.ns.as_deref(), "kube-system"), made.name.as_str());
-        let set = DaemonSet { key, uid: made.name.as_str().into(), class: Default::default() };
+        let set = DaemonSet {
+            key,
+            uid: made.name.as_str().into(),
+            class: Default::default(),
+            priority_class: PrioritySource::Template,
+            desired: 0,
+        };
         world.apply(Delta::DaemonSetApplied(Box::new(set)));
     }
     add_budgets(&mut world, &input.pdbs);
@@ -183,6 +189,7 @@ pub fn add_controllers(world: &mut World, controllers: &[ControllerInput]) -> Re
             class: Default::default(),
             stalled: None,
             priority_class: PrioritySource::Template,
+            in_order: false,
         })));
     }
     Ok(())

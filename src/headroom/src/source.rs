@@ -93,7 +93,8 @@ pub fn read(file: &Path) -> anyhow::Result<Case> {
     read_bounded(file, FILE_BYTES_MAX).map_err(|error| {
         // Errors of parsers quote the file.
         let words = format!("{:#}", anyhow::Error::from(error));
-        let cut = ["EOF while parsing", "unexpected end of file", "corrupt", "deflate stream", "invalid gzip"];
+        let cut =
+            ["EOF while parsing", "unexpected end of file", "corrupt", "deflate stream", "invalid gzip"];
         let fix = match cut.iter().any(|word| words.contains(word)) {
             true => "; it is cut off or damaged: copy it again, or take a new snapshot",
             false => "",

@@ -228,9 +228,8 @@ mod tests {
                     ]);
                 }
                 let is_test = code.iter().any(|text| text.contains(&format!("fn {name}(")));
-                let there = name == "make deny"
-                    || is_test
-                    || places.iter().any(|place| root().join(place).exists());
+                let there =
+                    name == "make deny" || is_test || places.iter().any(|place| root().join(place).exists());
                 assert!(there, "{name} is not there: {row}");
             }
         }

@@ -15,7 +15,7 @@ use headroom_core::world::provider::{
     FailureClass, GroupState, GroupTemplate, Instance, InstanceState, LaunchFailure, ProviderState,
     TemplateTrust,
 };
-use headroom_core::world::workload::DaemonSet;
+use headroom_core::world::workload::{DaemonSet, PrioritySource};
 use headroom_core::world::{Delta, World};
 
 use super::input::{Event, Input, Set};
@@ -23,6 +23,9 @@ use super::parts::{Machine, Manner, Trace, machine, manner, put_on};
 use super::settings;
 use crate::model::{Group, Pod};
 use crate::removals::{add_budgets, add_controllers};
+
+/// Priority of the class system-cluster-critical.
+const SYSTEM_PRIORITY: i32 = 2_000_000_000;
 
 /// The world around the plan.
 pub struct VectorWorld<'i> {
@@ -88,11 +91,15 @@ impl<'i> VectorWorld<'i> {
             tolerations: set.tolerations.clone(),
             ..Pod::default()
         };
-        for pod in pod.to_core() {
+        // The reference counts every set; ours those that run, or are of system priority where no node can tell.
+        for mut pod in pod.to_core() {
+            Arc::make_mut(&mut pod.class).priority = SYSTEM_PRIORITY;
             self.world.apply(Delta::DaemonSetApplied(Box::new(DaemonSet {
                 uid: format!("DaemonSet/{namespace}/{}", set.name).into(),
                 key: ObjectKey::new(namespace.clone(), set.name.as_str()),
                 class: pod.class,
+                priority_class: PrioritySource::Template,
+                desired: 0,
             })));
         }
     }
@@ -109,7 +116,8 @@ impl<'i> VectorWorld<'i> {
                 let key = ObjectKey::new(pod.key.namespace.clone(), owner.name.as_str());
                 if self.world.daemon_set(&key).is_none() {
                     let uid = format!("DaemonSet/{}/{}", pod.key.namespace, owner.name).into();
-                    let set = DaemonSet { uid, key, class: pod.class };
+                    let (class, priority_class) = (pod.class, PrioritySource::Template);
+                    let set = DaemonSet { uid, key, class, priority_class, desired: 0 };
                     self.world.apply(Delta::DaemonSetApplied(Box::new(set)));
                 }
             }
