@@ -17,6 +17,8 @@ const PURCHASES_MAX: usize = 6;
 pub struct Cycles {
     decisions: BTreeSet<(String, String)>,
     pods: BTreeMap<ObjectKey, Bought>,
+    /// Sizes of workloads: when one changes the demand is another.
+    sizes: BTreeMap<ObjectKey, Option<i64>>,
 }
 
 /// Purchases for one pod.
@@ -40,6 +42,15 @@ impl Judge {
         cycles.pods.retain(|key, _| unbound(key));
         let mut wrong = Vec::new();
         match entry.kind {
+            Kind::Deployment => {
+                let size = at(&entry.object, &["spec", "replicas"]).and_then(Value::as_i64);
+                if cycles.sizes.insert(entry.key.clone(), size) != Some(size) {
+                    // A node that is bought or removed from here on is so for another demand.
+                    for bought in cycles.pods.values_mut() {
+                        (bought.open, bought.cycles_count) = (false, 0);
+                    }
+                }
+            }
             Kind::NodePool => {
                 for key in cycles.new_purchases(entry).into_iter().filter(unbound) {
                     let bought = cycles.pods.entry(key.clone()).or_default();

@@ -7,7 +7,7 @@ use headroom_simulator::swarm::{Theme, Trial, try_seed};
 /// Seeds of each run of the tests.
 const SEEDS: u64 = 200;
 /// Seeds of each theme.
-const DIRECTED: [(Theme, u64); 7] = [
+const DIRECTED: [(Theme, u64); 8] = [
     (Theme::Outage, 8),
     (Theme::Silence, 8),
     (Theme::Choice, 8),
@@ -15,9 +15,11 @@ const DIRECTED: [(Theme, u64); 7] = [
     (Theme::Handover, 6),
     (Theme::Pools, 10),
     (Theme::Refused, 8),
+    (Theme::Forgery, 10),
 ];
 /// Seeds of themes that failed once, each with what it found.
 const KEPT_ON: &[(Theme, u64, &str)] = &[
+    (Theme::Refused, 28, "a change of the load between was taken for a purchase that comes to nothing"),
     (
         Theme::Silence,
         92,

@@ -25,8 +25,8 @@ static INCIDENTS: &[(Bug, u64, &str)] = &[
     (Bug::NodeDeletionMissed, 1, "I3"),
     (Bug::SuccessClearsBackoffs, 24, "I14"),
     (Bug::StatusWithoutVersion, 0, "I21"),
-    (Bug::TerminateReplaces, 27, "I13"),
-    (Bug::DeadInstancesStay, 12, "I3"),
+    (Bug::TerminateReplaces, 10, "I13"),
+    (Bug::DeadInstancesStay, 67, "I3"),
     (Bug::CreatedThenDeleted, 0, "I25"),
     (Bug::NeverTimesOut, 85, "I16"),
     (Bug::PodDeletionMissed, 91, "I3"),
@@ -54,7 +54,7 @@ static DIRECTED: &[(Bug, Theme, u64, &str)] = &[
     (Bug::PreviewCarriedOut, Theme::Handover, 0, "I20"),
     (Bug::BudgetWindowsIgnored, Theme::Pools, 1, "I7"),
     (Bug::DrainsUnlimited, Theme::Pools, 1, "I7"),
-    (Bug::JournalAssumed, Theme::Pools, 9, "I3"),
+    (Bug::JournalAssumed, Theme::Pools, 129, "I3"),
 ];
 
 #[test]
