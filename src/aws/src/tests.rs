@@ -1,5 +1,7 @@
 //! Tests of the provider against groups in memory: every rule on sizes, and a storm of everything at once.
 
+#![allow(clippy::disallowed_methods, reason = "tests measure their own time")]
+
 mod fake;
 mod rules;
 mod storm;

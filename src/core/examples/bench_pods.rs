@@ -3,6 +3,8 @@
 //! 10,000 workloads of 10 pods each, half of them with a behavior: cpu utilization over real samples, and for every
 //! fourth an external metric beside it. Each is decided on once a tick, for several ticks, with its memory of the last.
 
+#![allow(clippy::disallowed_methods, reason = "it measures")]
+
 use std::sync::Arc;
 use std::time::Instant;
 

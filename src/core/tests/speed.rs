@@ -1,5 +1,7 @@
 //! How long a scale-down pass takes on large clusters. Ignored: a figure, not a rule; run it in release.
 
+#![allow(clippy::disallowed_methods, reason = "it measures")]
+
 use std::time::Instant;
 
 use headroom_core::history::History;

@@ -9,6 +9,8 @@
 //! A snapshot is what `headroom snapshot` writes of such a cluster, plain and, in parentheses, packed.
 //! Peak memory is that of the whole process so far, its largest input included.
 
+#![allow(clippy::disallowed_methods, reason = "it measures")]
+
 mod cluster;
 mod generated;
 mod recording;

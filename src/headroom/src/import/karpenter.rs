@@ -204,7 +204,7 @@ fn limits(draft: &mut Draft, spec: &Value) {
             "cpu" | "memory" => draft.set(&format!("limits.{resource}"), amount, ""),
             "nodes" => match Quantity::parse(&amount).ok().map(|nodes| nodes.milli() / 1000) {
                 Some(nodes) => {
-                    max = (i64::try_from(nodes).unwrap_or(MAX_NODES_UNKNOWN), "limits.nodes".to_owned())
+                    max = (nodes, "limits.nodes".to_owned());
                 }
                 None => draft.say(format!("limits.nodes {amount}: cannot be read. Nothing was made of it.")),
             },

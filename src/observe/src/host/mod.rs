@@ -1,5 +1,7 @@
 //! Time, tasks and randomness: the only room that reads a clock, spawns or draws. The seam for simulation.
 
+#![allow(clippy::disallowed_methods, reason = "the one place that reads clocks and spawns")]
+
 pub mod bugs;
 mod doze;
 pub mod files;

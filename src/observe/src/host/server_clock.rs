@@ -48,6 +48,7 @@ impl ServerClock {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests have no host")]
 mod tests {
     use std::time::Duration;
 

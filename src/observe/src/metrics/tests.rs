@@ -1,5 +1,7 @@
 //! The clients against servers in memory and on loopback: each way of not knowing is told apart, and calls are shared.
 
+#![allow(clippy::disallowed_methods, reason = "servers of these tests run beside them")]
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -51,6 +51,9 @@ pub struct Facts {
     pub now: UnixTime,
 }
 
+/// A live look at all nodes, and when it began.
+type Look = (Instant, Arc<Carriers>);
+
 /// Carries out steps.
 #[derive(Clone)]
 pub struct Executor {
@@ -59,7 +62,7 @@ pub struct Executor {
     host: Arc<Host>,
     lanes: Arc<Lanes>,
     /// The last live look at all nodes, and when it began.
-    carriers: Arc<Mutex<Option<(Instant, Arc<Carriers>)>>>,
+    carriers: Arc<Mutex<Option<Look>>>,
 }
 
 impl Executor {

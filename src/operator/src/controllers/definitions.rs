@@ -98,6 +98,7 @@ async fn missing(client: &Client) -> Result<Vec<&'static str>, kube::Error> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests have no host")]
 mod tests {
     use std::collections::VecDeque;
     use std::convert::Infallible;

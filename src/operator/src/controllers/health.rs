@@ -74,6 +74,7 @@ impl Health {
 /// operator helps nobody.
 ///
 /// It runs on a thread of its own, since a stuck loop may well hold the runtime.
+#[allow(clippy::disallowed_methods, reason = "a stuck loop may hold the runtime")]
 pub fn watchdog(health: Arc<Health>, stuck_after: Duration) {
     std::thread::spawn(move || {
         let mut last = health.turns.load(Ordering::Relaxed);

@@ -427,6 +427,7 @@ fn silence(renewed: Timestamp, now: Timestamp) -> Duration {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests have no host")]
 mod tests {
     use super::*;
 

@@ -33,6 +33,7 @@ impl Rest {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests have no host")]
 mod tests {
     use super::*;
 

@@ -192,6 +192,7 @@ fn attribute(name: &str, value: &str) -> Value {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests have no host")]
 mod tests {
     use axum::Router;
     use axum::http::HeaderMap;

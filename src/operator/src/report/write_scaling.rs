@@ -84,6 +84,7 @@ impl ScalingSink {
         self.patch_hpa(key, body).await
     }
 
+    #[allow(clippy::disallowed_methods, reason = "this is the writer")]
     async fn patch_hpa(&self, key: &ObjectKey, body: Value) -> Result<String, WriteError> {
         let api: Api<HorizontalPodAutoscaler> = Api::namespaced(self.client.clone(), &key.namespace);
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };

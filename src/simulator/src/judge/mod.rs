@@ -268,7 +268,8 @@ impl Judge {
                         ClusterScalingPolicy, Deployment, HorizontalPodAutoscaler, Node, NodePool,
                         ScalingPolicy,
                     };
-                    let scaled = entry.kind == Deployment && self.workloads.judges(&entry.key);
+                    let scaled = entry.kind == Deployment
+                        && (self.cycles.is_some() || self.workloads.judges(&entry.key));
                     let others =
                         matches!(entry.kind, ClusterScalingPolicy | ScalingPolicy | HorizontalPodAutoscaler);
                     scaled || others || matches!(entry.kind, Node | NodePool)
@@ -281,6 +282,9 @@ impl Judge {
         let nodes_changed = entries.iter().any(|entry| entry.kind == Kind::Node);
         for entry in &entries {
             self.note_cycle(store, entry);
+            if entry.kind == Kind::Deployment && !self.workloads.judges(&entry.key) {
+                continue;
+            }
             match entry.kind {
                 Kind::NodePool => {
                     let name = &*entry.key.name;

@@ -1,5 +1,7 @@
 //! The real kube client and watcher over the service, one promise a test.
 
+#![allow(clippy::disallowed_methods, reason = "the tests run requests beside each other")]
+
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};

@@ -1,6 +1,8 @@
 //! Intents, lease and fence as a model, searched to the end: two replicas, two pools, three crashes, calls that land late
 //! and answers that get lost. The model is small; that the code keeps to it is what the other tests are for.
 
+#![allow(clippy::disallowed_types, reason = "states that were seen: looked up, never iterated")]
+
 use std::collections::{HashSet, VecDeque};
 
 const REPLICAS: usize = 2;

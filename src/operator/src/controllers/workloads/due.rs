@@ -122,6 +122,7 @@ impl Due {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests have no host")]
 mod tests {
     use std::time::Duration;
 
