@@ -28,7 +28,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 ///
 /// A metric has the path by which the API asks for it, without the group's prefix: `pods/*/rps` and
 /// `deployments.apps/web/queue` for custom metrics of a namespace, `metrics/jobs` for the namespace itself,
-/// `/nodes/n1/heat` at the root, `sqs_length` for an external metric.
+/// `nodes/n1/heat` for a cluster-scoped object, which is asked for in a namespace too, `sqs_length` for an external metric.
 #[derive(Debug)]
 pub struct MetricsApi {
     port: u16,

@@ -35,7 +35,7 @@ async fn pod_that_its_scheduler_has_not_marked_buys_nothing_until_that_scheduler
         cluster.nodes_asked_for_are(1)?;
         ensure!(names(cluster).await? == before, "pods of web were evicted");
         let evictions = cluster.writes()?.to("pods/eviction");
-        ensure!(evictions.len() == 0, "evictions:\n{}", evictions.describe());
+        ensure!(evictions.is_empty(), "evictions:\n{}", evictions.describe());
 
         // Who trusts that scheduler to bind what it has not marked says so.
         let named = json!({"nodes": {"immediateSchedulers": ["default-scheduler", "volcano"]}});

@@ -73,7 +73,7 @@ async fn custom_and_external_metrics_come_through_the_aggregation_layer() {
 
         adapter.set_custom("default", "deployments.apps/web/queue", &[("web", "12")]);
         adapter.set_custom("default", "metrics/jobs", &[("default", "7")]);
-        adapter.set_custom("", "nodes/n1/heat", &[("n1", "90")]);
+        adapter.set_custom("default", "nodes/n1/heat", &[("n1", "90")]);
         for (object, metric, value) in [
             (reference("apps/v1", "Deployment", "web"), "queue", 12_000),
             (reference("v1", "Namespace", "any"), "jobs", 7000),

@@ -60,7 +60,7 @@ async fn marks_are_accepted_and_everything_else_is_denied() {
         patch(cluster, &mark)?;
         let unmark = json!({
             "metadata": {"annotations": {"headroom.dev/intent": null, "headroom.dev/cordoned": null}},
-            "spec": {"taints": [foreign], "unschedulable": null},
+            "spec": {"taints": others(cluster)?, "unschedulable": null},
         });
         patch(cluster, &unmark)?;
 
@@ -74,6 +74,13 @@ async fn marks_are_accepted_and_everything_else_is_denied() {
         Ok(())
     })
     .await;
+}
+
+/// The node's taints but the operator's: the cordon brings one of the node controller's.
+fn others(cluster: &ControlPlane) -> Result<Vec<Value>> {
+    let live: Value = serde_json::from_str(&cluster.kubectl(&["get", "node", NODE, "-o", "json"])?)?;
+    let taints = live["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    Ok(taints.into_iter().filter(|taint| taint["key"] != TAINT).collect())
 }
 
 fn patch(cluster: &ControlPlane, change: &Value) -> Result<String> {
