@@ -95,15 +95,6 @@ pub fn serve_all(ctx: &mut Context<'_>) {
     }
     set_aside_cut(ctx);
     note_pods(ctx);
-    give_up_empty(ctx);
-}
-
-/// Gives up what is bought beyond a minimum in a group on whose new nodes no pod stands in the end: it would serve nobody.
-fn give_up_empty(ctx: &mut Context<'_>) {
-    ctx.purchases.values_mut().filter(|purchase| purchase.pods == 0).for_each(|purchase| {
-        purchase.nodes = purchase.for_min;
-    });
-    ctx.purchases.retain(|_, purchase| purchase.nodes != 0);
 }
 
 /// Pods for which the search ended early are no demand of this plan: whether they have a place is not known.
