@@ -1,6 +1,7 @@
 //! Places on nodes that are there or on their way; placements stay in the snapshot. It adds no node.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::nodes::context::{Context, Part};
 use crate::nodes::demand::{self, PodGroup};
@@ -68,15 +69,15 @@ struct Nodes<'n> {
 enum Way {
     /// Each group in order on the first node that takes it.
     FirstFit,
-    /// Node by node, each with the mix that suits it: first fit fails where memory-heavy pods use up nodes whose cpu others
-    /// need.
+    /// Priority by priority, and in each node by node with the mix that suits it: first fit fails where memory-heavy pods use
+    /// up nodes whose cpu others need.
     Mixed,
     /// First fit, groups first that have few of the new nodes to spare: others leave them the nodes that were bought for
     /// them.
     FewestChoicesFirst,
 }
 
-/// Places on these nodes by first fit, or in the way that leaves least without a place.
+/// Places on these nodes by first fit, or in the way that leaves least without a place, of the highest priority first.
 fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
     if nodes.new.is_empty() || ctx.demand.groups.iter().all(|group| group.pods.is_empty()) {
         return;
@@ -84,20 +85,20 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
     let mark = ctx.snapshot.checkpoint();
     let wanted = ctx.demand.groups.clone();
     first_fit(ctx, nodes, None);
-    let mut best = (weight_left(ctx), Way::FirstFit);
+    let mut best = (weights_left(ctx), Way::FirstFit);
+    let all_placed = |weights: &[i64]| weights.iter().all(|weight| *weight == 0);
     // Where the work has been too much for one way, there is none left for others.
-    if best.0 == 0 || ctx.snapshot.shares.any_cut() {
+    if all_placed(&best.0) || ctx.snapshot.shares.any_cut() {
         return;
     }
-    let uniform = wanted.windows(2).all(|pair| pair[0].priority == pair[1].priority);
-    let mixed = uniform && wanted.iter().any(|group| ctx.snapshot.is_plain(group.class));
+    let mixed = wanted.iter().any(|group| ctx.snapshot.is_plain(group.class));
     let bought = |ctx: &Context<'_>| {
         nodes.new.len() != nodes.all.len() || nodes.new.iter().any(|node| may_be_untried(ctx, *node))
     };
     let mut last = Way::FirstFit;
     for way in [Way::Mixed, Way::FewestChoicesFirst] {
         let fits = |ctx: &Context<'_>| if way == Way::Mixed { mixed } else { bought(ctx) };
-        if best.0 == 0 || !fits(ctx) {
+        if all_placed(&best.0) || !fits(ctx) {
             continue;
         }
         ctx.snapshot.rollback(mark);
@@ -105,7 +106,7 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
         ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
         go(ctx, way, nodes);
         last = way;
-        let left = weight_left(ctx);
+        let left = weights_left(ctx);
         if left < best.0 {
             best = (left, way);
         }
@@ -121,7 +122,7 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
 fn go(ctx: &mut Context<'_>, way: Way, nodes: Nodes<'_>) {
     match way {
         Way::FirstFit => first_fit(ctx, nodes, None),
-        Way::Mixed => mixed_fit(ctx, nodes),
+        Way::Mixed => bands(&ctx.demand.groups).into_iter().for_each(|band| mixed_fit(ctx, nodes, band)),
         Way::FewestChoicesFirst => {
             let order = fewest_choices_first(ctx, nodes);
             first_fit(ctx, nodes, Some(order));
@@ -172,13 +173,25 @@ fn keeps_apart(class: &PodClass) -> bool {
         || class.topology_spread.iter().any(|rule| by_node(&rule.topology_key))
 }
 
-/// How much is without a place, by cpu and memory on one scale.
-fn weight_left(ctx: &Context<'_>) -> i64 {
+/// Groups of one priority each, as ranges of their indexes, in the order of the groups.
+fn bands(groups: &[PodGroup]) -> Vec<Range<usize>> {
+    let mut start = 0;
+    let band = |chunk: &[PodGroup]| {
+        start += chunk.len();
+        start - chunk.len()..start
+    };
+    groups.chunk_by(|one, next| one.priority == next.priority).map(band).collect()
+}
+
+/// How much of each priority is without a place, by cpu and memory on one scale.
+fn weights_left(ctx: &Context<'_>) -> Vec<i64> {
     let weight = |group: &PodGroup| {
         let pods = i64::from(group.unplaced());
         pods.saturating_mul(demand::weight(ctx.snapshot.class(group.class)).max(1))
     };
-    ctx.demand.groups.iter().map(weight).fold(0, i64::saturating_add)
+    let groups = &ctx.demand.groups;
+    let sum = |band: Range<usize>| groups[band].iter().map(weight).fold(0, i64::saturating_add);
+    bands(groups).into_iter().map(sum).collect()
 }
 
 /// Each group on the first node that takes it, in the order given or as they are.
@@ -193,9 +206,9 @@ fn first_fit(ctx: &mut Context<'_>, nodes: Nodes<'_>, order: Option<Vec<usize>>)
 }
 
 /// Groups that look at other pods first; the others node by node, each with the mix that suits it.
-fn mixed_fit(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
+fn mixed_fit(ctx: &mut Context<'_>, nodes: Nodes<'_>, band: Range<usize>) {
     let (mut simple, mut starts) = (Vec::new(), Starts::new());
-    for index in 0..ctx.demand.groups.len() {
+    for index in band {
         let class = ctx.demand.groups[index].class;
         if !ctx.snapshot.is_plain(class) {
             ctx.working_on(Part::Class(ctx.snapshot.class(class).clone()));
