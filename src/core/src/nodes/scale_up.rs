@@ -72,26 +72,17 @@ const ROUNDS_MAX: usize = 8;
 /// bought without them stays when all are looked at again, since to the next plan it is on its way.
 pub fn serve_all(ctx: &mut Context<'_>) {
     let all = ctx.demand.clone();
-    let served = serve_leaders_first(ctx, &all);
-    give_up_what_followers_left_empty(ctx, &served);
-    set_aside_cut(ctx);
-    note_pods(ctx);
-}
-
-/// Buys for what does not wait for others, until nothing more is bought; the demand that the snapshot holds in the end.
-fn serve_leaders_first(ctx: &mut Context<'_>, all: &Demand) -> Demand {
-    let mut wanted = all.clone();
     for _ in 0..ROUNDS_MAX {
         let (base, before) = (ctx.purchases.clone(), ctx.purchased_total());
-        serve_rounds(ctx, all);
-        wanted.clone_from(all);
+        serve_rounds(ctx, &all);
         if ctx.purchased_total() == before {
             break;
         }
+        let mut wanted = all.clone();
         match followers::hold_back(ctx, &mut wanted) {
             Held::NoneAsked => break,
             Held::None => {
-                spare::place_anew(ctx, all);
+                spare::place_anew(ctx, &all);
                 break;
             }
             Held::Some => {}
@@ -103,18 +94,8 @@ fn serve_leaders_first(ctx: &mut Context<'_>, all: &Demand) -> Demand {
         }
         ctx.purchases.values_mut().for_each(|purchase| purchase.kept = purchase.nodes);
     }
-    wanted
-}
-
-/// Gives up nodes of earlier rounds that the pods do not need, now that those that follow others stand among them.
-///
-/// Each round keeps what the one before bought. Beside pods that waited, those before them may fit on fewer nodes.
-fn give_up_what_followers_left_empty(ctx: &mut Context<'_>, served: &Demand) {
-    if ctx.purchases.values().all(|purchase| purchase.kept <= purchase.for_min) {
-        return;
-    }
-    ctx.purchases.values_mut().for_each(|purchase| purchase.kept = purchase.for_min);
-    spare::give_up_unneeded(ctx, served);
+    set_aside_cut(ctx);
+    note_pods(ctx);
 }
 
 /// Pods for which the search ended early are no demand of this plan: whether they have a place is not known.
@@ -541,9 +522,9 @@ fn message(ctx: &Context<'_>, purchase: &Purchase, reason: Reason, min: u32) -> 
             let replicas = if one { "replica that does" } else { "replicas that do" };
             format!("+{nodes} node{plural} for {} {replicas} not exist yet, most of {owner}", purchase.pods)
         }
-        // Pods that spread may leave a node empty without which some would have no place.
+        // Pods that spread, or that follow others, were counted on it before all were placed anew.
         _ if purchase.pods == 0 => {
-            format!("+{nodes} node{plural}: pods that choose nodes by other pods would have no place without")
+            format!("+{nodes} node{plural} for pods that choose nodes by where others stand")
         }
         _ => {
             let missing = match purchase.anticipated {

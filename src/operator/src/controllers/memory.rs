@@ -357,13 +357,10 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_of_a_status_is_kept_for_an_event_and_the_rest_is_used() {
-        let backoff = |class: &str| {
-            json!({"group": class, "class": class, "failures": 1, "since": "2026-01-01T00:00:00Z",
-                "until": "2026-01-01T00:05:00Z", "message": "none left"})
-        };
-        let class = FailureClass::OutOfCapacity.as_str();
+        let backoff = json!({"group": "a", "class": FailureClass::OutOfCapacity.as_str(), "failures": 1,
+            "since": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:05:00Z", "message": "none left"});
         let pool = StoredPool::of(&stored(json!({
-            "sequence": "seven", "backoffs": [backoff(class), backoff("Sulking")], "intents": 3,
+            "sequence": "seven", "backoffs": [backoff, {"group": "b"}], "intents": 3,
         })));
         assert_eq!(pool.history.backoffs.len(), 1);
         let said = |what: &str| pool.left_out.iter().any(|note| note.starts_with(what));

@@ -1,6 +1,6 @@
 //! A pool's memory from its status: what is not understood is left out with a note, and never costs the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -95,7 +95,7 @@ impl Reader<'_> {
 pub fn parse(status: &NodePoolStatus) -> (PoolHistory, Notes) {
     let mut notes = Notes::new();
     let memory = PoolHistory {
-        intents: rows("intents", &status.intents, &mut notes, intent),
+        intents: intents(&status.intents, &mut notes),
         sequence: status.sequence.and_then(|sequence| u64::try_from(sequence).ok()).unwrap_or(0),
         backoffs: rows("backoffs", &status.backoffs, &mut notes, backoff).into_iter().collect(),
         unneeded: unneeded(&status.unneeded),
@@ -126,6 +126,20 @@ fn rows<R, T>(list: &str, stored: &[R], notes: &mut Notes, read: impl Fn(&R) -> 
             Err(why) => notes.push(format!("status.{list}[{index}]: {why}")),
         }
     }
+    kept
+}
+
+/// The intents, each id once: an id names one action, and no operator writes two of the same.
+fn intents(stored: &[api::Intent], notes: &mut Notes) -> Vec<Intent> {
+    let mut kept: Vec<Intent> = rows("intents", stored, notes, intent);
+    let mut ids = BTreeSet::new();
+    kept.retain(|intent| {
+        let is_new = ids.insert(intent.id.clone());
+        if !is_new {
+            notes.push(format!("status.intents: id {} is there twice", intent.id));
+        }
+        is_new
+    });
     kept
 }
 

@@ -1,6 +1,7 @@
 //! Law 2: `parse(render(h)) == h`, for any memory that status can hold; and what happens to one that it cannot.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use proptest::collection::{btree_map, vec};
@@ -90,6 +91,15 @@ fn intent() -> impl Strategy<Value = Intent> {
             deadline,
         },
     )
+}
+
+/// An id names one intent.
+fn intents(count: Range<usize>) -> impl Strategy<Value = Vec<Intent>> {
+    vec(intent(), count).prop_map(|mut intents| {
+        intents.sort_by(|a, b| a.id.cmp(&b.id));
+        intents.dedup_by(|a, b| a.id == b.id);
+        intents
+    })
 }
 
 fn backoff() -> impl Strategy<Value = (BackoffKey, Backoff)> {
@@ -182,7 +192,7 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         .prop_map(|(since, until, failures)| Anticipation { since, until, failures });
     let learned = (0..1_i64 << 50, 0..1_i64 << 60, 0..1_000_i64)
         .prop_map(|(cpu_milli, memory_bytes, pods)| LearnedTemplate { cpu_milli, memory_bytes, pods });
-    let needed = (vec(intent(), 0..5), any::<u64>(), vec(backoff(), 0..5), btree_map(word(), at(), 0..20));
+    let needed = (intents(0..5), any::<u64>(), vec(backoff(), 0..5), btree_map(word(), at(), 0..20));
     let known =
         (btree_map(word(), anticipation, 0..4), btree_map(word(), learned, 0..4), vec(unbound(), 0..60));
     let told = (vec(refusal(), 0..5), vec(blocked(), 0..5), vec(decision(), 0..25));
@@ -418,6 +428,20 @@ fn an_intent_of_unknown_reason_is_not_forgotten() {
     status.intents[0].reason = "Whim".to_owned();
     let (parsed, notes) = parse(&status);
     assert_eq!((parsed.intents.len(), notes.len()), (1, 0));
+}
+
+/// Two of one id never agree with what is in hand, and the status would be written at every plan.
+#[test]
+fn of_two_intents_of_one_id_the_first_is_kept() {
+    let intent = |group: &str| {
+        serde_json::json!({"id": "5-1", "epoch": 5, "action": "Increase", "group": group, "from": 1, "to": 2, "phase": "Requested",
+            "reason": "PodsUnschedulable", "startedAt": "2026-01-01T00:00:00Z", "deadline": "2026-01-01T00:15:00Z"})
+    };
+    let (status, _) = status_of(&serde_json::json!({"intents": [intent("a"), intent("b")]}));
+    let (parsed, notes) = parse(&status);
+    assert_eq!(notes, ["status.intents: id 5-1 is there twice"]);
+    let [Intent { action: Action::Increase(kept), .. }] = &parsed.intents[..] else { panic!("{parsed:?}") };
+    assert_eq!(&*kept.group, "a");
 }
 
 #[test]
