@@ -31,9 +31,12 @@ async fn marks_are_accepted_and_everything_else_is_denied() {
         )
         .await?;
 
-        // A policy takes effect a moment after it was applied.
+        // A policy takes effect a moment after it was applied. Until then a label is changed; the same one once more would
+        // be no change, and allowed.
+        let mut tries = 0;
         wait::until("a foreign label is denied", Duration::from_secs(30), async || {
-            denied(cluster, json!({"metadata": {"labels": {"tier": "db"}}}), "only its taint")
+            tries += 1;
+            denied(cluster, json!({"metadata": {"labels": {"tries": tries.to_string()}}}), "only its taint")
         })
         .await?;
         let mine = json!({"key": TAINT, "effect": "NoSchedule"});
