@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headroom_core::config::{ClusterSettings, Config, Mode, Pool, Profile, ScaleDown, ScaleUp};
+use headroom_core::config::{ClusterSettings, Config, Mode, Pool, ScaleDown, ScaleUp};
 use headroom_core::history::{Action, BackoffKey, History, Increase as CoreIncrease, IncreasePhase, Intent};
 use headroom_core::known::Known;
 use headroom_core::nodes::backoff;
@@ -167,7 +167,7 @@ impl Follower {
             ..ClusterSettings::default()
         };
         Ok(Self {
-            config: Config { profile: Profile::Headroom, epoch: 1, pools, cluster },
+            config: Config { epoch: 1, pools, cluster },
             world: World::new(),
             history: History::default(),
             targets: input.groups.iter().map(|group| (group.id.clone(), group.target)).collect(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headroom_core::config::{
     Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, GroupScaling, Mode,
-    NodeTemplate, Policy, Pool, Profile, ScaleDown, ScaleUp, Schedule,
+    NodeTemplate, Policy, Pool, ScaleDown, ScaleUp, Schedule,
 };
 use headroom_core::labels::Labels;
 use headroom_core::reason::Reason;
@@ -51,7 +51,6 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             config: Config {
-                profile: Profile::Headroom,
                 epoch: 0,
                 pools: Vec::new(),
                 cluster: ClusterSettings::default(),
