@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Drain, Expander, GroupScaling, Mode, Pool, ScaleDown,
-    ScaleUp,
+    Budget, Ceiling, ClusterSettings, Config, Drain, Expander, GroupScaling, Mode, Pool, ScaleDown, ScaleUp,
 };
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};

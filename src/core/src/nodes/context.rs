@@ -322,7 +322,7 @@ impl<'w> Context<'w> {
             match member.stage {
                 Stage::Leaving => self.snapshot.set_presence(ix, Presence::Ghost),
                 Stage::NotStarted => starting.push((ix, member.pool.clone(), member.group.clone())),
-                Stage::Ready | Stage::Unready => {}
+                Stage::Ready | Stage::Unready | Stage::Suspended => {}
             }
         }
         self.starting = starting.iter().map(|(ix, _, _)| *ix).collect();

@@ -399,8 +399,7 @@ impl<'a> Deciding<'a> {
         let input = self.input;
         let behavior = input.spec.behavior.as_ref();
         let (min, max) = (self.steps.bounds.min, self.steps.bounds.max);
-        let rate =
-            |direction, rules| behavior::limit(direction, current, rules, &self.memory, input.now);
+        let rate = |direction, rules| behavior::limit(direction, current, rules, &self.memory, input.now);
         if stabilized > current {
             let rules = behavior.and_then(|behavior| behavior.scale_up.as_ref());
             let rate = rate(Direction::Up, rules).max(current);

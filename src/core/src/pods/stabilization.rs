@@ -53,13 +53,7 @@ pub(super) fn highest(memory: &mut Memory, desired: i32, windows: Windows, now: 
 /// longer counts.
 ///
 /// Source: podautoscaler horizontal.go, stabilizeRecommendationWithBehaviors.
-pub(super) fn between(
-    memory: &mut Memory,
-    current: i32,
-    desired: i32,
-    windows: Windows,
-    now: Moment,
-) -> i32 {
+pub(super) fn between(memory: &mut Memory, current: i32, desired: i32, windows: Windows, now: Moment) -> i32 {
     let (up_cutoff, down_cutoff) = (now.minus(windows.up), now.minus(windows.down));
     let (mut lowest, mut highest) = (desired, desired);
     for earlier in &memory.recommendations {

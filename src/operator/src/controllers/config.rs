@@ -50,11 +50,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            config: Config {
-                epoch: 0,
-                pools: Vec::new(),
-                cluster: ClusterSettings::default(),
-            },
+            config: Config { epoch: 0, pools: Vec::new(), cluster: ClusterSettings::default() },
             providers: BTreeMap::new(),
             invalid_pools: BTreeMap::new(),
             preview: false,

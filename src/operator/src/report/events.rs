@@ -356,11 +356,7 @@ mod tests {
     }
 
     fn config() -> Config {
-        Config {
-            epoch: 1,
-            pools: Vec::new(),
-            cluster: headroom_core::config::ClusterSettings::default(),
-        }
+        Config { epoch: 1, pools: Vec::new(), cluster: headroom_core::config::ClusterSettings::default() }
     }
 
     #[test]

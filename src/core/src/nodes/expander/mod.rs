@@ -48,8 +48,7 @@ pub fn choose(offers: &[Offer], chain: &[Expander]) -> Option<usize> {
             left = narrowed;
         }
     }
-    least_nodes::narrow(offers, &left)
-        .into_iter().min_by(|a, b| offers[*a].name.cmp(&offers[*b].name))
+    least_nodes::narrow(offers, &left).into_iter().min_by(|a, b| offers[*a].name.cmp(&offers[*b].name))
 }
 
 /// The offers that one expander leaves.
