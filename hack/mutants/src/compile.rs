@@ -66,7 +66,7 @@ pub fn settle(
         let dropped = left_out.refused.keys().copied().collect();
         let (marks, untried) = put_mistakes(tree, mistakes, &dropped)?;
         left_out.untried = untried;
-        let messages = cargo(tree, &["check", "--lib"])?;
+        let messages = cargo(tree, "headroom-core", &["check", "--lib"])?;
         let errors: Vec<&Value> = messages.iter().filter_map(error).collect();
         if errors.is_empty() {
             return Ok(left_out);
@@ -90,12 +90,13 @@ pub fn settle(
     Err(format!("failed to compile core with switches within {ROUNDS_MAX} rounds"))
 }
 
-/// Builds the tests of core that are asked: the library's own, `core` and `conformance`.
+/// Builds the tests that are asked: core's own, `core`, and `vectors` of the package that runs golden vectors through core.
 ///
 /// # Errors
 /// They do not compile.
 pub fn tests(tree: &Tree) -> Result<Vec<Suite>, String> {
-    let messages = cargo(tree, &["test", "--no-run", "--lib", "--test", "core", "--test", "conformance"])?;
+    let mut messages = cargo(tree, "headroom-core", &["test", "--no-run", "--lib", "--test", "core"])?;
+    messages.extend(cargo(tree, "headroom-conformance", &["test", "--no-run", "--test", "vectors"])?);
     if let Some(error) = messages.iter().find_map(error) {
         return Err(format!(
             "failed to build core's tests:\n{}",
@@ -148,8 +149,8 @@ fn put_mistakes<'a>(
     Ok((marks, untried))
 }
 
-/// The messages of a cargo command on core. A command that fails without an error of the compiler's is an error here.
-fn cargo(tree: &Tree, arguments: &[&str]) -> Result<Vec<Value>, String> {
+/// The messages of a cargo command on one package. A command that fails without an error of the compiler's is an error here.
+fn cargo(tree: &Tree, package: &str, arguments: &[&str]) -> Result<Vec<Value>, String> {
     let output = Command::new("cargo")
         .args(arguments)
         .args([
@@ -158,7 +159,7 @@ fn cargo(tree: &Tree, arguments: &[&str]) -> Result<Vec<Value>, String> {
             "--profile",
             PROFILE,
             "--package",
-            "headroom-core",
+            package,
             "--message-format",
             "json",
         ])

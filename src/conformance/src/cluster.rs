@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headroom_core::config::{ClusterSettings, Config, Mode, Pool, Profile, ScaleDown, ScaleUp};
-use headroom_core::history::{Action, BackoffKey, History, Increase as CoreIncrease, IncreasePhase, Intent};
+use headroom_core::config::{ClusterSettings, Config, Mode, Pool, ScaleDown, ScaleUp};
+use headroom_core::history::{
+    Action, BackoffKey, History, Increase as CoreIncrease, IncreasePhase, Intent, PoolHistory,
+};
 use headroom_core::known::Known;
 use headroom_core::nodes::backoff;
 use headroom_core::nodes::cluster_state::ClusterState;
@@ -27,7 +29,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model::{Group, Node};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Rule};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,45 +104,89 @@ struct Follower {
     targets: BTreeMap<String, i64>,
     instances: BTreeMap<String, BTreeMap<Arc<str>, (Instance, i64)>>,
     own: BTreeMap<String, Overrides>,
+    merged: bool,
 }
 
 /// Follows the steps and compares what the product decides by.
 pub fn compare(input: &Value, out: &Value) -> Outcome {
-    let steps = Input::deserialize(input)
-        .map_err(|error| error.to_string())
-        .and_then(|input| Follower::new(&input)?.follow(&input));
-    let steps = match steps {
+    let input = match Input::deserialize(input) {
+        Ok(input) => input,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let own = compared(&input, out, false);
+    match own {
+        Outcome::Failed(_) if !matches!(compared(&input, out, true), Outcome::Failed(_)) => {
+            Outcome::Different(Rule::PurchasesApart)
+        }
+        own => own,
+    }
+}
+
+/// Compares each step. `merged`: as if a purchase changed those of its group that are open, as in the reference.
+fn compared(input: &Input, out: &Value, merged: bool) -> Outcome {
+    let steps = match Follower::new(input, merged).and_then(|follower| follower.follow(input)) {
         Ok(steps) => steps,
         Err(error) => return Outcome::Failed(error),
     };
+    let mut outcome = Outcome::Same;
     for (number, ours) in steps.iter().enumerate() {
-        let theirs = reduced(&out["steps"][number]);
-        if *ours != theirs {
-            return Outcome::Failed(format!("step {number}: expected {theirs}\n       got {ours}"));
+        let step = &out["steps"][number];
+        let theirs = reduced(step, |group| theirs(group));
+        if *ours == theirs {
+            continue;
         }
+        if *ours == reduced(step, |group| with_instances(group, input)) {
+            outcome = Outcome::Different(Rule::YoungInstances);
+            continue;
+        }
+        return Outcome::Failed(format!("step {number}: expected {theirs}\n       got {ours}"));
     }
-    Outcome::Same
+    outcome
 }
 
 /// What of a step decides: what the product has numbers for.
-fn reduced(step: &Value) -> Value {
-    let groups = step["groups"].as_object().into_iter().flatten().map(|(id, group)| {
-        let count = |key: &str| group["readiness"][key].as_u64().unwrap_or(0);
-        let value = json!({
-            "safe": group["safe_to_scale_up"],
-            "backed_off": group["backed_off"],
-            "upcoming": group["upcoming"],
-            "ready": count("ready"),
-            "unready": count("unready"),
-            "long_unregistered": count("long_unregistered"),
-        });
-        (id.clone(), value)
-    });
+fn reduced(step: &Value, of_group: impl Fn(&Value) -> Value) -> Value {
+    let groups = step["groups"].as_object().into_iter().flatten();
+    let groups = groups.map(|(id, group)| (id.clone(), of_group(group)));
     json!({"cluster_healthy": step["cluster_healthy"], "groups": groups.collect::<serde_json::Map<_, _>>()})
 }
 
+fn readiness(group: &Value, key: &str) -> u64 {
+    group["readiness"][key].as_u64().unwrap_or(0)
+}
+
+/// A group as the reference has it.
+fn theirs(group: &Value) -> Value {
+    json!({
+        "safe": group["safe_to_scale_up"],
+        "backed_off": group["backed_off"],
+        "upcoming": group["upcoming"],
+        "ready": readiness(group, "ready"),
+        "unready": readiness(group, "unready"),
+        "long_unregistered": readiness(group, "long_unregistered"),
+    })
+}
+
+/// The same where instances and nodes that are still young are on their way, whoever asked for them, and not missing.
+fn with_instances(group: &Value, input: &Input) -> Value {
+    let mut value = theirs(group);
+    let young = readiness(group, "unregistered") + readiness(group, "not_started");
+    if young == 0 {
+        return value;
+    }
+    value["upcoming"] = json!(group["upcoming"].as_u64().unwrap_or(0).max(young));
+    let there = ["ready", "suspended", "not_started", "deleted", "unregistered"];
+    let there: u64 = there.into_iter().map(|key| readiness(group, key)).sum();
+    let wanted = group["acceptable_min"].as_i64().and_then(|wanted| u64::try_from(wanted).ok()).unwrap_or(0);
+    let missing = wanted.saturating_sub(there);
+    let many = u64::from(input.ok_total_unready_count) < missing
+        && readiness(group, "registered") * u64::from(input.max_total_unready_percentage) < missing * 100;
+    value["safe"] = json!(!many && group["backed_off"] == json!(false));
+    value
+}
+
 impl Follower {
-    fn new(input: &Input) -> Result<Self, String> {
+    fn new(input: &Input, merged: bool) -> Result<Self, String> {
         let (initial, max, reset) = input.backoff_initial_max_reset_s;
         let mut pools = Vec::new();
         let mut own = BTreeMap::new();
@@ -167,12 +213,13 @@ impl Follower {
             ..ClusterSettings::default()
         };
         Ok(Self {
-            config: Config { profile: Profile::Headroom, epoch: 1, pools, cluster },
+            config: Config { epoch: 1, pools, cluster },
             world: World::new(),
             history: History::default(),
             targets: input.groups.iter().map(|group| (group.id.clone(), group.target)).collect(),
             instances: BTreeMap::new(),
             own,
+            merged,
         })
     }
 
@@ -183,21 +230,31 @@ impl Follower {
             self.observe(step.at_s);
             self.register(step);
             let now = UnixTime(step.at_s);
-            let planned = plan(&self.world, &self.history, &self.config, now);
-            self.history = planned.next_history;
-            for step in &planned.steps {
-                // The cloud takes back at once what it is asked to.
-                if let PlanStep::Cancel { group, from, .. } = step
-                    && let Some(target) = self.targets.get_mut(&**group)
-                {
-                    let live = self.instances.get(&**group).map_or(0, BTreeMap::len);
-                    *target = (*target).min(i64::from(*from).max(i64::try_from(live).unwrap_or(0)));
-                }
+            // The cloud takes back at once what it is asked to, and the next plan sees that it has.
+            while self.plan(now) {
+                self.observe(step.at_s);
             }
-            self.observe(step.at_s);
             steps.push(self.state(now));
         }
         Ok(steps)
+    }
+
+    /// Plans once; true if the plan has taken something back.
+    fn plan(&mut self, now: UnixTime) -> bool {
+        let planned = plan(&self.world, &self.history, &self.config, now);
+        self.history = planned.next_history;
+        let mut lowered = false;
+        for step in &planned.steps {
+            if let PlanStep::Cancel { group, from, .. } = step
+                && let Some(target) = self.targets.get_mut(&**group)
+            {
+                let live = self.instances.get(&**group).map_or(0, BTreeMap::len);
+                let kept = (*target).min(i64::from(*from).max(i64::try_from(live).unwrap_or(0)));
+                lowered |= kept < *target;
+                *target = kept;
+            }
+        }
+        lowered
     }
 
     fn take_up(&mut self, step: &Step) {
@@ -234,7 +291,11 @@ impl Follower {
             let state = GroupState {
                 target: number(self.targets.get(id).copied().unwrap_or(0)),
                 max: 1_000_000,
-                instances: listed().map(|(key, (one, since))| (key.clone(), instance(one, *since))).collect(),
+                // What failed to launch is reported as a failure, and is not an instance.
+                instances: listed()
+                    .filter(|(_, (one, _))| one.error.is_none())
+                    .map(|(key, (one, since))| (key.clone(), instance(one, *since)))
+                    .collect(),
                 failures: listed().filter_map(|(_, one)| failure(one)).collect(),
                 options: Some(Arc::new(GroupOptions {
                     provision_timeout: own.max_node_provision_s.map(Seconds),
@@ -257,6 +318,13 @@ impl Follower {
             let target = self.targets.get(&asked.group).copied().unwrap_or(0);
             let number = |value: i64| u32::try_from(value.max(0)).unwrap_or(u32::MAX);
             let memory = self.history.pools.entry(pool.name.clone()).or_default();
+            if self.merged {
+                merge(memory, asked.delta, now.plus(timeout));
+            }
+            // The product knows no purchase of fewer nodes than none.
+            if asked.delta <= 0 {
+                continue;
+            }
             let increase = CoreIncrease {
                 group: pool.name.clone(),
                 from: number(target - asked.delta),
@@ -289,21 +357,37 @@ impl Follower {
         let health = Health::of(&self.world, &self.config, &members, now);
         let groups = state.pools.iter().map(|(name, pool)| {
             let group = pool.groups.get(name);
-            let safe = limits::pool_barrier(pool, self.history.pools.get(name)).is_none()
-                && group.is_some_and(|group| group.backed_off_until.is_none());
+            let barred = group.and_then(|group| limits::group_barrier(name, group)).is_some();
+            let safe = limits::pool_barrier(pool, self.history.pools.get(name)).is_none() && !barred;
             let value = json!({
                 "safe": safe,
                 "backed_off": group.is_some_and(|group| group.backed_off_until.is_some()),
                 "upcoming": group.map_or(0, |group| group.upcoming + group.not_started),
                 "ready": group.map_or(0, |group| group.ready),
                 "unready": group.map_or(0, |group| group.unready),
-                "long_unregistered": group.map_or(0, |group| group.long_unregistered.len()),
+                // The product removes them while it counts.
+                "long_unregistered": group.map_or(0, |group| group.long_unregistered.len() + group.going as usize),
             });
             (name.to_string(), value)
         });
         let groups: serde_json::Map<String, Value> = groups.collect();
         json!({"cluster_healthy": !health.cluster_unhealthy(), "groups": groups})
     }
+}
+
+/// What another purchase does to those that are open in the reference: it moves their time, or takes back from them.
+fn merge(memory: &mut PoolHistory, delta: i64, deadline: UnixTime) {
+    let mut less = u32::try_from(-delta).unwrap_or(0);
+    for intent in &mut memory.intents {
+        let Action::Increase(increase) = &mut intent.action else { continue };
+        if 0 < delta {
+            intent.deadline = deadline;
+        }
+        let taken = less.min(increase.to - increase.from);
+        increase.to -= taken;
+        less -= taken;
+    }
+    memory.intents.retain(|intent| !matches!(&intent.action, Action::Increase(one) if one.to <= one.from));
 }
 
 fn class_of(word: &str) -> FailureClass {

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use headroom_core::config::{Expander, Profile, ScaleUp};
+use headroom_core::config::{Expander, ScaleUp};
 use headroom_core::history::{BackoffKey, PoolHistory};
 use headroom_core::nodes::backoff;
 use headroom_core::nodes::balance::{self, Size};
 use headroom_core::nodes::cluster_state::backed_off_until;
-use headroom_core::nodes::expander::{self, Offer, Surroundings, least_waste};
+use headroom_core::nodes::expander::{self, Offer, least_waste};
 use headroom_core::resources::Resources;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::Pod as CorePod;
@@ -176,7 +176,9 @@ struct ExpandersInput {
     chain: Vec<String>,
     #[serde(default)]
     priorities: Option<Priorities>,
+    /// The product's expanders look at the offers alone.
     #[serde(default)]
+    #[allow(dead_code)]
     cluster_nodes: u32,
 }
 
@@ -201,11 +203,10 @@ fn expanders(input: &Value, outs: &[&Value]) -> Outcome {
     let options = input.options.iter().flatten();
     let offers: Vec<Offer> =
         options.map(|option| offer(option, &input.groups, by_priority.get(&option.group).copied())).collect();
-    let around = Surroundings { cluster_nodes: input.cluster_nodes, profile: Profile::Headroom };
     let mut left: Vec<usize> = (0..offers.len()).collect();
     for (stage, word) in input.chain.iter().enumerate() {
         let before = left.clone();
-        left = expander::narrow(expander_named(word), &offers, &left, around);
+        left = expander::narrow(expander_named(word), &offers, &left);
         let ours = names(&offers, &left);
         let theirs: Vec<BTreeSet<String>> =
             outs.iter().map(|out| words(&out["stages"][stage]["left"])).collect();
@@ -285,7 +286,5 @@ fn offer(option: &OptionInput, groups: &[Group], priority: Option<i32>) -> Offer
         priority: priority.unwrap_or(i32::MIN),
         price_per_hour_micro: price,
         limited: false,
-        gpu: template.ext.contains_key("nvidia.com/gpu")
-            || template.labels.contains_key("example.com/accelerator"),
     }
 }

@@ -251,6 +251,7 @@ impl Node {
             allocatable,
             capacity,
             ready: match self.ready.as_deref() {
+                _ if self.suspended => Readiness::Suspended,
                 None | Some("True") => Readiness::Ready,
                 Some("False") => Readiness::NotReady,
                 Some(_) => Readiness::Unknown,

@@ -53,11 +53,11 @@ pub enum Rule {
     DaemonSetsCount,
     /// A flag of the reference for which there is no field.
     NoSuchFlag,
-    /// Unready nodes have a clock of their own.
-    UnreadyClock,
-    /// Unready nodes go whatever is asked of them.
+    /// Instances that are still young are on their way, whoever asked for them.
+    YoungInstances,
+    /// Unready nodes go although their pods have no other place.
     UnreadyByState,
-    /// While more than a fifth of a zone is unready, healthy nodes stay.
+    /// While more than a few nodes and more than a fifth of a zone are unready, nodes stay.
     UnreadyFifth,
     /// Unready nodes are no place for pods.
     UnreadyTakesNothing,
@@ -69,10 +69,10 @@ pub enum Rule {
     WholeGroups,
     /// Templates are remembered as amounts.
     LearnedAmounts,
-    /// A removal that failed begins anew, with its clock.
-    FailedRemoval,
-    /// A launch that failed is taken back with its request, not as an instance.
-    FailedLaunches,
+    /// Each purchase of a group is a request of its own.
+    PurchasesApart,
+    /// What the cloud failed at, and who lowers a size for that.
+    CloudFailures,
 }
 
 impl Rule {
@@ -83,7 +83,7 @@ impl Rule {
         Self::EmptyPoolsBalance,
         Self::DaemonSetsCount,
         Self::NoSuchFlag,
-        Self::UnreadyClock,
+        Self::YoungInstances,
         Self::UnreadyByState,
         Self::UnreadyFifth,
         Self::UnreadyTakesNothing,
@@ -91,8 +91,8 @@ impl Rule {
         Self::LeastAmounts,
         Self::WholeGroups,
         Self::LearnedAmounts,
-        Self::FailedRemoval,
-        Self::FailedLaunches,
+        Self::PurchasesApart,
+        Self::CloudFailures,
     ];
 
     /// Its name, as the headings of docs/differences.md have it.
@@ -104,7 +104,7 @@ impl Rule {
             Self::EmptyPoolsBalance => "empty-pools-balance",
             Self::DaemonSetsCount => "daemon-sets-count",
             Self::NoSuchFlag => "no-such-flag",
-            Self::UnreadyClock => "unready-clock",
+            Self::YoungInstances => "young-instances",
             Self::UnreadyByState => "unready-by-state",
             Self::UnreadyFifth => "unready-fifth",
             Self::UnreadyTakesNothing => "unready-takes-nothing",
@@ -112,8 +112,8 @@ impl Rule {
             Self::LeastAmounts => "least-amounts",
             Self::WholeGroups => "whole-groups",
             Self::LearnedAmounts => "learned-amounts",
-            Self::FailedRemoval => "failed-removal",
-            Self::FailedLaunches => "failed-launches",
+            Self::PurchasesApart => "purchases-apart",
+            Self::CloudFailures => "cloud-failures",
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::labels::Labels;
-use crate::nodes::upstream::UpstreamOptions;
 use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
@@ -16,24 +15,12 @@ use crate::window::Window;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Config {
-    /// Which deliberate differences from Cluster Autoscaler are on (law 10).
-    pub profile: Profile,
     /// The leader term; part of every intent's id.
     pub epoch: u64,
     /// Valid pools, sorted by name.
     pub pools: Vec<Pool>,
     /// Cluster-wide settings.
     pub cluster: ClusterSettings,
-}
-
-/// One switch per deliberate difference from Cluster Autoscaler.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Profile {
-    /// Everything better that we have.
-    #[default]
-    Headroom,
-    /// Decide as Cluster Autoscaler does; the golden vectors run under it.
-    ClusterAutoscaler,
 }
 
 /// A NodePool, parsed.
@@ -295,9 +282,6 @@ pub struct ClusterSettings {
     /// Work units that one plan may spend on finding places for pods, shared out among their namespaces: checks of a pod
     /// on a node, and the terms, counters and pods that they look at. Default 50 million.
     pub max_work_units: u64,
-    /// What only profile ClusterAutoscaler looks at.
-    #[serde(skip)]
-    pub upstream: UpstreamOptions,
 }
 
 /// How one option is chosen among several.
@@ -388,7 +372,6 @@ impl Default for ClusterSettings {
             max_anticipated_pods_per_namespace: 2_000,
             max_nodes_per_scale_up: 1_000,
             max_work_units: 50_000_000,
-            upstream: UpstreamOptions::default(),
         }
     }
 }

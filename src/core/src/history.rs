@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::nodes::registry::Registry;
-use crate::nodes::upstream::Shrinking;
 use crate::reason::Reason;
 use crate::time::UnixTime;
 use crate::world::provider::FailureClass;
@@ -37,12 +35,6 @@ pub const EXAMPLES_MAX: usize = 3;
 pub struct History {
     /// Per pool; a pool without an entry has no memory and starts at zero.
     pub pools: BTreeMap<Arc<str>, PoolHistory>,
-    /// What a loop of Cluster Autoscaler remembers; empty under profile Headroom, and as there kept in no status.
-    #[serde(skip)]
-    pub registry: Registry,
-    /// What such a loop remembers of nodes that may go; likewise.
-    #[serde(skip)]
-    pub shrinking: Shrinking,
 }
 
 /// The memory of one pool.

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::history::{History, IntentId, Victim};
 use crate::labels::ObjectKey;
-use crate::nodes::upstream::LoopStatus;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::provider::FailureClass;
@@ -22,9 +21,6 @@ pub struct Plan {
     pub reasons: Reasons,
     /// The memory after this plan; its journal is written before any step runs.
     pub next_history: History,
-    /// What a loop of Cluster Autoscaler would have told; `None` under profile Headroom.
-    #[serde(skip)]
-    pub upstream: Option<LoopStatus>,
     /// When something may change although nothing happens; `None` for never.
     pub wake_at: Option<UnixTime>,
 }

@@ -91,7 +91,7 @@ reasons! {
     ProviderUnknown,
     /// No template: neither declared, nor known to the provider, nor learned from a node.
     TemplateUnknown,
-    /// Too many of the pool's nodes are unready.
+    /// Too many of the nodes that the group wants are missing or unready.
     PoolUnhealthy,
     /// The journal holds as many intents as it may.
     JournalFull,

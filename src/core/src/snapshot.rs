@@ -15,9 +15,6 @@ use crate::world::World;
 use crate::world::record::{Error, WorldRecord};
 
 /// Everything that [`crate::plan`] reads, what decisions on replicas have read, and the clocks that explanations tell.
-///
-/// Under profile ClusterAutoscaler the memory and the options that only the reference has are left out: it keeps them in
-/// its process and nowhere else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Snapshot {

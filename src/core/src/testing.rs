@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{ClusterSettings, Config, Mode, NodeTemplate, Pool, Profile, ScaleDown, ScaleUp};
+use crate::config::{ClusterSettings, Config, Mode, NodeTemplate, Pool, ScaleDown, ScaleUp};
 use crate::known::Known;
 use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
@@ -503,12 +503,12 @@ impl PoolBuilder {
     }
 }
 
-/// A configuration of these pools, epoch 1, profile Headroom, defaults elsewhere.
+/// A configuration of these pools, epoch 1, defaults elsewhere.
 #[must_use]
 pub fn config(pools: impl IntoIterator<Item = PoolBuilder>) -> Config {
     let mut pools: Vec<Pool> = pools.into_iter().map(PoolBuilder::build).collect();
     pools.sort_by(|a, b| a.name.cmp(&b.name));
-    Config { profile: Profile::Headroom, epoch: 1, pools, cluster: ClusterSettings::default() }
+    Config { epoch: 1, pools, cluster: ClusterSettings::default() }
 }
 
 /// A controller whose pods are made by `pod` builders with the same kind and name as owner.

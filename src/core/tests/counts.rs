@@ -139,9 +139,33 @@ fn every_node_of_every_state_is_one_of_the_clusters_as_are_those_on_their_way() 
     assert_eq!(state.nodes_total(), 2 + 3 + 3 + 1 + 4 + 1);
 }
 
+/// Machines that run, those that are asked for, and those that never came.
+#[test]
+fn a_group_is_unhealthy_when_too_many_of_the_nodes_that_it_wants_are_missing() {
+    let unhealthy = |ready: u32, target: u32, age: Option<i64>| {
+        let nodes = (0..ready).map(|index| member(&format!("ready-{index}")));
+        let mut state = GroupState { target, max: 100, ..GroupState::default() };
+        for (id, age) in age.into_iter().flat_map(|age| (0..target - ready).map(move |index| (index, age))) {
+            let young = instance(InstanceState::Running, None, Some(UnixTime(NOW.0 - age)));
+            state.instances.insert(format!("i-{id}").into(), young);
+        }
+        let world = nodes.fold(world(), WorldBuilder::node).group_state("general", "a", state).build();
+        let config = config([pool("general")]);
+        let state = ClusterState::new(&world, &History::default(), &config, NOW, &mut Wake::new(NOW));
+        state.pools["general"].groups["a"].unhealthy
+    };
+    assert!(!unhealthy(0, 0, None));
+    assert!(unhealthy(0, 1, None), "none has come of one that is wanted");
+    assert!(!unhealthy(0, 1, Some(10)), "it is on its way");
+    assert!(!unhealthy(3, 6, None), "few");
+    assert!(unhealthy(3, 10, None));
+    assert!(!unhealthy(3, 10, Some(10)), "they are on their way");
+    assert!(!unhealthy(3, 10, Some(9000)), "they never came, and are removed for that");
+}
+
 /// Both limits must be passed: `okUnreadyCount` and `maxUnreadyPercent`, 45 % here.
 #[test]
-fn a_pool_is_unhealthy_when_too_many_of_its_nodes_are_unready() {
+fn a_group_is_unhealthy_when_too_many_of_its_nodes_are_unready() {
     let unhealthy = |ready: u32, unready: u32, leaving: u32| {
         let name = |word: &str, index: u32| member(&format!("{word}-{index}"));
         let nodes = (0..ready)
@@ -153,7 +177,7 @@ fn a_pool_is_unhealthy_when_too_many_of_its_nodes_are_unready() {
         let mut config = config([pool("general")]);
         (config.cluster.ok_unready_count, config.cluster.max_unready_percent) = (3, 45);
         let state = ClusterState::new(&world, &History::default(), &config, NOW, &mut Wake::new(NOW));
-        state.pools["general"].unhealthy
+        state.pools["general"].groups["a"].unhealthy
     };
     let cases = [
         (0, 3, 0, false),

@@ -1,6 +1,5 @@
 //! What PodDisruptionBudgets let go at once and in rounds, and how much demand a world holds.
 
-use headroom_core::config::Profile;
 use headroom_core::nodes::demand::{wanted_count, weight};
 use headroom_core::nodes::drainability::Disruptions;
 use headroom_core::reason::Reason;
@@ -72,7 +71,6 @@ fn pods_below_the_cutoff_and_young_ones_are_bought_for_by_nobody() {
     let world = |pod: PodBuilder| world().group("general", "a", "", 0).pod(pod.cpu("1")).build();
     let told = |pod: PodBuilder, delay: i64| {
         let mut config = config([pool("general")]);
-        config.profile = Profile::Headroom;
         config.cluster.new_pod_delay = Seconds(delay);
         let plan = plan_fresh(&world(pod), &config);
         (plan.steps.len(), plan.reasons.pods[0].skipped)

@@ -167,8 +167,9 @@ fn superseded_increase_is_planned_anew() {
     let mut history = plan_fresh(&start, &config).next_history;
     let outcome = Outcome { pool: "general".into(), intent: "1-1".into(), result: StepResult::Superseded };
     absorb(&mut history, &[outcome], &start, &config, NOW);
-    let moved = world().group("general", "a", "", 1).pods(pod("web").cpu("4").times(2)).build();
-    let second = plan(&moved, &history, &config, NOW);
+    let moved = world().node(node("n").of("general", "a")).group("general", "a", "", 1);
+    let busy = moved.pod(pod("busy").cpu("4").on("n")).pods(pod("web").cpu("4").times(2)).build();
+    let second = plan(&busy, &history, &config, NOW);
     check(&second, &[("general", "a", 1, 3)]);
 }
 

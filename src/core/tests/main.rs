@@ -1,6 +1,6 @@
 //! The tests of the core that see it from outside, as one program: linked once, it is built in a fraction of the time.
 //!
-//! The golden vectors are a program of their own, beside the example that runs them.
+//! The golden vectors run in the package `headroom-conformance`.
 
 mod anticipation;
 mod arithmetic;
@@ -12,7 +12,6 @@ mod daemon_sets;
 mod demand;
 mod disruptions;
 mod ending;
-mod estimates;
 mod floods;
 mod followers;
 mod group_options;
@@ -55,25 +54,18 @@ mod told;
 mod topology;
 mod unbound;
 mod unknown_shapes;
-mod upstream;
-mod upstream_choice;
-mod upstream_cloud;
-mod upstream_deletions;
-mod upstream_growth;
-mod upstream_leftovers;
-mod upstream_templates;
 mod volumes;
 mod whole_groups;
 mod world;
 
 #[test]
-fn every_file_of_this_folder_is_in_this_program_or_one_of_its_own() {
+fn every_file_of_this_folder_is_in_this_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let listed = include_str!("main.rs");
     for entry in std::fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let Some(module) = name.strip_suffix(".rs") else { continue };
-        let known = ["main", "conformance"].contains(&module) || listed.contains(&format!("mod {module};"));
+        let known = module == "main" || listed.contains(&format!("mod {module};"));
         assert!(known, "tests/{name} is run by nobody: add `mod {module};` to tests/main.rs");
     }
 }

@@ -1,7 +1,7 @@
 //! Which of several pools, or groups of pools, is taken where more than one would do.
 
-use headroom_core::config::{Expander, GroupScaling, Profile};
-use headroom_core::nodes::expander::{Offer, Surroundings, choose};
+use headroom_core::config::{Expander, GroupScaling};
+use headroom_core::nodes::expander::{Offer, choose};
 use headroom_core::resources::Resources;
 use headroom_core::testing::{config, pod, pool, world};
 
@@ -18,25 +18,22 @@ fn offer(name: &str, pods: u32, limited: bool) -> Offer {
         priority: 0,
         price_per_hour_micro: None,
         limited,
-        gpu: false,
     }
 }
 
 #[test]
 fn a_limited_offer_is_compared_only_where_it_helps_more_pods_than_any_other() {
-    let taken = |offers: &[Offer], profile| {
-        let around = Surroundings { cluster_nodes: 10, profile };
-        let index = choose(offers, &[Expander::LeastWaste], around).expect("one of them");
+    let taken = |offers: &[Offer]| {
+        let index = choose(offers, &[Expander::LeastWaste]).expect("one of them");
         offers[index].name.to_string()
     };
     let more = [offer("limited", 5, true), offer("whole", 3, false)];
-    assert_eq!(taken(&more, Profile::Headroom), "limited");
+    assert_eq!(taken(&more), "limited");
     let alike = [
         offer("limited", 5, true),
         Offer { node: Resources::new(8000, 32 << 30), ..offer("whole", 5, false) },
     ];
-    assert_eq!(taken(&alike, Profile::Headroom), "whole", "the other looks better than it is");
-    assert_eq!(taken(&alike, Profile::ClusterAutoscaler), "limited", "as upstream");
+    assert_eq!(taken(&alike), "whole", "the other looks better than it is");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use headroom_core::world::node::HOSTNAME_LABEL;
 use headroom_core::world::provider::{FailureClass, GroupState};
 use headroom_core::world::workload::ControllerKind;
 
-use crate::scale_up::{answer, check, plan_fresh};
+use crate::scale_up::{answer, busy, check, plan_fresh};
 
 fn group_of(target: u32, max: u32) -> GroupState {
     GroupState { target, max, ..GroupState::default() }
@@ -175,8 +175,8 @@ fn refused(world: &World, history: &History, pool: PoolBuilder) -> (Reason, Stri
 #[test]
 fn pool_tells_that_its_groups_are_full_unless_it_is_full_itself() {
     let wanting = || world().pod(pod("web").cpu("1"));
-    let full =
-        wanting().group_state("general", "a", group_of(3, 3)).group_state("general", "b", group_of(2, 2));
+    let full = busy(busy(wanting(), "a", 3), "b", 2);
+    let full = full.group_state("general", "a", group_of(3, 3)).group_state("general", "b", group_of(2, 2));
     let world = full.build();
     let none = History::default();
     assert_eq!(refused(&world, &none, pool("general")).0, Reason::GroupMaxNodesReached);
@@ -197,7 +197,8 @@ fn pool_tells_that_its_groups_are_full_unless_it_is_full_itself() {
 
 #[test]
 fn limits_on_amounts_are_told_with_their_unit_and_after_the_number_of_nodes() {
-    let world = world().group_state("general", "a", group_of(2, 100)).pod(pod("web").cpu("4")).build();
+    let world =
+        busy(world(), "a", 2).group_state("general", "a", group_of(2, 100)).pod(pod("web").cpu("4")).build();
     let limited = |cpu_milli, memory_bytes, max| {
         pool("general").bounds(0, max).with(|pool| {
             pool.limit_cpu_milli = cpu_milli;

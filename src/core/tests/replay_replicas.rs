@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headroom_core::config::Profile;
 use headroom_core::history::History;
 use headroom_core::labels::ObjectKey;
 use headroom_core::pods::after_write;
@@ -277,14 +276,12 @@ fn input(draw: &mut Draw, name: &str) -> DecisionInput {
     let odd = draw.one_of(&["app in (acme,globex),tier!=acme,!old,size>3", "", "app==", "app=(acme"]);
     let selector = if draw.chance(20) { odd } else { "app=acme" };
     let scale = Scale { spec_replicas: current, status_replicas: current, selector: selector.to_owned() };
-    let profile = draw.one_of(&[Profile::Headroom, Profile::Headroom, Profile::ClusterAutoscaler]);
     let mut input = DecisionInput {
         policy: ObjectKey::new("acme-shop", name),
         hpa: draw.chance(50).then(|| name.into()),
         leave: draw.one_of(&[Leave::Granted, Leave::Preview, Leave::Observed, Leave::Held]),
         now: Moment::from_nanos(NOW.0 * 1_000_000_000 + draw.signed(999_999_999)),
         options: Options {
-            profile,
             tolerance: f64::from(draw.count(300)) / 1000.0,
             downscale_stabilization: Seconds(draw.signed(400)),
             ..Options::default()

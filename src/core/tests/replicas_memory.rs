@@ -1,9 +1,7 @@
 //! What is remembered between replica decisions: no change of a period is lost, lists are as long as they may be, and
 //! what must be stored is stored in time.
 
-use headroom_core::pods::decide;
 use headroom_core::pods::durability::{Urgency, urgency};
-use headroom_core::pods::input::{Input, PodSeen};
 use headroom_core::pods::memory::{
     EVENTS_MAX, Memory, RECOMMENDATIONS_MAX, Recommendation, ScaleEvent, parse, render,
 };
@@ -81,34 +79,16 @@ fn swings_fill_the_list_of_proposals_and_its_highest_and_lowest_stay() {
 }
 
 #[test]
-fn proposal_that_is_repeated_is_remembered_once() {
+fn proposals_older_than_the_window_make_room_for_new_ones() {
     let mut workload = Workload::new(10, vec![per_replica(1000)]);
-    for second in 0..10 {
-        workload.tick(second * 15, &[value(10_000)]);
+    for tick in 0..100 {
+        workload.tick(tick * 15, &[value(10_000)]);
     }
-    assert_eq!(workload.memory.recommendations, [Recommendation { replicas: 10, at: at(135) }]);
-}
-
-#[test]
-fn decision_between_two_seconds_remembers_whole_ones() {
-    let workload = Workload::new(10, vec![per_replica(1000)]);
-    let pods: [&PodSeen; 0] = [];
-    let decision = decide(&Input {
-        now: Moment::from_nanos(START.0 * 1_000_000_000 + 900_000_000),
-        options: &workload.options,
-        spec: &workload.spec,
-        schedules: &[],
-        fallback: None,
-        namespace: "prod",
-        status: &workload.status,
-        memory: &workload.memory,
-        scale: Ok(&workload.scale),
-        pods: &pods,
-        rivals: &[],
-        answers: &[value(12_000)],
-    });
-    assert_eq!(parse(&render(&decision.memory)), decision.memory);
-    assert_eq!(decision.rescale.map(|change| change.to), Some(12));
+    // The window of 300 s is closed on both ends. The size at the beginning stays: one place is taken each time.
+    assert_eq!(workload.memory.recommendations.len(), 22);
+    let mut times: Vec<Moment> = workload.memory.recommendations.iter().map(|one| one.at).collect();
+    times.sort_unstable();
+    assert_eq!((times[0], times[1]), (at(0), at(99 * 15 - 300)));
 }
 
 #[test]

@@ -581,10 +581,15 @@ fn unready_node_is_judged_by_its_state_and_not_by_its_requests() {
             (0..9).map(|index| replica(&format!("load-{index}")).cpu("3900m").on(&format!("other-{index}")));
         cluster(others.chain([n]), pods.into_iter().chain(load))
     };
-    let dead = verdict(fleet(member("n").unready_for(1201), vec![full()]), &settings());
-    assert_eq!(dead.0, Reason::Unready);
-    let lately = verdict(fleet(member("n").unready_for(1200), vec![full()]), &settings());
-    assert_eq!(lately.0, Reason::NotUnreadyLongEnough);
+    let dead = |unneeded_for: i64| {
+        let mut history = unneeded(&["n"]);
+        let memory = history.pools.get_mut("a").expect("its pool");
+        memory.unneeded.insert("n".into(), UnixTime(NOW.0 - unneeded_for));
+        let world = fleet(member("n").unready_for(5000), vec![full()]).build();
+        verdict_on(&world, &settings(), &mut history).0
+    };
+    assert_eq!(dead(1201), Reason::Unready);
+    assert_eq!(dead(1200), Reason::NotUnreadyLongEnough);
 }
 
 /// The view may be behind, or a permission missing: without a wait the same would be decided many times a second.
@@ -599,7 +604,7 @@ fn removal_that_came_to_nothing_is_not_tried_again_at_once() {
             let first = history.pools["a"].removals().next();
             first.map(|(intent, _)| intent.id.clone())
         };
-        let mut history = History::default();
+        let mut history = unneeded(&["n"]);
         run(&world, &config, &mut history, NOW);
         let intent = open(&history).expect("opened");
         let result = StepResult::MarkFailed { node: "n".into(), message: "n is gone".into() };
@@ -618,9 +623,13 @@ fn removal_that_came_to_nothing_is_not_tried_again_at_once() {
 
 #[test]
 fn healthy_nodes_stay_while_a_fifth_of_the_cluster_is_unready() {
-    let ill = (0..3).map(|index| member(&format!("ill-{index}")).unready_for(60));
-    let found = verdict(cluster(ill.chain([member("n"), member("busy")]), []), &settings());
-    assert_eq!(found.0, Reason::ClusterUnhealthy);
+    let found = |ill: u32| {
+        let ill = (0..ill).map(|index| member(&format!("ill-{index}")).unready_for(1000));
+        let well = (0..9).map(|index| member(&format!("well-{index}")));
+        verdict(cluster(ill.chain(well).chain([member("n")]), []), &settings()).0
+    };
+    assert_eq!(found(4), Reason::ClusterUnhealthy);
+    assert_eq!(found(3), Reason::Empty, "a few are no sign of trouble");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use headroom_core::history::{DecisionOutcome, History};
 use headroom_core::plan::{Plan, PodVerdict, Step};
 use headroom_core::reason::Reason;
 use headroom_core::testing::{
-    BROKEN, NOW, config, cpu, daemon_set, memory, no_schedule, node, pod, pool, world,
+    BROKEN, NOW, WorldBuilder, config, cpu, daemon_set, memory, no_schedule, node, pod, pool, world,
 };
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
@@ -41,6 +41,13 @@ pub fn check(plan: &Plan, expected: &[(&str, &str, u32, u32)]) {
         .map(|(pool, group, from, to)| ((pool.to_string(), group.to_string()), (*from, *to)))
         .collect();
     assert_eq!(increases(plan), expected, "reasons: {:#?}", plan.reasons);
+}
+
+/// So many nodes of a group of pool `general`, each with a pod that takes all of its cpu.
+pub fn busy(world: WorldBuilder, group: &str, count: u32) -> WorldBuilder {
+    (0..count).map(|index| format!("{group}-{index}")).fold(world, |world, name| {
+        world.node(node(&name).of("general", group)).pod(pod(&format!("busy-{name}")).cpu("4").on(&name))
+    })
 }
 
 pub fn verdict<'p>(plan: &'p Plan, owner: &str) -> &'p PodVerdict {
@@ -285,7 +292,7 @@ fn one_plan_adds_no_more_than_the_limit_to_a_group() {
 
 #[test]
 fn pool_below_its_minimum_is_filled_up_and_pods_use_those_nodes() {
-    let world = world().group("general", "a", "", 1).pods(pod("web").cpu("4").times(2)).build();
+    let world = busy(world(), "a", 1).group("general", "a", "", 1).pods(pod("web").cpu("4").times(2)).build();
     let plan = plan_fresh(&world, &config([pool("general").bounds(3, 10)]));
     check(&plan, &[("general", "a", 1, 3)]);
     assert_eq!(plan.next_history.pools["general"].decisions[0].reason, Reason::BelowMinNodes);
@@ -293,7 +300,7 @@ fn pool_below_its_minimum_is_filled_up_and_pods_use_those_nodes() {
 
 #[test]
 fn new_nodes_go_to_the_smallest_group_first() {
-    let world = world()
+    let world = busy(world(), "a", 3)
         .group("general", "a", "za", 3)
         .group("general", "b", "zb", 0)
         .group("general", "c", "zc", 0)
@@ -317,7 +324,7 @@ fn decisions_of_one_plan_tell_the_pools_size_one_after_the_other() {
 
 #[test]
 fn pods_bound_to_a_zone_grow_that_zone() {
-    let world = world()
+    let world = busy(world(), "b", 5)
         .group("general", "a", "za", 0)
         .group("general", "b", "zb", 5)
         .pods(pod("web").cpu("4").selector(ZONE_LABEL, "zb").times(2))

@@ -49,7 +49,7 @@ fn removal_is_told_with_its_nodes_its_reason_and_how_many_pods_move() {
     let others = (0..9).map(|index| member(&format!("other-{index}")));
     let dead = cluster(others.chain([member("n").unready_for(9000)]), []).build();
     let unready_for = settings().pools[0].scale_down.unready_for;
-    assert_eq!(decision(&dead, &settings(), &[]), format!("node n unready for {unready_for}"));
+    assert_eq!(decision(&dead, &settings(), &["n"]), format!("node n unready for {unready_for}"));
 
     let tight = with_pool(|pool| {
         let at_once = Consolidation { consolidate_after: Seconds(0), ..Consolidation::default() };

@@ -184,6 +184,7 @@ pub fn node(told: &mut Explanation, node: &Node) {
     let state = match node.ready {
         Readiness::Ready => "became ready",
         Readiness::NotReady => "became not ready",
+        Readiness::Suspended => "was suspended",
         Readiness::Unknown => "has not been heard of since",
     };
     told.moment(node.ready_changed_at, Stage::Node, "object", format!("node {} {state}", node.name));

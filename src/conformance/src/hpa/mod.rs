@@ -4,7 +4,6 @@ mod compare;
 mod format;
 mod world;
 
-use headroom_core::config::Profile;
 use headroom_core::labels::Labels;
 use headroom_core::pods::admission;
 use headroom_core::pods::decision::{Event, EventType, WriteOutcome};
@@ -85,7 +84,6 @@ impl<'a> Runner<'a> {
         Ok(Self {
             scenario,
             options: Options {
-                profile: Profile::Headroom,
                 sync_period: Seconds(given.sync_period_seconds),
                 downscale_stabilization: Seconds(given.downscale_stabilization_seconds),
                 tolerance: given.tolerance,
@@ -134,16 +132,14 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Runs all steps. From the first on whose outcome depends on the reference's processor, or on a quantity beyond its
-    /// range, sizes are not compared any more, but none may be lowered at such a step.
+    /// Runs all steps. From the first on whose outcome depends on a quantity beyond the reference's range, sizes are not
+    /// compared any more, but none may be lowered at such a step.
     fn steps(&mut self, differences: &mut Vec<String>) -> Option<String> {
         let mut note = None;
         for (index, step) in self.scenario.steps.iter().enumerate() {
-            if let Some(why) =
-                step.unportable.iter().find(|why| matches!(why.as_str(), "decision" | "quantity"))
-            {
+            if step.unportable.iter().any(|why| why == "quantity") {
                 self.saturates = true;
-                note.get_or_insert_with(|| format!("from step {index} on we saturate ({why})"));
+                note.get_or_insert_with(|| format!("from step {index} on such quantities are refused"));
             }
             if let Err(error) = self.step(index, step, differences) {
                 differences.push(format!("step {index}: {error}"));

@@ -90,7 +90,7 @@ fn better(case: &Case<'_>) -> Result<Option<Measure>, String> {
     }
     // What the reference buys while pods are being moved may be for them, and those are not counted as helped.
     let sum = |grown: &BTreeMap<String, i64>| grown.values().sum::<i64>();
-    let moves = !case.run.trace.marks.is_empty() || !case.theirs.evicted.is_empty();
+    let moves = !case.ours.evicted.is_empty() || !case.theirs.evicted.is_empty();
     let buys_less_in_a_drain = moves && sum(&case.ours.grown) < sum(&case.theirs.grown);
     if ours.costs_less_than(theirs) && !buys_less_in_a_drain && !rules::removed_by_rule(case, &own_gone) {
         return Ok(Some(Measure::CheaperNodes));

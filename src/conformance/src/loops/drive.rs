@@ -1,6 +1,6 @@
 //! Drives the product through a case: plans at each tick and whenever an open removal is due, until it is at rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::config::Config;
@@ -37,6 +37,8 @@ pub struct Run {
     pub verdicts: BTreeMap<Arc<str>, Vec<(i64, Reason)>>,
     /// Rules of the reference that were broken on the way.
     pub violations: Vec<String>,
+    /// Unready nodes that left although their pods have no other place.
+    pub unplaced: BTreeSet<Arc<str>>,
 }
 
 struct Driver<'i> {
@@ -78,6 +80,7 @@ pub fn run(input: &Input) -> Result<Run, String> {
         first: driver.first.unwrap_or_default(),
         verdicts: driver.verdicts,
         violations: driver.shield.violations,
+        unplaced: driver.shield.unplaced,
     })
 }
 

@@ -11,7 +11,7 @@ use super::end::{self, Actions, Worth};
 use super::input::Input;
 use super::settings;
 use crate::families::TIE;
-use crate::model::Node;
+use crate::model::{Group, Node, Owner, Pod};
 use crate::outcome::Rule;
 
 /// The rule that explains the difference, if one does.
@@ -21,6 +21,9 @@ pub fn explained(case: &Case<'_>) -> Result<Option<Rule>, String> {
     if kept.is_empty() && removed_by_rule(case, &own_gone) {
         return Ok(Some(Rule::UnreadyByState));
     }
+    if own_gone == their_gone && keeps_sizes_of_others(case) {
+        return Ok(Some(Rule::CloudFailures));
+    }
     let rule = if kept.is_empty() { grown_by_rule(case)? } else { kept_by_rule(case, &kept) };
     if rule.is_some() {
         return Ok(rule);
@@ -28,12 +31,26 @@ pub fn explained(case: &Case<'_>) -> Result<Option<Rule>, String> {
     Ok(equal_choice(case).then_some(Rule::EqualChoice))
 }
 
-/// Whether a node that only the product removes was unready: the reference looks at what is asked of it.
+/// Whether the sizes differ only where the reference lowers one that nobody raised in the case.
+fn keeps_sizes_of_others(case: &Case<'_>) -> bool {
+    let differ = |group: &&Group| case.ours.targets.get(&group.id) != case.theirs.targets.get(&group.id);
+    let own = |group: &Group| {
+        let gone = case.input.nodes.iter().flatten().filter(|node| node.group == group.id);
+        let gone = gone.filter(|node| case.ours.deleted.contains_key(&node.name)).count();
+        case.ours.targets.get(&group.id).copied() == Some(group.target - i64::try_from(gone).unwrap_or(0))
+    };
+    case.ours.grown == case.theirs.grown
+        && case
+            .input
+            .groups
+            .iter()
+            .filter(differ)
+            .all(|group| own(group) && case.theirs.targets.get(&group.id) < case.ours.targets.get(&group.id))
+}
+
+/// Whether the pods of an unready node that only the product removes have no other place: there the reference keeps it.
 pub fn removed_by_rule(case: &Case<'_>, own_gone: &BTreeSet<String>) -> bool {
-    own_gone.difference(&case.theirs.gone()).any(|node| {
-        let verdicts = case.run.verdicts.get(node.as_str());
-        verdicts.is_some_and(|all| all.iter().any(|(_, reason)| *reason == Reason::Unready))
-    })
+    own_gone.difference(&case.theirs.gone()).any(|node| case.run.unplaced.contains(node.as_str()))
 }
 
 /// Whether the end costs the same, helps the same pods and is spread no worse.
@@ -59,7 +76,7 @@ fn keeps(case: &Case<'_>, node: &str) -> Option<Rule> {
         return Some(Rule::WholeGroups);
     }
     if failed_to_launch(case.input, node) {
-        return Some(Rule::FailedLaunches);
+        return Some(Rule::CloudFailures);
     }
     let called_off = |(when, name): &&(i64, Arc<str>)| **name == *node && many_unready(case, *when);
     if case.run.trace.unmarks.iter().any(|unmarked| called_off(&unmarked)) {
@@ -78,19 +95,12 @@ fn keeps(case: &Case<'_>, node: &str) -> Option<Rule> {
     if held(Reason::ClusterMinimumReached) && takes_least_amounts(case, node, at) {
         return Some(Rule::LeastAmounts);
     }
-    if let Some(since) = unready_since(case.input, node, at) {
-        let limit = case.input.options.scale_down_unready_s.unwrap_or(1200);
-        let delay = case.input.options.node_delete_delay_after_taint_s.unwrap_or(5);
-        if at <= since + limit + case.input.tick_s + delay && held(Reason::NotUnreadyLongEnough) {
-            return Some(Rule::UnreadyClock);
-        }
-    }
     if held(Reason::ClusterUnhealthy) && many_unready(case, at) {
         return Some(Rule::UnreadyFifth);
     }
     let failed = |(_, _, name): &(i64, Arc<str>, Arc<str>)| **name == *node;
     if case.run.trace.failed_deletions.iter().any(failed) {
-        return Some(Rule::FailedRemoval);
+        return Some(Rule::CloudFailures);
     }
     let takes_nothing = case
         .input
@@ -183,9 +193,10 @@ fn many_unready(case: &Case<'_>, at: i64) -> bool {
         state.and_then(|state| state.labels.get("topology.kubernetes.io/zone").cloned())
     };
     let zones: BTreeSet<Option<String>> = names.iter().map(|node| zone(node)).collect();
+    let few = input.options.ok_total_unready_count.unwrap_or(3) as usize;
     let above = |nodes: &[&str]| {
         let unready = nodes.iter().filter(|node| unready_since(input, node, at).is_some()).count();
-        nodes.len() < unready * 5
+        few < unready && nodes.len() < unready * 5
     };
     above(&names)
         || zones.iter().any(|wanted| {
@@ -216,11 +227,27 @@ fn grown_by_rule(case: &Case<'_>) -> Result<Option<Rule>, String> {
     if case.input.daemonsets.as_ref().is_some_and(|sets| !sets.is_empty()) {
         let mut without = case.input.clone();
         without.daemonsets = None;
-        if agrees(&without, case)? {
+        if agrees(&without, case)? || agrees(&with_running_sets(case.input), case)? {
             return Ok(Some(Rule::DaemonSetsCount));
         }
     }
     Ok(None)
+}
+
+/// The input with a pod of each DaemonSet on each node: each set counts on new nodes then.
+fn with_running_sets(input: &Input) -> Input {
+    let mut changed = input.clone();
+    let pods = changed.pods.get_or_insert_default();
+    for set in input.daemonsets.iter().flatten() {
+        pods.extend(input.nodes.iter().flatten().map(|node| Pod {
+            name: format!("{}-runs-{}", set.name, node.name),
+            ns: Some(set.ns.clone().unwrap_or_else(|| "kube-system".into())),
+            node: Some(node.name.clone()),
+            owner: Some(Owner { kind: "DaemonSet".into(), name: set.name.clone(), ..Owner::default() }),
+            ..Pod::default()
+        }));
+    }
+    changed
 }
 
 /// Whether the product does as the reference once the declared templates say what the nodes of the groups show: when those

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Drain, Expander, GroupScaling, Mode, Pool, Profile, ScaleDown,
-    ScaleUp,
+    Budget, Ceiling, ClusterSettings, Config, Drain, Expander, GroupScaling, Mode, Pool, ScaleDown, ScaleUp,
 };
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
@@ -156,7 +155,7 @@ pub fn config(options: &Options, groups: &[Group], written: Option<&Priorities>)
         anticipation: false,
         ..ClusterSettings::default()
     };
-    Ok(Config { profile: Profile::Headroom, epoch: 1, pools, cluster })
+    Ok(Config { epoch: 1, pools, cluster })
 }
 
 fn pool(group: &Group, options: &Options, own: &GroupOptions, priority: Option<i32>) -> Pool {

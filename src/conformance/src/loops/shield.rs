@@ -31,6 +31,8 @@ pub struct Shield {
     backoffs: BTreeMap<Arc<str>, Backoff>,
     /// Nodes that were marked and are there.
     leaving: BTreeSet<Arc<str>>,
+    /// Unready nodes that were marked although their pods have no other place: they do not run there either.
+    pub unplaced: BTreeSet<Arc<str>>,
 }
 
 /// What is checked against.
@@ -147,7 +149,8 @@ impl Shield {
     fn check_clock(&mut self, node: &Node, settings: GroupSettings<'_>, scene: Scene<'_>) {
         let (since, limit) = match node.ready {
             Readiness::Ready => (self.clocks.get(&node.name).copied(), settings.unneeded_for()),
-            _ => (Some(node.ready_changed_at.0), settings.unready_for()),
+            // A node that was unneeded before keeps its clock.
+            _ => (self.clocks.get(&node.name).copied(), settings.unready_for()),
         };
         let over = since.is_some_and(|since| limit == Seconds(0) || since + limit.0 < scene.now);
         if !over {
@@ -203,9 +206,6 @@ impl Shield {
             let Some((_, node, entry)) = scene.world.node_named(name) else { continue };
             let Some((pool, _)) = scene.pool_of(node) else { continue };
             let Some(ix) = snapshot.named(name) else { continue };
-            if node.ready != Readiness::Ready {
-                continue;
-            }
             let moving: Vec<PodRef> = entry
                 .pods
                 .iter()
@@ -213,8 +213,13 @@ impl Shield {
                 .map(|pod| PodRef::Real(*pod))
                 .collect();
             let all = destinations.move_all(&mut snapshot, &moving, ix).is_ok();
-            if !all && destinations.spread_all(&mut snapshot, &moving, ix).is_err() {
+            if all || destinations.spread_all(&mut snapshot, &moving, ix).is_ok() {
+                continue;
+            }
+            if node.ready == Readiness::Ready {
                 self.broken(scene.now, format!("pods of node {name} have no other place"));
+            } else {
+                self.unplaced.insert(name.clone());
             }
         }
     }

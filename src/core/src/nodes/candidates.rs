@@ -54,7 +54,7 @@ pub struct Candidate {
     pub waits_for: Option<PodId>,
     /// The PodDisruptionBudget that allows no eviction of one of them now.
     pub guarded_by: Option<usize>,
-    /// Since when it has been unneeded, or unready.
+    /// Since when it has been unneeded.
     pub since: Option<UnixTime>,
     /// Until when it is too young to be consolidated, or one of its pods is; only for `Consolidated`.
     pub fresh_until: Option<UnixTime>,
@@ -190,7 +190,6 @@ pub fn judge(
                 (false, false) if above => Reason::Consolidated,
                 (false, false) => Reason::Underutilized,
             };
-            let since = if unready { Some(node.ready_changed_at) } else { since };
             let mut candidate = candidate(ix, node, member, reason, load, since);
             if reason == Reason::Consolidated {
                 candidate.fresh_until = fresh_until(node, &candidate.movable, pool, scene);

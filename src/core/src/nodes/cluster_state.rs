@@ -65,6 +65,8 @@ pub enum Stage {
     NotStarted,
     /// Not ready.
     Unready,
+    /// Suspended by the cloud: neither ready nor unready.
+    Suspended,
     /// Carries our mark or a deletion timestamp, or is the victim of an open removal.
     Leaving,
 }
@@ -82,8 +84,6 @@ pub struct PoolState<'w> {
     pub bounds: Bounds,
     /// Its groups: those of the provider, and those that nodes or open increases name.
     pub groups: BTreeMap<Arc<str>, GroupCounts<'w>>,
-    /// Whether too many of its nodes are unready for it to grow.
-    pub unhealthy: bool,
 }
 
 /// One group's counts.
@@ -99,6 +99,8 @@ pub struct GroupCounts<'w> {
     pub unready: u32,
     /// Nodes that are still starting.
     pub not_started: u32,
+    /// Nodes that the cloud has suspended.
+    pub suspended: u32,
     /// Nodes that are leaving.
     pub leaving: u32,
     /// Instances that are no node yet and may still become one.
@@ -113,6 +115,18 @@ pub struct GroupCounts<'w> {
     pub backed_off_until: Option<UnixTime>,
     /// Whether the group has an open increase.
     pub growing: bool,
+    /// Instances that are no node and that an open removal names.
+    pub going: u32,
+    /// True if so many of the nodes that it wants are missing or unready that it must not grow.
+    pub unhealthy: bool,
+}
+
+impl GroupCounts<'_> {
+    /// Nodes of the world, leaving ones too.
+    #[must_use]
+    pub fn registered(&self) -> u32 {
+        self.ready + self.unready + self.not_started + self.suspended + self.leaving
+    }
 }
 
 impl PoolState<'_> {
@@ -125,7 +139,7 @@ impl PoolState<'_> {
     /// Registered nodes that are not leaving.
     #[must_use]
     pub fn registered(&self) -> u32 {
-        self.groups.values().map(|group| group.ready + group.unready + group.not_started).sum()
+        self.groups.values().map(|group| group.registered() - group.leaving).sum()
     }
 }
 
@@ -155,7 +169,10 @@ impl<'w> ClusterState<'w> {
         for pool_state in state.pools.values_mut() {
             let memory = history.pools.get(&pool_state.pool.name);
             count_instances(pool_state, memory, world, now, wake);
-            pool_state.unhealthy = unhealthy(pool_state, config);
+            for (id, group) in &mut pool_state.groups {
+                let asked = memory.map_or(0, |memory| asked_for(memory, id));
+                group.unhealthy = unhealthy(group, asked, config);
+            }
         }
         state
     }
@@ -181,9 +198,7 @@ impl<'w> ClusterState<'w> {
     #[must_use]
     pub fn nodes_total(&self) -> u32 {
         let owned = self.pools.values().flat_map(|pool| pool.groups.values());
-        owned
-            .map(|group| group.ready + group.unready + group.not_started + group.leaving + group.upcoming)
-            .fold(self.foreign_count, u32::saturating_add)
+        owned.map(|group| group.registered() + group.upcoming).fold(self.foreign_count, u32::saturating_add)
     }
 
     /// Ids of the instances that a provider says are going away.
@@ -252,6 +267,7 @@ impl<'w> ClusterState<'w> {
                     Stage::Ready => counts.ready += 1,
                     Stage::NotStarted => counts.not_started += 1,
                     Stage::Unready => counts.unready += 1,
+                    Stage::Suspended => counts.suspended += 1,
                     Stage::Leaving => counts.leaving += 1,
                 }
                 self.members[id.0 as usize] = Some((kin, stage));
@@ -423,7 +439,7 @@ fn empty_pool<'w>(
         }
     }
     let bounds = bounds::bounds(pool, now, wake);
-    PoolState { pool, provider, provider_unknown, bounds, groups, unhealthy: false }
+    PoolState { pool, provider, provider_unknown, bounds, groups }
 }
 
 /// Names of the nodes that open removals name, those being undone apart.
@@ -442,6 +458,9 @@ fn victims(history: &History) -> BTreeSet<Arc<str>> {
 ///
 /// Source: clusterstate.go, getReadiness: a node counts as not started while created + startup timeout > now.
 fn stage(node: &Node, pool: &Pool, now: UnixTime, wake: &mut Wake) -> Stage {
+    if node.ready == Readiness::Suspended {
+        return Stage::Suspended;
+    }
     let started_by = node.created_at.plus(pool.scale_up.startup_timeout);
     let young = now < started_by;
     // The condition turns Ready a moment before the taints of a new node are taken off: judged by the condition alone,
@@ -487,6 +506,7 @@ fn count_instances(
         let seen = instances_seen(group, pool.pool, &removed, world, read_at, now, wake);
         group.unregistered = seen.unregistered;
         group.long_unregistered = seen.long_unregistered;
+        group.going = seen.going;
         let observed = group.state.map_or(0, |state| state.target);
         group.target = observed.max(open).max(seen.accounted);
         let missing = group.target.saturating_sub(seen.accounted);
@@ -537,6 +557,8 @@ struct Seen {
     accounted: u32,
     unregistered: u32,
     long_unregistered: Vec<Arc<str>>,
+    /// Instances that never became nodes and that an open removal names.
+    going: u32,
 }
 
 fn instances_seen(
@@ -570,6 +592,8 @@ fn instances_seen(
         let named = |name: &Arc<str>| removed.contains(name);
         let gone = !removed.is_empty() && (named(id) || instance.node.as_ref().is_some_and(named));
         if instance.state == InstanceState::Deleting || gone {
+            let wanted = instance.state != InstanceState::Deleting;
+            seen.going += u32::from(wanted && unseen.contains(id));
             continue;
         }
         seen.accounted += 1;
@@ -592,16 +616,28 @@ fn instances_seen(
     seen
 }
 
-/// Whether a pool has more unready nodes than it may: both limits must be passed.
+/// Whether more of the nodes that a group wants are missing or unready than may be: both limits must be passed. Where none
+/// has come at all, none may be missing. Nodes that an open increase has asked for, that start, and that leave are not
+/// missing; nor are instances that are still young.
 ///
-/// Source: clusterstate.go, IsClusterHealthy; Differs from upstream: per pool, because foreign nodes must not stop
-/// ours.
-fn unhealthy(pool: &PoolState<'_>, config: &Config) -> bool {
-    let unready: u32 = pool.groups.values().map(|group| group.unready).sum();
-    let leaving: u32 = pool.groups.values().map(|group| group.leaving).sum();
-    let registered = u64::from(pool.registered()) + u64::from(leaving);
-    config.cluster.ok_unready_count < unready
-        && registered * u64::from(config.cluster.max_unready_percent) < u64::from(unready) * 100
+/// Source: clusterstate.go, IsNodeGroupHealthy.
+fn unhealthy(group: &GroupCounts<'_>, asked: u32, config: &Config) -> bool {
+    let Some(state) = group.state else { return false };
+    let late = u32::try_from(group.long_unregistered.len()).unwrap_or(u32::MAX);
+    let wanted = state.target.saturating_sub(late).saturating_sub(group.going).saturating_sub(asked);
+    let registered = group.registered();
+    let missing = wanted.saturating_sub(registered - group.unready + group.unregistered);
+    if registered + group.unregistered + late + group.going == 0 {
+        return 0 < missing;
+    }
+    let (most, percent) = (config.cluster.ok_unready_count, config.cluster.max_unready_percent);
+    most < missing && u64::from(registered) * u64::from(percent) < u64::from(missing) * 100
+}
+
+/// By how many nodes the open increases of `group` let it grow, those that are taken back included.
+fn asked_for(memory: &PoolHistory, group: &str) -> u32 {
+    let grown = |(_, increase): (&Intent, &Increase)| increase.to.saturating_sub(increase.from);
+    memory.increases_of(group).map(grown).fold(0, u32::saturating_add)
 }
 
 #[cfg(test)]

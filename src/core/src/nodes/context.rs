@@ -4,13 +4,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::config::{Config, Profile};
+use crate::config::Config;
 use crate::history::History;
 use crate::nodes::cluster_state::{ClusterState, Stage};
 use crate::nodes::demand::Demand;
 use crate::nodes::increase;
 use crate::nodes::template;
-use crate::nodes::upstream::LoopStatus;
 use crate::nodes::utilization::TERMINATING_EXTRA;
 use crate::nodes::wake::Wake;
 use crate::plan::{Plan, Reasons, Step};
@@ -104,8 +103,6 @@ pub struct Context<'w> {
     pub part: &'w RefCell<Part>,
     /// Nodes in the snapshot that no node of the world is: those on their way, and those bought so far.
     pub planned: Vec<PlannedNode>,
-    /// What the loop tells under profile ClusterAutoscaler.
-    pub upstream: Option<LoopStatus>,
     templates: Templates,
     base: Mark,
     /// Nodes of the world that have not started, in order.
@@ -174,17 +171,14 @@ impl<'w> Context<'w> {
             quarantine,
             part,
             planned: Vec::new(),
-            upstream: None,
             templates: BTreeMap::new(),
             starting: Vec::new(),
             ending: Vec::new(),
         };
         ctx.prepare_nodes();
         ctx.expect_drivers();
-        if config.profile == Profile::Headroom {
-            ctx.drop_expendable();
-            ctx.free_ending();
-        }
+        ctx.drop_expendable();
+        ctx.free_ending();
         ctx.base = ctx.snapshot.checkpoint();
         ctx.add_planned_nodes();
         ctx
@@ -238,11 +232,6 @@ impl<'w> Context<'w> {
         }
         labels.insert(GROUP_LABEL, group.clone());
         Some(Arc::new(template))
-    }
-
-    /// Says what a group would add, where that is not for [`Context::template`] to find out.
-    pub fn set_template(&mut self, pool: &Arc<str>, group: &Arc<str>, template: Option<Arc<TemplateNode>>) {
-        self.templates.insert((pool.clone(), group.clone()), template);
     }
 
     /// Nodes bought so far for a pool.
@@ -316,12 +305,11 @@ impl<'w> Context<'w> {
             steps: self.steps,
             reasons: self.reasons,
             next_history: self.next,
-            upstream: self.upstream,
             wake_at: self.wake.earliest(),
         }
     }
 
-    /// Starting nodes are looked at as they will be, but not by the reference; leaving ones take no pods.
+    /// Starting nodes are looked at as they will be; leaving ones take no pods.
     fn prepare_nodes(&mut self) {
         let groups = || self.cluster.pools.values().flat_map(|pool| pool.groups.values());
         if groups().all(|group| group.leaving == 0 && group.not_started == 0) {
@@ -333,9 +321,8 @@ impl<'w> Context<'w> {
             let Some(ix) = self.snapshot.index_of(id) else { continue };
             match member.stage {
                 Stage::Leaving => self.snapshot.set_presence(ix, Presence::Ghost),
-                Stage::NotStarted if self.config.profile == Profile::ClusterAutoscaler => {}
                 Stage::NotStarted => starting.push((ix, member.pool.clone(), member.group.clone())),
-                Stage::Ready | Stage::Unready => {}
+                Stage::Ready | Stage::Unready | Stage::Suspended => {}
             }
         }
         self.starting = starting.iter().map(|(ix, _, _)| *ix).collect();

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use crate::config::{Config, Pool};
 use crate::nodes::foreign::{Members, Standing};
 use crate::nodes::template;
-use crate::reason::Reason;
 use crate::scheduling::constraints::Taint;
 use crate::time::UnixTime;
 use crate::world::World;
 use crate::world::node::{Node, Readiness};
 
-/// Voluntary removals stop when more than this part of a zone or of the cluster is unready. Upstream: none; Karpenter
-/// stops its repairs at the same 20 %.
+/// Removals stop when more than this part of a zone or of the cluster is unready, and more nodes than
+/// `ok_unready_count`. Upstream: none; Karpenter stops its repairs at the same 20 %.
 const VOLUNTARY_UNREADY_PERCENT_MAX: u64 = 20;
 
 /// Counts of nodes, in the cluster and by zone.
@@ -34,7 +33,8 @@ struct Count {
 }
 
 impl Health {
-    /// Counts all nodes, managed or not; those that have not started yet are not unready.
+    /// Counts all nodes. Those that no pool's provider lists, that have not started yet or that are suspended are not
+    /// unready.
     #[must_use]
     pub fn of(world: &World, config: &Config, members: &Members<'_>, now: UnixTime) -> Self {
         let mut health = Self {
@@ -63,7 +63,8 @@ impl Health {
             };
             let count = &mut by_badge[digest.badge.0 as usize];
             count.all += 1;
-            count.unready += u64::from(digest.ready != Readiness::Ready && !starting());
+            let well = matches!(digest.ready, Readiness::Ready | Readiness::Suspended);
+            count.unready += u64::from(!well && pool.is_some() && !starting());
         }
         for (id, badge) in world.badges().iter() {
             let counted = by_badge[id.0 as usize];
@@ -87,22 +88,19 @@ impl Health {
         self.cluster.unready > self.ok_unready_count && self.cluster.above(self.max_unready_percent)
     }
 
-    /// Whether a removal for `reason` in `zone` must wait.
+    /// Whether a removal in `zone` must wait.
     ///
-    /// Differs from upstream: healthy nodes also stay while more than 20 % of the zone or cluster is unready, because
-    /// then their pods may be the last ones running. Nodes that are unready themselves, or that a person wants gone,
-    /// may go as long as no more than `ok_unready_count` are unready.
+    /// Differs from upstream: nodes also stay while more than 20 % of the zone or cluster and more than
+    /// `ok_unready_count` nodes of it are unready, because then their pods may be the last ones running.
     #[must_use]
-    pub fn forbids(&self, reason: Reason, zone: &str) -> bool {
+    pub fn forbids(&self, zone: &str) -> bool {
         if self.cluster_unhealthy() {
             return true;
         }
         let zone = self.zones.get(zone).copied().unwrap_or_default();
-        [self.cluster, zone].into_iter().any(|count| {
-            let excused = matches!(reason, Reason::Unready | Reason::RemovalRequested)
-                && count.unready <= self.ok_unready_count;
-            count.above(VOLUNTARY_UNREADY_PERCENT_MAX) && !excused
-        })
+        [self.cluster, zone]
+            .into_iter()
+            .any(|count| self.ok_unready_count < count.unready && count.above(VOLUNTARY_UNREADY_PERCENT_MAX))
     }
 }
 
@@ -124,31 +122,27 @@ pub fn not_started(node: &Node, pool: &Pool, now: UnixTime) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{NOW, config, node, world};
+    use crate::testing::{NOW, config, node, pool, world};
 
     fn health(ready: usize, unready: usize) -> Health {
-        let config = config([]);
-        let mut builder = world();
+        let config = config([pool("general")]);
+        let mut builder = world().group("general", "g", "a", 0);
         for index in 0..ready {
-            builder = builder.node(node(&format!("ready-{index}")).zone("a"));
+            builder = builder.node(node(&format!("ready-{index}")).of("general", "g").zone("a"));
         }
         for index in 0..unready {
-            builder = builder.node(node(&format!("unready-{index}")).zone("a").unready_for(60));
+            let node = node(&format!("unready-{index}")).of("general", "g").zone("a");
+            builder = builder.node(node.unready_for(3600));
         }
         let world = builder.build();
         Health::of(&world, &config, &Members::of(&world, &config), NOW)
     }
 
     #[test]
-    fn healthy_nodes_stay_while_more_than_a_fifth_is_unready() {
-        assert!(!health(8, 2).forbids(Reason::Empty, "a"));
-        assert!(health(7, 2).forbids(Reason::Empty, "a"));
-    }
-
-    #[test]
-    fn a_few_unready_nodes_may_go_themselves() {
-        assert!(!health(3, 3).forbids(Reason::Unready, "a"));
-        assert!(health(11, 4).forbids(Reason::Unready, "a"));
+    fn nodes_stay_while_more_than_a_fifth_and_more_than_a_few_are_unready() {
+        assert!(!health(16, 4).forbids("a"));
+        assert!(health(15, 4).forbids("a"));
+        assert!(!health(2, 3).forbids("a"));
     }
 
     #[test]

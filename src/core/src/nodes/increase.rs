@@ -269,7 +269,7 @@ fn accounted(wanted: u32, group: Option<&GroupCounts<'_>>) -> bool {
 
 /// Nodes of the group that are wanted and not registered.
 fn missing(wanted: u32, group: Option<&GroupCounts<'_>>) -> u32 {
-    let registered = group.map_or(0, |group| group.ready + group.unready + group.not_started + group.leaving);
+    let registered = group.map_or(0, GroupCounts::registered);
     wanted.saturating_sub(registered)
 }
 

@@ -50,11 +50,6 @@ pub fn pool_barrier(state: &PoolState<'_>, memory: Option<&PoolHistory>) -> Opti
         let why = state.provider_unknown.clone().unwrap_or_default();
         return Some(Limit::new(Reason::ProviderUnknown, format!("sizes are unknown: {why}")));
     }
-    if state.unhealthy {
-        let unready: u32 = state.groups.values().map(|group| group.unready).sum();
-        let message = format!("{unready} of {} nodes are unready", state.registered());
-        return Some(Limit::new(Reason::PoolUnhealthy, message));
-    }
     let full = |memory: &PoolHistory| {
         INTENTS_MAX < memory.intents.len() + state.groups.len() || BACKOFFS_MAX <= memory.backoffs.len()
     };
@@ -72,6 +67,11 @@ pub fn group_barrier(id: &str, group: &GroupCounts<'_>) -> Option<Limit> {
     };
     if let Some(until) = group.backed_off_until {
         return Some(Limit::new(Reason::BackingOff, format!("group {id} is held back until {until}")));
+    }
+    if group.unhealthy {
+        let message =
+            format!("{} of the {} nodes that group {id} wants are ready", group.ready, state.target);
+        return Some(Limit::new(Reason::PoolUnhealthy, message));
     }
     if state.max <= group.target {
         let message = format!("group {id} has {} of at most {} nodes", group.target, state.max);

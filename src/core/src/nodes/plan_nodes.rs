@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::config::{Config, Mode, Profile};
+use crate::config::{Config, Mode};
 use crate::history::History;
 use crate::nodes::anticipation;
 use crate::nodes::context::{Context, Part, Quarantine};
@@ -14,7 +14,7 @@ use crate::nodes::foreign::Members;
 use crate::nodes::health::Health;
 use crate::nodes::removal::{self, Scene};
 use crate::nodes::{
-    consolidation, explain, increase, learn, preview, scale_down, scale_up, unbound, unregistered, upstream,
+    consolidation, explain, increase, learn, preview, scale_down, scale_up, unbound, unregistered,
 };
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
@@ -52,10 +52,7 @@ pub fn plan(world: &World, history: &History, config: &Config, now: UnixTime) ->
 
 /// Takes up what the world answered to earlier steps; the next plan goes on from there.
 pub fn absorb(history: &mut History, outcomes: &[Outcome], _world: &World, config: &Config, now: UnixTime) {
-    match config.profile {
-        Profile::Headroom => increase::absorb(history, outcomes, config, now),
-        Profile::ClusterAutoscaler => upstream::absorb(history, outcomes, config, now),
-    }
+    increase::absorb(history, outcomes, config, now);
     for outcome in outcomes {
         if let Some(memory) = history.pools.get_mut(&outcome.pool) {
             removal::absorb_one(memory, outcome, config, now);
@@ -77,26 +74,15 @@ fn plan_once(
     let health = Health::of(world, config, &members, now);
     let guard = Some((quarantine, part));
     let scene = Scene { world, config, members: &members, health: &health, now, guard };
-    let advanced = match config.profile {
-        Profile::Headroom => removal::advance(&mut ctx.next, &scene),
-        Profile::ClusterAutoscaler => removal::Advance::default(),
-    };
+    let advanced = removal::advance(&mut ctx.next, &scene);
     learn::learn(&mut ctx);
-    match config.profile {
-        Profile::Headroom => grow(&mut ctx),
-        Profile::ClusterAutoscaler => ctx.upstream = Some(upstream::run_once(&mut ctx)),
-    }
+    grow(&mut ctx);
 
     ctx.steps = increase::steps(&ctx.next, &ctx.cluster);
-    if let Some(status) = &ctx.upstream {
-        upstream::sort(&mut ctx.steps, status);
-    }
     ctx.steps.retain(|step| {
         !matches!(step, Step::Increase { pool, .. } | Step::Cancel { pool, .. } if quarantine.pools.contains(pool))
     });
-    if config.profile == Profile::Headroom {
-        shrink(&mut ctx, &scene, advanced);
-    }
+    shrink(&mut ctx, &scene, advanced);
     note_deadlines(&mut ctx);
     ctx.finish()
 }

@@ -12,14 +12,13 @@ use crate::nodes::anticipation;
 use crate::nodes::balance::{self, Size};
 use crate::nodes::context::{Context, Part, Purchase};
 use crate::nodes::demand::{Demand, PodGroup};
-use crate::nodes::expander::{self, Offer, Surroundings};
+use crate::nodes::expander::{self, Offer};
 use crate::nodes::followers::{self, Held};
 use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::limits::{self, Limit};
 use crate::nodes::packing::{self, Growable, Packing, PackingLimits, Wanted};
 use crate::nodes::similar_pools;
 use crate::nodes::spare;
-use crate::nodes::utilization::GPU_RESOURCES;
 use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::scheduling::{ClassIx, NodeIx, PodRef, Snapshot};
@@ -132,8 +131,7 @@ pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
         }
         let options = options(ctx, mode);
         let offers: Vec<Offer> = options.iter().map(|option| option.offer.clone()).collect();
-        let around = Surroundings { cluster_nodes: ctx.cluster.nodes_total(), profile: ctx.config.profile };
-        let Some(best) = expander::choose(&offers, &ctx.config.cluster.expanders, around) else { return };
+        let Some(best) = expander::choose(&offers, &ctx.config.cluster.expanders) else { return };
         let shares = if ctx.config.cluster.balance_similar_pools {
             similar_pools::shares(ctx, &options, best)
         } else {
@@ -223,7 +221,6 @@ fn option_of(ctx: &mut Context<'_>, name: &Arc<str>, groups: Vec<Growable>) -> O
         priority: pool.priority,
         price_per_hour_micro: pool.price_per_hour_micro,
         limited: packing.limited,
-        gpu: GPU_RESOURCES.iter().any(|name| 0 < groups[0].template.node.capacity.extended(name)),
     };
     (offer.nodes != 0 && offer.pods != 0).then(|| PoolOption {
         pool: name.clone(),

@@ -134,12 +134,10 @@ impl Pass<'_, '_> {
         let scale_down = &pool.scale_down;
         let unready = candidate.reason == Reason::Unready;
         let stored = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
-        // An unready node's clock is its own condition; the other one neither starts nor ends by it. It is later only if
-        // a mark was refused since, or nobody watched for a while.
-        let since = if unready { candidate.since.max(stored) } else { Some(stored.unwrap_or(now)) };
-        let kept = if unready { stored } else { since };
+        // As upstream: a node that turns unready, or ready again, keeps its clock, and only the limit changes.
+        let since = stored.unwrap_or(now);
         if candidate.reason != Reason::RemovalRequested {
-            self.keep_clock(Some(candidate.pool), &candidate.victim.node, kept);
+            self.keep_clock(Some(candidate.pool), &candidate.victim.node, Some(since));
         }
         if let Some(pod) = candidate.waits_for {
             let key = &self.scene.world.pod(pod).pod.key;
@@ -164,7 +162,7 @@ impl Pass<'_, '_> {
         } else {
             (settings.unneeded_for(), Reason::NotUnneededLongEnough)
         };
-        let due = since.unwrap_or(now).plus(limit);
+        let due = since.plus(limit);
         // Strictly later, as upstream compares; a limit of 0 is no wait at all.
         if limit > Seconds(0) && now <= due {
             self.wake(due.plus(Seconds(1)));
@@ -197,7 +195,7 @@ impl Pass<'_, '_> {
         if self.scene.config.cluster.voluntary_disruption_stopped {
             return Some(Reason::DisruptionStopped.into());
         }
-        if self.scene.health.forbids(candidate.reason, &candidate.zone) {
+        if self.scene.health.forbids(&candidate.zone) {
             return Some(Reason::ClusterUnhealthy.into());
         }
         if !bundles::has_room(&self.chosen, candidate, memory) {

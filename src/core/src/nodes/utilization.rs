@@ -12,7 +12,7 @@ use crate::world::pod::Pod;
 pub const TERMINATING_EXTRA: Seconds = Seconds(30);
 /// Extended resources that make a node a GPU node; the first one it has decides.
 /// Upstream: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915 and the like, one a cloud.
-pub const GPU_RESOURCES: [&str; 3] = ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915"];
+const GPU_RESOURCES: [&str; 3] = ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915"];
 
 /// What is left out when a node is measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! What the outcome of the scale's write makes of a decision: event, conditions, status and memory.
 
-use crate::config::Profile;
 use crate::pods::behavior;
 use crate::pods::conditions::{self, ABLE_TO_SCALE};
 use crate::pods::decision::{
@@ -42,14 +41,8 @@ pub fn after_write(decision: Decision, outcome: &WriteOutcome) -> Tick {
                 message: format!("New size: {to}; reason: {reason}"),
             });
             tick.action = if from < to { ActionLabel::ScaleUp } else { ActionLabel::ScaleDown };
-            match decision.late_event {
-                Some(behavior) => {
-                    let profile = Profile::ClusterAutoscaler;
-                    behavior::record(&mut tick.memory, behavior.as_ref(), from, to, *at, profile);
-                }
-                // As it was made durable.
-                None => tick.memory = decision.journal,
-            }
+            // The journal has the instant of the decision; retries after conflicts make the change younger.
+            behavior::record(&mut tick.memory, decision.behavior.as_ref(), from, to, *at);
         }
         WriteOutcome::Failed { message } => {
             tick.events.push(Event {

@@ -1,6 +1,5 @@
 //! The replica decision of one tick: branches, metrics, the largest proposal, normalising, conditions. It writes nothing.
 
-use crate::config::Profile;
 use crate::pods::behavior::{self, Direction};
 use crate::pods::conditions::{self, ABLE_TO_SCALE, SCALING_ACTIVE, SCALING_LIMITED};
 use crate::pods::decision::{
@@ -9,7 +8,7 @@ use crate::pods::decision::{
 use crate::pods::input::{Answer, Input, Scale, Unknown};
 use crate::pods::memory::Memory;
 use crate::pods::metric;
-use crate::pods::numbers::{Numbers, Tolerance};
+use crate::pods::numbers::Tolerance;
 use crate::pods::replica_calculator::Surroundings;
 use crate::pods::schedules::{Bounds, FallbackDirection, FallbackReplicas, bounds};
 use crate::pods::selector::Selector;
@@ -30,12 +29,8 @@ pub fn needs_metrics(spec: &HpaSpec, bounds: &Bounds, current: i32) -> bool {
 /// Source: podautoscaler horizontal.go, reconcileAutoscaler, up to the write of the scale.
 #[must_use]
 pub fn decide(input: &Input<'_>) -> Decision {
-    let now = match input.options.profile {
-        Profile::Headroom => input.now.whole(),
-        Profile::ClusterAutoscaler => input.now,
-    };
     let mut tick = Deciding {
-        input: Input { now, ..*input },
+        input: *input,
         status: input.status.clone(),
         memory: input.memory.clone(),
         events: Vec::new(),
@@ -45,7 +40,7 @@ pub fn decide(input: &Input<'_>) -> Decision {
         steps: Steps {
             branch: Branch::NoScale,
             current: None,
-            bounds: bounds(input.spec, input.schedules, now.second()),
+            bounds: bounds(input.spec, input.schedules, input.now.second()),
             metrics: Vec::new(),
             proposed: None,
             proposed_by: None,
@@ -55,7 +50,6 @@ pub fn decide(input: &Input<'_>) -> Decision {
             limited_by: None,
             fallback: None,
         },
-        numbers: Numbers::of(input.options.profile),
     };
     let rescale = tick.run();
     tick.decision(rescale)
@@ -84,7 +78,6 @@ struct Deciding<'a> {
     error: ErrorLabel,
     failed_early: bool,
     steps: Steps,
-    numbers: Numbers,
 }
 
 /// What the metrics came to.
@@ -242,7 +235,6 @@ impl<'a> Deciding<'a> {
         let around = Surroundings {
             now: input.now,
             options: input.options,
-            numbers: self.numbers,
             tolerance: Tolerance::of(input.options, up, down),
             pods: input.pods,
             spec_replicas: scale.spec_replicas,
@@ -281,14 +273,14 @@ impl<'a> Deciding<'a> {
                 return Combined::Unknown { error };
             }
         }
-        if n_metrics == 0 && self.input.options.profile == Profile::ClusterAutoscaler {
+        if n_metrics == 0 {
             // The reference sets the failure that there was not: a condition with nothing in it.
             if !self.status.conditions.iter().any(|condition| condition.type_.is_empty()) {
                 self.status.conditions.push(Condition::default());
             }
             return Combined::Proposed(best);
         }
-        let by = self.steps.proposed_by.as_deref().unwrap_or("the bounds alone, since no metric is given");
+        let by = self.steps.proposed_by.as_deref().unwrap_or("the bounds");
         let words = format!("a replica count was computed from {by}");
         self.condition(SCALING_ACTIVE, true, conditions::VALID_METRIC_FOUND, words);
         Combined::Proposed(best)
@@ -325,10 +317,9 @@ impl<'a> Deciding<'a> {
     fn normalise(&mut self, current: i32, proposed: i32) -> i32 {
         let input = self.input;
         let windows = Windows::of(input.spec, input.options);
-        let (now, profile) = (input.now, input.options.profile);
         let stabilized = match input.spec.behavior {
-            None => stabilization::highest(&mut self.memory, proposed, windows, now, profile),
-            Some(_) => stabilization::between(&mut self.memory, current, proposed, windows, now, profile),
+            None => stabilization::highest(&mut self.memory, proposed, windows, input.now),
+            Some(_) => stabilization::between(&mut self.memory, current, proposed, windows, input.now),
         };
         self.steps.stabilized = Some(stabilized);
         self.tell_stabilized(current, proposed, stabilized);
@@ -385,7 +376,7 @@ impl<'a> Deciding<'a> {
     ///
     /// Source: podautoscaler horizontal.go, convertDesiredReplicasWithRules.
     fn legacy_limits(&mut self, current: i32, stabilized: i32) -> (i32, Option<Limit>) {
-        let rate = self.numbers.plus(current, current).max(4);
+        let rate = current.wrapping_add(current).max(4);
         let (min, max) = (self.steps.bounds.min, self.steps.bounds.max);
         let (cap, limit) =
             if max > rate { (rate, Limit::ScaleUpLimit) } else { (max, Limit::TooManyReplicas) };
@@ -408,9 +399,7 @@ impl<'a> Deciding<'a> {
         let input = self.input;
         let behavior = input.spec.behavior.as_ref();
         let (min, max) = (self.steps.bounds.min, self.steps.bounds.max);
-        let rate = |direction, rules| {
-            behavior::limit(direction, current, rules, &self.memory, input.now, self.numbers)
-        };
+        let rate = |direction, rules| behavior::limit(direction, current, rules, &self.memory, input.now);
         if stabilized > current {
             let rules = behavior.and_then(|behavior| behavior.scale_up.as_ref());
             let rate = rate(Direction::Up, rules).max(current);
@@ -447,11 +436,9 @@ impl<'a> Deciding<'a> {
         let input = self.input;
         let mut journal = self.memory.clone();
         if let Some(change) = &rescale {
-            let (behavior, profile) = (input.spec.behavior.as_ref(), input.options.profile);
-            behavior::record(&mut journal, behavior, change.from, change.to, input.now, profile);
+            let behavior = input.spec.behavior.as_ref();
+            behavior::record(&mut journal, behavior, change.from, change.to, input.now);
         }
-        // The reference records the event when the write came through, retries included.
-        let late_event = rescale.is_some() && input.options.profile == Profile::ClusterAutoscaler;
         Decision {
             events: self.events,
             journal,
@@ -462,7 +449,7 @@ impl<'a> Deciding<'a> {
             error: self.error,
             failed_early: self.failed_early,
             stored_desired: input.status.desired_replicas,
-            late_event: late_event.then(|| input.spec.behavior.clone()),
+            behavior: input.spec.behavior.clone().filter(|_| rescale.is_some()),
             now: input.now,
             rescale,
         }

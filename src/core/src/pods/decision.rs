@@ -33,8 +33,8 @@ pub struct Decision {
     pub(in crate::pods) failed_early: bool,
     /// `desiredReplicas` as stored: a failing write keeps it.
     pub(in crate::pods) stored_desired: i32,
-    /// The behavior, where the scale event is recorded only once the write came through.
-    pub(in crate::pods) late_event: Option<Option<Behavior>>,
+    /// The behavior, where the size changes: the scale event counts from the instant at which the write came through.
+    pub(in crate::pods) behavior: Option<Behavior>,
     /// When the decision was made.
     pub(in crate::pods) now: Moment,
 }

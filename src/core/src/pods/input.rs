@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Profile;
 use crate::pods::memory::Memory;
 use crate::pods::moment::Moment;
 use crate::pods::schedules::{Fallback, Schedule};
@@ -16,7 +15,7 @@ use crate::time::Seconds;
 /// Everything that one decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// When the decision is made. Under the profile Headroom its fraction of a second is not looked at.
+    /// When the decision is made. A caller that keeps memory in status gives whole seconds: status holds no finer ones.
     pub now: Moment,
     /// Cluster-wide settings.
     pub options: &'a Options,
@@ -48,9 +47,6 @@ pub struct Input<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Options {
-    /// Headroom saturates, refuses absurd values and counts whole seconds; ClusterAutoscaler stands for the
-    /// controller-manager as it is: sums wrap, negative values count, times keep their fractions (law 10).
-    pub profile: Profile,
     /// How often each workload is decided on. Default 15 s.
     pub sync_period: Seconds,
     /// The window downwards where the spec has none. Default 300 s.
@@ -61,7 +57,7 @@ pub struct Options {
     pub cpu_initialization_period: Seconds,
     /// A pod that became unready so soon after its start was never ready. Default 30 s.
     pub initial_readiness_delay: Seconds,
-    /// Samples older than this are stale: under the profile Headroom they count as missing, and a metric with no
+    /// Samples older than this are stale: they count as missing, and a metric with no
     /// other is unknown. Default 5 min. Samples without a time are never stale.
     pub sample_age_max: Seconds,
     /// What is switched on.
@@ -71,7 +67,6 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            profile: Profile::Headroom,
             sync_period: Seconds(15),
             downscale_stabilization: Seconds(300),
             tolerance: 0.1,

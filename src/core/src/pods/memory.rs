@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::pods::moment::Moment;
 use crate::time::UnixTime;
 
-/// The memory of one workload. Under the profile Headroom all times in it are whole seconds, it holds no more than
-/// [`RECOMMENDATIONS_MAX`] recommendations and [`EVENTS_MAX`] events a direction, and `parse(render(m)) == m`.
+/// The memory of one workload: no more than [`RECOMMENDATIONS_MAX`] recommendations and [`EVENTS_MAX`] events a direction.
+/// Where decisions are made at whole seconds all times in it are whole, and `parse(render(m)) == m`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Memory {
@@ -24,10 +24,10 @@ pub struct Memory {
     pub unknown_since: Option<Moment>,
 }
 
-/// Most recommendations remembered under the profile Headroom: an hour, the longest window, of one every 15 s.
+/// Most recommendations remembered: an hour, the longest window, of one every 15 s.
 pub const RECOMMENDATIONS_MAX: usize = 240;
 
-/// Most scale events remembered a direction under the profile Headroom: half an hour, the longest period, of one every
+/// Most scale events remembered a direction: half an hour, the longest period, of one every
 /// 15 s.
 pub const EVENTS_MAX: usize = 120;
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::config::Profile;
 use crate::pods::amount::Amount;
 use crate::pods::conditions;
 use crate::pods::decision::MetricStep;
 use crate::pods::input::{Answer, Number, PodUsage, PodValue, Sample, Unknown};
 use crate::pods::moment::Moment;
+use crate::pods::numbers::wrapped_64;
 
 use crate::pods::replica_calculator::{self as calculator, PodSample, PodTarget, Proposal, Surroundings};
 use crate::pods::requests::request_milli;
@@ -128,7 +128,7 @@ fn pods(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -> Fo
     let source = spec.pods.as_ref().ok_or_else(|| failed("the metric has no source pods"))?;
     check_selector(&source.metric)?;
     let amount = source.target.average_value.ok_or_else(|| failed("the target has no averageValue"))?;
-    let target = PodTarget::Average(target_milli(around, amount)?);
+    let target = PodTarget::Average(target_milli(amount)?);
     let samples = pod_values(around, &source.metric.name, answer)?;
     let proposal = calculator::of_pods(around, None, &samples, &target).map_err(failed)?;
     let current = average_status(&proposal);
@@ -148,12 +148,12 @@ fn object(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -> 
     // The type decides which target counts; the other is not looked at.
     let (proposal, amount) = match (target.type_.as_str(), target.value, target.average_value) {
         ("Value", Some(amount), _) => {
-            let target = target_milli(around, amount)?;
+            let target = target_milli(amount)?;
             let value = sample(answer)?.iter().sum();
-            (sound(around, calculator::of_value(around, value, target))?, amount)
+            (sound(calculator::of_value(around, value, target))?, amount)
         }
         ("AverageValue", _, Some(amount)) => {
-            let target = target_milli(around, amount)?;
+            let target = target_milli(amount)?;
             let value = sample(answer)?.iter().sum();
             (calculator::of_average(around, value, target, false), amount)
         }
@@ -177,14 +177,14 @@ fn external(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -
     };
     let (proposal, amount) = match (source.target.average_value, source.target.value) {
         (Some(amount), _) => {
-            let target = target_milli(around, amount)?;
-            let total = average_total(around, &values(answer)?);
+            let target = target_milli(amount)?;
+            let total = average_total(&values(answer)?);
             (calculator::of_average(around, total, target, true), amount)
         }
         (None, Some(amount)) => {
-            let target = target_milli(around, amount)?;
-            let total = value_total(around, &values(answer)?);
-            (sound(around, calculator::of_value(around, total, target))?, amount)
+            let target = target_milli(amount)?;
+            let total = value_total(&values(answer)?);
+            (sound(calculator::of_value(around, total, target))?, amount)
         }
         (None, None) => return Err(failed("the target has neither a value nor an averageValue")),
     };
@@ -194,10 +194,10 @@ fn external(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -
     Ok(Worked { name: name(spec), target: amount.to_string(), proposal, status })
 }
 
-/// A proposal from a ratio. What is not a number proposes nothing under the profile Headroom.
-fn sound(around: &Surroundings<'_>, proposal: Result<Proposal, String>) -> Found<Proposal> {
+/// A proposal from a ratio. What is not a number proposes nothing.
+fn sound(proposal: Result<Proposal, String>) -> Found<Proposal> {
     let proposal = proposal.map_err(failed)?;
-    if around.options.profile == Profile::Headroom && proposal.ratio.is_nan() {
+    if proposal.ratio.is_nan() {
         return Err(absurd("its ratio to the target is not a number"));
     }
     Ok(proposal)
@@ -214,7 +214,7 @@ fn usage(
 ) -> Found<(Proposal, String)> {
     let gate = around.options.gates.pod_level_resources;
     let (target, text) = match (target.average_value, target.average_utilization) {
-        (Some(amount), _) => (PodTarget::Average(target_milli(around, amount)?), amount.to_string()),
+        (Some(amount), _) => (PodTarget::Average(target_milli(amount)?), amount.to_string()),
         (None, Some(percent)) => {
             let request = |pod: &&crate::pods::input::PodSeen| request_milli(pod, container, resource, gate);
             let requests = around.pods.iter().map(request).collect::<Result<_, _>>().map_err(failed)?;
@@ -253,11 +253,11 @@ fn usage_samples<'a>(
             continue;
         }
         let value = match container {
-            None => of_all_containers(around, pod, resource)?,
+            None => of_all_containers(pod, resource)?,
             Some(name) => {
                 let found = pod.containers.iter().find(|container| &*container.name == name);
                 match found.and_then(|container| container.usage.get(resource)) {
-                    Some(value) => Some(checked(around, &pod.pod, &Number::Quantity(value))?),
+                    Some(value) => Some(checked(&pod.pod, &Number::Quantity(value))?),
                     None => None,
                 }
             }
@@ -269,13 +269,13 @@ fn usage_samples<'a>(
     fresh(samples, newest_stale)
 }
 
-fn of_all_containers(around: &Surroundings<'_>, pod: &PodUsage, resource: &str) -> Found<Option<i128>> {
+fn of_all_containers(pod: &PodUsage, resource: &str) -> Found<Option<i128>> {
     let mut total = 0_i128;
     for container in &pod.containers {
         let Some(value) = container.usage.get(resource) else { return Ok(None) };
-        total += checked(around, &pod.pod, &Number::Quantity(value))?;
+        total += checked(&pod.pod, &Number::Quantity(value))?;
     }
-    Ok((!pod.containers.is_empty()).then(|| around.numbers.settle(total)))
+    Ok((!pod.containers.is_empty()).then(|| wrapped_64(total)))
 }
 
 fn pod_values<'a>(
@@ -294,7 +294,7 @@ fn pod_values<'a>(
             newest_stale = newest_stale.max(sample.at);
             continue;
         }
-        let value = checked(around, pod, &sample.value)?;
+        let value = checked(pod, &sample.value)?;
         // Readiness plays no part for these, so neither do time and window.
         samples.push(PodSample { pod, value, at: around.now, window: Seconds(0) });
     }
@@ -320,22 +320,22 @@ fn value_of(around: &Surroundings<'_>, metric: &str, samples: &[Sample]) -> Foun
     if let Some(at) = samples.iter().filter_map(|sample| sample.at).find(|at| is_stale(around, Some(*at))) {
         return Err(stale(at));
     }
-    samples.iter().map(|sample| checked(around, metric, &sample.value)).collect()
+    samples.iter().map(|sample| checked(metric, &sample.value)).collect()
 }
 
 /// The sum for `value`: cut at the largest 64-bit number when a positive value would go beyond it.
-fn value_total(around: &Surroundings<'_>, values: &[i128]) -> i128 {
+fn value_total(values: &[i128]) -> i128 {
     values.iter().fold(0, |total, value| {
         let sum = total + value;
-        if *value > 0 { sum.min(i128::from(i64::MAX)) } else { around.numbers.settle(sum) }
+        if *value > 0 { sum.min(i128::from(i64::MAX)) } else { wrapped_64(sum) }
     })
 }
 
 /// The sum for `averageValue`. The reference takes a negative sum for one that ran over, and stops there.
-fn average_total(around: &Surroundings<'_>, values: &[i128]) -> i128 {
+fn average_total(values: &[i128]) -> i128 {
     let mut total = 0;
     for value in values {
-        total = around.numbers.settle(total + value);
+        total = wrapped_64(total + value);
         if total < 0 {
             return i128::from(i64::MAX);
         }
@@ -360,28 +360,25 @@ fn stale(newest: Moment) -> Failure {
 }
 
 fn is_stale(around: &Surroundings<'_>, at: Option<Moment>) -> bool {
-    around.options.profile == Profile::Headroom
-        && at.is_some_and(|at| at < around.now.minus(around.options.sample_age_max))
+    at.is_some_and(|at| at < around.now.minus(around.options.sample_age_max))
 }
 
-/// A value in thousandths. The reference takes any number; we refuse negative ones: no usage, load or length of a queue
-/// can be one, and taken at its word it would lower a size.
-fn checked(around: &Surroundings<'_>, of: &str, number: &Number) -> Found<i128> {
+/// A value in thousandths. As in the reference a negative one counts: a metric may be a difference. One that 64 bits do not
+/// hold is refused.
+fn checked(of: &str, number: &Number) -> Found<i128> {
     match number {
         Number::NotFinite(text) => Err(absurd(&format!("{of} is {text}"))),
-        Number::Quantity(quantity)
-            if quantity.is_negative() && around.options.profile == Profile::Headroom =>
-        {
-            Err(absurd(&format!("{of} is negative ({})", quantity.to_decimal())))
-        }
-        Number::Quantity(quantity) => Ok(i128::from(quantity.milli())),
+        Number::Quantity(quantity) => match quantity.milli() {
+            milli if i64::MAX <= milli.saturating_abs() => Err(absurd(&format!("{of} is beyond 64 bits"))),
+            milli => Ok(i128::from(milli)),
+        },
     }
 }
 
-/// A target in thousandths. Under the profile Headroom one that is not positive, or too large to count with, fails.
-fn target_milli(around: &Surroundings<'_>, amount: Amount) -> Found<i64> {
+/// A target in thousandths. One that is not positive, or too large to count with, fails.
+fn target_milli(amount: Amount) -> Found<i64> {
     let milli = amount.milli();
-    if around.options.profile == Profile::Headroom && (milli <= 0 || milli == i64::MAX) {
+    if milli <= 0 || milli == i64::MAX {
         return Err(absurd(&format!(
             "the target {amount} is not greater than 0, or too large to count with"
         )));

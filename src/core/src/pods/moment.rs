@@ -11,8 +11,7 @@ const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 /// An instant in nanoseconds since the Unix epoch, from the year 1677 to 2262; instants beyond are cut to its ends.
 ///
-/// The profile Headroom decides at whole seconds only (law 2); the finer part serves samples of metrics, and the
-/// golden vectors.
+/// Decisions whose memory is kept in status are made at whole seconds; the finer part serves samples of metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment {
     nanos: i64,

@@ -1,80 +1,42 @@
-//! The arithmetic of replica decisions: 64 bits that wrap as in the reference, or wider ones that are cut at their end.
+//! The arithmetic of replica decisions: that of the controller-manager on amd64, to the bit (decision 53).
 
-use crate::config::Profile;
 use crate::pods::input::Options;
 use crate::pods::spec::ScalingRules;
 
-/// How sums and products behave beyond 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbers {
-    /// As in the reference: two's complement.
-    wraps: bool,
-}
-
-impl Numbers {
-    pub(super) fn of(profile: Profile) -> Self {
-        Self { wraps: profile == Profile::ClusterAutoscaler }
-    }
-
-    /// The 64-bit sum or product that was computed in 128 bits: wrapped, or left as it is.
-    pub(super) fn settle(self, number: i128) -> i128 {
-        if self.wraps { i128::from(low_64(number)) } else { number }
-    }
-
-    /// A sum of 64-bit numbers.
-    pub(super) fn sum(self, numbers: impl Iterator<Item = i128>) -> i128 {
-        // Fewer than 2^63 numbers of 64 bits: 128 bits hold their sum.
-        self.settle(numbers.sum())
-    }
-
-    /// A 32-bit number out of a larger one.
-    pub(super) fn int32(self, number: i128) -> i32 {
-        if self.wraps { low_32(number) } else { cut_32(number) }
-    }
-
-    /// A float64 rounded up, as a number of replicas. Beyond 32 bits it is cut to them, and what is not a number is 0;
-    /// for the reference both are the smallest 32-bit number, as its conversion has it on x86-64.
-    pub(super) fn ceil_replicas(self, number: f64) -> i32 {
-        self.truncated_replicas(number.ceil())
-    }
-
-    /// As [`Self::ceil_replicas`], but too many replicas are cut to the largest 32-bit number for the reference too.
-    pub(super) fn capped_replicas(self, number: f64) -> i32 {
-        if number > f64::from(i32::MAX) { i32::MAX } else { self.ceil_replicas(number) }
-    }
-
-    /// A float64 without its fraction, as a number of replicas; beyond 32 bits as in [`Self::ceil_replicas`].
-    #[allow(clippy::cast_possible_truncation)]
-    pub(super) fn truncated_replicas(self, number: f64) -> i32 {
-        let within = f64::from(i32::MIN) - 1.0 < number && number < f64::from(i32::MAX) + 1.0;
-        if self.wraps && !within { i32::MIN } else { number as i32 }
-    }
-
-    /// `a + b` in 32 bits.
-    pub(super) fn plus(self, a: i32, b: i32) -> i32 {
-        if self.wraps { a.wrapping_add(b) } else { a.saturating_add(b) }
-    }
-
-    /// `a - b` in 32 bits.
-    pub(super) fn minus(self, a: i32, b: i32) -> i32 {
-        if self.wraps { a.wrapping_sub(b) } else { a.saturating_sub(b) }
-    }
-}
-
-/// The lower 64 bits: what is left of a sum that wrapped.
+/// The 64-bit sum or product that was computed in 128 bits, wrapped as two's complement.
 #[allow(clippy::cast_possible_truncation)]
-fn low_64(number: i128) -> i64 {
-    number as i64
+pub(super) fn wrapped_64(number: i128) -> i128 {
+    i128::from(number as i64)
 }
 
+/// A 64-bit sum of 64-bit numbers; it wraps.
+pub(super) fn wrapping_sum(numbers: impl Iterator<Item = i128>) -> i128 {
+    // Fewer than 2^63 numbers of 64 bits: 128 bits hold their sum.
+    wrapped_64(numbers.sum())
+}
+
+/// The lower 32 bits of a larger number.
 #[allow(clippy::cast_possible_truncation)]
-fn low_32(number: i128) -> i32 {
+pub(super) fn wrapped_32(number: i128) -> i32 {
     number as i32
 }
 
-fn cut_32(number: i128) -> i32 {
-    let cut = number.clamp(i128::from(i32::MIN), i128::from(i32::MAX));
-    i32::try_from(cut).unwrap_or(i32::MAX)
+/// A float64 rounded up, as a number of replicas. Beyond 32 bits, and where it is not a number, it is the smallest of
+/// them: so amd64 converts.
+pub(super) fn ceil_replicas(number: f64) -> i32 {
+    truncated_replicas(number.ceil())
+}
+
+/// As [`ceil_replicas`], but too many replicas are cut to the largest 32-bit number.
+pub(super) fn capped_replicas(number: f64) -> i32 {
+    if number > f64::from(i32::MAX) { i32::MAX } else { ceil_replicas(number) }
+}
+
+/// A float64 without its fraction, as a number of replicas; beyond 32 bits as in [`ceil_replicas`].
+#[allow(clippy::cast_possible_truncation)]
+pub(super) fn truncated_replicas(number: f64) -> i32 {
+    let within = f64::from(i32::MIN) - 1.0 < number && number < f64::from(i32::MAX) + 1.0;
+    if within { number as i32 } else { i32::MIN }
 }
 
 /// The number in 64 bits, cut to their range.
@@ -140,24 +102,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_wrap_for_the_reference_and_stay_wide_for_us() {
-        let numbers = || [i128::from(i64::MAX), 1].into_iter();
-        assert_eq!(Numbers::of(Profile::ClusterAutoscaler).sum(numbers()), i128::from(i64::MIN));
-        assert_eq!(Numbers::of(Profile::Headroom).sum(numbers()), i128::from(i64::MAX) + 1);
-        assert_eq!(Numbers::of(Profile::Headroom).int32(i128::MAX), i32::MAX);
-        assert_eq!(Numbers::of(Profile::Headroom).plus(i32::MAX, 1), i32::MAX);
+    fn sums_wrap_as_in_the_reference() {
+        let sum = wrapping_sum([i128::from(i64::MAX), 1].into_iter());
+        assert_eq!(sum, i128::from(i64::MIN));
+        assert_eq!(wrapped_32(i128::from(i32::MAX) + 1), i32::MIN);
     }
 
     #[test]
-    fn floats_beyond_the_range_are_cut_to_it() {
-        let ours = Numbers::of(Profile::Headroom);
-        assert_eq!(ours.ceil_replicas(f64::INFINITY), i32::MAX);
-        assert_eq!(ours.ceil_replicas(f64::NEG_INFINITY), i32::MIN);
-        assert_eq!(ours.ceil_replicas(2_147_483_647.5), i32::MAX);
-        let theirs = Numbers::of(Profile::ClusterAutoscaler);
-        assert_eq!(theirs.ceil_replicas(2_147_483_646.5), i32::MAX);
-        assert_eq!(theirs.ceil_replicas(2_147_483_647.5), i32::MIN);
-        assert_eq!(theirs.capped_replicas(f64::INFINITY), i32::MAX);
+    fn floats_beyond_the_range_are_the_smallest_number_unless_they_are_capped() {
+        assert_eq!(ceil_replicas(2_147_483_646.5), i32::MAX);
+        for beyond in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 2_147_483_647.5] {
+            assert_eq!(ceil_replicas(beyond), i32::MIN);
+        }
+        assert_eq!(capped_replicas(f64::INFINITY), i32::MAX);
+        assert_eq!(capped_replicas(2_147_483_647.5), i32::MAX);
         assert_eq!(ceil_64(1e300), i64::MAX);
     }
 

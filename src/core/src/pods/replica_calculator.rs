@@ -4,7 +4,9 @@ use rustc_hash::FxHashMap;
 
 use crate::pods::input::{Options, PodPhase, PodSeen, ReadyCondition};
 use crate::pods::moment::Moment;
-use crate::pods::numbers::{Numbers, Tolerance, ceil_64, cut_64, float};
+use crate::pods::numbers::{
+    Tolerance, capped_replicas, ceil_64, ceil_replicas, cut_64, float, wrapped_32, wrapped_64, wrapping_sum,
+};
 use crate::time::Seconds;
 
 /// One pod's sample, in thousandths.
@@ -35,7 +37,6 @@ pub(super) struct Proposal {
 pub(super) struct Surroundings<'a> {
     pub(super) now: Moment,
     pub(super) options: &'a Options,
-    pub(super) numbers: Numbers,
     pub(super) tolerance: Tolerance,
     pub(super) pods: &'a [&'a PodSeen],
     /// `spec.replicas` of the scale.
@@ -91,7 +92,7 @@ pub(super) fn of_pods(
     if let PodTarget::Utilization { requests, .. } = target {
         kept.attach_requests(around.pods, requests);
     }
-    let proposal = kept.measure(around.numbers, target)?;
+    let proposal = kept.measure(target)?;
     let ratio = proposal.ratio;
     let grows_with_unready = !groups.unready.is_empty() && ratio > 1.0;
     if !grows_with_unready && groups.missing.is_empty() {
@@ -99,7 +100,7 @@ pub(super) fn of_pods(
         let replicas = if within_tolerance {
             around.spec_replicas
         } else {
-            around.numbers.ceil_replicas(ratio * count_float(groups.ready_count))
+            ceil_replicas(ratio * count_float(groups.ready_count))
         };
         return Ok(Proposal { replicas, within_tolerance, ..proposal });
     }
@@ -109,12 +110,12 @@ pub(super) fn of_pods(
             kept.put(around.pods, *index, 0, target);
         }
     }
-    let filled = kept.measure(around.numbers, target)?.ratio;
+    let filled = kept.measure(target)?.ratio;
     let turned = (ratio < 1.0 && filled > 1.0) || (ratio > 1.0 && filled < 1.0);
     if around.tolerance.holds(filled) || turned {
         return Ok(Proposal { replicas: around.spec_replicas, within_tolerance: true, ..proposal });
     }
-    let replicas = around.numbers.ceil_replicas(filled * count_float(kept.values.iter().flatten().count()));
+    let replicas = ceil_replicas(filled * count_float(kept.values.iter().flatten().count()));
     // The size may not go the other way than the metric says.
     let against = (filled < 1.0 && replicas > around.spec_replicas)
         || (filled > 1.0 && replicas < around.spec_replicas);
@@ -219,7 +220,7 @@ impl<'a> Samples<'a> {
                 _ if ratio > 1.0 => 0,
                 PodTarget::Utilization { percent, requests } => {
                     let request = requests.get(*index).copied().unwrap_or(0);
-                    around.numbers.settle(request * i128::from((*percent).max(100))) / 100
+                    wrapped_64(request * i128::from((*percent).max(100))) / 100
                 }
                 PodTarget::Average(average) => i128::from(*average),
             };
@@ -230,19 +231,19 @@ impl<'a> Samples<'a> {
     /// Value over target, and the numbers for status.
     ///
     /// Source: podautoscaler metrics/utilization.go.
-    fn measure(&self, numbers: Numbers, target: &PodTarget) -> Result<Proposal, String> {
+    fn measure(&self, target: &PodTarget) -> Result<Proposal, String> {
         let values = self.values.iter().flatten();
         match target {
             PodTarget::Utilization { percent, .. } => {
                 let counted: Vec<(i128, i128)> =
                     values.filter_map(|(value, request)| request.map(|request| (*value, request))).collect();
-                let used = numbers.sum(counted.iter().map(|(value, _)| *value));
-                let requested = numbers.sum(counted.iter().map(|(_, request)| *request));
+                let used = wrapping_sum(counted.iter().map(|(value, _)| *value));
+                let requested = wrapping_sum(counted.iter().map(|(_, request)| *request));
                 if requested == 0 {
                     return Err("no metrics returned matched known pods, or they request nothing".to_owned());
                 }
                 // Whole percents, cut off: 11.9 percent count as 11.
-                let utilization = numbers.int32(numbers.settle(used * 100) / requested);
+                let utilization = wrapped_32(wrapped_64(used * 100) / requested);
                 let count = i128::try_from(counted.len()).unwrap_or(i128::MAX);
                 Ok(Proposal {
                     ratio: f64::from(utilization) / f64::from(*percent),
@@ -257,7 +258,7 @@ impl<'a> Samples<'a> {
                     total += value;
                     count += 1;
                 }
-                let average = numbers.settle(total) / count.max(1);
+                let average = wrapped_64(total) / count.max(1);
                 Ok(Proposal {
                     ratio: float(average) / float(i128::from(*average_target)),
                     average: Some(cut_64(average)),
@@ -275,7 +276,7 @@ pub(super) fn of_value(around: &Surroundings<'_>, value: i128, target: i64) -> R
     let ratio = float(value) / float(i128::from(target));
     let told = Proposal { ratio, value: Some(cut_64(value)), ..Proposal::default() };
     if around.spec_replicas == 0 {
-        return Ok(Proposal { replicas: around.numbers.ceil_replicas(ratio), ..told });
+        return Ok(Proposal { replicas: ceil_replicas(ratio), ..told });
     }
     if around.tolerance.holds(ratio) {
         return Ok(Proposal { replicas: around.spec_replicas, within_tolerance: true, ..told });
@@ -287,7 +288,7 @@ pub(super) fn of_value(around: &Surroundings<'_>, value: i128, target: i64) -> R
         pod.phase == PodPhase::Running && pod.ready.is_some_and(|condition| condition.ready == Some(true))
     };
     let ready_count = around.pods.iter().filter(ready).count();
-    Ok(Proposal { replicas: around.numbers.capped_replicas(ratio * count_float(ready_count)), ..told })
+    Ok(Proposal { replicas: capped_replicas(ratio * count_float(ready_count)), ..told })
 }
 
 /// The proposal of a value that is shared by the replicas (Object and External with `averageValue`), in thousandths.
@@ -303,8 +304,8 @@ pub(super) fn of_average(around: &Surroundings<'_>, value: i128, target: i64, ca
     let within_tolerance = around.tolerance.holds(ratio);
     let replicas = match (within_tolerance, capped) {
         (true, _) => around.status_replicas,
-        (false, true) => around.numbers.capped_replicas(total / target),
-        (false, false) => around.numbers.ceil_replicas(total / target),
+        (false, true) => capped_replicas(total / target),
+        (false, false) => ceil_replicas(total / target),
     };
     // Divided by no replicas it would be no number; and a total that was cut tells no average.
     let average = if value >= i128::from(i64::MAX) { i64::MAX } else { ceil_64(total / replicas_float) };

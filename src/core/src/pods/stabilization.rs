@@ -1,6 +1,5 @@
 //! Recent proposals: they hold a decrease, and with a behavior an increase, until their window has passed.
 
-use crate::config::Profile;
 use crate::pods::input::Options;
 use crate::pods::memory::{Memory, RECOMMENDATIONS_MAX, Recommendation};
 use crate::pods::moment::Moment;
@@ -27,11 +26,6 @@ impl Windows {
             down: down.map_or(options.downscale_stabilization, seconds),
         }
     }
-
-    /// The longer of the two.
-    pub(super) fn longest(self) -> Seconds {
-        self.up.max(self.down)
-    }
 }
 
 /// The present size is the first proposal of a workload that has none: it holds a first decrease for a whole window.
@@ -46,17 +40,11 @@ pub(super) fn begin(memory: &mut Memory, current: i32, now: Moment) {
 /// Without a behavior: the highest proposal of the window, `desired` among them; `desired` is recorded.
 ///
 /// Source: podautoscaler horizontal.go, stabilizeRecommendation.
-pub(super) fn highest(
-    memory: &mut Memory,
-    desired: i32,
-    windows: Windows,
-    now: Moment,
-    profile: Profile,
-) -> i32 {
+pub(super) fn highest(memory: &mut Memory, desired: i32, windows: Windows, now: Moment) -> i32 {
     let cutoff = now.minus(windows.down);
     let recent = memory.recommendations.iter().filter(|earlier| cutoff <= earlier.at);
     let highest = recent.map(|earlier| earlier.replicas).fold(desired, i32::max);
-    record(memory, Recommendation { replicas: desired, at: now }, cutoff, windows, profile);
+    record(memory, Recommendation { replicas: desired, at: now }, cutoff);
     highest
 }
 
@@ -65,14 +53,7 @@ pub(super) fn highest(
 /// longer counts.
 ///
 /// Source: podautoscaler horizontal.go, stabilizeRecommendationWithBehaviors.
-pub(super) fn between(
-    memory: &mut Memory,
-    current: i32,
-    desired: i32,
-    windows: Windows,
-    now: Moment,
-    profile: Profile,
-) -> i32 {
+pub(super) fn between(memory: &mut Memory, current: i32, desired: i32, windows: Windows, now: Moment) -> i32 {
     let (up_cutoff, down_cutoff) = (now.minus(windows.up), now.minus(windows.down));
     let (mut lowest, mut highest) = (desired, desired);
     for earlier in &memory.recommendations {
@@ -84,35 +65,28 @@ pub(super) fn between(
         }
     }
     let cutoff = up_cutoff.min(down_cutoff);
-    record(memory, Recommendation { replicas: desired, at: now }, cutoff, windows, profile);
+    record(memory, Recommendation { replicas: desired, at: now }, cutoff);
     current.max(lowest).min(highest)
 }
 
-/// Remembers a proposal. The reference writes over the last entry that is too old, one a tick, and leaves other old ones
-/// behind; we drop what can not count any more.
-fn record(memory: &mut Memory, proposal: Recommendation, cutoff: Moment, windows: Windows, profile: Profile) {
-    match profile {
-        Profile::ClusterAutoscaler => {
-            let old = memory.recommendations.iter_mut().rev().find(|earlier| earlier.at < cutoff);
-            match old {
-                Some(slot) => *slot = proposal,
-                None => memory.recommendations.push(proposal),
-            }
-        }
-        Profile::Headroom => {
-            let earliest = proposal.at.minus(windows.longest());
-            memory.recommendations.retain(|earlier| earliest <= earlier.at);
-            memory.recommendations.push(proposal);
-            keep_extremes(&mut memory.recommendations);
-        }
+/// Remembers a proposal in the place of the last entry in the list that is older than `cutoff`. Other old entries stay,
+/// and count again under a longer window.
+fn record(memory: &mut Memory, proposal: Recommendation, cutoff: Moment) {
+    match memory.recommendations.iter_mut().rev().find(|earlier| earlier.at < cutoff) {
+        Some(slot) => *slot = proposal,
+        None => memory.recommendations.push(proposal),
+    }
+    if RECOMMENDATIONS_MAX < memory.recommendations.len() {
+        keep_extremes(&mut memory.recommendations);
     }
 }
 
-/// Drops proposals that no window can see: those with a later one that is at least as high, and a later one that is at
+/// Drops proposals that no window of today's length can see: those with a later one that is at least as high, and a later one that is at
 /// least as low. Beyond [`RECOMMENDATIONS_MAX`] the two oldest high ones (or low ones) become one, which counts as long
 /// as the younger: the size holds a little longer, never shorter.
 ///
-/// Differs from upstream, which keeps every entry: status holds a bounded list only. Every window sees the same extremes.
+/// Differs from upstream, which keeps every entry: status holds a bounded list only. Every window that ends now sees the
+/// same extremes.
 fn keep_extremes(recommendations: &mut Vec<Recommendation>) {
     // A clock that was set back may have left later entries: the order of time counts, not that of the list.
     recommendations.sort_by_key(|recommendation| recommendation.at);
@@ -168,8 +142,9 @@ mod tests {
             let (mut all, mut ours) = (Memory::default(), Memory::default());
             for (tick, desired) in (0_i64..).zip(proposals) {
                 let now = at(tick * 15);
-                let theirs = between(&mut all, 10, desired, windows, now, Profile::ClusterAutoscaler);
-                prop_assert_eq!(between(&mut ours, 10, desired, windows, now, Profile::Headroom), theirs);
+                let theirs = between(&mut all, 10, desired, windows, now);
+                prop_assert_eq!(between(&mut ours, 10, desired, windows, now), theirs);
+                keep_extremes(&mut ours.recommendations);
             }
         }
     }
@@ -181,10 +156,10 @@ mod tests {
         // A size that falls by one each second: every proposal is an extreme.
         for second in 0..1000 {
             let desired = 2000 - i32::try_from(second).unwrap();
-            assert_eq!(highest(&mut memory, desired, windows, at(second), Profile::Headroom), 2000);
+            assert_eq!(highest(&mut memory, desired, windows, at(second)), 2000);
         }
         assert!(memory.recommendations.len() <= RECOMMENDATIONS_MAX);
-        assert!(highest(&mut memory, 1, windows, at(3610), Profile::Headroom) >= 1990);
+        assert!(highest(&mut memory, 1, windows, at(3610)) >= 1990);
     }
 
     #[test]

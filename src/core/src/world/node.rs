@@ -79,6 +79,8 @@ pub enum Readiness {
     Ready,
     /// Condition is False.
     NotReady,
+    /// The condition `Suspended` is True, whatever Ready says: the cloud has suspended the machine and can resume it.
+    Suspended,
     /// Condition is Unknown or missing: the kubelet has not been heard.
     #[default]
     Unknown,

@@ -13,7 +13,8 @@ use crate::slim::SlimNode;
 /// If it has no name, or something in it cannot be read.
 pub fn node(slim: &SlimNode, decoder: &mut Decoder) -> Result<Node, Error> {
     let meta = &slim.metadata;
-    let ready = slim.status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let condition = |type_: &str| slim.status.conditions.iter().find(|condition| condition.type_ == type_);
+    let (ready, suspended) = (condition("Ready"), condition("Suspended"));
     let changed_at = ready.and_then(|condition| condition.last_transition_time.as_ref());
     let taints = slim.spec.taints.iter().map(|taint| {
         Ok(Taint {
@@ -34,6 +35,7 @@ pub fn node(slim: &SlimNode, decoder: &mut Decoder) -> Result<Node, Error> {
         allocatable: decoder.resources(&slim.status.allocatable)?,
         capacity: decoder.resources(&slim.status.capacity)?,
         ready: match ready.map(|condition| condition.status.as_str()) {
+            _ if suspended.is_some_and(|condition| condition.status == "True") => Readiness::Suspended,
             Some("True") => Readiness::Ready,
             Some("False") => Readiness::NotReady,
             Some(_) | None => Readiness::Unknown,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headroom_core::config::{
     Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, GroupScaling, Mode,
-    NodeTemplate, Policy, Pool, Profile, ScaleDown, ScaleUp, Schedule,
+    NodeTemplate, Policy, Pool, ScaleDown, ScaleUp, Schedule,
 };
 use headroom_core::labels::Labels;
 use headroom_core::reason::Reason;
@@ -50,12 +50,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            config: Config {
-                profile: Profile::Headroom,
-                epoch: 0,
-                pools: Vec::new(),
-                cluster: ClusterSettings::default(),
-            },
+            config: Config { epoch: 0, pools: Vec::new(), cluster: ClusterSettings::default() },
             providers: BTreeMap::new(),
             invalid_pools: BTreeMap::new(),
             preview: false,

@@ -365,12 +365,7 @@ mod tests {
     }
 
     fn config() -> Config {
-        Config {
-            profile: headroom_core::config::Profile::Headroom,
-            epoch: 1,
-            pools: Vec::new(),
-            cluster: headroom_core::config::ClusterSettings::default(),
-        }
+        Config { epoch: 1, pools: Vec::new(), cluster: headroom_core::config::ClusterSettings::default() }
     }
 
     #[test]

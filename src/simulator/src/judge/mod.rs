@@ -39,6 +39,8 @@ const BELIEF: SignedDuration = SignedDuration::from_secs(200);
 const TOLD_ON_WAKING: SignedDuration = SignedDuration::from_secs(5);
 /// Violations kept; one is enough to fail a run.
 const VIOLATIONS_MAX: usize = 30;
+/// Unready nodes that hold no removal back: the default of `okUnreadyCount`.
+const UNREADY_FEW: usize = 3;
 
 /// Something that must never happen, and did.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,7 +127,7 @@ pub struct Judge {
     lowered: BTreeMap<String, (Timestamp, String)>,
     /// Since when watches have been silent for everybody.
     silent_since: Option<Timestamp>,
-    /// Since when more than a fifth of all nodes has been unready.
+    /// Since when more than a few nodes and more than a fifth of all have been unready.
     unwell_since: Option<Timestamp>,
     /// When each life was last told all there is of a kind, however silent watches are otherwise.
     heard: BTreeMap<(Caller, Kind), Timestamp>,
@@ -307,7 +309,8 @@ impl Judge {
         }
         if nodes_changed {
             let (all, unready) = truth::readiness(store);
-            self.unwell_since = if all < unready * 5 { Some(self.unwell_since.unwrap_or(now)) } else { None };
+            let unwell = UNREADY_FEW < unready && all < unready * 5;
+            self.unwell_since = if unwell { Some(self.unwell_since.unwrap_or(now)) } else { None };
         }
     }
 

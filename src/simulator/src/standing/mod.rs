@@ -167,7 +167,7 @@ fn node(node: &Node, pool: Option<&str>, zones: Option<&BTreeSet<Arc<str>>>) -> 
                 "type": "Ready",
                 "status": match node.ready {
                     Readiness::Ready => "True",
-                    Readiness::NotReady => "False",
+                    Readiness::NotReady | Readiness::Suspended => "False",
                     Readiness::Unknown => "Unknown",
                 },
                 "lastTransitionTime": node.ready_changed_at.to_rfc3339(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Consolidation, Expander, Policy, Profile, Schedule,
+    Budget, Ceiling, ClusterSettings, Config, Consolidation, Expander, Policy, Schedule,
 };
 use headroom_core::history::History;
 use headroom_core::reason::Reason;
@@ -226,7 +226,6 @@ fn pools_and_cluster_settings_are_read_back_as_they_were() {
         pool.scale_up.provision_timeout = Seconds(61);
     });
     let mut written = config([general]);
-    written.profile = Profile::Headroom;
     written.cluster = ClusterSettings {
         expanders: vec![Expander::Priority, Expander::LeastWaste],
         max_nodes: Some(50),

@@ -123,7 +123,7 @@ fn suitable(ctx: &Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>) -> Vec<
             && one.waits_for.is_none()
             && !cooling
             && candidates::fresh_until(node, &one.movable, pool, scene).is_none()
-            && !scene.health.forbids(Reason::Consolidated, &one.zone)
+            && !scene.health.forbids(&one.zone)
             && allowance.clone().take(pool, Reason::Consolidated).is_ok()
     };
     let free = |disruptions: &mut Disruptions<'_>, one: &Candidate| {

@@ -1,9 +1,8 @@
 //! The smallest idle part of cpu and memory. It ignores prices.
 
 use super::{Offer, real};
-use crate::config::Profile;
 
-/// How much more waste (mean idle part of cpu and memory) still counts as equal under profile Headroom.
+/// How much more waste (mean idle part of cpu and memory) still counts as equal.
 ///
 /// Packings of unlike shapes almost never waste exactly the same; within two parts in a hundred the number of nodes
 /// matters more.
@@ -12,15 +11,11 @@ const TOLERANCE: f64 = 0.02;
 /// The offers with the least waste.
 ///
 /// Waste is the idle part of cpu plus that of memory, of the nodes' capacity.
-/// Source: expander/waste/waste.go. Differs from upstream under profile Headroom: near ties are ties.
+/// Source: expander/waste/waste.go. Differs from upstream: near ties are ties.
 #[must_use]
-pub fn narrow(offers: &[Offer], left: &[usize], profile: Profile) -> Vec<usize> {
-    let tolerance = match profile {
-        Profile::Headroom => TOLERANCE * 2.0,
-        Profile::ClusterAutoscaler => 0.0,
-    };
+pub fn narrow(offers: &[Offer], left: &[usize]) -> Vec<usize> {
     let least = left.iter().map(|index| waste(&offers[*index])).fold(f64::INFINITY, f64::min);
-    left.iter().copied().filter(|index| waste(&offers[*index]) <= least + tolerance).collect()
+    left.iter().copied().filter(|index| waste(&offers[*index]) <= least + TOLERANCE * 2.0).collect()
 }
 
 /// Idle part of cpu plus idle part of memory: 0 for a perfect fit, 2 for empty nodes.

@@ -9,7 +9,7 @@ pub mod random;
 
 use std::sync::Arc;
 
-use crate::config::{Expander, Profile};
+use crate::config::Expander;
 use crate::resources::Resources;
 
 /// What one pool could do: so many new nodes for so many pods.
@@ -31,62 +31,46 @@ pub struct Offer {
     pub price_per_hour_micro: Option<i64>,
     /// Whether a limit on nodes left some pods out that would have fit.
     pub limited: bool,
-    /// Whether the node has a GPU.
-    pub gpu: bool,
-}
-
-/// What expanders may know besides the offers.
-#[derive(Clone, Copy, Debug)]
-pub struct Surroundings {
-    /// Nodes in the cluster.
-    pub cluster_nodes: u32,
-    /// Which differences from upstream are on.
-    pub profile: Profile,
 }
 
 /// The index of the best offer, `None` when there is none that the chain leaves.
 ///
-/// Offers without nodes or pods are left out. Differs from upstream under profile Headroom: an expander that would leave
-/// none has no say (`price` where no offer has one), because pods must not wait for a number; and what the chain leaves is
-/// narrowed to the fewest nodes before the name decides, because each node costs a kubelet and its DaemonSets.
+/// Offers without nodes or pods are left out. Differs from upstream: an expander that would leave none has no say
+/// (`price` where no offer has one), because pods must not wait for a number; and what the chain leaves is narrowed to
+/// the fewest nodes before the name decides, because each node costs a kubelet and its DaemonSets.
 #[must_use]
-pub fn choose(offers: &[Offer], chain: &[Expander], around: Surroundings) -> Option<usize> {
+pub fn choose(offers: &[Offer], chain: &[Expander]) -> Option<usize> {
     let mut left: Vec<usize> =
         (0..offers.len()).filter(|index| offers[*index].nodes != 0 && offers[*index].pods != 0).collect();
     for expander in chain {
-        let narrowed = narrow(*expander, offers, &left, around);
-        let has_no_say = narrowed.is_empty() && around.profile == Profile::Headroom;
-        left = if has_no_say { left } else { narrowed };
+        let narrowed = narrow(*expander, offers, &left);
+        if !narrowed.is_empty() {
+            left = narrowed;
+        }
     }
-    if around.profile == Profile::Headroom {
-        left = least_nodes::narrow(offers, &left);
-    }
-    left.into_iter().min_by(|a, b| offers[*a].name.cmp(&offers[*b].name))
+    least_nodes::narrow(offers, &left).into_iter().min_by(|a, b| offers[*a].name.cmp(&offers[*b].name))
 }
 
 /// The offers that one expander leaves.
 #[must_use]
-pub fn narrow(expander: Expander, offers: &[Offer], left: &[usize], around: Surroundings) -> Vec<usize> {
+pub fn narrow(expander: Expander, offers: &[Offer], left: &[usize]) -> Vec<usize> {
     match expander {
-        Expander::LeastWaste => {
-            least_waste::narrow(offers, &comparable(offers, left, around.profile), around.profile)
-        }
-        Expander::LeastNodes => least_nodes::narrow(offers, &comparable(offers, left, around.profile)),
+        Expander::LeastWaste => least_waste::narrow(offers, &comparable(offers, left)),
+        Expander::LeastNodes => least_nodes::narrow(offers, &comparable(offers, left)),
         Expander::MostPods => most_pods::narrow(offers, left),
         Expander::Priority => priority::narrow(offers, left),
-        Expander::Price => price::narrow(offers, left, around),
+        Expander::Price => price::narrow(offers, left),
         Expander::Random => random::narrow(offers, left),
     }
 }
 
 /// Those of `left` that no limit cut short, if one of them helps at least as many pods as any that was cut.
 ///
-/// Differs from upstream under profile Headroom: an offer that could serve only the pods that suit it best looks
-/// better than it is.
-fn comparable(offers: &[Offer], left: &[usize], profile: Profile) -> Vec<usize> {
+/// Differs from upstream: an offer that could serve only the pods that suit it best looks better than it is.
+fn comparable(offers: &[Offer], left: &[usize]) -> Vec<usize> {
     let whole: Vec<usize> = left.iter().copied().filter(|index| !offers[*index].limited).collect();
     let most = |indexes: &[usize]| indexes.iter().map(|index| offers[*index].pods).max();
-    if profile == Profile::Headroom && most(left) <= most(&whole) { whole } else { left.to_vec() }
+    if most(left) <= most(&whole) { whole } else { left.to_vec() }
 }
 
 /// Those of `left` with the smallest key.

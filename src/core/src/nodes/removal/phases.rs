@@ -139,7 +139,7 @@ impl One<'_, '_> {
             .victims
             .iter()
             .filter_map(|victim| self.node(victim))
-            .find(|(_, node, _)| self.scene.health.forbids(reason, node.zone()));
+            .find(|(_, node, _)| self.scene.health.forbids(node.zone()));
         if let Some((_, node, _)) = unwell {
             let words = format!("too many nodes are unready beside node {}", node.name);
             return Some((Reason::ClusterUnhealthy, words));

@@ -129,7 +129,8 @@ impl Crew {
         let look = Look {
             workload: workload.clone(),
             leave,
-            now: Moment::from_jiff(self.host.time()),
+            // Memory is what status holds: whole seconds.
+            now: Moment::from_jiff(self.host.time()).whole(),
             options: rules.options.clone(),
             status: before,
             memory: state.memory.memory.clone(),
@@ -261,7 +262,7 @@ impl Crew {
                 info!(workload = %workload.key, from = rescale.from, to = rescale.to, reason = %rescale.reason, "rescaled");
                 state.size = Some(SizeWritten { resource_version, replicas: rescale.to });
                 state.memory.last_scale_at = Some(self.host.now());
-                (WriteOutcome::Written { at: Moment::from_jiff(self.host.time()) }, DONE)
+                (WriteOutcome::Written { at: Moment::from_jiff(self.host.time()).whole() }, DONE)
             }
             Err(ScaleError::Superseded { fresh }) => {
                 debug!(workload = %workload.key, fresh, "the size was changed in between");

@@ -22,7 +22,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
-use headroom_core::config::Profile;
 use headroom_core::labels::ObjectKey;
 use headroom_core::pods::input::Options;
 use headroom_core::pods::selector::Registry;
@@ -459,7 +458,6 @@ fn options_of(settings: &ValidatedWorkloads) -> Options {
     // At most 1000 thousandths: exact in 32 bits and so in a float.
     let tolerance = f64::from(i32::try_from(*tolerance_milli).unwrap_or(1000)) / 1000.0;
     Options {
-        profile: Profile::Headroom,
         sync_period: seconds(*sync_period),
         downscale_stabilization: seconds(*downscale_stabilization),
         tolerance,

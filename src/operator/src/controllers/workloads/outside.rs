@@ -44,7 +44,7 @@ pub async fn looked_at(feed: &KubeFeed, metrics: &dyn MetricsSource, host: &Host
         let last = match load(metrics, &sketch).await {
             Ok(load) => {
                 sketch.look.gathered = load.gathered;
-                sketch.look.now = Moment::from_jiff(host.time());
+                sketch.look.now = Moment::from_jiff(host.time()).whole();
                 Last::Decided(Arc::new(sketch.look))
             }
             Err(why) => Last::Undecided(why),
