@@ -22,7 +22,9 @@ pub use pool::{
     ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedScaleDown, ValidatedScaleUp, ValidatedSchedule,
     validate_pool,
 };
-pub use provider::{ValidatedAws, ValidatedAwsGroup, ValidatedFailure, ValidatedProvider, ValidatedTemplate};
+pub use provider::{
+    ValidatedAws, ValidatedAwsGroup, ValidatedFailure, ValidatedKwok, ValidatedProvider, ValidatedTemplate,
+};
 pub use scaling::{
     ValidatedFallback, ValidatedReplicaSchedule, ValidatedScaling, ValidatedTarget, validate_scaling,
 };

@@ -207,10 +207,10 @@ fn owners(pools: &[Asked<'_>], regions: &[Result<(&Settings, Region), Error>]) -
 }
 
 fn settings_of(pool: &PoolAtProvider) -> Result<&Settings, Error> {
-    match &pool.settings {
-        ProviderSettings::Aws(settings) => Ok(settings),
-        ProviderSettings::Kwok(_) => Err(Error::unknown("the pool does not belong to provider AWS")),
-    }
+    let ProviderSettings::Aws(settings) = &pool.settings else {
+        return Err(Error::unknown("the pool does not belong to provider AWS"));
+    };
+    Ok(settings)
 }
 
 impl CloudProvider for Aws {

@@ -39,9 +39,7 @@ use headroom_operator::controllers::config::Settings;
 use headroom_operator::controllers::facts;
 use headroom_operator::controllers::workloads::outside::looked_at;
 use headroom_operator::report;
-use headroom_provider::kube_nodes::KubeNodes;
-use headroom_provider::kwok::Kwok;
-use headroom_provider::{Asked, CloudProvider, OwnNode, PoolAtProvider, ProviderSettings};
+use headroom_provider::{CloudSettings, OwnNode, PoolAtProvider};
 
 /// Objects a page of a list, as everywhere.
 const PAGE_SIZE: u32 = 500;
@@ -330,7 +328,7 @@ impl Reader {
         self.feed::<SlimClaim>(feed, Need::May).await?;
         let mut world = World::new();
         feed.take().into_iter().for_each(|delta| world.apply(delta));
-        self.providers(&mut world, &seen).await;
+        self.providers(&mut world, &seen);
         let now = self.host.now();
         let mut history = History::default();
         for (name, object) in &seen.policies.pools {
@@ -342,22 +340,15 @@ impl Reader {
     }
 
     /// What the clouds have, as far as nodes and status tell it.
-    async fn providers(&self, world: &mut World, seen: &Seen) {
-        let (nodes, registered) = (facts::own_nodes(world), facts::registered(world));
-        let kwok = Kwok::new(KubeNodes::new(self.client.clone()));
+    fn providers(&self, world: &mut World, seen: &Seen) {
+        let nodes = facts::own_nodes(world);
         let none = Vec::new();
         for (name, pool) in &seen.settings.providers {
             let nodes = nodes.get(name).unwrap_or(&none);
-            let state = match &pool.settings {
-                ProviderSettings::Kwok(_) => {
-                    let answer = kwok.observe(&[Asked { pool, nodes, registered: &registered }]).await;
-                    answer.into_iter().next().and_then(Result::ok).map(|observed| observed.state)
-                }
-                ProviderSettings::Aws(_) => {
-                    let stored = seen.policies.pools.get(name);
-                    stored.and_then(|stored| from_status(&report::status_of(&stored.status).0, pool, nodes))
-                }
-            };
+            let state = pool.settings.state_without_cloud(pool, nodes).or_else(|| {
+                let stored = seen.policies.pools.get(name)?;
+                from_status(&report::status_of(&stored.status).0, pool, nodes)
+            });
             let known = match state {
                 Some(value) => Known::Known { value, at: self.host.now() },
                 None => Known::Unknown { why: "status does not tell the pool's groups yet".to_owned() },
@@ -400,10 +391,7 @@ impl Seen {
     fn pools(&self, invalid_policy: &mut Option<String>) -> BTreeMap<Arc<str>, PoolSeen> {
         invalid_policy.clone_from(&self.settings.invalid_policy);
         let pools = self.policies.pools.iter().map(|(name, object)| {
-            let provider = self.settings.providers.get(name).map(|pool| match pool.settings {
-                ProviderSettings::Kwok(_) => "KWOK",
-                ProviderSettings::Aws(_) => "AWS",
-            });
+            let provider = self.settings.providers.get(name).map(|pool| pool.settings.kind());
             let seen = PoolSeen {
                 invalid: self.settings.invalid_pools.get(name).cloned(),
                 provider: provider.unwrap_or_default().to_owned(),

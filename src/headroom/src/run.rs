@@ -30,10 +30,10 @@ use headroom_operator::controllers::workloads::MetricsFor;
 use headroom_operator::options::STUCK_AFTER;
 use headroom_operator::report::Metrics;
 use headroom_operator::report::otlp::TraceSink;
-use headroom_provider::CloudProvider;
 use headroom_provider::clouds::Clouds;
 use headroom_provider::kube_nodes::KubeNodes;
-use headroom_provider::kwok::Kwok;
+use headroom_provider::kwok::{self, Kwok};
+use headroom_provider::{CloudProvider, aws};
 
 /// Runs until SIGTERM or SIGINT, or until the lease is lost.
 ///
@@ -158,8 +158,11 @@ fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> Metric
 fn providers(work: &Client, host: &Arc<Host>, guard: &Guard) -> Arc<dyn CloudProvider> {
     let kwok = Kwok::new(KubeNodes::new(work.clone()));
     let gate = Arc::new(guard.clone());
-    let aws = Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate);
-    Arc::new(Clouds::new(Arc::new(kwok), Arc::new(aws)))
+    let aws_groups = Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate);
+    let clouds = Clouds::default()
+        .with(kwok::Settings::KIND, Arc::new(kwok))
+        .with(aws::Settings::KIND, Arc::new(aws_groups));
+    Arc::new(clouds)
 }
 
 /// The cluster that KUBECONFIG, `~/.kube/config` or the pod's service account names.

@@ -3,6 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headroom_api::node_pool;
+use headroom_api::validate::ValidatedAws;
+
+use super::CloudSettings;
+
 /// Tag that says which cluster a group belongs to; the cluster's name follows.
 const CLUSTER_TAG_PREFIX: &str = "k8s.io/cluster-autoscaler/";
 
@@ -42,7 +47,37 @@ pub enum MixedTypes {
     First,
 }
 
+impl CloudSettings for Settings {
+    fn kind(&self) -> &'static str {
+        Self::KIND
+    }
+}
+
+impl From<&ValidatedAws> for Settings {
+    fn from(valid: &ValidatedAws) -> Self {
+        let ValidatedAws { region, cluster_name, node_groups, tag_selector, mixed_types } = valid;
+        let groups = node_groups.iter().map(|group| NamedGroup {
+            name: group.name.as_str().into(),
+            min: group.min_nodes,
+            max: group.max_nodes,
+        });
+        Self {
+            region: region.as_deref().map(Into::into),
+            cluster_name: cluster_name.as_deref().map(Into::into),
+            groups: groups.collect(),
+            selector: tag_selector.clone(),
+            mixed: match mixed_types {
+                node_pool::MixedTypes::Smallest => MixedTypes::Smallest,
+                node_pool::MixedTypes::First => MixedTypes::First,
+            },
+        }
+    }
+}
+
 impl Settings {
+    /// The word of `spec.provider.type`.
+    pub const KIND: &'static str = "AWS";
+
     /// The tags that are asked for, the cluster's own among them; `None` when groups are found by name only.
     #[must_use]
     pub fn tags(&self) -> Option<BTreeMap<String, String>> {

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
+use headroom_api::node_pool;
+use headroom_api::validate::ValidatedKwok;
 use headroom_core::history::Victim;
 use headroom_core::labels::Labels;
 use headroom_core::resources::Resources;
@@ -17,7 +19,8 @@ use headroom_core::world::provider::{FailureClass, GroupState, Instance, Instanc
 use headroom_observe::host::bugs::{self, Bug};
 
 use super::{
-    Asked, CloudProvider, Error, Increase, Increased, Observation, OwnNode, PoolAtProvider, ProviderSettings,
+    Asked, CloudProvider, CloudSettings, Error, Increase, Increased, Observation, OwnNode, PoolAtProvider,
+    ProviderSettings,
 };
 
 /// Node creations under way at once: enough to fill the API server's queue, too few to starve others.
@@ -44,6 +47,57 @@ pub struct Settings {
     pub join_delay: Seconds,
     /// Launch failures to play.
     pub failures: Vec<PlayedFailure>,
+}
+
+impl Settings {
+    /// The word of `spec.provider.type`.
+    pub const KIND: &'static str = "KWOK";
+}
+
+impl CloudSettings for Settings {
+    fn kind(&self) -> &'static str {
+        Self::KIND
+    }
+
+    fn writes_sizes(&self) -> bool {
+        false
+    }
+
+    fn makes_nodes(&self) -> bool {
+        true
+    }
+
+    fn state_without_cloud(&self, pool: &PoolAtProvider, nodes: &[OwnNode]) -> Option<ProviderState> {
+        Some(state_of(pool, self, nodes))
+    }
+}
+
+impl From<&ValidatedKwok> for Settings {
+    fn from(valid: &ValidatedKwok) -> Self {
+        let ValidatedKwok { zones, join_delay, failures } = valid;
+        let failures = failures.iter().map(|failure| PlayedFailure {
+            zone: failure.zone.as_deref().map(Into::into),
+            class: failure_class(failure.class),
+            message: failure.message.as_str().into(),
+            count: failure.count,
+        });
+        Self {
+            zones: zones.iter().map(|zone| zone.as_str().into()).collect(),
+            join_delay: Seconds(i64::try_from(join_delay.as_secs()).unwrap_or(i64::MAX)),
+            failures: failures.collect(),
+        }
+    }
+}
+
+fn failure_class(class: node_pool::FailureClass) -> FailureClass {
+    match class {
+        node_pool::FailureClass::OutOfCapacity => FailureClass::OutOfCapacity,
+        node_pool::FailureClass::QuotaExceeded => FailureClass::QuotaExceeded,
+        node_pool::FailureClass::InvalidConfiguration => FailureClass::InvalidConfiguration,
+        node_pool::FailureClass::PermissionDenied => FailureClass::PermissionDenied,
+        node_pool::FailureClass::Throttled => FailureClass::Throttled,
+        node_pool::FailureClass::Other => FailureClass::Other,
+    }
 }
 
 /// A launch failure to play, as long as the spec holds it.
@@ -169,9 +223,9 @@ fn repeat_at(error: &Error, due: UnixTime, now: UnixTime) -> Option<UnixTime> {
 
 impl CloudProvider for Kwok {
     fn observe<'a>(&'a self, pools: &'a [Asked<'a>]) -> BoxFuture<'a, Vec<Result<Observation, Error>>> {
-        let answer = |asked: &Asked<'_>| match &asked.pool.settings {
-            ProviderSettings::Kwok(settings) => Ok(state_of(asked.pool, settings, asked.nodes).into()),
-            ProviderSettings::Aws(_) => Err(not_ours()),
+        let answer = |asked: &Asked<'_>| {
+            let ProviderSettings::Kwok(settings) = &asked.pool.settings else { return Err(not_ours()) };
+            Ok(state_of(asked.pool, settings, asked.nodes).into())
         };
         Box::pin(async move { pools.iter().map(answer).collect() })
     }

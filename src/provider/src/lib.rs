@@ -5,6 +5,7 @@ pub mod clouds;
 pub mod gate;
 pub mod kube_nodes;
 pub mod kwok;
+mod settings;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::Taint;
 use headroom_core::time::UnixTime;
 use headroom_core::world::provider::{FailureClass, ProviderState};
+
+pub use settings::{CloudSettings, ProviderSettings};
 
 /// A cloud that makes and deletes nodes. It remembers nothing between calls that a restart could lose.
 pub trait CloudProvider: Send + Sync {
@@ -92,27 +95,6 @@ pub struct PoolAtProvider {
     pub settings: ProviderSettings,
     /// What a new node is made of, for providers that make Node objects themselves.
     pub node: NodeShape,
-}
-
-/// Which provider, and its settings.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ProviderSettings {
-    /// Node objects that KWOK brings to life.
-    Kwok(kwok::Settings),
-    /// Auto Scaling groups.
-    Aws(aws::Settings),
-}
-
-impl ProviderSettings {
-    /// Whether groups grow and shrink by a size that is written, so that writes of one group come upon each other. The others
-    /// ask for each node by its name.
-    #[must_use]
-    pub fn writes_sizes(&self) -> bool {
-        match self {
-            Self::Aws(_) => true,
-            Self::Kwok(_) => false,
-        }
-    }
 }
 
 /// What a new node is made of.

@@ -25,10 +25,10 @@ use headroom_operator::controllers::leader::LeaseOptions;
 use headroom_operator::controllers::wiring::{Ground, WorkloadGround, wire};
 use headroom_operator::controllers::workloads::MetricsFor;
 use headroom_operator::report::Metrics;
-use headroom_provider::CloudProvider;
 use headroom_provider::clouds::Clouds;
 use headroom_provider::kube_nodes::KubeNodes;
-use headroom_provider::kwok::Kwok;
+use headroom_provider::kwok::{self, Kwok};
+use headroom_provider::{CloudProvider, aws};
 
 /// How the operator observes the simulated cluster. It writes through the wire client either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -195,8 +195,10 @@ fn clouds(
         network: around.server.network().clone(),
         judge: around.judge.clone(),
     };
-    let aws = Aws::new(Box::new(calls), host.clone(), Arc::new(guard.clone()));
-    Arc::new(Clouds::new(sky, Arc::new(aws)))
+    let groups = Aws::new(Box::new(calls), host.clone(), Arc::new(guard.clone()));
+    let clouds =
+        Clouds::default().with(kwok::Settings::KIND, sky).with(aws::Settings::KIND, Arc::new(groups));
+    Arc::new(clouds)
 }
 
 fn client(around: &Surroundings, caller: Caller, guard: &Guard, kind: ClientKind) -> Client {

@@ -12,16 +12,20 @@ use crate::node_pool::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValidatedProvider {
     /// Node objects that KWOK brings to life.
-    Kwok {
-        /// The zones, one node group each; at least one, no two alike.
-        zones: Vec<String>,
-        /// How long a new node takes to appear.
-        join_delay: Duration,
-        /// Launches that are made to fail.
-        failures: Vec<ValidatedFailure>,
-    },
+    Kwok(ValidatedKwok),
     /// Auto Scaling groups.
     Aws(ValidatedAws),
+}
+
+/// Node objects that KWOK brings to life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedKwok {
+    /// The zones, one node group each; at least one, no two alike.
+    pub zones: Vec<String>,
+    /// How long a new node takes to appear.
+    pub join_delay: Duration,
+    /// Launches that are made to fail.
+    pub failures: Vec<ValidatedFailure>,
 }
 
 /// Auto Scaling groups.
@@ -101,7 +105,7 @@ pub(super) fn read_provider(check: &mut Checker, provider: &Provider) -> Option<
             }
         },
         ProviderType::Kwok => match kwok {
-            Some(kwok) => Some(read_kwok(check, kwok)),
+            Some(kwok) => Some(ValidatedProvider::Kwok(read_kwok(check, kwok))),
             None => {
                 check.error(
                     "spec.provider.kwok",
@@ -164,7 +168,7 @@ fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
     }
 }
 
-fn read_kwok(check: &mut Checker, kwok: &KwokProvider) -> ValidatedProvider {
+fn read_kwok(check: &mut Checker, kwok: &KwokProvider) -> ValidatedKwok {
     let KwokProvider { zones, join_delay, failures } = kwok;
     let path = "spec.provider.kwok";
     check.unique(zones.iter().map(String::as_str), &format!("{path}.zones"));
@@ -191,7 +195,7 @@ fn read_kwok(check: &mut Checker, kwok: &KwokProvider) -> ValidatedProvider {
             count,
         });
     }
-    ValidatedProvider::Kwok { zones: zones.clone(), join_delay, failures: read }
+    ValidatedKwok { zones: zones.clone(), join_delay, failures: read }
 }
 
 pub(super) fn read_template(

@@ -19,7 +19,7 @@ use headroom_observe::host::Host;
 use headroom_observe::slim::{SlimDaemonSet, SlimJob, SlimPod, SlimReplicaSet, SlimStatefulSet};
 use headroom_observe::{Feed, KubeFeed, Policies, Watched};
 use headroom_operator::controllers::config::Settings;
-use headroom_provider::ProviderSettings;
+use headroom_provider::CloudSettings;
 
 /// A node that may go so soon after it came goes before the next pods of its workload are there.
 const SHORTEST_LIFE: Seconds = Seconds(120);
@@ -155,7 +155,7 @@ fn plan(feed: &KubeFeed) -> (Plan, BTreeSet<String>) {
     let now = UnixTime(1_000_000_000);
     let mut known = BTreeSet::new();
     for (name, pool) in &settings.providers {
-        let ProviderSettings::Kwok(kwok) = &pool.settings else {
+        let Some(state) = pool.settings.state_without_cloud(pool, &[]) else {
             if settings.config.pool(name).is_some_and(|pool| pool.template.is_some()) {
                 known.insert(name.to_string());
                 world.apply(groups(name, &[None]));
@@ -163,10 +163,7 @@ fn plan(feed: &KubeFeed) -> (Plan, BTreeSet<String>) {
             continue;
         };
         known.insert(name.to_string());
-        let zones: Vec<Option<Arc<str>>> = match kwok.zones.as_slice() {
-            [] => vec![None],
-            zones => zones.iter().cloned().map(Some).collect(),
-        };
+        let zones: Vec<Option<Arc<str>>> = state.groups.into_values().map(|group| group.zone).collect();
         world.apply(groups(name, &zones));
     }
     for pool in &mut settings.config.pools {

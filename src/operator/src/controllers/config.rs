@@ -14,18 +14,17 @@ use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::time::Seconds;
 use headroom_core::world::node::POOL_LABEL;
-use headroom_core::world::provider::FailureClass;
 
 use super::relapse;
 use headroom_api::common::BudgetReason;
 use headroom_api::node_pool::ScaleDownPolicy;
 use headroom_api::validate::{
-    self, Amounts, FieldError, ValidatedAws, ValidatedBudget, ValidatedPolicy, ValidatedPool,
-    ValidatedProvider, ValidatedTemplate, validate_policy, validate_pool,
+    self, Amounts, FieldError, ValidatedBudget, ValidatedPolicy, ValidatedPool, ValidatedTemplate,
+    validate_policy, validate_pool,
 };
 use headroom_api::{ClusterScalingPolicySpec, NodePool, NodePoolSpec, cluster_scaling_policy, node_pool};
 use headroom_observe::{Policies, PolicyObject};
-use headroom_provider::{NodeShape, PoolAtProvider, ProviderSettings, aws, kwok};
+use headroom_provider::{CloudSettings, NodeShape, PoolAtProvider, ProviderSettings};
 
 /// The only name a ClusterScalingPolicy may have.
 pub const POLICY_NAME: &str = "default";
@@ -123,7 +122,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         scale_down,
         schedules,
     } = valid;
-    let is_kwok = matches!(provider, ValidatedProvider::Kwok { .. });
+    let makes_nodes = ProviderSettings::from(provider).makes_nodes();
     Pool {
         name: name.as_str().into(),
         uid: object.uid.clone(),
@@ -139,7 +138,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         limit_cpu_milli: limits.cpu_milli,
         limit_memory_bytes: limits.memory_bytes,
         // An Auto Scaling group knows more of its nodes than their amounts: its provider puts the two together.
-        template: template.capacity.as_ref().filter(|_| is_kwok).map(|capacity| NodeTemplate {
+        template: template.capacity.as_ref().filter(|_| makes_nodes).map(|capacity| NodeTemplate {
             labels: labels(name, template),
             taints: taints(&template.taints),
             capacity: resources(capacity),
@@ -204,27 +203,10 @@ fn at_provider(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Po
     let template = &valid.template;
     let mut node_taints = taints(&template.taints);
     node_taints.extend(taints(&template.startup_taints));
-    let (settings, node_labels) = match &valid.provider {
-        ValidatedProvider::Kwok { zones, join_delay, failures } => {
-            let failures = failures.iter().map(|failure| kwok::PlayedFailure {
-                zone: failure.zone.as_deref().map(Into::into),
-                class: failure_class(failure.class),
-                message: failure.message.as_str().into(),
-                count: failure.count,
-            });
-            let settings = kwok::Settings {
-                zones: zones.iter().map(|zone| zone.as_str().into()).collect(),
-                join_delay: seconds(*join_delay),
-                failures: failures.collect(),
-            };
-            (ProviderSettings::Kwok(settings), labels(&valid.name, template))
-        }
-        ValidatedProvider::Aws(aws) => {
-            // What the user wrote and no more: the machine's own labels are for the provider to tell.
-            let written = template.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-            (ProviderSettings::Aws(aws_settings(aws)), written)
-        }
-    };
+    let settings = ProviderSettings::from(&valid.provider);
+    // Where machines have labels of their own, only what the user wrote: the rest is for the provider to add.
+    let written = || template.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let node_labels = if settings.makes_nodes() { labels(&valid.name, template) } else { written() };
     let scheduled = valid.schedules.iter().filter_map(|schedule| schedule.max_nodes).max();
     PoolAtProvider {
         name: valid.name.as_str().into(),
@@ -236,27 +218,6 @@ fn at_provider(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Po
             taints: node_taints,
             capacity: template.capacity.as_ref().map(resources).unwrap_or_default(),
             allocatable: template.allocatable().as_ref().map(resources).unwrap_or_default(),
-        },
-    }
-}
-
-fn aws_settings(valid: &ValidatedAws) -> aws::Settings {
-    let ValidatedAws { region, cluster_name, node_groups, tag_selector, mixed_types } = valid;
-    aws::Settings {
-        region: region.as_deref().map(Into::into),
-        cluster_name: cluster_name.as_deref().map(Into::into),
-        groups: node_groups
-            .iter()
-            .map(|group| aws::NamedGroup {
-                name: group.name.as_str().into(),
-                min: group.min_nodes,
-                max: group.max_nodes,
-            })
-            .collect(),
-        selector: tag_selector.clone(),
-        mixed: match mixed_types {
-            node_pool::MixedTypes::Smallest => aws::MixedTypes::Smallest,
-            node_pool::MixedTypes::First => aws::MixedTypes::First,
         },
     }
 }
@@ -316,17 +277,6 @@ fn budget(valid: &ValidatedBudget) -> Budget {
         },
         reasons: valid.reasons.iter().map(reason).collect(),
         window: valid.window.clone(),
-    }
-}
-
-fn failure_class(class: node_pool::FailureClass) -> FailureClass {
-    match class {
-        node_pool::FailureClass::OutOfCapacity => FailureClass::OutOfCapacity,
-        node_pool::FailureClass::QuotaExceeded => FailureClass::QuotaExceeded,
-        node_pool::FailureClass::InvalidConfiguration => FailureClass::InvalidConfiguration,
-        node_pool::FailureClass::PermissionDenied => FailureClass::PermissionDenied,
-        node_pool::FailureClass::Throttled => FailureClass::Throttled,
-        node_pool::FailureClass::Other => FailureClass::Other,
     }
 }
 

@@ -15,7 +15,7 @@ use headroom_core::world::node::Node;
 
 use super::config::Settings;
 use crate::actuate::steps::Facts;
-use headroom_provider::{OwnNode, ProviderSettings};
+use headroom_provider::{CloudSettings, OwnNode};
 
 /// The nodes of each pool, as their labels say.
 #[must_use]
@@ -86,10 +86,8 @@ pub fn of_step(step: &Step, world: &World, history: &History, settings: &Setting
     let named = pool.map_or(0, |pool| nodes_after_others(history, pool, intent, &known));
     let targets = pool.map_or(0, |pool| targets_of_others(world, history, pool, intent));
     let at_provider = pool.and_then(|name| settings.providers.get(name)).cloned();
-    let nodes_count = match at_provider.as_ref().map(|pool| &pool.settings) {
-        Some(ProviderSettings::Aws(_)) => targets,
-        Some(ProviderSettings::Kwok(_)) | None => named,
-    };
+    let by_size = at_provider.as_ref().is_some_and(|pool| pool.settings.writes_sizes());
+    let nodes_count = if by_size { targets } else { named };
     Facts {
         pool: at_provider,
         max_nodes: spec.map_or(0, |spec| bounds::at(spec, now).max),

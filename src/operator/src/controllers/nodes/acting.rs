@@ -17,6 +17,7 @@ use crate::report::traces::{Call, trace_id};
 use headroom_api::NodePoolStatus;
 use headroom_observe::host::bugs;
 use headroom_observe::host::bugs::Bug;
+use headroom_provider::CloudSettings;
 
 impl NodeLoop {
     /// Writes the journal of each pool that is about to act, before it acts (law 3).
