@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::forgery::Forgery;
-use super::store::{Author, Filter, Kind, ObjectKey, Store, at, object_at};
+use headroom_simulator::store::{Author, Filter, Kind, ObjectKey, Store, at, object_at};
 
 const ME: Author<'static> = Author::actor("vandal");
 

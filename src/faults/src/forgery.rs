@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::store::{Kind, ObjectKey, Store, labels, text};
+use headroom_simulator::store::{Kind, ObjectKey, Store, labels, text};
 
 /// The phases of a removal.
 const PHASES: [&str; 5] = ["Journalled", "Marked", "Draining", "Deleting", "Undoing"];

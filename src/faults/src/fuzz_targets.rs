@@ -1,7 +1,8 @@
 //! Every place where something from outside is read: a sane example, and the reader. Whatever comes is understood or refused
-//! with words, and nothing panics. `src/simulator/tests/simulate/hostile` damages the examples by chance, `src/fuzz` by coverage.
+//! with words, and nothing panics. `src/faults/tests/faults/hostile` damages the examples by chance, `src/fuzz` by coverage.
 
 mod answers;
+mod files;
 mod metrics;
 mod objects;
 mod plans;
@@ -21,8 +22,8 @@ use headroom_observe::slim::{
 pub type Understood = Result<(), String>;
 
 /// A place where something from outside is read.
-pub struct Door {
-    /// Its name, unique among the doors.
+pub struct FuzzTarget {
+    /// Its name, unique among the fuzz targets.
     pub name: &'static str,
     /// Something that is understood.
     pub sane: fn() -> String,
@@ -39,123 +40,159 @@ enum Reader {
     Bytes(&'static [u8], fn(&[u8]) -> Understood),
 }
 
-/// All of them.
-pub const DOORS: &[Door] = &[
-    Door { name: "node_pools", sane: objects::sane_node_pool, reader: Reader::Object(objects::node_pool) },
-    Door {
+/// What the operator reads. Files of the command line come beside it.
+const FUZZ_TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
+        name: "node_pools",
+        sane: objects::sane_node_pool,
+        reader: Reader::Object(objects::node_pool),
+    },
+    FuzzTarget {
         name: "scaling_policies",
         sane: objects::sane_scaling_policy,
         reader: Reader::Object(objects::scaling_policy),
     },
-    Door {
+    FuzzTarget {
         name: "cluster_scaling_policies",
         sane: objects::sane_cluster_scaling_policy,
         reader: Reader::Object(objects::cluster_scaling_policy),
     },
-    Door { name: "stored_statuses", sane: objects::sane_status, reader: Reader::Object(objects::status) },
-    Door { name: "pods", sane: objects::sane_pod, reader: Reader::Object(objects::pod) },
-    Door { name: "nodes", sane: objects::sane_node, reader: Reader::Object(objects::node) },
-    Door {
+    FuzzTarget {
+        name: "stored_statuses",
+        sane: objects::sane_status,
+        reader: Reader::Object(objects::status),
+    },
+    FuzzTarget { name: "pods", sane: objects::sane_pod, reader: Reader::Object(objects::pod) },
+    FuzzTarget { name: "nodes", sane: objects::sane_node, reader: Reader::Object(objects::node) },
+    FuzzTarget {
         name: "disruption_budgets",
         sane: objects::sane_disruption_budget,
         reader: Reader::Object(objects::disruption_budget),
     },
-    Door { name: "deployments", sane: objects::sane_deployment, reader: Reader::Object(objects::deployment) },
-    Door { name: "quantities", sane: objects::sane_quantity, reader: Reader::Object(objects::quantity) },
-    Door { name: "windows", sane: objects::sane_window, reader: Reader::Object(objects::window) },
-    Door { name: "pod_usage", sane: metrics::sane_pod_usage, reader: Reader::Object(metrics::pod_usage) },
-    Door { name: "pod_metrics", sane: metrics::sane_pod_metric, reader: Reader::Object(metrics::pod_metric) },
-    Door {
+    FuzzTarget {
+        name: "deployments",
+        sane: objects::sane_deployment,
+        reader: Reader::Object(objects::deployment),
+    },
+    FuzzTarget {
+        name: "quantities",
+        sane: objects::sane_quantity,
+        reader: Reader::Object(objects::quantity),
+    },
+    FuzzTarget { name: "windows", sane: objects::sane_window, reader: Reader::Object(objects::window) },
+    FuzzTarget {
+        name: "pod_usage",
+        sane: metrics::sane_pod_usage,
+        reader: Reader::Object(metrics::pod_usage),
+    },
+    FuzzTarget {
+        name: "pod_metrics",
+        sane: metrics::sane_pod_metric,
+        reader: Reader::Object(metrics::pod_metric),
+    },
+    FuzzTarget {
         name: "external_metrics",
         sane: metrics::sane_external_metric,
         reader: Reader::Object(metrics::external_metric),
     },
-    Door {
+    FuzzTarget {
         name: "prometheus",
         sane: metrics::sane_prometheus,
         reader: Reader::Bytes(b"0123456789eE+-.\"[]{}", metrics::prometheus),
     },
-    Door {
+    FuzzTarget {
         name: "queries",
         sane: metrics::sane_query,
         reader: Reader::Bytes(b"(){}[]\",=~!:\r\n\t\0\x0b\x1b #'`\\@+-5m", metrics::query),
     },
-    Door { name: "ec2", sane: metrics::sane_ec2, reader: Reader::Bytes(b"<>&;/'\"=!", metrics::ec2) },
-    Door { name: "eks", sane: answers::sane_eks, reader: Reader::Bytes(b"\"{}[]:,0e\\", answers::eks) },
-    Door { name: "hpas", sane: watched::sane_hpa, reader: Reader::Object(watched::hpa) },
-    Door { name: "scales", sane: answers::sane_scale, reader: Reader::Object(answers::scale) },
-    Door { name: "leases", sane: answers::sane_lease, reader: Reader::Object(answers::lease) },
-    Door { name: "discovery", sane: answers::sane_discovery, reader: Reader::Object(answers::discovery) },
-    Door {
+    FuzzTarget { name: "ec2", sane: metrics::sane_ec2, reader: Reader::Bytes(b"<>&;/'\"=!", metrics::ec2) },
+    FuzzTarget { name: "eks", sane: answers::sane_eks, reader: Reader::Bytes(b"\"{}[]:,0e\\", answers::eks) },
+    FuzzTarget { name: "hpas", sane: watched::sane_hpa, reader: Reader::Object(watched::hpa) },
+    FuzzTarget { name: "scales", sane: answers::sane_scale, reader: Reader::Object(answers::scale) },
+    FuzzTarget { name: "leases", sane: answers::sane_lease, reader: Reader::Object(answers::lease) },
+    FuzzTarget {
+        name: "discovery",
+        sane: answers::sane_discovery,
+        reader: Reader::Object(answers::discovery),
+    },
+    FuzzTarget {
         name: "object_metrics",
         sane: answers::sane_object_metric,
         reader: Reader::Object(answers::object_metric),
     },
-    Door {
+    FuzzTarget {
         name: "replica_sets",
         sane: watched::sane_replica_set,
         reader: Reader::Object(watched::<SlimReplicaSet>),
     },
-    Door {
+    FuzzTarget {
         name: "stateful_sets",
         sane: watched::sane_stateful_set,
         reader: Reader::Object(watched::<SlimStatefulSet>),
     },
-    Door { name: "jobs", sane: watched::sane_job, reader: Reader::Object(watched::<SlimJob>) },
-    Door {
+    FuzzTarget { name: "jobs", sane: watched::sane_job, reader: Reader::Object(watched::<SlimJob>) },
+    FuzzTarget {
         name: "daemon_sets",
         sane: watched::sane_daemon_set,
         reader: Reader::Object(watched::<SlimDaemonSet>),
     },
-    Door { name: "claims", sane: watched::sane_claim, reader: Reader::Object(watched::<SlimClaim>) },
-    Door { name: "volumes", sane: watched::sane_volume, reader: Reader::Object(watched::<SlimVolume>) },
-    Door {
+    FuzzTarget { name: "claims", sane: watched::sane_claim, reader: Reader::Object(watched::<SlimClaim>) },
+    FuzzTarget { name: "volumes", sane: watched::sane_volume, reader: Reader::Object(watched::<SlimVolume>) },
+    FuzzTarget {
         name: "storage_classes",
         sane: watched::sane_storage_class,
         reader: Reader::Object(watched::<SlimStorageClass>),
     },
-    Door { name: "csi_nodes", sane: watched::sane_csi_node, reader: Reader::Object(watched::<SlimCsiNode>) },
-    Door {
+    FuzzTarget {
+        name: "csi_nodes",
+        sane: watched::sane_csi_node,
+        reader: Reader::Object(watched::<SlimCsiNode>),
+    },
+    FuzzTarget {
         name: "csi_drivers",
         sane: watched::sane_csi_driver,
         reader: Reader::Object(watched::<SlimCsiDriver>),
     },
-    Door {
+    FuzzTarget {
         name: "storage_capacities",
         sane: watched::sane_storage_capacity,
         reader: Reader::Object(watched::<SlimStorageCapacity>),
     },
-    Door {
+    FuzzTarget {
         name: "priority_classes",
         sane: watched::sane_priority_class,
         reader: Reader::Object(watched::<SlimPriorityClass>),
     },
-    Door { name: "plans", sane: plans::sane, reader: Reader::World(plans::plans) },
+    FuzzTarget { name: "plans", sane: plans::sane, reader: Reader::World(plans::plans) },
 ];
 
 /// A target whose reader takes bytes.
-pub struct Bytes {
+struct Bytes {
     /// Its name, unique among all targets.
-    pub name: &'static str,
+    name: &'static str,
     /// Something that is understood.
-    pub sane: fn() -> String,
+    sane: fn() -> String,
     /// Bytes with a meaning for the reader.
-    pub alphabet: &'static [u8],
+    alphabet: &'static [u8],
     /// Who reads it.
-    pub read: fn(&[u8]) -> Understood,
+    read: fn(&[u8]) -> Understood,
 }
 
-impl Door {
-    /// A target of a module above this one.
-    #[must_use]
-    pub const fn of_bytes(Bytes { name, sane, alphabet, read }: Bytes) -> Self {
+impl FuzzTarget {
+    /// All targets: what the operator reads, and files of the command line.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        FUZZ_TARGETS.iter().chain(files::TARGETS)
+    }
+
+    /// A target whose reader takes bytes.
+    const fn of_bytes(Bytes { name, sane, alphabet, read }: Bytes) -> Self {
         Self { name, sane, reader: Reader::Bytes(alphabet, read) }
     }
 
-    /// The door of this name.
+    /// The target of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        DOORS.iter().find(|door| door.name == name)
+        Self::all().find(|target| target.name == name)
     }
 
     /// Reads bytes as they come from outside.
@@ -195,12 +232,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_door_has_a_name_of_its_own_and_understands_its_example() {
-        let names: BTreeSet<_> = DOORS.iter().map(|door| door.name).collect();
-        assert_eq!(names.len(), DOORS.len());
-        for door in DOORS {
-            assert_eq!(door.read((door.sane)().as_bytes()), Ok(()), "{}", door.name);
-            assert!(Door::named(door.name).is_some());
+    fn each_target_has_a_name_of_its_own_and_understands_its_example() {
+        let names: BTreeSet<_> = FuzzTarget::all().map(|target| target.name).collect();
+        assert_eq!(names.len(), FuzzTarget::all().count());
+        for target in FuzzTarget::all() {
+            assert_eq!(target.read((target.sane)().as_bytes()), Ok(()), "{}", target.name);
+            assert!(FuzzTarget::named(target.name).is_some());
         }
     }
 }

@@ -9,16 +9,16 @@ use headroom_core::time::UnixTime;
 use jiff::Timestamp;
 
 use super::{Account as State, SharedAccount};
-use crate::judge::{CloudWrite, SharedJudge, Wrote};
-use crate::sky::SharedCluster;
-use crate::store::ObjectKey;
-use crate::wire::{Caller, Network};
+use crate::checker::{CloudWrite, SharedChecker, Wrote};
 use headroom_aws::calls::{
     CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData,
 };
 use headroom_aws::group::{Activity, Group, Standing, TemplateRef};
 use headroom_aws::{Connect, RegionCalls};
 use headroom_observe::host::Host;
+use headroom_simulator::sky::SharedCluster;
+use headroom_simulator::store::ObjectKey;
+use headroom_simulator::wire::{Caller, Network};
 
 const DESIRED: &str = "autoscaling:SetDesiredCapacity";
 const LAUNCH: &str = "autoscaling:LaunchInstances";
@@ -44,7 +44,7 @@ pub struct Account {
     /// What lies between.
     pub network: Arc<Network>,
     /// Who looks at each write.
-    pub judge: Option<SharedJudge>,
+    pub checker: SharedChecker,
 }
 
 impl Connect for Account {
@@ -155,10 +155,10 @@ impl Account {
             let (code, key) = (if result.is_ok() { 200 } else { 400 }, ObjectKey::new("", group));
             let revision = store.revision();
             store.trace.record(now, "headroom", action, "autoscalinggroups", Some(&key), code, revision);
-            if let (Ok((_, wrote)), Some(judge)) = (&result, &self.judge) {
+            if let Ok((_, wrote)) = &result {
                 let write =
                     CloudWrite { caller: self.caller, sent_at, now, pool: &pool, group, total, wrote };
-                judge.lock().cloud_wrote(store, &write);
+                self.checker.lock().cloud_wrote(store, &write);
             }
         });
         result.map(|(answer, _)| answer)

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 pub use self::calls::Account as AccountCalls;
 
-use super::cluster::Weather;
-use super::store::{Author, DeleteOptions, Kind, ObjectKey, Store, at};
 use headroom_aws::calls::Launched;
 use headroom_aws::group::{Activity, Group, Launches, Machine, Standing, TemplateRef};
+use headroom_simulator::cluster::Weather;
+use headroom_simulator::store::{Author, DeleteOptions, Kind, ObjectKey, Store, at};
 
 const ME: Author<'static> = Author::actor("cloud");
 /// A group acts so long after its size was written below what runs.
@@ -93,7 +93,7 @@ pub struct Account {
     pub faults: AccountFaults,
     /// What has gone wrong, by its name.
     pub struck: BTreeMap<&'static str, u64>,
-    /// Pool and group of each machine that the account brought after it had said that it cannot, for the judge to take.
+    /// Pool and group of each machine that the account brought after it had said that it cannot, for the checker to take.
     pub late: Vec<(Arc<str>, Arc<str>)>,
     /// Machines that the account chose as victims because a size was written below what ran.
     pub slain: BTreeSet<Arc<str>>,

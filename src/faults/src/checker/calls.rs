@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::truth::{self, Intent};
-use super::{Judge, LEASE, LifeLog};
-use crate::store::{Kind, Store, at, number, text};
-use crate::wire::{Call, Caller};
+use super::{Checker, LEASE, LifeLog};
+use headroom_simulator::store::{Kind, Store, at, number, text};
+use headroom_simulator::wire::{Call, Caller};
 
 /// Fields of a node that are the operator's to change: its mark and its cordon.
 const OWN_FIELDS: [[&str; 2]; 6] = [
@@ -22,7 +22,7 @@ const OWN_FIELDS: [[&str; 2]; 6] = [
 /// Annotations that are the operator's.
 const OWN_ANNOTATIONS: [&str; 2] = [truth::INTENT, "headroom.dev/cordoned"];
 
-impl Judge {
+impl Checker {
     pub(super) fn call_begins(&mut self, store: &Store, call: &Call) {
         if call.kind == Kind::Lease || call.kind == Kind::Event {
             return;
@@ -39,15 +39,15 @@ impl Judge {
             (Kind::Node, &Method::DELETE, "") => self.node_is_deleted(store, call),
             (Kind::Node, &Method::PATCH, "") => {
                 if at(&call.body, &["metadata", "resourceVersion"]).and_then(Value::as_str).is_none() {
-                    self.blame(call.now, "I21", format!("{what} names no resourceVersion"));
+                    self.violated(call.now, "I21", format!("{what} names no resourceVersion"));
                 }
             }
             (Kind::Pod, &Method::POST, "eviction") => self.pod_is_evicted(store, call),
             (Kind::Pod, &Method::DELETE, _) => {
-                self.blame(call.now, "I6", format!("pod {} is deleted and not evicted", call.key));
+                self.violated(call.now, "I6", format!("pod {} is deleted and not evicted", call.key));
             }
             _ if self.is_of_workload(call) => {}
-            _ => self.blame(call.now, "I26", format!("{what} is not the operator's to do")),
+            _ => self.violated(call.now, "I26", format!("{what} is not the operator's to do")),
         }
     }
 
@@ -71,15 +71,15 @@ impl Judge {
         let epoch = self.lives.get(&call.caller).and_then(|life| life.epoch).unwrap_or(0);
         if call.kind == Kind::NodePool && call.subresource == "status" {
             if epoch < self.status_epoch {
-                let words = format!(
+                let message = format!(
                     "status of {} is written in term {epoch} after a write in term {}",
                     call.key, self.status_epoch
                 );
-                self.blame(call.now, "I10", words);
+                self.violated(call.now, "I10", message);
             }
             self.status_epoch = self.status_epoch.max(epoch);
             if !changed {
-                self.blame(
+                self.violated(
                     call.now,
                     "I23",
                     format!("status of {} is written and says nothing new", call.key),
@@ -115,8 +115,8 @@ impl Judge {
                 .then_some((other.replica, other.life))
         };
         if let (true, Some((replica, life))) = (held, self.lives.iter().find_map(leads)) {
-            let words = format!("the lease is taken while life {life} of replica {replica} still holds it");
-            self.blame(call.now, "I10", words);
+            let message = format!("the lease is taken while life {life} of replica {replica} still holds it");
+            self.violated(call.now, "I10", message);
         }
         let life = self.lives.entry(call.caller).or_default();
         life.renewed_at = held.then_some(call.now);
@@ -129,7 +129,7 @@ impl Judge {
     /// I1, I3: a Node object is made for an open increase, and within the pool's maximum.
     fn node_is_made(&mut self, store: &Store, call: &Call) {
         let Some(pool) = truth::pool_of(&call.body) else {
-            return self.blame(call.now, "I3", format!("node {} is made for no pool", call.key));
+            return self.violated(call.now, "I3", format!("node {} is made for no pool", call.key));
         };
         let asks = |intent: &Intent| {
             let prefix = format!("{pool}-{}-", intent.id);
@@ -138,7 +138,11 @@ impl Judge {
         };
         let intents = self.intents_for(store, &pool, call.caller);
         if !intents.iter().any(asks) {
-            self.blame(call.now, "I3", format!("node {} is made and no stored intent asks for it", call.key));
+            self.violated(
+                call.now,
+                "I3",
+                format!("node {} is made and no stored intent asks for it", call.key),
+            );
         }
         if self.before.is_none() {
             let count = i64::try_from(truth::nodes_count(store, &pool)).unwrap_or(i64::MAX) + 1;
@@ -152,7 +156,7 @@ impl Judge {
         if let Some((_, max)) = self.believed_bounds(pool, now)
             && max < count
         {
-            self.blame(now, "I1", format!("pool {pool} grows to {count} nodes, its maximum is {max}"));
+            self.violated(now, "I1", format!("pool {pool} grows to {count} nodes, its maximum is {max}"));
         }
     }
 
@@ -161,7 +165,7 @@ impl Judge {
         if let Some((min, _)) = self.believed_bounds(pool, now)
             && left < min
         {
-            self.blame(now, "I1", format!("pool {pool} shrinks to {left} nodes, its minimum is {min}"));
+            self.violated(now, "I1", format!("pool {pool} shrinks to {left} nodes, its minimum is {min}"));
         }
     }
 
@@ -185,7 +189,7 @@ impl Judge {
         let what = if node.is_empty() { instance } else { node };
         self.check_freshness(&format!("node {what} is removed"), now);
         let Some(intent) = self.removal_named(store, node, instance) else {
-            return self.blame(now, "I4", format!("{what} is removed and no stored intent names it"));
+            return self.violated(now, "I4", format!("{what} is removed and no stored intent names it"));
         };
         let dead = intent.reason == "Unready" && !truth::long_ready(store, node, now);
         if dead || node.is_empty() {
@@ -193,7 +197,7 @@ impl Judge {
         }
         let pods = truth::movable_pods(store, node);
         if !pods.is_empty() {
-            self.blame(now, "I5", format!("node {node} is removed under {}", pods.join(", ")));
+            self.violated(now, "I5", format!("node {node} is removed under {}", pods.join(", ")));
         }
     }
 
@@ -201,7 +205,7 @@ impl Judge {
     fn pod_is_evicted(&mut self, store: &Store, call: &Call) {
         let uid = call.body.pointer("/deleteOptions/preconditions/uid").and_then(Value::as_str);
         if uid.is_none() {
-            self.blame(call.now, "I6", format!("the eviction of {} names no uid", call.key));
+            self.violated(call.now, "I6", format!("the eviction of {} names no uid", call.key));
         }
         let Some(pod) = self.before.clone() else { return };
         if uid.is_some_and(|uid| text(&pod, &["metadata", "uid"]) != Some(uid)) {
@@ -212,8 +216,8 @@ impl Judge {
         // Called back while the eviction was under way.
         let ended_since = self.let_go.get(node).is_some_and(|at| call.arrived_at <= *at);
         if self.removal_named(store, node, "").is_none() && !ended_since {
-            let words = format!("pod {} is evicted and no stored intent removes its node {node}", call.key);
-            self.blame(call.now, "I3", words);
+            let message = format!("pod {} is evicted and no stored intent removes its node {node}", call.key);
+            self.violated(call.now, "I3", message);
         }
         self.check_freshness(&format!("pod {} is evicted", call.key), call.now);
     }
@@ -246,7 +250,7 @@ impl Judge {
             (others, annotations)
         };
         if stripped(before) != stripped(after) || foreign(before) != foreign(after) {
-            self.blame(call.now, "I21", format!("node {} is changed beyond mark and cordon", call.key));
+            self.violated(call.now, "I21", format!("node {} is changed beyond mark and cordon", call.key));
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Judge, truth};
-use crate::store::{ObjectKey, Store};
-use crate::wire::Caller;
+use super::{Checker, truth};
+use headroom_simulator::store::{ObjectKey, Store};
+use headroom_simulator::wire::Caller;
 
 /// How long a size may be below what runs: clouds act on a size some seconds after it was written.
 const LOWERED_MAX: SignedDuration = SignedDuration::from_secs(2);
@@ -62,7 +62,7 @@ pub enum Wrote {
     },
 }
 
-impl Judge {
+impl Checker {
     /// Looks at a write of the cloud that has just taken effect.
     pub fn cloud_wrote(&mut self, store: &Store, write: &CloudWrite<'_>) {
         let CloudWrite { caller, sent_at, now, pool, group, total, wrote } = write;
@@ -77,8 +77,8 @@ impl Judge {
         self.late_calls_count += u64::from(epoch < self.status_epoch);
         if let Wrote::Desired { to, counted, .. } = wrote {
             if to < counted {
-                let words = format!("{what}: the cloud will choose {} running instances", counted - to);
-                self.lowered.entry((*group).to_owned()).or_insert((*now, words));
+                let message = format!("{what}: the cloud will choose {} running instances", counted - to);
+                self.lowered.entry((*group).to_owned()).or_insert((*now, message));
             } else {
                 self.lowered.remove(*group);
             }
@@ -104,7 +104,7 @@ impl Judge {
                     _ if intents.iter().any(|one| takes_back(&one)) => {}
                     // One that was below what runs is put right.
                     None if from < counted && to <= counted => {}
-                    _ => self.blame(*now, "I3", format!("{what}: no stored intent asks for it")),
+                    _ => self.violated(*now, "I3", format!("{what}: no stored intent asks for it")),
                 }
                 self.check_max(*now, pool, i64::from(*total));
             }
@@ -113,7 +113,7 @@ impl Judge {
                     intent.increases() && intent.group == **group && intent.phase == "Cancelling"
                 };
                 if !self.intents_for(store, pool, *caller).iter().any(cancels) {
-                    self.blame(*now, "I3", format!("{what}: no stored intent takes anything back"));
+                    self.violated(*now, "I3", format!("{what}: no stored intent takes anything back"));
                 }
             }
             Wrote::Desired { .. } => {}
@@ -126,14 +126,14 @@ impl Judge {
                 };
                 match intents.iter().find(asks) {
                     Some(intent) => self.raised(*now, pool, intent, *count),
-                    None => self.blame(*now, "I3", format!("{what}: no stored intent asks for it")),
+                    None => self.violated(*now, "I3", format!("{what}: no stored intent asks for it")),
                 }
                 self.check_max(*now, pool, i64::from(*total));
             }
             Wrote::Terminate { instance, node, decrement, again } => {
                 // What the cloud took away itself an instant ago nobody has heard of yet: the second end is the first of ours.
                 if !self.terminated.insert(instance.clone()) && *again {
-                    return self.blame(*now, "I2", format!("{what}: it is terminated twice"));
+                    return self.violated(*now, "I2", format!("{what}: it is terminated twice"));
                 }
                 self.removed_count += 1;
                 let name = node.as_ref().map(|node| node.name.to_string()).unwrap_or_default();
@@ -157,8 +157,8 @@ impl Judge {
             .map(|(group, _)| group.clone())
             .collect();
         for group in due {
-            if let Some((at, words)) = self.lowered.remove(&group) {
-                self.blame(at, "I4", words);
+            if let Some((at, message)) = self.lowered.remove(&group) {
+                self.violated(at, "I4", message);
             }
         }
     }
@@ -176,7 +176,7 @@ impl Judge {
         let sum = *sum;
         // A size that somebody else lowered meanwhile is raised again by the same intent.
         if wanted < sum {
-            self.blame(now, "I2", format!("intent {id} of {pool} raised by {sum}, it says {wanted}"));
+            self.violated(now, "I2", format!("intent {id} of {pool} raised by {sum}, it says {wanted}"));
         }
     }
 

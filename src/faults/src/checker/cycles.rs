@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Judge, truth};
-use crate::store::{Entry, Kind, ObjectKey, Store, at, text};
+use super::{Checker, truth};
+use headroom_simulator::store::{Entry, Kind, ObjectKey, Store, at, text};
 
 /// Most times that a node is bought for a pod that stays unbound and a node of the pool is removed after it.
 const CYCLES_MAX: usize = 2;
@@ -31,7 +31,7 @@ struct Bought {
     open: bool,
 }
 
-impl Judge {
+impl Checker {
     /// I31: reads decisions and removed nodes.
     pub(super) fn note_cycle(&mut self, store: &Store, entry: &Entry) {
         let Some(cycles) = &mut self.cycles else { return };
@@ -82,7 +82,7 @@ impl Judge {
             }
             _ => {}
         }
-        wrong.into_iter().for_each(|words| self.blame(entry.at, "I31", words));
+        wrong.into_iter().for_each(|message| self.violated(entry.at, "I31", message));
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Violation, truth};
 use crate::account::Truth;
-use crate::store::{Kind, ObjectKey, Store, number, text};
+use headroom_simulator::store::{Kind, ObjectKey, Store, number, text};
 
 /// What the end is held against.
 #[derive(Debug, Clone, Default)]
@@ -59,8 +59,8 @@ struct Wrong {
 }
 
 impl Wrong {
-    fn add(&mut self, invariant: &'static str, words: String) {
-        self.all.push(Violation { at: self.now, invariant, words });
+    fn add(&mut self, invariant: &'static str, message: String) {
+        self.all.push(Violation { at: self.now, invariant, message });
     }
 
     fn pods(&mut self, store: &Store, goal: &Goal) -> End {
@@ -77,8 +77,8 @@ impl Wrong {
         };
         let waiting: Vec<&String> = end.pending.iter().filter(|pod| !hopeless(pod)).collect();
         if let Some(first) = waiting.first() {
-            let words = format!("{} pods have no node at the end, {first} among them", waiting.len());
-            self.add("I16", words);
+            let message = format!("{} pods have no node at the end, {first} among them", waiting.len());
+            self.add("I16", message);
         }
         for (_, node) in store.all(Kind::Node) {
             *end.nodes.entry(truth::pool_of(node).unwrap_or_default()).or_default() += 1;
@@ -89,15 +89,15 @@ impl Wrong {
     fn pool(&mut self, store: &Store, key: &ObjectKey, pool: &Value, cloud: &[(String, Truth)]) {
         let open = truth::intents(pool);
         if let Some(intent) = open.first() {
-            let words =
+            let message =
                 format!("{} {} of pool {key} is {} at the end", intent.action, intent.id, intent.phase);
-            self.add("I3", words);
+            self.add("I3", message);
         }
         let there = truth::nodes_count(store, &key.name);
         let asked = number(pool, &["status", "nodes", "desired"]);
         if asked != i64::try_from(there).ok() {
-            let words = format!("pool {key} asks for {asked:?} nodes at the end and has {there}");
-            self.add("I13", words);
+            let message = format!("pool {key} asks for {asked:?} nodes at the end and has {there}");
+            self.add("I13", message);
         }
         let instances: u32 =
             cloud.iter().filter(|(_, truth)| truth.pool == *key.name).map(|(_, truth)| truth.counted).sum();

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Judge;
+use super::Checker;
 use super::truth::{self, Intent};
-use crate::store::{Entry, Kind, ObjectKey, Store, text};
+use headroom_simulator::store::{Entry, Kind, ObjectKey, Store, text};
 
 /// How much earlier than it is stored a removal may have been decided, and by how much clocks may differ: who decides
 /// knows the cluster's time to three seconds, and stores it within the ten of the lease.
@@ -32,7 +32,7 @@ pub struct Limits {
     /// The budgets.
     pub budgets: Vec<RemovalLimit>,
     /// Whether a new process may be shown an older list of pools, as no real API server does to a list that names no
-    /// version: then it cannot know what goes in other pools, and budgets of the whole cluster are not judged.
+    /// version: then it cannot know what goes in other pools, and budgets of the whole cluster are not checked.
     pub lists_are_old: bool,
     /// Pools that are there no more, since when.
     gone: BTreeMap<String, Timestamp>,
@@ -57,7 +57,7 @@ impl RemovalLimit {
     }
 }
 
-impl Judge {
+impl Checker {
     /// A pool came, changed or went.
     pub(super) fn note_pool(&mut self, entry: &Entry) {
         let name = entry.key.name.to_string();
@@ -90,7 +90,7 @@ impl Judge {
         if let Some(since) = self.limits.gone.get(pool).copied()
             && since < self.workloads.believed_since(now)
         {
-            self.blame(now, "I27", format!("{what} although pool {pool} has been gone since {since}"));
+            self.violated(now, "I27", format!("{what} although pool {pool} has been gone since {since}"));
         }
     }
 
@@ -103,11 +103,11 @@ impl Judge {
             && since < self.workloads.believed_since(now)
             && let Some(removal) = opened.iter().find(|intent| disturbs(intent))
         {
-            let words = format!(
+            let message = format!(
                 "removal {} ({}) is begun although all are stopped since {since}",
                 removal.id, removal.reason
             );
-            self.blame(now, "I7", words);
+            self.violated(now, "I7", message);
         }
         let (from, until) = (
             now.saturating_sub(DECIDED_BEFORE).unwrap_or(now),
@@ -115,8 +115,8 @@ impl Judge {
         );
         let mut exceeded = Vec::new();
         let holds = |limit: &&RemovalLimit| {
-            let judged = limit.pool.is_some() || !self.limits.lists_are_old;
-            judged && limit.is_of(pool) && limit.held_throughout(from, until)
+            let checked = limit.pool.is_some() || !self.limits.lists_are_old;
+            checked && limit.is_of(pool) && limit.held_throughout(from, until)
         };
         for limit in self.limits.budgets.iter().filter(holds) {
             if opened.iter().any(|intent| limit.counts(intent)) {
@@ -127,8 +127,8 @@ impl Judge {
                 }
             }
         }
-        for words in exceeded {
-            self.blame(now, "I7", words);
+        for message in exceeded {
+            self.violated(now, "I7", message);
         }
     }
 }
@@ -145,9 +145,9 @@ fn leaving(store: &Store, limit: &RemovalLimit) -> BTreeSet<String> {
     let open = pools.flat_map(|(_, pool)| truth::intents(pool));
     let counted = open.filter(|intent| limit.counts(intent) && !truth::is_called_back(store, intent));
     let names = counted.flat_map(|intent| {
-        let words = format!("{} by {} for {}", intent.phase, intent.id, intent.reason);
-        intent.instances.into_iter().map(move |(node, _)| (node, words.clone()))
+        let message = format!("{} by {} for {}", intent.phase, intent.id, intent.reason);
+        intent.instances.into_iter().map(move |(node, _)| (node, message.clone()))
     });
     let there = |node: &String| store.find(Kind::Node, &ObjectKey::new("", node)).is_some();
-    names.filter(|(node, _)| there(node)).map(|(node, words)| format!("{node} ({words})")).collect()
+    names.filter(|(node, _)| there(node)).map(|(node, message)| format!("{node} ({message})")).collect()
 }

@@ -6,7 +6,7 @@ mod cloud;
 mod cycles;
 mod end;
 mod limits;
-mod looks;
+mod observations;
 mod refusals;
 mod status;
 mod terms;
@@ -23,12 +23,13 @@ pub use self::cloud::{CloudWrite, Wrote};
 pub use self::cycles::Cycles;
 pub use self::end::{End, Goal, examine};
 pub use self::limits::{Limits, RemovalLimit};
-pub use self::looks::Weight;
+pub use self::observations::Weight;
 pub use self::workloads::{Scaled, Workloads};
 
 use self::truth::Intent;
-use super::store::{Entry, Kind, Store};
-use super::wire::{Audit, Call, Caller};
+use headroom_simulator::cluster::Load;
+use headroom_simulator::store::{Entry, Kind, Store};
+use headroom_simulator::wire::{Audit, Call, Caller};
 
 /// How long others wait after a leader's last sign of life; the same as every replica's.
 pub const LEASE: SignedDuration = SignedDuration::from_secs(10);
@@ -48,12 +49,12 @@ pub struct Violation {
     /// The invariant, such as `I5`.
     pub invariant: &'static str,
     /// What happened.
-    pub words: String,
+    pub message: String,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.at, self.invariant, self.words)
+        write!(f, "{} {}: {}", self.at, self.invariant, self.message)
     }
 }
 
@@ -95,7 +96,7 @@ struct Bounds {
 
 /// The ledgers.
 #[derive(Debug, Default)]
-pub struct Judge {
+pub struct Checker {
     violations: Vec<Violation>,
     lives: BTreeMap<Caller, LifeLog>,
     /// The highest term in which a status was written.
@@ -164,7 +165,7 @@ pub struct Judge {
     pub cycles: Option<Cycles>,
     /// What people allow and forbid.
     pub limits: Limits,
-    /// What is known of workloads whose sizes are judged.
+    /// What is known of workloads whose sizes are checked.
     pub workloads: Workloads,
 }
 
@@ -174,18 +175,18 @@ const RATE_WINDOW: SignedDuration = SignedDuration::from_mins(1);
 /// simulated worlds. A loop that spins makes thousands.
 const CALLS_MAX: usize = 300;
 
-/// The judge behind a lock that is never held over an await.
+/// The checker behind a lock that is never held over an await.
 #[derive(Clone, Debug, Default)]
-pub struct SharedJudge(Arc<Mutex<Judge>>);
+pub struct SharedChecker(Arc<Mutex<Checker>>);
 
-impl SharedJudge {
-    /// The judge.
-    pub fn lock(&self) -> MutexGuard<'_, Judge> {
+impl SharedChecker {
+    /// The checker.
+    pub fn lock(&self) -> MutexGuard<'_, Checker> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Audit for SharedJudge {
+impl Audit for SharedChecker {
     fn before(&mut self, store: &Store, call: &Call) {
         self.lock().call_begins(store, call);
     }
@@ -197,18 +198,29 @@ impl Audit for SharedJudge {
     fn heard(&mut self, caller: Caller, kind: Kind, now: Timestamp) {
         self.lock().heard.insert((caller, kind), now);
     }
+
+    fn measured(
+        &mut self,
+        store: &Store,
+        load: &Load,
+        asked: (Caller, &str),
+        answered: bool,
+        now: Timestamp,
+    ) {
+        self.lock().is_asked(store, load, asked, answered, now);
+    }
 }
 
-impl Judge {
+impl Checker {
     /// What has been violated so far.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
     /// Notes a violation.
-    pub fn blame(&mut self, at: Timestamp, invariant: &'static str, words: impl Into<String>) {
+    pub fn violated(&mut self, at: Timestamp, invariant: &'static str, message: impl Into<String>) {
         if self.violations.len() < VIOLATIONS_MAX {
-            self.violations.push(Violation { at, invariant, words: words.into() });
+            self.violations.push(Violation { at, invariant, message: message.into() });
         }
     }
 
@@ -269,7 +281,7 @@ impl Judge {
                         ScalingPolicy,
                     };
                     let scaled = entry.kind == Deployment
-                        && (self.cycles.is_some() || self.workloads.judges(&entry.key));
+                        && (self.cycles.is_some() || self.workloads.checks(&entry.key));
                     let others =
                         matches!(entry.kind, ClusterScalingPolicy | ScalingPolicy | HorizontalPodAutoscaler);
                     scaled || others || matches!(entry.kind, Node | NodePool)
@@ -282,7 +294,7 @@ impl Judge {
         let nodes_changed = entries.iter().any(|entry| entry.kind == Kind::Node);
         for entry in &entries {
             self.note_cycle(store, entry);
-            if entry.kind == Kind::Deployment && !self.workloads.judges(&entry.key) {
+            if entry.kind == Kind::Deployment && !self.workloads.checks(&entry.key) {
                 continue;
             }
             match entry.kind {
@@ -356,7 +368,7 @@ impl Judge {
         let renewed_at = self.lives.get(&caller).and_then(|life| life.renewed_at);
         let since = renewed_at.map(|at| arrived_at.duration_since(at));
         if since.is_none_or(|since| LEASE < since) {
-            let words = match since {
+            let message = match since {
                 None => {
                     format!("{what} by life {} of replica {}, which never led", caller.life, caller.replica)
                 }
@@ -365,7 +377,7 @@ impl Judge {
                     caller.life, caller.replica
                 ),
             };
-            self.blame(arrived_at, "I11", words);
+            self.violated(arrived_at, "I11", message);
         }
     }
 
@@ -377,7 +389,7 @@ impl Judge {
         }
         let count = self.recent_calls.len();
         if CALLS_MAX < count {
-            self.blame(now, "I28", format!("{count} mutating calls within a minute"));
+            self.violated(now, "I28", format!("{count} mutating calls within a minute"));
         }
     }
 
@@ -392,8 +404,8 @@ impl Judge {
         let since = heard(Kind::Node).min(heard(Kind::Pod)).map_or(silent_since, |at| at.max(silent_since));
         let silence = now.duration_since(since);
         if BELIEF < silence {
-            let words = format!("{what} although nothing has been heard of nodes or pods for {silence:#}");
-            self.blame(now, "I8", words);
+            let message = format!("{what} although nothing has been heard of nodes or pods for {silence:#}");
+            self.violated(now, "I8", message);
         }
     }
 

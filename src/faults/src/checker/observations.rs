@@ -2,9 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cluster::{Load, Metric};
-use crate::store::{Filter, Kind, ObjectKey, Store, condition, number, text, timestamp};
-use crate::wire::Caller;
+use headroom_simulator::cluster::{Load, Metric};
+use headroom_simulator::store::{Filter, Kind, ObjectKey, Store, condition, number, text, timestamp};
+use headroom_simulator::wire::Caller;
 
 /// What a workload carries with one replica.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ pub struct Weight {
 
 /// One answer of the metrics.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct Observation {
     /// When.
     pub at: Timestamp,
     /// To whom.
@@ -30,7 +30,7 @@ pub(super) struct Look {
     pub kept: bool,
 }
 
-/// Pods of this age are in every view: whoever is cut off or silent for longer is known to the judge.
+/// Pods of this age are in every view: whoever is cut off or silent for longer is known to the checker.
 const SETTLED: SignedDuration = SignedDuration::from_secs(60);
 /// What the load asks for is acted on for certain when it is this far off, in percent: beyond the tolerance of a tenth.
 const FAR: i64 = 14;

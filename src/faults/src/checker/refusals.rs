@@ -3,10 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::Judge;
+use super::Checker;
 use super::status::backoffs;
 use super::truth::{self, Intent};
-use crate::store::{Kind, ObjectKey, Store, at, text};
+use headroom_simulator::store::{Kind, ObjectKey, Store, at, text};
 
 /// Two loops, which are ten seconds apart at most, and the time that calls take.
 const TWO_LOOPS: SignedDuration = SignedDuration::from_secs(22);
@@ -20,7 +20,7 @@ pub(super) struct Refused {
     intent: String,
 }
 
-impl Judge {
+impl Checker {
     /// Notes increases that have failed and those that are begun in another place.
     ///
     /// A refusal counts where another pool is free, and where no other increase is open: what that one brings may be for the
@@ -73,9 +73,9 @@ impl Judge {
         let waits = |pod: &Value| truth::is_movable(pod) && text(pod, &["spec", "nodeName"]).is_none();
         if store.all(Kind::Pod).any(|(_, pod)| waits(pod)) {
             let Refused { at, pool, intent, .. } = refused;
-            let words =
+            let message =
                 format!("increase {intent} of {pool} failed at {at} and no other pool has been asked since");
-            self.blame(now, "I15", words);
+            self.violated(now, "I15", message);
         }
     }
 }

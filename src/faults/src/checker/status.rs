@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::truth::{self, Intent};
-use super::{BELIEF, Judge};
-use crate::store::{Store, at, number, text, timestamp};
-use crate::wire::Call;
+use super::{BELIEF, Checker};
+use headroom_simulator::store::{Store, at, number, text, timestamp};
+use headroom_simulator::wire::Call;
 
 /// Largest status without the unneeded clocks (law 9).
 const STATUS_BYTES_MAX: usize = 32 * 1024;
@@ -24,10 +24,10 @@ const JOURNALS_WRITTEN: SignedDuration = SignedDuration::from_secs(2);
 /// before it is set (`host/server_clock`).
 const CLOCK_ERROR: SignedDuration = SignedDuration::from_secs(3);
 
-impl Judge {
+impl Checker {
     pub(super) fn status_begins(&mut self, call: &Call) {
         if text(&call.body, &["metadata", "resourceVersion"]).unwrap_or_default().is_empty() {
-            self.blame(call.now, "I21", format!("status of {} names no resourceVersion", call.key));
+            self.violated(call.now, "I21", format!("status of {} names no resourceVersion", call.key));
         }
     }
 
@@ -83,15 +83,15 @@ impl Judge {
         }
         let bytes = status.to_string().len();
         if STATUS_BYTES_MAX < bytes {
-            self.blame(now, "I23", format!("status of {pool} has {bytes} bytes"));
+            self.violated(now, "I23", format!("status of {pool} has {bytes} bytes"));
         }
         let decisions = at(&status, &["decisions"]).and_then(Value::as_array).map_or(0, Vec::len);
         if DECISIONS_MAX < decisions {
-            self.blame(now, "I23", format!("status of {pool} has {decisions} decisions"));
+            self.violated(now, "I23", format!("status of {pool} has {decisions} decisions"));
         }
         let generation = |object: &Value| number(object, &["status", "observedGeneration"]);
         if generation(after) < generation(before) && !self.status_tampered {
-            self.blame(now, "I23", format!("observedGeneration of {pool} goes backwards"));
+            self.violated(now, "I23", format!("observedGeneration of {pool} goes backwards"));
         }
     }
 
@@ -119,17 +119,17 @@ impl Judge {
             return;
         }
         let wanted = at(pool, &["spec", "scaleDown", "unneededFor"]).and_then(Value::as_str);
-        let wanted: Option<SignedDuration> = wanted.and_then(|words| words.parse().ok());
+        let wanted: Option<SignedDuration> = wanted.and_then(|message| message.parse().ok());
         let Some(wanted) = wanted else { return };
         for (node, _) in &intent.instances {
             // Kept: a removal whose write was not answered may be decided once more, under another id.
             let since = self.unneeded.get(node).map(|at| now.duration_since(*at));
             if since.is_none_or(|since| since < wanted / 2) {
-                let words = format!(
+                let message = format!(
                     "node {node} goes as {} after {since:?}, {wanted:#} are asked for",
                     intent.reason
                 );
-                self.blame(now, "I25", words);
+                self.violated(now, "I25", message);
             }
         }
     }
@@ -141,11 +141,11 @@ impl Judge {
         let tampered = self.status_tampered;
         for (key, length) in backoff_lengths(after).into_iter().filter(|_| !tampered) {
             let least = at(after, &["spec", "scaleUp", "backoff", "initial"]).and_then(Value::as_str);
-            if let Some(least) = least.and_then(|words| words.parse::<SignedDuration>().ok())
+            if let Some(least) = least.and_then(|message| message.parse::<SignedDuration>().ok())
                 && length < least
             {
-                let words = format!("backoff {key} of {pool} lasts {length:#}, the first lasts {least:#}");
-                self.blame(now, "I14", words);
+                let message = format!("backoff {key} of {pool} lasts {length:#}, the first lasts {least:#}");
+                self.violated(now, "I14", message);
             }
         }
         for (key, until) in &was {
@@ -155,13 +155,15 @@ impl Judge {
             match is.get(key) {
                 Some(later) if until <= later => {}
                 Some(earlier) => {
-                    self.blame(
+                    self.violated(
                         now,
                         "I14",
                         format!("backoff {key} of {pool} shortened from {until} to {earlier}"),
                     );
                 }
-                None => self.blame(now, "I14", format!("backoff {key} of {pool} until {until} is forgotten")),
+                None => {
+                    self.violated(now, "I14", format!("backoff {key} of {pool} until {until} is forgotten"))
+                }
             }
         }
     }
@@ -172,7 +174,7 @@ impl Judge {
         let decision =
             decisions.and_then(|all| all.iter().find(|one| text(one, &["id"]) == Some(&intent.id)));
         if decision.and_then(|one| text(one, &["outcome"])) == Some("InProgress") {
-            self.blame(
+            self.violated(
                 now,
                 "I3",
                 format!("intent {} of {pool} is dropped while it is in progress", intent.id),
@@ -184,12 +186,12 @@ impl Judge {
     fn check_opened(&mut self, now: Timestamp, pool: &str, intent: &Intent, before: &Value, after: &Value) {
         let id = &intent.id;
         if self.closed.contains(&(pool.to_owned(), id.clone())) && !self.may_repeat_ids(pool) {
-            self.blame(now, "I2", format!("intent {id} of {pool} is opened a second time"));
+            self.violated(now, "I2", format!("intent {id} of {pool} is opened a second time"));
         }
         let decisions = at(after, &["status", "decisions"]).and_then(Value::as_array);
         let told = decisions.is_some_and(|all| all.iter().any(|one| text(one, &["id"]) == Some(id)));
         if !told {
-            self.blame(now, "I22", format!("intent {id} of {pool} has no decision record"));
+            self.violated(now, "I22", format!("intent {id} of {pool} has no decision record"));
         }
         self.check_unneeded(now, intent, after);
         if intent.increases() {
@@ -204,7 +206,7 @@ impl Judge {
                 .into_iter()
                 .find(|(key, until)| now + CLOCK_ERROR < *until && *key == format!("{}///", intent.group));
             if let Some((key, until)) = held {
-                self.blame(
+                self.violated(
                     now,
                     "I14",
                     format!("intent {id} grows {key} of {pool}, which is backed off until {until}"),
@@ -218,7 +220,7 @@ impl Judge {
     pub(super) fn check_crowded(&mut self, store: &Store, now: Timestamp) {
         let due = |(since, _): &(Timestamp, _)| JOURNALS_WRITTEN < now.duration_since(*since);
         let Some((since, ids)) = self.crowded.take_if(|crowded| due(crowded)) else { return };
-        let pools = store.all(crate::store::Kind::NodePool);
+        let pools = store.all(headroom_simulator::store::Kind::NodePool);
         let still = |intent: &Intent| {
             let known = ids.contains(&(intent.id.clone(), intent.started_at.clone()));
             known && intent.removes() && !intent.forces() && !truth::is_called_back(store, intent)
@@ -226,7 +228,7 @@ impl Judge {
         let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(still).collect();
         let all: BTreeSet<&(String, String)> = open.iter().flat_map(|intent| &intent.instances).collect();
         if REMOVALS_MAX < all.len() {
-            self.blame(since, "I7", format!("{} nodes are leaving", all.len()));
+            self.violated(since, "I7", format!("{} nodes are leaving", all.len()));
         }
     }
 
@@ -239,7 +241,7 @@ impl Judge {
         if !opened.iter().any(|intent| voluntary(intent)) {
             return;
         }
-        let pools = store.all(crate::store::Kind::NodePool);
+        let pools = store.all(headroom_simulator::store::Kind::NodePool);
         let counts = |intent: &Intent| voluntary(intent) && !truth::is_called_back(store, intent);
         let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(counts).collect();
         let victims = |filter: &dyn Fn(&&Intent) -> bool| -> BTreeSet<&(String, String)> {
@@ -249,7 +251,7 @@ impl Judge {
         let drained = victims(&|intent| intent.reason != "Empty" && intent.phase != "Deleting");
         let drains = drained.iter().filter(|(node, _)| truth::is_occupied(store, node)).count();
         if DRAINS_MAX < drains && !self.status_tampered {
-            self.blame(now, "I7", format!("{drains} nodes are drained"));
+            self.violated(now, "I7", format!("{drains} nodes are drained"));
         }
         if REMOVALS_MAX < all && !self.status_tampered {
             let ids = open.iter().map(|intent| (intent.id.clone(), intent.started_at.clone())).collect();
@@ -258,7 +260,7 @@ impl Judge {
         if let Some(since) = self.unwell_since
             && BELIEF < now.duration_since(since)
         {
-            self.blame(now, "I7", format!("a removal begins although a fifth is unready since {since}"));
+            self.violated(now, "I7", format!("a removal begins although a fifth is unready since {since}"));
         }
     }
 }

@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::store::{at, number, text};
+use headroom_simulator::store::{at, number, text};
 
 /// What holds for the sizes of one workload.
 #[derive(Debug, Clone, PartialEq, Eq)]

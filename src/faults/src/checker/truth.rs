@@ -1,4 +1,4 @@
-//! Look-ups in the true state: pools, their open intents, nodes and the pods that hold them. They judge nothing.
+//! Observation-ups in the true state: pools, their open intents, nodes and the pods that hold them. They checker nothing.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::BELIEF;
-use crate::store::{Kind, ObjectKey, Store, at, condition, number, text};
+use headroom_simulator::store::{Kind, ObjectKey, Store, at, condition, number, text};
 
 /// Our mark's annotation.
 pub(super) const INTENT: &str = "headroom.dev/intent";

@@ -10,12 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use self::handover::Mode;
-use super::looks::{Look, Weight, asked_for};
+use super::observations::{Observation, Weight, asked_for};
 use super::terms::{CLOCKS, Change, Knowledge, Terms};
-use super::{Judge, Violation};
-use crate::cluster::Load;
-use crate::store::{Entry, Kind, ObjectKey, Store, at, number, text};
-use crate::wire::{Call, Caller};
+use super::{Checker, Violation};
+use headroom_simulator::cluster::Load;
+use headroom_simulator::store::{Entry, Kind, ObjectKey, Store, at, number, text};
+use headroom_simulator::wire::{Call, Caller};
 
 /// How long an edit may take to reach a decision's write: a watch that was cut, lists that were refused, a write that was
 /// delayed and tried again. Silence, pauses and cuts are added to it.
@@ -23,7 +23,7 @@ const BELIEF: SignedDuration = SignedDuration::from_secs(45);
 /// How far the size may be off what the load asks for at the end, in percent: the tolerance, and whole percents.
 const TOLERATED: i64 = 13;
 
-/// A workload whose size is judged: the only Deployment of its namespace.
+/// A workload whose size is checked: the only Deployment of its namespace.
 #[derive(Debug, Clone)]
 pub struct Scaled {
     /// The Deployment.
@@ -63,7 +63,7 @@ struct Ledger {
     objects: BTreeMap<(Kind, ObjectKey), Arc<Value>>,
     /// Who owned the workload from when on, on which terms.
     owners: Vec<(Timestamp, Option<Owner>)>,
-    looks: Vec<Look>,
+    looks: Vec<Observation>,
     /// What each policy has changed: each has a memory of its own.
     changes: BTreeMap<ObjectKey, Vec<Change>>,
     /// The decision that each life has stored last.
@@ -148,7 +148,7 @@ impl Workloads {
     }
 }
 
-impl Judge {
+impl Checker {
     /// A policy or an HPA was changed.
     pub(super) fn note_owner(&mut self, entry: &Entry) {
         let runs_hpas = self.workloads.runs_hpas;
@@ -187,8 +187,8 @@ impl Judge {
         let Some(ledger) = self.workloads.all.get_mut(namespace) else { return };
         let Scaled { key, weight, .. } = &ledger.scaled;
         let asks = if answered && !deaf { asked_for(store, load, key, *weight, now) } else { None };
-        let exact = |look: &Look| look.asks.filter(|(least, most)| least == most);
-        let mut look = Look { at: now, caller, answered, asks, kept: false };
+        let exact = |look: &Observation| look.asks.filter(|(least, most)| least == most);
+        let mut look = Observation { at: now, caller, answered, asks, kept: false };
         // What only repeats what is stored need not be stored again.
         look.kept = ledger
             .looks
@@ -247,10 +247,10 @@ impl Judge {
         };
         let what = format!("{} {} {}", call.kind.info().plural, call.key, call.subresource);
         if stripped(before) != stripped(after) {
-            self.blame(call.now, "I21", format!("{what} is written and more changes"));
+            self.violated(call.now, "I21", format!("{what} is written and more changes"));
         }
         if text(&call.body, &["metadata", "resourceVersion"]).unwrap_or_default().is_empty() {
-            self.blame(call.now, "I21", format!("{what} is written and names no resourceVersion"));
+            self.violated(call.now, "I21", format!("{what} is written and names no resourceVersion"));
         }
     }
 
@@ -258,7 +258,7 @@ impl Judge {
     fn policy_status_is_written(&mut self, call: &Call, before: &Value, after: &Value) {
         let epoch = self.lives.get(&call.caller).and_then(|life| life.epoch).unwrap_or(0);
         if at(before, &["status"]) == at(after, &["status"]) {
-            self.blame(
+            self.violated(
                 call.now,
                 "I23",
                 format!("status of policy {} is written and says nothing new", call.key),
@@ -268,7 +268,7 @@ impl Judge {
         let last = ledger.epochs.entry(call.key.clone()).or_insert(epoch);
         let late = epoch < *last;
         *last = epoch.max(*last);
-        let own = |look: &&mut Look| look.caller == call.caller && look.at <= call.arrived_at;
+        let own = |look: &&mut Observation| look.caller == call.caller && look.at <= call.arrived_at;
         if let Some(look) = ledger.looks.iter_mut().rev().find(own) {
             look.kept = true;
         }
@@ -284,7 +284,7 @@ impl Judge {
             ledger.journals.insert(call.caller, journal);
         }
         if late {
-            self.blame(
+            self.violated(
                 call.now,
                 "I10",
                 format!("policy {} is written in term {epoch} after a later one", call.key),
@@ -322,8 +322,8 @@ impl Judge {
         }
         ledger.written =
             text(after, &["metadata", "resourceVersion"]).and_then(|one| Some((one.parse().ok()?, to)));
-        for (invariant, words) in wrong {
-            self.blame(call.now, invariant, format!("{} goes from {from} to {to}: {words}", call.key));
+        for (invariant, message) in wrong {
+            self.violated(call.now, invariant, format!("{} goes from {from} to {to}: {message}", call.key));
         }
     }
 
@@ -332,8 +332,8 @@ impl Judge {
     pub fn wrong_sizes(&self, store: &Store, now: Timestamp) -> Vec<Violation> {
         let others = self.workloads.run_by_others_since(now).is_some();
         let own = |ledger: &&Ledger| !(others && ledger.is_of_hpa());
-        let words = self.workloads.all.values().filter(own).filter_map(|ledger| ledger.off(store, now));
-        words.map(|words| Violation { at: now, invariant: "I16", words }).collect()
+        let message = self.workloads.all.values().filter(own).filter_map(|ledger| ledger.off(store, now));
+        message.map(|message| Violation { at: now, invariant: "I16", message }).collect()
     }
 }
 
@@ -462,9 +462,9 @@ impl Ledger {
             Mode::Apply => owner.name.to_string(),
             Mode::Preview | Mode::Suspend => format!("{} in mode {:?}", owner.name, owner.mode),
         };
-        let words: Vec<String> =
+        let message: Vec<String> =
             self.believed(since).map(|owner| owner.map_or("nobody of ours".to_owned(), word)).collect();
-        Some(("I20", format!("by policy {policy}, and its owner is {}", words.join(", then "))))
+        Some(("I20", format!("by policy {policy}, and its owner is {}", message.join(", then "))))
     }
 
     /// I1, I18, I19: what the change breaks.
@@ -546,12 +546,12 @@ impl Ledger {
 
     /// The looks that hold a change: the one that it was decided by, and those within the window that were stored while
     /// the owner was the same.
-    fn within(&self, write: &Write, window: SignedDuration) -> impl Iterator<Item = &Look> {
+    fn within(&self, write: &Write, window: SignedDuration) -> impl Iterator<Item = &Observation> {
         let last = self.looks.iter().rposition(|look| look.caller == write.caller && look.at <= write.at);
         let same_since = self.same_owner_since();
         // While a metric is not known there is no proposal that is lower than the size.
         let blind = self.scaled.blind;
-        let counts = move |look: &&Look| {
+        let counts = move |look: &&Observation| {
             look.kept
                 && !blind
                 && look.answered

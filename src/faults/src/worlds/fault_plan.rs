@@ -8,12 +8,12 @@ use jiff::SignedDuration;
 use super::World;
 use crate::account::AccountFaults;
 use crate::disturbance::{Disturbance, Stored};
-use crate::scenario::{Action, Event};
-use crate::wire::FaultRates;
+use headroom_simulator::scenario::{Action, Event};
+use headroom_simulator::wire::FaultRates;
 
 /// What strikes.
 #[derive(Debug, Clone)]
-pub struct Blows {
+pub struct FaultPlan {
     /// Faults of requests to the API server.
     pub requests: FaultRates,
     /// Faults of the account.
@@ -30,11 +30,11 @@ pub struct Blows {
     pub machines_fail: bool,
 }
 
-impl Blows {
+impl FaultPlan {
     /// No trouble: one replica and nothing wrong.
     #[must_use]
-    pub fn none() -> Blows {
-        Blows {
+    pub fn none() -> FaultPlan {
+        FaultPlan {
             requests: FaultRates::default(),
             account: AccountFaults::default(),
             effects_per_life_max: 0,
@@ -47,23 +47,23 @@ impl Blows {
 
     /// The trouble of `seed` for this world.
     #[must_use]
-    pub fn of(seed: u64, world: &World) -> Blows {
+    pub fn of(seed: u64, world: &World) -> FaultPlan {
         let mut dice =
             Dice { random: fastrand::Rng::with_seed(seed ^ 0x0000_b10e_0000_0002), only: None, next: 0 };
         // In every eighth seed one kind alone strikes, and hard.
         dice.only = (seed % 8 == 7).then(|| dice.random.u32(0..KINDS));
-        let mut blows = Blows::none();
-        blows.requests(&mut dice);
-        blows.account(&mut dice);
+        let mut fault_plan = FaultPlan::none();
+        fault_plan.requests(&mut dice);
+        fault_plan.account(&mut dice);
         if dice.on() {
-            blows.effects_per_life_max = dice.random.u64(3..40);
+            fault_plan.effects_per_life_max = dice.random.u64(3..40);
         }
         let end = world.trouble_seconds();
-        blows.replicas(&mut dice, end);
-        blows.weather(&mut dice, end);
-        blows.status(&mut dice, end, world);
-        blows.disturbances.sort_by_key(|(at, _)| *at);
-        blows
+        fault_plan.replicas(&mut dice, end);
+        fault_plan.weather(&mut dice, end);
+        fault_plan.status(&mut dice, end, world);
+        fault_plan.disturbances.sort_by_key(|(at, _)| *at);
+        fault_plan
     }
 
     /// Whether somebody lays hands on stored status.

@@ -5,8 +5,8 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::World;
-use crate::scenario::Action;
-use crate::store::{Kind, ObjectKey, text};
+use headroom_simulator::scenario::Action;
+use headroom_simulator::store::{Kind, ObjectKey, text};
 
 /// Everything is handed back so many seconds before trouble ends.
 const BACK_BEFORE_CALM: i64 = 30;

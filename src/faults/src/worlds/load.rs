@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::world::deployment;
-use crate::cluster::Metric;
-use crate::judge::{Scaled, Weight};
-use crate::scenario::{Action, Target};
-use crate::store::{Kind, ObjectKey};
+use crate::checker::{Scaled, Weight};
+use headroom_simulator::cluster::Metric;
+use headroom_simulator::scenario::{Action, Target};
+use headroom_simulator::store::{Kind, ObjectKey};
 
 /// Nodes, and thousandths of a CPU of each: more than all workloads together ever ask for.
 const NODES: usize = 2;
@@ -202,7 +202,7 @@ impl Draft {
         object
     }
 
-    /// Bounds, metrics and behavior, in the words that policies and HPAs share.
+    /// Bounds, metrics and behavior, in the message that policies and HPAs share.
     fn spec(&self, blind: bool, random: &mut fastrand::Rng) -> Value {
         let cpu = json!({"type": "Resource", "resource": {"name": "cpu",
             "target": {"type": "Utilization", "averageUtilization": self.weight.percent}}});

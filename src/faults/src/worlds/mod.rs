@@ -4,7 +4,7 @@
 //! Every kind of fault is on or off per seed, and its rate is drawn too: combinations that a fixed mix would never show
 //! come up by themselves. Each run ends with a long time without faults, in which the system must reach its goal and stay.
 
-mod blows;
+mod fault_plan;
 mod handover;
 mod load;
 mod panics;
@@ -14,51 +14,56 @@ mod theme;
 mod world;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-pub use self::blows::Blows;
+pub use self::fault_plan::FaultPlan;
 pub use self::theme::Theme;
 pub use self::world::World;
 
-use super::account::{Account, SharedAccount, Truth};
-use super::judge::{Cycles, End, SharedJudge, Violation, Workloads, examine};
-use super::replica::PortKind;
-use super::run::{Options, run};
-use super::scenario::Scenario;
-use super::trace::{Line, StableHash};
+use crate::account::{Account, SharedAccount, Truth};
+use crate::checker::{Cycles, End, SharedChecker, Violation, Workloads, examine};
+use crate::environment::FaultEnvironment;
+use crate::seams::SeamFault;
+use headroom_simulator::replica::PortKind;
+use headroom_simulator::run::{Options, run};
+use headroom_simulator::scenario::Scenario;
+use headroom_simulator::trace::{Line, StableHash};
 
 /// How a seed is tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Trial {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SeedOptions {
     /// How the operator observes; drawn by the seed if not said.
     pub port: Option<PortKind>,
     /// Whether the run is held against one without faults too.
     pub differential: bool,
     /// How long the goal must hold without a write; a minute and a half if not said.
     pub stay: Option<SignedDuration>,
-    /// Whether the report tells what happened, line by line.
-    pub story: bool,
+    /// True if the report holds what happened, line by line.
+    pub keeps_log: bool,
     /// When the run may end early, because what was looked for is found.
     pub until: Option<Until>,
     /// What the world is directed at, if anything.
     pub theme: Option<Theme>,
+    /// An incident at a seam of the operator, which the checker is to find.
+    pub seam: Option<SeamFault>,
 }
 
 /// What ends a run early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Until {
     /// Any violation.
     Any,
-    /// A violation of this promise.
-    Promise(&'static str),
+    /// A violation of this invariant.
+    Invariant(String),
 }
 
 impl Until {
-    fn is_found(self, violations: &[Violation]) -> bool {
+    fn is_found(&self, violations: &[Violation]) -> bool {
         let looked_for = |violation: &Violation| match self {
             Until::Any => true,
-            Until::Promise(promise) => violation.invariant == promise,
+            Until::Invariant(invariant) => violation.invariant == invariant,
         };
         violations.iter().any(looked_for)
     }
@@ -88,7 +93,7 @@ pub struct Report {
     /// Calls that landed after the next leader had begun to write.
     pub late_calls_count: u64,
     /// The world, its trouble and every write, if asked for.
-    pub story: Vec<String>,
+    pub log: Vec<String>,
 }
 
 /// How often the end is looked at.
@@ -97,7 +102,7 @@ const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(5);
 /// One run of a world.
 struct Run {
     end: End,
-    judge: SharedJudge,
+    checker: SharedChecker,
     report: Report,
 }
 
@@ -105,50 +110,58 @@ struct Run {
 ///
 /// # Errors
 /// When the runtime cannot be built.
-pub fn try_seed(seed: u64, trial: &Trial) -> std::io::Result<Report> {
-    let mut world = trial.theme.map_or_else(|| World::of(seed), |theme| World::on(theme, seed));
-    world.stay = trial.stay.unwrap_or(world.stay);
+pub fn run_seed(seed: u64, seed_options: &SeedOptions) -> std::io::Result<Report> {
+    let mut world = seed_options.theme.map_or_else(|| World::of(seed), |theme| World::on(theme, seed));
+    world.stay = seed_options.stay.unwrap_or(world.stay);
     world.scenario.duration += world.stay;
-    let blows = match trial.theme {
-        None => Blows::of(seed, &world),
-        Some(theme) => Blows::on(theme, seed, &world),
+    let fault_plan = match seed_options.theme {
+        None => FaultPlan::of(seed, &world),
+        Some(theme) => FaultPlan::on(theme, seed, &world),
     };
-    let port = trial.port.unwrap_or(if seed.is_multiple_of(4) { PortKind::Wire } else { PortKind::Typed });
-    let mut faulty = play(seed, &world, &blows, port, trial)?;
-    if trial.differential {
-        let calm = play(seed, &world, &Blows::none(), port, &Trial::default())?;
-        compare(&mut faulty, &calm, &world, &blows);
+    let port =
+        seed_options.port.unwrap_or(if seed.is_multiple_of(4) { PortKind::Wire } else { PortKind::Typed });
+    let mut faulty = play(seed, &world, &fault_plan, port, seed_options)?;
+    if seed_options.differential {
+        let calm = play(seed, &world, &FaultPlan::none(), port, &SeedOptions::default())?;
+        compare(&mut faulty, &calm, &world, &fault_plan);
     }
-    faulty.report.violations = faulty.judge.lock().violations().to_vec();
+    faulty.report.violations = faulty.checker.lock().violations().to_vec();
     Ok(faulty.report)
 }
 
-fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, trial: &Trial) -> std::io::Result<Run> {
-    let judge = SharedJudge::default();
+fn play(
+    seed: u64,
+    world: &World,
+    fault_plan: &FaultPlan,
+    port: PortKind,
+    seed_options: &SeedOptions,
+) -> std::io::Result<Run> {
+    let checker = SharedChecker::default();
     {
-        let mut judge = judge.lock();
-        judge.status_tampered = blows.status_tampered();
-        judge.cycles = (trial.theme == Some(Theme::Refused)).then(Cycles::default);
-        judge.alternatives.clone_from(&world.alternatives);
-        judge.workloads = Workloads::of(&world.scaled, world.runs_hpas);
-        judge.limits.budgets.clone_from(&world.removal_limits);
-        judge.limits.lists_are_old = 0 < blows.requests.old_list;
-        judge.workloads.others.clone_from(&world.hpas_run_by_others);
+        let mut checker = checker.lock();
+        checker.status_tampered = fault_plan.status_tampered();
+        checker.cycles = (seed_options.theme == Some(Theme::Refused)).then(Cycles::default);
+        checker.alternatives.clone_from(&world.alternatives);
+        checker.workloads = Workloads::of(&world.scaled, world.runs_hpas);
+        checker.limits.budgets.clone_from(&world.removal_limits);
+        checker.limits.lists_are_old = 0 < fault_plan.requests.old_list;
+        checker.workloads.others.clone_from(&world.hpas_run_by_others);
     }
     let mut scenario = world.scenario.clone();
-    scenario.events.extend(blows.events.iter().cloned());
+    scenario.events.extend(fault_plan.events.iter().cloned());
     scenario.events.sort_by_key(|event| event.after);
-    let account = world.account(seed, blows).map(SharedAccount::new);
+    let account = world.account(seed, fault_plan).map(SharedAccount::new);
+    let disturbances = &fault_plan.disturbances;
+    let environment = FaultEnvironment::new(checker.clone(), account.clone(), scenario.start, disturbances)
+        .with_seam(seed_options.seam);
     let options = Options {
         port,
-        keep_trace: trial.story,
-        faults: blows.requests,
-        effects_per_life_max: blows.effects_per_life_max,
-        replicas_count: blows.replicas_count,
+        keep_trace: seed_options.keeps_log,
+        faults: fault_plan.requests,
+        effects_per_life_max: fault_plan.effects_per_life_max,
+        replicas_count: fault_plan.replicas_count,
         calm_after: world.calm_after(),
-        disturbances: blows.disturbances.clone(),
-        account: account.clone(),
-        judge: Some(judge.clone()),
+        environment: Some(Arc::new(environment)),
         ..Options::of(&scenario)
     };
     let mut look_at = scenario.start + world.calm_after();
@@ -159,28 +172,28 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, trial: &Trial) 
             look_at = scene.now + LOOK_EVERY;
             let cloud = truths(account.as_ref());
             (end, wrong) = scene.cluster.store().with(|store| examine(store, &cloud, &world.goal, scene.now));
-            wrong.extend(scene.cluster.store().with(|store| judge.lock().wrong_sizes(store, scene.now)));
-            judge.lock().rate(wrong.is_empty(), world.stay, scene.now);
+            wrong.extend(scene.cluster.store().with(|store| checker.lock().wrong_sizes(store, scene.now)));
+            checker.lock().rate(wrong.is_empty(), world.stay, scene.now);
         }
-        if let Some(until) = trial.until {
-            let mut judge = judge.lock();
-            judge.over |= until.is_found(judge.violations());
+        if let Some(until) = &seed_options.until {
+            let mut checker = checker.lock();
+            checker.over |= until.is_found(checker.violations());
         }
     })?;
-    for words in panics.end() {
-        judge.lock().blame(outcome.ended_at, "I24", format!("the operator panicked: {words}"));
+    for message in panics.end() {
+        checker.lock().violated(outcome.ended_at, "I24", format!("the operator panicked: {message}"));
     }
-    if !judge.lock().over {
-        let mut judge = judge.lock();
+    if !checker.lock().over {
+        let mut checker = checker.lock();
         if wrong.is_empty() {
-            let words = "the goal is reached, and the operator still writes: it does not come to rest";
-            judge.blame(outcome.ended_at, "I29", words);
+            let message = "the goal is reached, and the operator still writes: it does not come to rest";
+            checker.violated(outcome.ended_at, "I29", message);
         }
-        wrong.iter().for_each(|one| judge.blame(one.at, one.invariant, one.words.clone()));
+        wrong.iter().for_each(|one| checker.violated(one.at, one.invariant, one.message.clone()));
     }
-    world.check_purchases(&mut judge.lock(), blows, outcome.ended_at);
+    world.check_purchases(&mut checker.lock(), fault_plan, outcome.ended_at);
     let report = {
-        let judge = judge.lock();
+        let checker = checker.lock();
         Report {
             seed,
             port,
@@ -188,22 +201,26 @@ fn play(seed: u64, world: &World, blows: &Blows, port: PortKind, trial: &Trial) 
             faults: outcome.faults,
             violations: Vec::new(),
             hash: outcome.hash,
-            writes_count: judge.writes_count,
-            made_count: judge.made.values().sum(),
-            removed_count: judge.removed_count,
-            late_calls_count: judge.late_calls_count,
-            story: if trial.story { tell(&scenario, blows, &outcome.trace) } else { Vec::new() },
+            writes_count: checker.writes_count,
+            made_count: checker.made.values().sum(),
+            removed_count: checker.removed_count,
+            late_calls_count: checker.late_calls_count,
+            log: if seed_options.keeps_log {
+                describe(&scenario, fault_plan, &outcome.trace)
+            } else {
+                Vec::new()
+            },
         }
     };
-    Ok(Run { end, judge, report })
+    Ok(Run { end, checker, report })
 }
 
 /// The world, its trouble and what came of it, for whoever replays a seed.
-fn tell(scenario: &Scenario, blows: &Blows, trace: &[Line]) -> Vec<String> {
+fn describe(scenario: &Scenario, fault_plan: &FaultPlan, trace: &[Line]) -> Vec<String> {
     let manifests = scenario.manifests.iter().map(|(_, object)| object.to_string());
     let events = scenario.events.iter().map(|event| format!("at {:#} {:?}", event.after, event.action));
-    let disturbances = blows.disturbances.iter().map(|(at, one)| format!("at {at:#} {one:?}"));
-    let rates = [format!("{:?}", blows.requests), format!("{:?}", blows.account)];
+    let disturbances = fault_plan.disturbances.iter().map(|(at, one)| format!("at {at:#} {one:?}"));
+    let rates = [format!("{:?}", fault_plan.requests), format!("{:?}", fault_plan.account)];
     let writes = trace.iter().filter(|line| !line.object.starts_with("leases") && line.actor != "kubelet");
     manifests.chain(events).chain(disturbances).chain(rates).chain(writes.map(ToString::to_string)).collect()
 }
@@ -217,29 +234,29 @@ fn truths(account: Option<&SharedAccount>) -> Vec<(String, Truth)> {
 ///
 /// The pods that run are the same. Nodes and purchases are the same where demand only grows and no machine failed;
 /// writes grow by what faults explain and no more.
-fn compare(faulty: &mut Run, calm: &Run, world: &World, blows: &Blows) {
+fn compare(faulty: &mut Run, calm: &Run, world: &World, fault_plan: &FaultPlan) {
     let at = world.scenario.start + world.scenario.duration;
-    let mut judge = faulty.judge.lock();
-    for violation in calm.judge.lock().violations() {
-        judge.blame(at, "calm", format!("without any fault: {violation}"));
+    let mut checker = faulty.checker.lock();
+    for violation in calm.checker.lock().violations() {
+        checker.violated(at, "calm", format!("without any fault: {violation}"));
     }
     if faulty.end.running != calm.end.running {
-        let words =
+        let message =
             format!("{} pods run at the end, {} without faults", faulty.end.running, calm.end.running);
-        judge.blame(at, "oracle", words);
+        checker.violated(at, "oracle", message);
     }
-    if world.grows_only && !blows.machines_fail && faulty.end.nodes != calm.end.nodes {
-        let words = format!("nodes {:?} at the end, {:?} without faults", faulty.end.nodes, calm.end.nodes);
-        judge.blame(at, "oracle", words);
+    if world.grows_only && !fault_plan.machines_fail && faulty.end.nodes != calm.end.nodes {
+        let message = format!("nodes {:?} at the end, {:?} without faults", faulty.end.nodes, calm.end.nodes);
+        checker.violated(at, "oracle", message);
     }
     let faults: u64 = faulty.report.faults.values().sum();
     let bound = calm.report.writes_count * 2 + faults * WRITES_PER_FAULT + WRITES_FREE;
     if bound < faulty.report.writes_count {
-        let words = format!(
+        let message = format!(
             "{} writes, {} without faults, and {faults} faults explain {bound} at most",
             faulty.report.writes_count, calm.report.writes_count
         );
-        judge.blame(at, "oracle", words);
+        checker.violated(at, "oracle", message);
     }
 }
 
@@ -251,11 +268,11 @@ const WRITES_FREE: u64 = 40;
 
 impl World {
     /// The account of its pools, if one is of AWS.
-    fn account(&self, seed: u64, blows: &Blows) -> Option<Account> {
+    fn account(&self, seed: u64, fault_plan: &FaultPlan) -> Option<Account> {
         if self.groups.is_empty() {
             return None;
         }
-        let mut account = Account::new(seed, blows.account);
+        let mut account = Account::new(seed, fault_plan.account);
         account.launches_at_once = self.launches_at_once;
         for (pool, group, zone) in &self.groups {
             account.add_group(pool, group, zone, 20);

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::world::{deployment, node_pool, target};
-use crate::judge::RemovalLimit;
-use crate::scenario::Action;
-use crate::store::{Kind, ObjectKey};
+use crate::checker::RemovalLimit;
+use headroom_simulator::scenario::Action;
+use headroom_simulator::store::{Kind, ObjectKey};
 
 /// Pods that fit one node.
 const PODS_PER_NODE: i64 = 4;
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// A budget of a pool, or of the cluster; the judge is told of it.
+    /// A budget of a pool, or of the cluster; the checker is told of it.
     fn limit(&mut self, pool: Option<&str>, index: usize, random: &mut fastrand::Rng) -> Value {
         let most = random.usize(0..=3);
         let mut budget = json!({"name": format!("b{index}"), "maxNodes": most});

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::world::{deployment, node_pool, target};
-use crate::cluster::REFUSED_ANNOTATION;
-use crate::scenario::Action;
-use crate::store::Kind;
+use headroom_simulator::cluster::REFUSED_ANNOTATION;
+use headroom_simulator::scenario::Action;
+use headroom_simulator::store::Kind;
 
 /// Long enough for two backoffs of a class, and for many cycles without them.
 pub(super) const TROUBLE: SignedDuration = SignedDuration::from_mins(40);

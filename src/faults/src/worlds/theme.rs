@@ -7,11 +7,11 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::world::{deployment, node_pool, target};
-use super::{Blows, World, refused};
+use super::{FaultPlan, World, refused};
 use crate::disturbance::Disturbance;
 use crate::forgery::Forgery;
-use crate::scenario::{Action, Event};
-use crate::store::Kind;
+use headroom_simulator::scenario::{Action, Event};
+use headroom_simulator::store::Kind;
 
 /// In this time things go wrong: longer than in other worlds, since what is looked for takes its time.
 const TROUBLE: SignedDuration = SignedDuration::from_mins(12);
@@ -123,34 +123,34 @@ impl World {
     }
 }
 
-impl Blows {
+impl FaultPlan {
     /// The trouble of `seed` for a world of `theme`.
     #[must_use]
-    pub fn on(theme: Theme, seed: u64, world: &World) -> Blows {
+    pub fn on(theme: Theme, seed: u64, world: &World) -> FaultPlan {
         let seconds = SignedDuration::from_secs;
         if theme == Theme::Choice {
             // Who is stopped, or cannot reach the cloud, asks nobody: nothing else goes wrong.
-            return Blows { events: refusals(), ..Blows::none() };
+            return FaultPlan { events: refusals(), ..FaultPlan::none() };
         }
         if theme == Theme::Refused {
-            return Blows::none();
+            return FaultPlan::none();
         }
-        let mut blows = Blows::of(seed, world);
+        let mut fault_plan = FaultPlan::of(seed, world);
         match theme {
             Theme::Outage => {
                 let action = Action::ZoneOutage("a".to_owned(), seconds(480));
-                blows.events.push(Event { after: seconds(90), action });
-                blows.machines_fail = true;
+                fault_plan.events.push(Event { after: seconds(90), action });
+                fault_plan.machines_fail = true;
             }
             Theme::Silence => {
-                blows.disturbances.push((seconds(125), Disturbance::SilentWatches(true)));
-                blows.disturbances.push((seconds(600), Disturbance::SilentWatches(false)));
-                blows.disturbances.sort_by_key(|(at, _)| *at);
+                fault_plan.disturbances.push((seconds(125), Disturbance::SilentWatches(true)));
+                fault_plan.disturbances.push((seconds(600), Disturbance::SilentWatches(false)));
+                fault_plan.disturbances.sort_by_key(|(at, _)| *at);
             }
-            Theme::Forgery => blows.forgeries(seed),
+            Theme::Forgery => fault_plan.forgeries(seed),
             Theme::Choice | Theme::Load | Theme::Handover | Theme::Refused | Theme::Pools => {}
         }
-        blows
+        fault_plan
     }
 
     /// Removals that nobody decided on, each just before all replicas end: who takes over reads them.

@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::Blows;
-use crate::cluster::Timings;
-use crate::judge::{Goal, Judge, RemovalLimit, Scaled};
-use crate::scenario::{Action, Event, Scenario, Target};
-use crate::store::{Kind, ObjectKey};
+use super::FaultPlan;
+use crate::checker::{Checker, Goal, RemovalLimit, Scaled};
+use headroom_simulator::cluster::Timings;
+use headroom_simulator::scenario::{Action, Event, Scenario, Target};
+use headroom_simulator::store::{Kind, ObjectKey};
 
 /// In this time at the beginning things go wrong.
 const TROUBLE: SignedDuration = SignedDuration::from_mins(4);
@@ -232,16 +232,16 @@ impl World {
     }
 
     /// I2, I17: no more nodes are bought than the load needs, where that can be counted; what the cloud brought after all
-    /// ([`Judge::came_late`]) apart.
-    pub(super) fn check_purchases(&self, judge: &mut Judge, blows: &Blows, at: Timestamp) {
-        if !self.grows_only || blows.machines_fail || blows.status_tampered() {
+    /// ([`Checker::came_late`]) apart.
+    pub(super) fn check_purchases(&self, checker: &mut Checker, fault_plan: &FaultPlan, at: Timestamp) {
+        if !self.grows_only || fault_plan.machines_fail || fault_plan.status_tampered() {
             return;
         }
         for (pool, need) in &self.need {
-            let made = judge.made.get(pool).copied().unwrap_or(0);
-            let late = judge.late.get(pool).copied().unwrap_or(0);
+            let made = checker.made.get(pool).copied().unwrap_or(0);
+            let late = checker.late.get(pool).copied().unwrap_or(0);
             if made < *need || *need + late < made {
-                judge.blame(at, "I2", format!("pool {pool} needs {need} nodes and {made} were made"));
+                checker.violated(at, "I2", format!("pool {pool} needs {need} nodes and {made} were made"));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Random worlds with random trouble: no promise of docs/invariants.md is broken in any of them.
 //!
-//! `headroom simulate-faults --seed 17` runs one of them alone; `make soak SEEDS=20000` as many as asked for.
+//! `simulate-faults --seed 17` runs one of them alone; `make soak SEEDS=20000` as many as asked for.
 
-use headroom_simulator::swarm::{Theme, Trial, try_seed};
+use headroom_faults::worlds::{SeedOptions, Theme, run_seed};
 
 /// Seeds of each run of the tests.
 const SEEDS: u64 = 200;
@@ -23,7 +23,7 @@ const KEPT_ON: &[(Theme, u64, &str)] = &[
     (
         Theme::Silence,
         92,
-        "the judge did not count a full list of pods that was answered from an older state, as no real API server does",
+        "the checker did not count a full list of pods that was answered from an older state, as no real API server does",
     ),
     (Theme::Load, 10, "a status edited by hand, with times of the year 2999, kept a size as it was for ever"),
     (
@@ -34,7 +34,7 @@ const KEPT_ON: &[(Theme, u64, &str)] = &[
     (
         Theme::Load,
         921,
-        "the judge looked once more when a run was over, in the second in which a schedule closed",
+        "the checker looked once more when a run was over, in the second in which a schedule closed",
     ),
     (Theme::Load, 990, "a write of a size that was given up landed after it had been taken for not made"),
     (
@@ -45,7 +45,7 @@ const KEPT_ON: &[(Theme, u64, &str)] = &[
     (
         Theme::Load,
         2051,
-        "the judge knew whether a change was made that somebody else had overwritten; nobody else can",
+        "the checker knew whether a change was made that somebody else had overwritten; nobody else can",
     ),
     (
         Theme::Handover,
@@ -55,7 +55,7 @@ const KEPT_ON: &[(Theme, u64, &str)] = &[
     (
         Theme::Handover,
         205,
-        "the judge knew of a change whose answer was lost and which somebody else had put back; the operator cannot",
+        "the checker knew of a change whose answer was lost and which somebody else had put back; the operator cannot",
     ),
     (
         Theme::Handover,
@@ -118,15 +118,15 @@ const KEPT: &[(u64, &str)] = &[
     (18282, "an increase without an answer bought again what had been terminated beside it"),
     (
         1828,
-        "the judge asked for a lease when a cloud call landed, not when it was sent: the caller was paused between",
+        "the checker asked for a lease when a cloud call landed, not when it was sent: the caller was paused between",
     ),
     (
         6319,
-        "the judge counted a drain that the same plan had ended in another pool, whose journal is another write",
+        "the checker counted a drain that the same plan had ended in another pool, whose journal is another write",
     ),
-    (7168, "the judge took watches for silent that said all they knew each time they ended"),
+    (7168, "the checker took watches for silent that said all they knew each time they ended"),
     (8006, "the simulated API server answered the last look before a deletion from an older state"),
-    (15506, "the judge asked for an intent that somebody had taken out of status with its call under way"),
+    (15506, "the checker asked for an intent that somebody had taken out of status with its call under way"),
     (
         15709,
         "a victim whose instance had gone took room of the minimum: another removal was opened and called back",
@@ -143,7 +143,7 @@ const KEPT: &[(u64, &str)] = &[
     (5684, "as 2838, among lost leases and cut watches"),
     (
         19729,
-        "the judge asked for a backoff's end to the instant, from a clock that knows it to three seconds",
+        "the checker asked for a backoff's end to the instant, from a clock that knows it to three seconds",
     ),
     (9548, "an increase without an answer asked for its size again after a termination decided before it"),
     (19264, "an increase was taken for overtaken because the one that it counts from had not been answered"),
@@ -155,7 +155,10 @@ const KEPT: &[(u64, &str)] = &[
         30894,
         "an instance that the cloud had replaced took a place of the size along, and the cloud ended another that ran",
     ),
-    (40368, "the judge took an increase that a restored status had brought back for the one that had ended"),
+    (
+        40368,
+        "the checker took an increase that a restored status had brought back for the one that had ended",
+    ),
 ];
 
 #[test]
@@ -179,9 +182,9 @@ fn no_promise_is_broken_where_worlds_are_directed_at_what_is_rare() {
     let new = DIRECTED.iter().flat_map(|(theme, count)| (0..*count).map(|seed| (*theme, seed)));
     let kept = KEPT_ON.iter().map(|(theme, seed, _)| (*theme, *seed));
     for (theme, seed) in new.chain(kept) {
-        let trial = Trial { theme: Some(theme), ..Trial::default() };
-        let report = try_seed(seed, &trial).expect("a runtime can be built");
-        let command = format!("headroom simulate-faults --seed {seed} --theme {}", theme.word());
+        let seed_options = SeedOptions { theme: Some(theme), ..SeedOptions::default() };
+        let report = run_seed(seed, &seed_options).expect("a runtime can be built");
+        let command = format!("simulate-faults --seed {seed} --theme {}", theme.word());
         assert_eq!(report.violations, [], "{command}");
     }
 }
@@ -190,8 +193,8 @@ fn no_promise_is_broken_where_worlds_are_directed_at_what_is_rare() {
 #[test]
 fn one_seed_is_one_run_where_the_loop_of_workloads_runs_too() {
     let hash = || {
-        let trial = Trial { theme: Some(Theme::Load), ..Trial::default() };
-        try_seed(3, &trial).expect("a runtime can be built").hash
+        let seed_options = SeedOptions { theme: Some(Theme::Load), ..SeedOptions::default() };
+        run_seed(3, &seed_options).expect("a runtime can be built").hash
     };
     assert_eq!(hash(), hash());
 }
@@ -200,20 +203,17 @@ fn failures(seeds: &[u64]) -> Vec<String> {
     let mut failed = Vec::new();
     for seed in seeds {
         let differential = seed.is_multiple_of(DIFFERENTIAL_EVERY);
-        let trial = Trial { differential, ..Trial::default() };
-        let report = try_seed(*seed, &trial).expect("a runtime can be built");
+        let seed_options = SeedOptions { differential, ..SeedOptions::default() };
+        let report = run_seed(*seed, &seed_options).expect("a runtime can be built");
         let mut wrong: Vec<String> = report.violations.iter().map(ToString::to_string).collect();
         if seed.is_multiple_of(TWICE_EVERY) {
-            let again = try_seed(*seed, &trial).expect("a runtime can be built");
+            let again = run_seed(*seed, &seed_options).expect("a runtime can be built");
             if again.hash != report.hash {
                 wrong.push("two runs of it differ".to_owned());
             }
         }
         if !wrong.is_empty() {
-            failed.push(format!(
-                "seed {seed} (headroom simulate-faults --seed {seed}):\n  {}",
-                wrong.join("\n  ")
-            ));
+            failed.push(format!("seed {seed} (simulate-faults --seed {seed}):\n  {}", wrong.join("\n  ")));
         }
     }
     failed

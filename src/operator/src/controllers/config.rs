@@ -16,7 +16,6 @@ use headroom_core::time::Seconds;
 use headroom_core::world::node::POOL_LABEL;
 use headroom_core::world::provider::FailureClass;
 
-use super::relapse;
 use headroom_api::common::BudgetReason;
 use headroom_api::node_pool::ScaleDownPolicy;
 use headroom_api::validate::{
@@ -93,7 +92,6 @@ impl Settings {
             Some(Ok(policy)) => self.config.cluster = cluster(&policy),
             Some(Err(why)) => self.invalid_policy = Some(why),
         }
-        relapse::settings(&mut self.config);
     }
 }
 

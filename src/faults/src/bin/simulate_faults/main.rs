@@ -1,46 +1,50 @@
-//! `headroom simulate-faults`: random worlds with random trouble, held against the invariants; it tells which seed failed.
+//! `simulate-faults`: random worlds with random faults, checked against the invariants; it reports the seeds that failed.
+
+mod seed_log;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
-use clap::Args;
+use clap::Parser;
 use jiff::SignedDuration;
 
-use super::progress::Progress;
-use super::seed_log::{Alone, SeedLine, SeedLog, Sums, total};
-use super::source::{Form, Output};
-use super::terminal;
-use crate::telemetry;
+use self::seed_log::{Alone, SeedLine, SeedLog, Sums, total};
+use headroom::progress::Progress;
+use headroom::source::{Form, Output};
+use headroom::{telemetry, terminal};
+use headroom_faults::seams::SeamFault;
+use headroom_faults::worlds::{SeedOptions, Theme, Until, run_seed};
 use headroom_observe::host::thread_cpu_time;
 use headroom_simulator::replica::PortKind;
-use headroom_simulator::swarm::{Theme, Trial, Until, try_seed};
 
 /// Shown under `--help`.
-pub const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Each seed draws a small cluster, its load, which kinds of fault strike it and how often. Every write of
 the operator is held against the invariants of docs/invariants.md, and each run ends with a time without
 faults in which everything must come right and stay.
 
 Examples:
-  headroom simulate-faults --seeds 1000
-  headroom simulate-faults --seed 4711
-  headroom simulate-faults --seeds 200 -o json | jq .failed
-  headroom simulate-faults --theme outage --seeds 100
+  simulate-faults --seeds 1000
+  simulate-faults --seed 4711
+  simulate-faults --seeds 200 -o json | jq .failed
+  simulate-faults --theme outage --seeds 100
 
 A long run in four parts, each of which may be interrupted and started again, and their sum:
-  headroom simulate-faults --seeds 20000 --shard 1/4 --log part1.jsonl
-  headroom simulate-faults --totals part1.jsonl part2.jsonl part3.jsonl part4.jsonl";
+  simulate-faults --seeds 20000 --shard 1/4 --log part1.jsonl
+  simulate-faults --totals part1.jsonl part2.jsonl part3.jsonl part4.jsonl";
 
 /// Every so manieth seed is run twice: equal hashes are equal runs.
 const TWICE_EVERY: u64 = 25;
 
-/// Options of `headroom simulate-faults`.
-#[derive(Args, Clone, Debug)]
-pub struct FaultOptions {
-    /// How many seeds to run
+/// Runs the operator on random simulated clusters in which things go wrong, and checks that it keeps its invariants
+#[derive(Parser, Clone, Debug)]
+#[command(name = "simulate-faults", max_term_width = 100, after_help = EXAMPLES)]
+struct FaultOptions {
+    /// Number of seeds to run
     #[arg(long, value_name = "NUMBER", default_value_t = 200, conflicts_with = "seed")]
     seeds: u64,
 
@@ -48,7 +52,7 @@ pub struct FaultOptions {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     from: u64,
 
-    /// Run this seed alone and tell what it comes to
+    /// Run this seed alone and print what happens
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
@@ -61,7 +65,7 @@ pub struct FaultOptions {
     differential: bool,
 
     /// How long the goal must hold without a write before a run ends
-    #[arg(long, value_name = "TIME", default_value = "90s", value_parser = super::simulate::length)]
+    #[arg(long, value_name = "TIME", default_value = "90s", value_parser = headroom::simulate::length)]
     stay: SignedDuration,
 
     /// Seeds run at the same time; as many as there are cores by default
@@ -87,10 +91,13 @@ pub struct FaultOptions {
     #[arg(long, value_enum)]
     theme: Option<Theme>,
 
-    /// Put a known bug back: then seeds are expected to fail
-    #[cfg(feature = "failpoints")]
-    #[arg(long, value_enum)]
-    bug: Option<headroom_observe::host::bugs::Bug>,
+    /// End each run at the first violation of this invariant, such as I3
+    #[arg(long, value_name = "INVARIANT")]
+    until: Option<String>,
+
+    /// Put an incident in at a seam of the operator: then seeds are expected to fail
+    #[arg(long, value_enum, value_name = "INCIDENT")]
+    seam: Option<SeamFault>,
 }
 
 /// The `index`th of `count` parts, from 0.
@@ -115,33 +122,20 @@ impl FaultOptions {
         let port = self.port.map_or_else(String::new, |port| format!(" --port {}", port.word()));
         let differential = if self.differential { " --differential" } else { "" };
         let theme = self.theme.map_or_else(String::new, |theme| format!(" --theme {}", theme.word()));
-        format!("headroom simulate-faults --seed {seed}{port}{theme}{differential}")
+        format!("simulate-faults --seed {seed}{port}{theme}{differential}")
     }
 
     /// How the seeds are tried, in words.
     fn tried(&self) -> String {
         let port = self.port.map_or("drawn", PortKind::word);
         let differential = if self.differential { ", differential" } else { "" };
-        #[cfg(feature = "failpoints")]
-        let bug = self.bug.map_or_else(String::new, |bug| format!(", {bug:?}"));
-        #[cfg(not(feature = "failpoints"))]
-        let bug = "";
         let theme = self.theme.map_or_else(String::new, |theme| format!(", theme {}", theme.word()));
-        format!("stay {:#}, port {port}{theme}{differential}{bug}", self.stay)
+        format!("stay {:#}, port {port}{theme}{differential}", self.stay)
     }
 
     /// Whether the seed is in the part that is asked for.
     fn wants(&self, seed: u64) -> bool {
         self.shard.is_none_or(|shard| (seed - self.from) % shard.count == shard.index)
-    }
-
-    /// With a bug put back, the first violation of a seed says enough.
-    fn until(&self) -> Option<Until> {
-        #[cfg(feature = "failpoints")]
-        let searches = self.bug.is_some();
-        #[cfg(not(feature = "failpoints"))]
-        let searches = false;
-        (searches && self.seed.is_none()).then_some(Until::Any)
     }
 }
 
@@ -156,11 +150,21 @@ struct Book {
     alone: Option<Alone>,
 }
 
+fn main() -> ExitCode {
+    match simulate_faults(&FaultOptions::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            terminal::complain(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Runs the seeds.
 ///
 /// # Errors
 /// When an invariant was violated, or a seed was not the same run twice; what and how to replay it has been printed.
-pub fn simulate_faults(options: &FaultOptions) -> anyhow::Result<()> {
+fn simulate_faults(options: &FaultOptions) -> anyhow::Result<()> {
     telemetry::start_quiet();
     if !options.totals.is_empty() {
         return end(&total(&options.totals)?, None, options);
@@ -182,8 +186,6 @@ pub fn simulate_faults(options: &FaultOptions) -> anyhow::Result<()> {
     let book = Mutex::new(Book { sums, log, progress, due: count, done: 0, alone: None });
     let next = AtomicUsize::new(0);
     let work = || -> anyhow::Result<()> {
-        #[cfg(feature = "failpoints")]
-        headroom_observe::host::bugs::put_back(options.bug);
         while let Some(seed) = due.get(next.fetch_add(1, Ordering::Relaxed)) {
             one(*seed, options, &book)?;
         }
@@ -202,7 +204,7 @@ pub fn simulate_faults(options: &FaultOptions) -> anyhow::Result<()> {
 
 /// Prints the sums; an error if any seed has failed.
 fn end(sums: &Sums, alone: Option<Alone>, options: &FaultOptions) -> anyhow::Result<()> {
-    options.output.print(&sums.told(alone, |seed| options.replay(seed)), || sums.in_words())?;
+    options.output.print(&sums.document(alone, |seed| options.replay(seed)), || sums.text())?;
     let failed = sums.failed();
     anyhow::ensure!(failed.is_empty(), "{} of {} seeds failed", failed.len(), sums.count());
     Ok(())
@@ -210,26 +212,27 @@ fn end(sums: &Sums, alone: Option<Alone>, options: &FaultOptions) -> anyhow::Res
 
 fn one(seed: u64, options: &FaultOptions, book: &Mutex<Book>) -> anyhow::Result<()> {
     let alone = options.seed.is_some();
-    let trial = Trial {
+    let seed_options = SeedOptions {
         port: options.port,
         differential: options.differential,
         stay: Some(options.stay),
-        story: alone,
-        until: options.until(),
+        keeps_log: alone,
+        until: options.until.clone().map(Until::Invariant),
         theme: options.theme,
+        seam: options.seam,
     };
     let began_at = thread_cpu_time();
-    let report = try_seed(seed, &trial).context("failed to start the simulation")?;
+    let report = run_seed(seed, &seed_options).context("failed to start the simulation")?;
     let mut same = true;
     let twice = alone || seed.is_multiple_of(TWICE_EVERY);
     if twice {
-        let again = try_seed(seed, &trial).context("failed to start the simulation")?;
+        let again = run_seed(seed, &seed_options).context("failed to start the simulation")?;
         same = again.hash == report.hash;
     }
     let cpu = thread_cpu_time().saturating_sub(began_at);
     let line = SeedLine::of(&report, &options.tried(), if twice { 2 } else { 1 }, same, cpu);
     let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
-    let Book { sums, log, progress, due, done, alone: told_alone } = &mut *book;
+    let Book { sums, log, progress, due, done, alone: reported_alone } = &mut *book;
     sums.take(&line);
     if let Some(log) = log {
         log.add(&line)?;
@@ -238,12 +241,12 @@ fn one(seed: u64, options: &FaultOptions, book: &Mutex<Book>) -> anyhow::Result<
     if alone {
         let (port, hash) = (report.port.word(), report.hash.to_string());
         if text {
-            for line in &report.story {
+            for line in &report.log {
                 terminal::print(&format!("{line}\n"))?;
             }
             terminal::print(&format!("seed {seed} over the {port} port: hash {hash}\n"))?;
         }
-        *told_alone = Some(Alone { seed, port, hash, story: report.story });
+        *reported_alone = Some(Alone { seed, port, hash, log: report.log });
     }
     if text && !line.violations.is_empty() {
         progress.clear();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use headroom_simulator::swarm::Report;
+use headroom_faults::worlds::Report;
 
 /// What one seed came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ const SCHEMA: &str = "headroom.dev/faults/v1";
 /// The sums, as they are written in JSON and YAML.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told<'a> {
+pub struct Document<'a> {
     schema: &'static str,
     /// Seeds that were run.
     seeds: usize,
@@ -110,7 +110,7 @@ pub struct Told<'a> {
     violations: usize,
     /// The seeds that failed, in the order of their numbers.
     failed: Vec<Failed<'a>>,
-    /// A seed that was run alone, word by word.
+    /// A seed that was run alone, line by line.
     #[serde(skip_serializing_if = "Option::is_none")]
     alone: Option<Alone>,
 }
@@ -134,7 +134,7 @@ pub struct Alone {
     /// The hash of the run.
     pub hash: String,
     /// What happened, line by line.
-    pub story: Vec<String>,
+    pub log: Vec<String>,
 }
 
 impl Sums {
@@ -180,9 +180,9 @@ impl Sums {
     }
 
     /// The sums as they are written in JSON; `replay` makes the command that shows a seed again.
-    pub fn told(&self, alone: Option<Alone>, replay: impl Fn(u64) -> String) -> Told<'_> {
+    pub fn document(&self, alone: Option<Alone>, replay: impl Fn(u64) -> String) -> Document<'_> {
         let failed = self.lines.iter().filter(|(_, kept)| !kept.violations.is_empty());
-        Told {
+        Document {
             schema: SCHEMA,
             seeds: self.count(),
             twice: self.twice(),
@@ -206,7 +206,7 @@ impl Sums {
     }
 
     /// The sums as a text of several lines.
-    pub fn in_words(&self) -> String {
+    pub fn text(&self) -> String {
         use std::fmt::Write;
         let mut text = String::new();
         let total: u64 = self.faults.values().sum();

@@ -4,10 +4,10 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::super::Judge;
+use super::super::Checker;
 use super::super::terms::Knowledge;
 use super::{Ledger, Workloads, Wrong};
-use crate::store::{Entry, Kind, ObjectKey, at, number, text, timestamp};
+use headroom_simulator::store::{Entry, Kind, ObjectKey, at, number, text, timestamp};
 
 /// How often the controller-manager looks at each HPA. By its first look, a period after its start, it leaves a trace of
 /// itself in the HPA's status, if the operator runs the HPA; from then on the operator has as long as for hearing of an edit.
@@ -74,9 +74,9 @@ impl Ledger {
         let made_at = timestamp(object, &["metadata", "creationTimestamp"])?;
         let there = [Some(began_at), Some(made_at), self.struck_at];
         let noticed = there.into_iter().flatten().max()?.saturating_add(LOOKS_EVERY).ok()?;
-        let words =
+        let message =
             || format!("by policy {policy}, and the controller-manager runs HPA {hpa} since {began_at}");
-        (noticed < since).then(|| ("I20", words()))
+        (noticed < since).then(|| ("I20", message()))
     }
 
     /// Whether it is an HPA's now.
@@ -118,9 +118,9 @@ impl Ledger {
     }
 }
 
-impl Judge {
+impl Checker {
     /// A size was changed by anybody.
-    pub(in crate::judge) fn note_size(&mut self, entry: &Entry) {
+    pub(in crate::checker) fn note_size(&mut self, entry: &Entry) {
         if let Some(ledger) = self.workloads.all.get_mut(&*entry.key.namespace) {
             ledger.note_size(entry);
         }
@@ -128,8 +128,8 @@ impl Judge {
 }
 
 impl Workloads {
-    /// Whether this is a Deployment whose size is judged.
-    pub(in crate::judge) fn judges(&self, key: &ObjectKey) -> bool {
+    /// Whether this is a Deployment whose size is checked.
+    pub(in crate::checker) fn checks(&self, key: &ObjectKey) -> bool {
         self.all.get(&*key.namespace).is_some_and(|ledger| ledger.scaled.key == *key)
     }
 
