@@ -14,36 +14,36 @@ use headroom_faults::worlds::Report;
 
 /// What one seed came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SeedLine {
+pub(crate) struct SeedLine {
     /// The seed.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// How the seeds of this file are tried, in words: seeds tried in another way do not count as tried.
-    pub tried: String,
+    pub(crate) tried: String,
     /// The hash of the run.
-    pub hash: String,
+    pub(crate) hash: String,
     /// How often it was run.
-    pub runs: u32,
+    pub(crate) runs: u32,
     /// Simulated time of all its runs, in seconds.
-    pub simulated_seconds: f64,
+    pub(crate) simulated_seconds: f64,
     /// Processor time of all its runs, in seconds.
-    pub cpu_seconds: f64,
+    pub(crate) cpu_seconds: f64,
     /// Faults by name.
-    pub faults: BTreeMap<String, u64>,
+    pub(crate) faults: BTreeMap<String, u64>,
     /// What must never happen, and did; two runs that differ among them.
-    pub violations: Vec<String>,
+    pub(crate) violations: Vec<String>,
     /// Writes of the operator.
-    pub writes: u64,
+    pub(crate) writes: u64,
     /// Nodes made.
-    pub made: u64,
+    pub(crate) made: u64,
     /// Nodes removed.
-    pub removed: u64,
+    pub(crate) removed: u64,
     /// Calls that landed after the next leader's first write.
-    pub late_calls: u64,
+    pub(crate) late_calls: u64,
 }
 
 impl SeedLine {
     /// The line of a seed that was run `runs` times, each time to the end of `same` hash or not.
-    pub fn of(report: &Report, tried: &str, runs: u32, same: bool, cpu: Duration) -> SeedLine {
+    pub(crate) fn of(report: &Report, tried: &str, runs: u32, same: bool, cpu: Duration) -> SeedLine {
         let mut violations: Vec<String> = report.violations.iter().map(ToString::to_string).collect();
         if !same {
             violations.push("two runs of it differ".to_owned());
@@ -67,7 +67,7 @@ impl SeedLine {
 
 /// The sums over all seeds; one that is added twice counts once.
 #[derive(Debug, Default)]
-pub struct Sums {
+pub(crate) struct Sums {
     lines: BTreeMap<u64, Kept>,
     faults: BTreeMap<String, u64>,
     simulated_seconds: f64,
@@ -91,7 +91,7 @@ const SCHEMA: &str = "headroom.dev/faults/v1";
 /// The sums, as they are written in JSON and YAML.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Document<'a> {
+pub(crate) struct Document<'a> {
     schema: &'static str,
     /// Seeds that were run.
     seeds: usize,
@@ -126,20 +126,20 @@ struct Failed<'a> {
 
 /// A seed that was run alone.
 #[derive(Debug, Serialize)]
-pub struct Alone {
+pub(crate) struct Alone {
     /// The seed.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// How the operator observed the cluster.
-    pub port: &'static str,
+    pub(crate) port: &'static str,
     /// The hash of the run.
-    pub hash: String,
+    pub(crate) hash: String,
     /// What happened, line by line.
-    pub log: Vec<String>,
+    pub(crate) log: Vec<String>,
 }
 
 impl Sums {
     /// Adds a seed.
-    pub fn take(&mut self, line: &SeedLine) {
+    pub(crate) fn take(&mut self, line: &SeedLine) {
         if self.has(line.seed) {
             return;
         }
@@ -157,17 +157,17 @@ impl Sums {
     }
 
     /// Whether the seed has been added.
-    pub fn has(&self, seed: u64) -> bool {
+    pub(crate) fn has(&self, seed: u64) -> bool {
         self.lines.contains_key(&seed)
     }
 
     /// How many seeds there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.lines.len()
     }
 
     /// The seeds that failed.
-    pub fn failed(&self) -> Vec<u64> {
+    pub(crate) fn failed(&self) -> Vec<u64> {
         self.lines.iter().filter(|(_, kept)| !kept.violations.is_empty()).map(|(seed, _)| *seed).collect()
     }
 
@@ -180,7 +180,7 @@ impl Sums {
     }
 
     /// The sums as they are written in JSON; `replay` makes the command that shows a seed again.
-    pub fn document(&self, alone: Option<Alone>, replay: impl Fn(u64) -> String) -> Document<'_> {
+    pub(crate) fn document(&self, alone: Option<Alone>, replay: impl Fn(u64) -> String) -> Document<'_> {
         let failed = self.lines.iter().filter(|(_, kept)| !kept.violations.is_empty());
         Document {
             schema: SCHEMA,
@@ -206,7 +206,7 @@ impl Sums {
     }
 
     /// The sums as a text of several lines.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         use std::fmt::Write;
         let mut text = String::new();
         let total: u64 = self.faults.values().sum();
@@ -235,7 +235,7 @@ impl Sums {
 
 /// A file of lines that grows.
 #[derive(Debug)]
-pub struct SeedLog {
+pub(crate) struct SeedLog {
     file: File,
 }
 
@@ -244,7 +244,7 @@ impl SeedLog {
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn open(path: &Path, tried: &str, sums: &mut Sums) -> anyhow::Result<SeedLog> {
+    pub(crate) fn open(path: &Path, tried: &str, sums: &mut Sums) -> anyhow::Result<SeedLog> {
         let told = || format!("failed to open {}", path.display());
         let mut file =
             OpenOptions::new().create(true).read(true).append(true).open(path).with_context(told)?;
@@ -263,7 +263,7 @@ impl SeedLog {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn add(&mut self, line: &SeedLine) -> anyhow::Result<()> {
+    pub(crate) fn add(&mut self, line: &SeedLine) -> anyhow::Result<()> {
         let mut text = serde_json::to_string(line)?;
         text.push('\n');
         self.file.write_all(text.as_bytes()).context("failed to write the log of seeds")
@@ -274,7 +274,7 @@ impl SeedLog {
 ///
 /// # Errors
 /// When a file cannot be read, or when the files hold seeds that were tried in different ways.
-pub fn total(paths: &[std::path::PathBuf]) -> anyhow::Result<Sums> {
+pub(crate) fn total(paths: &[std::path::PathBuf]) -> anyhow::Result<Sums> {
     let mut sums = Sums::default();
     let mut tried: Option<String> = None;
     for path in paths {
