@@ -6,7 +6,7 @@ CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/soak/mutants/tool --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak soak-tests soak-fuzz soak-seeds soak-mutants soak-shrink lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
+.PHONY: help check test soak soak-tests soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,21 +24,24 @@ MUTANTS ?= 0/1
 CASES ?= 1000000
 FUZZ_SECONDS ?= 600
 
-soak: soak-tests soak-fuzz soak-seeds soak-mutants ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
+soak: soak-tests incidents soak-fuzz soak-seeds soak-mutants ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
 
 soak-tests: ## Of these, the tests that are too long for every day, and hostile inputs. CASES=1000000
 	cargo test --workspace --release --locked -- --ignored soak
 	cargo test $(CARGO_FLAGS) --test stories -- --ignored soak
-	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test simulate -- hostile
+	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test faults -- hostile
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --lib -- no_body_is_an_answer
 
 soak-seeds: ## Random worlds with random trouble; SEEDS=20000, SHARD=1/4 for a part. Interrupted, it goes on where it was.
 	@mkdir -p target/soak
-	cargo run --profile image --locked -- simulate-faults --seeds $(SEEDS) --shard $(SHARD) --stay 1h --differential \
+	cargo run --profile image --locked --package headroom-faults -- --seeds $(SEEDS) --shard $(SHARD) --stay 1h --differential \
 	  --log target/soak/seeds-$(subst /,-of-,$(SHARD)).jsonl
 
-soak-fuzz: ## libFuzzer on everything that is read from outside. FUZZ_SECONDS=600 for each door.
+soak-fuzz: ## libFuzzer on everything that is read from outside. FUZZ_SECONDS=600 for each target.
 	hack/fuzz.sh $(FUZZ_SECONDS)
+
+incidents: ## Bugs that autoscalers have had, put into a copy of the sources: each must be found. ARGS="delta-not-target"
+	hack/incidents.sh $(ARGS)
 
 soak-mutants: ## Small mistakes put into core's decisions; tells those that no test sees and no page lists. MUTANTS=0/20 for a part.
 	hack/mutants.sh $(MUTANTS)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# libFuzzer on everything that is read from outside (src/simulator/src/doors, src/headroom/src/fuzz_targets), one door after the other. The compiler is the stable
+# libFuzzer on everything that is read from outside (src/faults/src/fuzz_targets), one target after the other. The compiler is the stable
 # one: what libFuzzer needs to see coverage is a pass of LLVM that it has too.
 #
-#   hack/fuzz.sh [SECONDS] [DOOR…]    SECONDS for each door (default 600); DOOR: some of them only (default: all)
+#   hack/fuzz.sh [SECONDS] [TARGET…]    SECONDS for each target (default 600); TARGET: some of them only (default: all)
 #   HEADROOM_FUZZ=DIR                 where the build, the corpora and what fails are kept (default: target/soak/fuzz)
 #
-# A run begins with the corpora of the last one. What fails stays in DIR/DOOR.crash-*, and is tried again by
-# HEADROOM_DOOR=DOOR DIR/.../fuzz FILE.
+# A run begins with the corpora of the last one. What fails stays in DIR/TARGET.crash-*, and is tried again by
+# HEADROOM_FUZZ_TARGET=TARGET DIR/.../fuzz FILE.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-600}
@@ -22,27 +22,27 @@ RUSTFLAGS="$passes" CARGO_TARGET_DIR="$work/target" \
   cargo build --quiet --locked --package fuzz --features libfuzzer --profile fuzz --target "$host"
 fuzz=$work/target/$host/fuzz/fuzz
 
-doors=("$@")
-[[ ${#doors[@]} -gt 0 ]] || mapfile -t doors < <(sed -n 's/.*\bname: "\([a-z0-9_]*\)".*/\1/p' src/simulator/src/doors.rs src/headroom/src/fuzz_targets.rs)
+targets=("$@")
+[[ ${#targets[@]} -gt 0 ]] || mapfile -t targets < <(sed -n 's/.*\bname: "\([a-z0-9_]*\)".*/\1/p' src/faults/src/fuzz_targets.rs src/faults/src/fuzz_targets/files.rs)
 failed=()
-for door in "${doors[@]}"; do
-  corpus=$work/corpus/$door
+for target in "${targets[@]}"; do
+  corpus=$work/corpus/$target
   mkdir -p "$corpus"
   limits=(-max_len=4096 -timeout=10 -rss_limit_mb=2048)
   # A whole world is longer, and its plans have limits of their own.
-  [[ $door != plans ]] || limits=(-max_len=32768 -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=256)
-  if HEADROOM_DOOR=$door HEADROOM_CORPUS=$corpus "$fuzz" -max_total_time="$seconds" "${limits[@]}" \
-    -print_final_stats=1 -artifact_prefix="$work/$door." "$corpus" >"$work/$door.log" 2>&1; then
+  [[ $target != plans ]] || limits=(-max_len=32768 -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=256)
+  if HEADROOM_FUZZ_TARGET=$target HEADROOM_CORPUS=$corpus "$fuzz" -max_total_time="$seconds" "${limits[@]}" \
+    -print_final_stats=1 -artifact_prefix="$work/$target." "$corpus" >"$work/$target.log" 2>&1; then
     word=held
   else
     word=FAILED
-    failed+=("$door")
+    failed+=("$target")
   fi
-  tried=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$door.log")
-  seen=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$work/$door.log" | tail -1)
-  printf '%-26s %-6s %12s cases, %6s places reached, %5s kept\n' "$door" "$word" "${tried:-0}" "${seen:-0}" "$(ls "$corpus" | wc -l)"
+  tried=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$target.log")
+  seen=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$work/$target.log" | tail -1)
+  printf '%-26s %-6s %12s cases, %6s places reached, %5s kept\n' "$target" "$word" "${tried:-0}" "${seen:-0}" "$(ls "$corpus" | wc -l)"
 done
 if (( ${#failed[@]} )); then
-  echo "fuzz.sh: ${failed[*]}: see $work/DOOR.log" >&2
+  echo "fuzz.sh: ${failed[*]}: see $work/TARGET.log" >&2
   exit 1
 fi

@@ -13,7 +13,6 @@ use super::calls::{CallError, Launch, LaunchError, Launched, Trouble, outcome};
 use super::cloud::Cloud;
 use super::group::{Group, Launches, Machine, Standing};
 use super::quota::quota_family;
-use headroom_observe::host::bugs::{self, Bug};
 use headroom_provider::aws::Settings;
 use headroom_provider::gate::{Closed, End};
 use headroom_provider::{Error, Increase, Increased};
@@ -41,15 +40,6 @@ const LAUNCH: &str = "autoscaling:LaunchInstances";
 /// [`Error`] when AWS refused, or when it is unknown what a write did.
 pub async fn increase(cloud: &Cloud, settings: &Settings, request: &Increase) -> Result<Increased, Error> {
     let _one_write = cloud.lock(&request.group).await;
-    if bugs::on(Bug::CachedSize) {
-        let cached = cloud.snapshot().groups.get(&request.group).map(|read| read.group.clone());
-        let Some(group) = cached else { return Ok(Increased::Superseded) };
-        let to = group.desired.saturating_add(request.to.saturating_sub(request.from)).min(group.max);
-        return match write_desired(cloud, &group, to).await {
-            Ok(()) => Ok(Increased::Accepted),
-            Err(error) => Err(unread(&error)),
-        };
-    }
     let group = match cloud.fresh(&request.group).await {
         Ok(Some(group)) => group,
         Ok(None) => {
@@ -58,13 +48,6 @@ pub async fn increase(cloud: &Cloud, settings: &Settings, request: &Increase) ->
         }
         Err(error) => return Err(unread(&error)),
     };
-    if bugs::on(Bug::DeltaNotTarget) {
-        let to = group.desired.saturating_add(request.to.saturating_sub(request.from)).min(group.max);
-        return match write_desired(cloud, &group, to).await {
-            Ok(()) => Ok(Increased::Accepted),
-            Err(error) => Err(unread(&error)),
-        };
-    }
     if request.to <= group.desired {
         return Ok(Increased::Accepted);
     }
@@ -121,9 +104,7 @@ async fn launch(cloud: &Cloud, group: &Group, request: &Increase) -> Option<Resu
         Err(error) => error,
     };
     match error.kind {
-        Trouble::Denied | Trouble::NotImplemented => {
-            assert!(!bugs::on(Bug::DeniedIsFatal), "the cloud does not permit {LAUNCH}");
-        }
+        Trouble::Denied | Trouble::NotImplemented => {}
         // A group or policy that it does not take; what is wrong with the launch itself comes as an error per machine.
         Trouble::Invalid if class_of(&error.code, &error.message) == Class::Other => {}
         Trouble::Contention => {
@@ -204,8 +185,7 @@ fn token(request: &Increase) -> String {
     let hash = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    let attempt = if bugs::on(Bug::TokenPerAttempt) { request.now } else { request.started_at };
-    format!("headroom-{hash:016x}-{}-{}", request.intent, attempt.0)
+    format!("headroom-{hash:016x}-{}-{}", request.intent, request.started_at.0)
 }
 
 /// Sets the desired capacity to `to`, which is greater than what was just read.
@@ -252,19 +232,10 @@ fn unlisted(cloud: &Cloud, group: &Group, launches: &activities::Launches) -> u3
 /// [`Error`] when AWS refused, or when it is unknown what a write did.
 pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Error> {
     let _one_write = cloud.lock(&request.group).await;
-    if bugs::on(Bug::WishesStay) {
-        return Ok(Increased::Accepted);
-    }
     let Some(group) = cloud.fresh(&request.group).await.map_err(|error| unread(&error))? else {
         return Ok(Increased::Accepted);
     };
     let missing = group.desired.saturating_sub(group.counted());
-    if bugs::on(Bug::CancelTakesRunning) {
-        // Reading the activities takes time, and what was seen before is what is set.
-        cloud.fresh_launches(&group.name).await.map_err(|error| unread(&error))?;
-        write_desired(cloud, &group, group.counted()).await.map_err(|error| unread(&error))?;
-        return Ok(Increased::Accepted);
-    }
     let floor = group.min.max(request.from).max(group.counted());
     if missing == 0 || group.desired <= floor || group.weighted.is_some() || group.being_deleted {
         return Ok(Increased::Accepted);
@@ -327,14 +298,12 @@ pub async fn delete(cloud: &Cloud, settings: &Settings, victim: &Victim) -> Resu
     let id = &victim.id;
     let Some(name) = group_of(cloud, id) else { return gone_or_unknown(cloud, id) };
     let _one_write = cloud.lock(&name).await;
-    let again = bugs::on(Bug::TerminatesAgain);
-    if cloud.snapshot().gone.contains(id) && !again {
+    if cloud.snapshot().gone.contains(id) {
         return Ok(());
     }
     let Some(group) = cloud.fresh(&name).await.map_err(|error| unread(&error))? else { return Ok(()) };
     let Some(machine) = group.machine(id) else { return Ok(()) };
     match machine.standing() {
-        Standing::Leaving if again => {}
         Standing::Leaving => return Ok(()),
         Standing::Counted(_) => {}
         Standing::Aside | Standing::Warm => {
@@ -353,11 +322,7 @@ pub async fn delete(cloud: &Cloud, settings: &Settings, victim: &Victim) -> Resu
         let words = format!("group {name} is at its minimum of {min}");
         return Err(Error::refused(FailureClass::Other, words));
     }
-    if bugs::on(Bug::CloudPicksVictim) {
-        let to = group.desired.saturating_sub(1);
-        return write_desired(cloud, &group, to).await.map_err(|error| unread(&error));
-    }
-    terminate(cloud, &group, id, decrement && !bugs::on(Bug::TerminateReplaces)).await
+    terminate(cloud, &group, id, decrement).await
 }
 
 async fn terminate(cloud: &Cloud, group: &Group, id: &Arc<str>, decrement: bool) -> Result<(), Error> {

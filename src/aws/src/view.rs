@@ -15,7 +15,6 @@ use super::group::{Group, Standing};
 use super::options;
 use super::quota::{advice, quota_family};
 use super::snapshot::{Read, Snapshot};
-use headroom_observe::host::bugs::{self, Bug};
 use headroom_provider::aws::Settings;
 
 /// Most groups of one pool: what its status can hold.
@@ -197,7 +196,6 @@ fn remark(state: &GroupState, read: &Read, notes: &mut Notes) {
 fn instances(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Instance> {
     let told = group.instances.iter().filter_map(|machine| {
         let state = match machine.standing() {
-            Standing::Leaving if bugs::on(Bug::TerminatingCounts) => InstanceState::Running,
             _ if snapshot.gone.contains(&machine.id) => InstanceState::Deleting,
             Standing::Counted(state) => state,
             Standing::Leaving => InstanceState::Deleting,

@@ -3,23 +3,20 @@
 pub mod crds;
 mod evidence;
 pub mod explain;
-pub mod fuzz_targets;
 mod gather;
 pub mod import;
 pub mod lint;
 pub mod object;
 mod options;
-mod progress;
+pub mod progress;
 pub mod release;
 pub mod run;
 mod scalers;
-mod seed_log;
 pub mod simulate;
-pub mod simulate_faults;
 pub mod snapshot;
 pub mod source;
-mod telemetry;
-mod terminal;
+pub mod telemetry;
+pub mod terminal;
 mod what_if;
 
 use std::path::Path;
@@ -93,9 +90,6 @@ enum Command {
     /// Print objects of other autoscalers as ours, with a comment on each difference
     #[command(after_help = import::EXAMPLES)]
     Import(import::ImportOptions),
-    /// Run the operator on random simulated clusters in which things go wrong, and check that it keeps its promises
-    #[command(after_help = simulate_faults::EXAMPLES)]
-    SimulateFaults(simulate_faults::FaultOptions),
     /// Take every mark of the operator off the nodes, for an uninstall
     #[command(
         after_help = "Stop the operator first, or take its lease: it would put its marks on again.\n\nExamples:\n  headroom release\n  headroom release --take-lease --leader-election-namespace headroom-system"
@@ -141,7 +135,6 @@ pub fn main() -> ExitCode {
         }
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Import(options) => in_runtime(import::import(options)),
-        Command::SimulateFaults(options) => simulate_faults::simulate_faults(&options),
         Command::Release(options) => {
             telemetry::start(LogFormat::Text);
             in_runtime(release::release(options))

@@ -14,7 +14,6 @@ use headroom_core::printable;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::fuzz_targets;
 use crate::source::Output;
 use headroom_api::metric::MetricSpec;
 use headroom_api::validate::{FieldError, validate_policy, validate_pool, validate_scaling};
@@ -387,12 +386,11 @@ fn not_yaml(content: &str, before: usize, error: &serde_saphyr::Error) -> String
     }
 }
 
-/// Reads and checks bytes as a file, for the fuzz targets.
-pub(super) fn fuzz(bytes: &[u8]) -> Result<(), String> {
-    let (manifests, errors) = parse_documents("fuzz.yaml", fuzz_targets::utf8(bytes)?);
-    let findings = check(&manifests);
-    fuzz_targets::assert_printable(&text(&findings, manifests.len()));
-    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+/// The findings on the content of a file as text, and the documents in it that cannot be read.
+#[must_use]
+pub fn report(file: &str, content: &str) -> (String, Vec<String>) {
+    let (manifests, errors) = parse_documents(file, content);
+    (text(&check(&manifests), manifests.len()), errors)
 }
 
 fn counted(count: usize, what: &str) -> String {

@@ -282,7 +282,11 @@ fn usual_interval(duration: SignedDuration) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
-pub(super) fn length(words: &str) -> Result<SignedDuration, String> {
+/// Reads a time of at least 1 s such as `90s`, `10m` or `1h`.
+///
+/// # Errors
+/// What to write instead.
+pub fn length(words: &str) -> Result<SignedDuration, String> {
     let length: SignedDuration =
         words.parse().map_err(|_| "write a time such as 90s, 10m or 1h".to_owned())?;
     if length < SignedDuration::from_secs(1) {

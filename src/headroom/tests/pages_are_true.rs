@@ -71,17 +71,6 @@ mod tests {
         check("docs/explain.md", "lint", &format!("$ headroom lint examples/lint\n{found}"));
     }
 
-    #[test]
-    fn faults_are_told_as_one_document_for_programs() {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_headroom"));
-        let output = command.args(["simulate-faults", "--seed", "3", "-o", "json"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!((&told["schema"], &told["seeds"]), (&"headroom.dev/faults/v1".into(), &1.into()));
-        assert_eq!((&told["failed"], &told["alone"]["seed"]), (&serde_json::json!([]), &3.into()));
-        assert!(told["alone"]["story"].as_array().is_some_and(|story| !story.is_empty()), "{told}");
-    }
-
     fn simulated(arguments: &[&str]) -> String {
         let output = simulate(arguments);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

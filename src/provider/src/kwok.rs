@@ -16,8 +16,6 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, ZONE_LABEL};
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
 
-use headroom_observe::host::bugs::{self, Bug};
-
 use super::{
     Asked, CloudProvider, CloudSettings, Error, Increase, Increased, Observation, OwnNode, PoolAtProvider,
     ProviderSettings,
@@ -284,9 +282,6 @@ fn zone_of(settings: &Settings, group: &Arc<str>) -> Option<Arc<str>> {
 
 /// The names of an increase's nodes: the same after every crash and retry.
 fn names_of(request: &Increase) -> Vec<Arc<str>> {
-    if bugs::on(Bug::NamesPerAttempt) {
-        return request.node_names_as(&format!("{}-{}", request.intent, request.now.0));
-    }
     request.node_names()
 }
 

@@ -1,17 +1,12 @@
 //! SIMULATE: a cluster in memory on which the operator's own loops run in virtual time; it decides nothing for the operator.
 
 pub mod run;
-pub mod swarm;
 
-pub mod account;
 pub mod changes;
 pub mod chronicle;
 pub mod cluster;
 pub mod compare;
-pub mod disturbance;
-pub mod doors;
-pub mod forgery;
-pub mod judge;
+pub mod environment;
 pub mod ledger;
 pub mod measured;
 pub mod narrate;

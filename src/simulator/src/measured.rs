@@ -15,10 +15,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cluster::{Carried, Metric, SimCluster};
-use super::judge::SharedJudge;
 use super::sky::SharedCluster;
 use super::store::{Filter, Kind, LabelSelector, ObjectKey, Store, at, condition, text};
-use super::wire::Caller;
+use super::wire::ApiServer;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{Answer, MetricsSource, Outage, Question, Why};
 
@@ -29,22 +28,20 @@ const RESOLUTION: Seconds = Seconds(15);
 pub struct Measured {
     cluster: SharedCluster,
     host: Arc<Host>,
-    /// Who is told of every answer, and who asks.
-    audit: Option<(SharedJudge, Caller)>,
+    /// The API server as the caller sees it, whose auditor learns of every answer.
+    server: Option<ApiServer>,
 }
 
 impl Measured {
-    /// Measures `cluster` by the clock of `host`; a judge is told of every answer to `audit`'s caller.
-    pub fn new(cluster: SharedCluster, host: Arc<Host>, audit: Option<(SharedJudge, Caller)>) -> Measured {
-        Measured { cluster, host, audit }
+    /// Measures `cluster` by the clock of `host`; the auditor of `server` learns of every answer to its caller.
+    pub fn new(cluster: SharedCluster, host: Arc<Host>, server: Option<ApiServer>) -> Measured {
+        Measured { cluster, host, server }
     }
 
-    fn tell(&self, cluster: &SimCluster, namespace: &str, answered: bool) {
-        let Some((judge, caller)) = &self.audit else { return };
-        let now = self.host.wall();
-        cluster.store().with(|store| {
-            judge.lock().is_asked(store, &cluster.load, (*caller, namespace), answered, now);
-        });
+    fn report(&self, cluster: &SimCluster, namespace: &str, answered: bool) {
+        if let Some(server) = &self.server {
+            server.measured(cluster, namespace, answered, self.host.wall());
+        }
     }
 
     fn usage(&self, namespace: &str) -> Answer<Arc<Vec<PodUsage>>> {
@@ -52,7 +49,7 @@ impl Measured {
         let now = self.host.wall();
         let cluster = self.cluster.lock();
         if !cluster.load.is_measured(now) {
-            self.tell(&cluster, namespace, false);
+            self.report(&cluster, namespace, false);
             let words = "the scenario has taken metrics-server away".to_owned();
             return Err(question.failure(Why::Outage(Outage::Unavailable(words))));
         }
@@ -66,7 +63,7 @@ impl Measured {
             };
             loads.flat_map(measured).collect()
         });
-        self.tell(&cluster, namespace, !usage.is_empty());
+        self.report(&cluster, namespace, !usage.is_empty());
         if usage.is_empty() {
             return Err(question.failure(Why::Empty));
         }

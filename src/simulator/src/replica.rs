@@ -9,13 +9,11 @@ use kube::api::Api;
 use kube::client::ClientBuilder;
 use tokio::sync::{mpsc, watch};
 
-use super::account::{AccountCalls, SharedAccount};
-use super::judge::SharedJudge;
+use super::environment::{Environment, LifeContext};
 use super::measured::Measured;
 use super::sky::{SharedCluster, Sky};
 use super::typed_feed::{self, Paced};
 use super::wire::{ApiServer, Caller};
-use headroom_aws::Aws;
 use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
 use headroom_operator::actuate::guard::{CrashPoint, Guard};
@@ -25,10 +23,9 @@ use headroom_operator::controllers::leader::LeaseOptions;
 use headroom_operator::controllers::wiring::{Ground, WorkloadGround, wire};
 use headroom_operator::controllers::workloads::MetricsFor;
 use headroom_operator::report::Metrics;
-use headroom_provider::clouds::Clouds;
+use headroom_provider::CloudProvider;
 use headroom_provider::kube_nodes::KubeNodes;
-use headroom_provider::kwok::{self, Kwok};
-use headroom_provider::{CloudProvider, aws};
+use headroom_provider::kwok::Kwok;
 
 /// How the operator observes the simulated cluster. It writes through the wire client either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -73,10 +70,8 @@ pub struct Surroundings {
     pub scales_workloads: bool,
     /// Shapes what the replicas draw.
     pub seed: u64,
-    /// The account behind pools of provider AWS, if there is one.
-    pub account: Option<SharedAccount>,
-    /// Who looks at every write, if anybody.
-    pub judge: Option<SharedJudge>,
+    /// What runs beside cluster and operator, if anything.
+    pub environment: Option<Arc<dyn Environment>>,
 }
 
 /// A life; dropping it is a SIGKILL.
@@ -124,17 +119,22 @@ impl Life {
             }
         };
         let (cluster, server_host) = (around.cluster.clone(), around.server_host.clone());
-        let audit = around.judge.clone().map(|judge| (judge, caller));
+        let server = Some(around.server.clone().called_by(caller));
         let measures: MetricsFor =
-            Box::new(move |_| Arc::new(Measured::new(cluster.clone(), server_host.clone(), audit.clone())));
+            Box::new(move |_| Arc::new(Measured::new(cluster.clone(), server_host.clone(), server.clone())));
         let workloads =
             around.scales_workloads.then(|| WorkloadGround { feed: feed.clone(), metrics: measures });
         let health = Arc::new(Health::default());
-        let provider = clouds(around, caller, &work, &guard, &host);
+        let context = LifeContext { surroundings: around, caller, guard: &guard, host: &host };
+        let provider = provider(&context, &work);
+        let paced = Arc::new(Paced::new(feed, host.clone(), around.tick));
         let ground = Ground {
             preview: false,
             traces: None,
-            feed: Arc::new(Paced::new(feed, host.clone(), around.tick)),
+            feed: match &around.environment {
+                Some(environment) => environment.feed(paced),
+                None => paced,
+            },
             provider,
             work,
             lease_api: Api::namespaced(lease_client, NAMESPACE),
@@ -176,29 +176,15 @@ impl Life {
     }
 }
 
-/// The embedded provider, and AWS where there is an account.
-fn clouds(
-    around: &Surroundings,
-    caller: Caller,
-    work: &Client,
-    guard: &Guard,
-    host: &Arc<Host>,
-) -> Arc<dyn CloudProvider> {
+/// The embedded provider, or what the environment makes of it.
+fn provider(life: &LifeContext<'_>, work: &Client) -> Arc<dyn CloudProvider> {
+    let around = life.surroundings;
     let kwok = Kwok::new(KubeNodes::new(work.clone()));
     let sky = Arc::new(Sky::new(kwok, around.cluster.clone(), around.server_host.clone()));
-    let Some(account) = &around.account else { return sky };
-    let calls = AccountCalls {
-        state: account.clone(),
-        cluster: around.cluster.clone(),
-        host: around.server_host.clone(),
-        caller,
-        network: around.server.network().clone(),
-        judge: around.judge.clone(),
-    };
-    let groups = Aws::new(Box::new(calls), host.clone(), Arc::new(guard.clone()));
-    let clouds =
-        Clouds::default().with(kwok::Settings::KIND, sky).with(aws::Settings::KIND, Arc::new(groups));
-    Arc::new(clouds)
+    match &around.environment {
+        Some(environment) => environment.provider(sky, life),
+        None => sky,
+    }
 }
 
 fn client(around: &Surroundings, caller: Caller, guard: &Guard, kind: ClientKind) -> Client {

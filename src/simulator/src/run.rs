@@ -9,10 +9,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::account::{AccountFaults, SharedAccount};
 use super::cluster::SimCluster;
-use super::disturbance::{self, Backups, Disturbance, Stored};
-use super::judge::SharedJudge;
+use super::environment::Environment;
 use super::ledger::Summary;
 use super::replica::{Ended, Life, PortKind, Surroundings};
 use super::scenario::{Happening, Scenario, Timeline};
@@ -48,12 +46,8 @@ pub struct Options {
     pub keep_trace: bool,
     /// From this time after the start on nothing goes wrong any more.
     pub calm_after: SignedDuration,
-    /// What strikes when, counted from the start; in order.
-    pub disturbances: Vec<(SignedDuration, Disturbance)>,
-    /// The account behind pools of provider AWS.
-    pub account: Option<SharedAccount>,
-    /// Who holds every write against the invariants.
-    pub judge: Option<SharedJudge>,
+    /// What runs beside cluster and operator: another cloud, trouble, an audit.
+    pub environment: Option<Arc<dyn Environment>>,
     /// Objects that stand when the run begins, as they are, owners before what they own.
     pub standing: Arc<Vec<(Kind, Value)>>,
 }
@@ -70,9 +64,7 @@ impl Options {
             effects_per_life_max: 0,
             keep_trace: false,
             calm_after: SignedDuration::ZERO,
-            disturbances: Vec::new(),
-            account: None,
-            judge: None,
+            environment: None,
             standing: Arc::default(),
         }
     }
@@ -125,7 +117,7 @@ pub struct Outcome {
     pub faults: BTreeMap<&'static str, u64>,
     /// Lives of replicas that ended before the run did.
     pub deaths_count: u64,
-    /// When the run ended: at the scenario's end, or when the judge had seen enough.
+    /// When the run ended: at the scenario's end, or earlier when its environment had seen enough.
     pub ended_at: Timestamp,
 }
 
@@ -147,7 +139,8 @@ pub fn run(
 }
 
 /// Everything of a running scenario.
-struct Stage {
+#[derive(Debug)]
+pub struct Stage {
     end: Timestamp,
     calm_from: Timestamp,
     calm: bool,
@@ -163,9 +156,6 @@ struct Stage {
     end_of_life: mpsc::UnboundedSender<Ended>,
     current: Vec<u64>,
     deaths_count: u64,
-    disturbances: VecDeque<(Timestamp, Disturbance)>,
-    struck: BTreeMap<&'static str, u64>,
-    backups: Backups,
     offsets: Vec<SignedDuration>,
     paused: Vec<bool>,
 }
@@ -180,11 +170,11 @@ impl Stage {
         let server_host = Host::simulated(scenario.start, options.seed);
         let server =
             ApiServer::new(store.clone(), server_host.clone(), Faults::seeded(options.seed, options.faults));
-        if let Some(judge) = &options.judge {
-            server.audit_by(Box::new(judge.clone()));
+        if let Some(audit) = options.environment.as_ref().and_then(|environment| environment.audit()) {
+            server.audit_by(audit);
         }
         let mut timings = scenario.timings;
-        if options.port == PortKind::Typed && options.disturbances.is_empty() {
+        if options.port == PortKind::Typed && options.environment.is_none() {
             // Nobody watches, and the one reader of the log reads after each step: what it no longer needs stays warm in
             // the processor's caches for what is written next.
             timings.history = timings.history.min(TYPED_HISTORY);
@@ -211,8 +201,7 @@ impl Stage {
                 tick: scenario.tick.unsigned_abs(),
                 scales_workloads: scenario.scales_workloads(),
                 seed: options.seed,
-                account: options.account.clone(),
-                judge: options.judge.clone(),
+                environment: options.environment.clone(),
             },
             timeline,
             pending_notes,
@@ -225,9 +214,6 @@ impl Stage {
             end_of_life,
             current: vec![0; options.replicas_count],
             deaths_count: 0,
-            disturbances: options.disturbances.iter().map(|(at, one)| (after(*at), one.clone())).collect(),
-            struck: BTreeMap::new(),
-            backups: Backups::new(),
             offsets: vec![SignedDuration::ZERO; options.replicas_count],
             paused: vec![false; options.replicas_count],
         }
@@ -244,7 +230,9 @@ impl Stage {
                 return;
             }
             self.change_faults(now);
-            self.disturb(now);
+            if let Some(environment) = self.around.environment.clone() {
+                environment.strike(self, now);
+            }
             self.show(now, spectate);
             self.give_birth(now);
             // What the step itself wrote needs no second one.
@@ -259,9 +247,8 @@ impl Stage {
         }
     }
 
-    /// Whether the judge has seen enough.
     fn is_over(&self) -> bool {
-        self.around.judge.as_ref().is_some_and(|judge| judge.lock().over)
+        self.around.environment.as_ref().is_some_and(|environment| environment.is_over())
     }
 
     /// One step of events and cluster, shown to the spectator.
@@ -271,25 +258,12 @@ impl Stage {
         cluster.store().with(|store| store.advance_to(now));
         let mut happened = std::mem::take(&mut self.pending_notes);
         happened.extend(self.timeline.run_due(&mut cluster, now));
-        if let Some(account) = &self.around.account {
-            let store = cluster.store().clone();
-            store.with(|store| account.lock().step(store, &cluster.weather, now));
+        if let Some(environment) = &self.around.environment {
+            environment.before_step(&cluster, now);
         }
         cluster.step(now);
-        if let Some(judge) = &self.around.judge {
-            let late = self.around.account.as_ref().map(|account| std::mem::take(&mut account.lock().late));
-            let slain = self.around.account.as_ref().map(|account| std::mem::take(&mut account.lock().slain));
-            for id in slain.into_iter().flatten() {
-                let words = format!("the cloud chose instance {id}: its group's size was below what ran");
-                judge.lock().blame(now, "I4", words);
-            }
-            cluster.store().with(|store| {
-                let mut judge = judge.lock();
-                for (pool, group) in late.into_iter().flatten() {
-                    judge.came_late(store, &pool, &group);
-                }
-                judge.step(store, now);
-            });
+        if let Some(environment) = &self.around.environment {
+            environment.after_step(&cluster, now);
         }
         spectate(&Scene { now, cluster: &cluster, happened: &happened, lives: &self.lives });
         drop(cluster);
@@ -310,15 +284,9 @@ impl Stage {
 
     /// Network, clocks and clouds are as they should be from here on.
     fn calm_down(&mut self, now: Timestamp) {
-        self.disturbances.clear();
         self.around.server.network().mend();
-        if let Some(account) = &self.around.account {
-            account.lock().faults = AccountFaults::default();
-        }
-        if let Some(judge) = &self.around.judge {
-            let mut judge = judge.lock();
-            judge.watches_silent(false, now);
-            judge.hears_all(now);
+        if let Some(environment) = &self.around.environment {
+            environment.calm_down(now);
         }
         self.around.cluster.lock().stop_scheduler(false);
         for replica in 0..self.lives.len() {
@@ -335,65 +303,22 @@ impl Stage {
         }
     }
 
-    /// Strikes what is due.
-    fn disturb(&mut self, now: Timestamp) {
-        while let Some((_, one)) = self.disturbances.pop_front_if(|(at, _)| *at <= now) {
-            if let Some(name) = one.name() {
-                *self.struck.entry(name).or_default() += 1;
-            }
-            self.strike(&one, now);
-        }
+    /// Server, cluster and clock of the run.
+    #[must_use]
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.around
     }
 
-    fn strike(&mut self, one: &Disturbance, now: Timestamp) {
-        if let (Some(deaf), Some(judge)) = (one.deafens(), &self.around.judge) {
-            judge.lock().hears_nothing(deaf, now);
-        }
-        match one {
-            Disturbance::Pause(replica, paused) => {
-                self.paused[*replica] = *paused;
-                self.apply_state(*replica);
-                if let Some(judge) = &self.around.judge {
-                    judge.lock().stopped(*paused, now);
-                }
-            }
-            Disturbance::Cut(replica, cut) => self.around.server.network().cut(*replica, *cut),
-            Disturbance::Clock(replica, offset) => {
-                self.offsets[*replica] = *offset;
-                self.apply_state(*replica);
-            }
-            Disturbance::Kill(replica) => self.kill(*replica),
-            Disturbance::SilentWatches(silent) => {
-                self.around.server.network().silence_watches(*silent);
-                if let Some(judge) = &self.around.judge {
-                    judge.lock().watches_silent(*silent, now);
-                }
-            }
-            Disturbance::Scheduler(stopped) => self.around.cluster.lock().stop_scheduler(*stopped),
-            Disturbance::Reclaim => {
-                let reclaimed =
-                    self.around.account.as_ref().is_some_and(|account| account.lock().reclaim(now));
-                if let (true, Some(judge)) = (reclaimed, &self.around.judge) {
-                    judge.lock().lost_count += 1;
-                }
-            }
-            Disturbance::EraseStatus(_)
-            | Disturbance::BackUpStatus(_)
-            | Disturbance::RestoreStatus(_)
-            | Disturbance::TamperStatus(_)
-            | Disturbance::ForgeRemoval(..) => {
-                if let (Some(Stored::PoliciesOf(namespace)), Some(judge)) =
-                    (one.lays_hands_on(), &self.around.judge)
-                {
-                    judge.lock().sizes_forgotten(&namespace, now);
-                }
-                let backups = &mut self.backups;
-                self.around.server.store().with(|store| {
-                    store.advance_to(now);
-                    disturbance::strike_status(store, backups, one);
-                });
-            }
-        }
+    /// Stops a replica as by SIGSTOP, or lets it go on.
+    pub fn pause(&mut self, replica: usize, paused: bool) {
+        self.paused[replica] = paused;
+        self.apply_state(replica);
+    }
+
+    /// Sets a replica's wall clock off by `offset` from now on.
+    pub fn set_clock_off(&mut self, replica: usize, offset: SignedDuration) {
+        self.offsets[replica] = offset;
+        self.apply_state(replica);
     }
 
     fn give_birth(&mut self, now: Timestamp) {
@@ -420,7 +345,8 @@ impl Stage {
         }
     }
 
-    fn kill(&mut self, replica: usize) {
+    /// Ends a replica's process as by SIGKILL; another begins 5 s later.
+    pub fn kill(&mut self, replica: usize) {
         if self.lives[replica].take().is_none() {
             return;
         }
@@ -434,10 +360,8 @@ impl Stage {
         let calm = (!self.calm).then_some(self.calm_from);
         let cluster = self.around.cluster.lock().next_event_at(now);
         let births = self.births.front().map(|(at, _)| *at);
-        let strikes = self.disturbances.front().map(|(at, _)| *at);
-        let account = self.around.account.as_ref().and_then(|account| account.lock().next_at());
-        let due =
-            [cluster, self.timeline.next_at(), births, calm, strikes, account].into_iter().flatten().min();
+        let beside = self.around.environment.as_ref().and_then(|environment| environment.next_at());
+        let due = [cluster, self.timeline.next_at(), births, calm, beside].into_iter().flatten().min();
         let at = due.unwrap_or(self.end).min(self.end);
         let wait = Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO);
         self.around.server_host.monotonic() + wait
@@ -445,9 +369,8 @@ impl Stage {
 
     fn faults(&self) -> BTreeMap<&'static str, u64> {
         let mut all = self.around.server.with_faults(|faults| faults.struck().clone());
-        all.extend(self.struck.iter());
-        if let Some(account) = &self.around.account {
-            all.extend(account.lock().struck.iter());
+        if let Some(environment) = &self.around.environment {
+            all.extend(environment.faults());
         }
         if 0 < self.deaths_count {
             all.insert("process ended", self.deaths_count);

@@ -17,7 +17,7 @@ use headroom_core::printable;
 use serde_json::Value;
 
 use crate::telemetry;
-use crate::{fuzz_targets, terminal};
+use crate::terminal;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "\
@@ -194,23 +194,25 @@ pub async fn import(options: ImportOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Imports bytes as a file, by every import, for the fuzz targets.
-pub(super) fn fuzz(bytes: &[u8]) -> Result<(), String> {
-    let words = |error: anyhow::Error| format!("{error:#}");
-    let sources = input::parse("fuzz.yaml", fuzz_targets::utf8(bytes)?).map_err(words)?;
-    let of_clusters = futures::executor::block_on(cluster_autoscaler::convert(&sources, false, None));
+/// Converts the content of a file by every import: the texts that they print, and what was left out or refused.
+///
+/// # Errors
+/// When the content is not YAML.
+pub async fn by_every_import(file: &str, content: &str) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+    let sources = input::parse(file, content)?;
+    let of_clusters = cluster_autoscaler::convert(&sources, false, None).await;
     let all = [hpa::convert(&sources), karpenter::convert(&sources), keda::convert(&sources), of_clusters];
-    let mut refused = Vec::new();
+    let (mut texts, mut refused) = (Vec::new(), Vec::new());
     for made in all {
         match made.and_then(Made::render) {
             Ok((text, left_out)) => {
-                fuzz_targets::assert_printable(&text);
+                texts.push(text);
                 refused.extend(left_out);
             }
-            Err(error) => refused.push(words(error)),
+            Err(error) => refused.push(format!("{error:#}")),
         }
     }
-    if refused.is_empty() { Ok(()) } else { Err(refused.join("; ")) }
+    Ok((texts, refused))
 }
 
 /// Names the fields of an object that an import does not know.

@@ -5,7 +5,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{class, controller_of, instant, key_of, uid_of};
 use crate::decoder::{Decoder, Error};
-use crate::host::bugs::{self, Bug};
 use crate::slim::SlimPod;
 
 /// The pod in the core's words.
@@ -63,7 +62,7 @@ pub fn pod(slim: &SlimPod, decoder: &mut Decoder) -> Result<Pod, Error> {
 /// What stands for a bound pod that cannot be read: it keeps its node, as whatever its metadata says it is. `None` for one
 /// without node or name, which stands in nobody's way.
 pub fn stand_in(meta: &ObjectMeta, node: Option<&str>, decoder: &mut Decoder) -> Option<Pod> {
-    let node = node.filter(|node| !node.is_empty() && !bugs::on(Bug::UnreadablePodsLeftOut))?;
+    let node = node.filter(|node| !node.is_empty())?;
     let node = decoder.text(node);
     let key = key_of(meta, decoder).ok()?;
     let class = class::unreadable(&key.namespace, meta, decoder);

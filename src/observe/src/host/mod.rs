@@ -2,7 +2,6 @@
 
 #![allow(clippy::disallowed_methods, reason = "the one place that reads clocks and spawns")]
 
-pub mod bugs;
 mod doze;
 pub mod files;
 mod server_clock;
@@ -16,7 +15,6 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use self::bugs::Bug;
 use self::doze::{Doze, Dozing};
 use self::server_clock::ServerClock;
 
@@ -116,7 +114,7 @@ impl Host {
     pub fn time(&self) -> Timestamp {
         let server = *self.server.lock().unwrap_or_else(PoisonError::into_inner);
         match server {
-            Some(clock) if !bugs::on(Bug::WallClockTimers) => clock.read(self.monotonic()),
+            Some(clock) => clock.read(self.monotonic()),
             _ => self.wall(),
         }
     }

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use headroom_damage as damage;
 
-    /// Successful answers that were damaged: `simulate/doors`.
+    /// Successful answers that were damaged: `faults/fuzz_targets`.
     #[test]
     fn with_a_status_that_tells_of_an_error_no_body_is_an_answer() {
         let whole = br#"{"status":"success","data":{"resultType":"scalar","result":[1760000000.5,"1.5e3"]}}"#;

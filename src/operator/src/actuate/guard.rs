@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use headroom_observe::host::Host;
-use headroom_observe::host::bugs::{self, Bug};
 
 /// Longest time one bounded step may take (law 4).
 pub const STEP_DEADLINE: Duration = Duration::from_secs(10);
@@ -118,7 +117,7 @@ impl Guard {
     pub fn claim(&self) -> Option<Claim> {
         let claim = *self.shared.claim.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = |claim: &Claim| self.shared.host.monotonic() + LEASE_MARGIN < claim.expires_at;
-        claim.filter(|claim| holds(claim) || bugs::on(Bug::NoFence))
+        claim.filter(holds)
     }
 
     /// How many mutating calls have been let through; crash points count the same way.
@@ -154,7 +153,6 @@ impl Guard {
         self.crash_point(&operation, "before");
         let rest = claim.expires_at.saturating_duration_since(self.shared.host.monotonic());
         let deadline = rest.saturating_sub(LEASE_MARGIN).min(STEP_DEADLINE);
-        let deadline = if bugs::on(Bug::NoFence) { STEP_DEADLINE } else { deadline };
         Ok(Leave { guard: self.clone(), operation, deadline })
     }
 

@@ -14,7 +14,6 @@ use kube::{Client, Error as KubeError};
 use serde_json::{Value, json};
 
 use super::carriers::Carriers;
-use headroom_observe::host::bugs::{self, Bug};
 
 /// Nodes of one page of a live list.
 const NODES_PER_PAGE: u32 = 500;
@@ -223,12 +222,11 @@ impl NodeActions for KubeActions {
 /// and with it the uid and the grace.
 fn eviction_body(eviction: &Eviction) -> Value {
     let grace = u32::try_from(eviction.grace.0).ok();
-    let field = if bugs::on(Bug::EvictionOptionsLost) { "delete_options" } else { "deleteOptions" };
     json!({
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": &*eviction.pod.name, "namespace": &*eviction.pod.namespace},
-        field: {"gracePeriodSeconds": grace, "preconditions": {"uid": &*eviction.uid}},
+        "deleteOptions": {"gracePeriodSeconds": grace, "preconditions": {"uid": &*eviction.uid}},
     })
 }
 

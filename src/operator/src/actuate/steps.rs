@@ -18,7 +18,6 @@ use super::carriers::{Carriers, is_instance};
 use super::lanes::Lanes;
 use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
 use headroom_observe::host::Host;
-use headroom_observe::host::bugs::{self, Bug};
 use headroom_provider::{self as provider, CloudProvider, Increased, PoolAtProvider};
 
 /// Calls of one step that are under way at once.
@@ -116,7 +115,7 @@ impl Executor {
             Err(error) => StepResult::IncreaseFailed {
                 class: error.class,
                 message: error.message.into(),
-                created: if bugs::on(Bug::PartialNotCounted) { 0 } else { error.created },
+                created: error.created,
             },
         }
     }
@@ -167,9 +166,6 @@ impl Executor {
             Ok(Some(_)) => {}
             Ok(None) => return StepResult::Evicted { node: node.clone(), refused: Vec::new() },
             Err(result) => return result,
-        }
-        if bugs::on(Bug::NothingEvicted) {
-            return StepResult::Evicted { node: node.clone(), refused: Vec::new() };
         }
         let not_after = self.host.monotonic() + EVICTION_TURN_MAX;
         let calls: Vec<_> = pods.iter().map(|pod| self.evict_in_turn(pod, not_after)).collect();
@@ -227,15 +223,11 @@ impl Executor {
         force: bool,
         facts: &Facts,
     ) -> StepResult {
-        let unseen = victim.node.is_empty();
-        if unseen && bugs::on(Bug::DeadInstancesStay) {
-            return StepResult::Deleted;
-        }
         match self.right_victim(intent, &victim.node, Some(&victim.id), facts).await {
             Ok(Some(live)) => {
                 // A node that is ready again is not dead, whatever the removal began for.
                 let forced = force && !live.ready;
-                if let (Some(pod), false) = (holder(&live, facts), forced || bugs::on(Bug::NoSecondLook)) {
+                if let (Some(pod), false) = (holder(&live, facts), forced) {
                     return StepResult::NotEmpty { node: victim.name().clone(), pod };
                 }
             }
@@ -258,9 +250,6 @@ impl Executor {
     /// gone or was never seen.
     async fn is_alone(&self, victim: &Victim, facts: &Facts) -> Result<(), StepResult> {
         let unseen = victim.node.is_empty();
-        if unseen && bugs::on(Bug::LateNodeTerminated) {
-            return Ok(());
-        }
         // The watch and the live look may each know of one that the other does not.
         let live = self.live_carriers().await.map_err(|error| unknown(&error))?;
         let known = facts.others.get(&victim.id).map(|name| &**name);

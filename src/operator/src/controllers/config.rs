@@ -15,7 +15,6 @@ use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::time::Seconds;
 use headroom_core::world::node::POOL_LABEL;
 
-use super::relapse;
 use headroom_api::common::BudgetReason;
 use headroom_api::node_pool::ScaleDownPolicy;
 use headroom_api::validate::{
@@ -87,7 +86,6 @@ impl Settings {
             Some(Ok(policy)) => self.config.cluster = cluster(&policy),
             Some(Err(why)) => self.invalid_policy = Some(why),
         }
-        relapse::settings(&mut self.config);
     }
 }
 

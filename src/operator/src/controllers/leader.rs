@@ -14,7 +14,6 @@ use tracing::{info, warn};
 
 use crate::actuate::guard::{Claim, Guard};
 use headroom_observe::host::Host;
-use headroom_observe::host::bugs::{self, Bug};
 
 /// How the lease is kept.
 #[derive(Clone, Debug)]
@@ -241,9 +240,6 @@ impl Election {
         }
         let seconds =
             spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(15);
-        if let (true, Some(renewed)) = (bugs::on(Bug::WallClockLease), &spec.renew_time) {
-            return Duration::from_secs(seconds) < silence(renewed.0, self.host.wall());
-        }
         seen.is_silent(self.host.monotonic(), Duration::from_secs(seconds))
     }
 

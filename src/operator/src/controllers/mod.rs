@@ -12,7 +12,6 @@ pub mod nodes;
 pub mod page;
 mod page_tables;
 mod refrain;
-mod relapse;
 mod rest;
 mod turns;
 pub mod view;

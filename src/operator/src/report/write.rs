@@ -17,7 +17,6 @@ use headroom_api::{
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePoolSpec, NodePoolStatus, PolicyObject, Stored,
     StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy,
 };
-use headroom_observe::host::bugs::{self, Bug};
 
 /// The name under which the operator writes.
 pub const FIELD_MANAGER: &str = "headroom";
@@ -150,8 +149,7 @@ impl StatusSink for KubeSink {
         resource_version: &'a str,
         status: &'a NodePoolStatus,
     ) -> BoxFuture<'a, Result<String, WriteError>> {
-        let version = if bugs::on(Bug::StatusWithoutVersion) { "" } else { resource_version };
-        replace_status(&self.pools, name, version, status).boxed()
+        replace_status(&self.pools, name, resource_version, status).boxed()
     }
 
     fn write_policy<'a>(

@@ -25,10 +25,10 @@ pub use self::bell::Ear;
 pub use self::error::ApiError;
 pub use self::kind::{Kind, KindInfo};
 pub use self::log::{Change, Entry};
+pub(crate) use self::object::seconds;
 pub use self::object::{
-    ObjectKey, at, condition, is_leaving, is_ready, labels, number, set_condition, text, timestamp,
+    ObjectKey, at, condition, is_leaving, is_ready, labels, number, object_at, set_condition, text, timestamp,
 };
-pub(crate) use self::object::{object_at, seconds};
 pub use self::patch::Patch;
 pub use self::selector::{FieldSelector, Filter, LabelSelector};
 pub use self::shared::SharedStore;

@@ -122,7 +122,7 @@ pub fn set_condition(
 }
 
 /// The map at a path, made (in place of anything else) where it is missing.
-pub(crate) fn object_at<'a>(object: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
+pub fn object_at<'a>(object: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
     let mut value = object;
     for field in path {
         if !value.is_object() {

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::request::{Path, Target};
+use crate::cluster::{Load, SimCluster};
 use crate::store::{Kind, ObjectKey, Store, text};
 
 /// Which life of which replica calls.
@@ -74,6 +75,8 @@ pub trait Audit: Send {
     fn after(&mut self, store: &Store, call: &Call, code: u16);
     /// A replica has been told all there is of a kind, by a list or by what a silent watch said as it ended.
     fn heard(&mut self, caller: Caller, kind: Kind, now: Timestamp);
+    /// A replica has asked for the pod metrics of a namespace, and was answered or not.
+    fn measured(&mut self, store: &Store, load: &Load, asked: (Caller, &str), answered: bool, now: Timestamp);
 }
 
 /// The auditor, if there is one.
@@ -112,5 +115,23 @@ impl Auditor {
         if let Some(audit) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             audit.heard(caller, kind, now);
         }
+    }
+
+    /// Reports a question for the pod metrics of a namespace.
+    pub(super) fn measured(
+        &self,
+        cluster: &SimCluster,
+        asked: (Caller, &str),
+        answered: bool,
+        now: Timestamp,
+    ) {
+        if !self.is_there() {
+            return;
+        }
+        cluster.store().with(|store| {
+            if let Some(audit) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+                audit.measured(store, &cluster.load, asked, answered, now);
+            }
+        });
     }
 }

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
+use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 use kube::client::Body;
 use tokio::sync::oneshot;
@@ -27,6 +28,7 @@ pub use self::network::Network;
 
 use self::audit::Auditor;
 use self::request::Target;
+use super::cluster::SimCluster;
 use super::store::SharedStore;
 use headroom_observe::host::Host;
 
@@ -82,6 +84,13 @@ impl ApiServer {
     /// Lets `audit` see every mutating call of a replica before and after it is done.
     pub fn audit_by(&self, audit: Box<dyn Audit>) {
         self.auditor.set(audit);
+    }
+
+    /// Reports to the auditor that this server's caller has asked for the pod metrics of a namespace.
+    pub fn measured(&self, cluster: &SimCluster, namespace: &str, answered: bool, now: Timestamp) {
+        if let Some(caller) = self.caller {
+            self.auditor.measured(cluster, (caller, namespace), answered, now);
+        }
     }
 
     /// The same server as another client sees it: `name` stands in the trace and is its default field manager.

@@ -3,10 +3,6 @@
 mod bursts;
 mod consolidation;
 mod examples;
-mod faults;
-mod hostile;
-#[cfg(feature = "failpoints")]
-mod incidents;
 mod inspector;
 mod library;
 mod neighbours;

@@ -10,13 +10,11 @@ use tracing::info;
 
 use super::{Finished, NodeLoop, Statuses};
 use crate::controllers::memory::{StepKey, journal_differs, journal_of};
-use crate::controllers::{facts, relapse, turns};
+use crate::controllers::{facts, turns};
 use crate::options::STEPS_MAX;
 use crate::report::WriteError;
 use crate::report::traces::{Call, trace_id};
 use headroom_api::NodePoolStatus;
-use headroom_observe::host::bugs;
-use headroom_observe::host::bugs::Bug;
 use headroom_provider::CloudSettings;
 
 impl NodeLoop {
@@ -25,9 +23,6 @@ impl NodeLoop {
     /// Returns the pools whose intents are stored; the others keep the memory they had and plan again.
     pub(super) async fn journal(&mut self, plan: &Plan, statuses: &Statuses) -> BTreeSet<Arc<str>> {
         let acting: BTreeSet<&Arc<str>> = plan.steps.iter().filter_map(journal_of).collect();
-        if bugs::on(Bug::EffectBeforeIntent) {
-            return acting.into_iter().cloned().collect();
-        }
         let (mut journalled, mut writes) = (BTreeSet::new(), Vec::new());
         for pool in acting {
             let next = plan.next_history.pools.get(pool);
@@ -35,9 +30,7 @@ impl NodeLoop {
             else {
                 continue;
             };
-            if journal_differs(next, &stored.history)
-                && !relapse::stored_by_another_term(next, &stored.history)
-            {
+            if journal_differs(next, &stored.history) {
                 writes.push((pool.clone(), stored.resource_version.clone(), status.clone()));
             } else {
                 journalled.insert(pool.clone());
@@ -61,9 +54,7 @@ impl NodeLoop {
             // The write may have been done although its answer was lost: its ids are not used again.
             let used = plan.next_history.pools.get(pool).map_or(0, |memory| memory.sequence);
             let mut memory = self.history.pools.get(pool).cloned().unwrap_or_default();
-            if !bugs::on(Bug::SequenceReused) {
-                memory.sequence = memory.sequence.max(used);
-            }
+            memory.sequence = memory.sequence.max(used);
             plan.next_history.pools.insert(pool.clone(), memory);
         }
         any
@@ -84,7 +75,7 @@ impl NodeLoop {
         });
         let mut results = Vec::new();
         for (pool, status, answer) in join_all(calls).await {
-            let mut written = answer.is_ok() || bugs::on(Bug::JournalAssumed);
+            let mut written = answer.is_ok();
             self.ports.metrics.status_written(answer.as_ref().map(|_| ()));
             match answer {
                 Ok(version) => {
@@ -95,9 +86,7 @@ impl NodeLoop {
                 }
                 Err(error) => {
                     info!(pool = %pool, %error, "status not written; planning again");
-                    if let (WriteError::Failed(_), Some(stored)) = (&error, self.stored.get_mut(&pool))
-                        && !bugs::on(Bug::SequenceReused)
-                    {
+                    if let (WriteError::Failed(_), Some(stored)) = (&error, self.stored.get_mut(&pool)) {
                         stored.sent(status.clone());
                     }
                     let landed = self.refresh(&pool).await;
@@ -121,9 +110,6 @@ impl NodeLoop {
                 break;
             }
             if journal_of(step).is_some_and(|pool| !journalled.contains(pool)) {
-                continue;
-            }
-            if bugs::on(Bug::OrphanMarksStay) && matches!(step, Step::Unmark { .. }) {
                 continue;
             }
             if self.waits_its_turn(step, plan) {

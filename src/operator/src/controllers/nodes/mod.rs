@@ -28,7 +28,7 @@ use super::memory::{InFlight, StepKey, StoredCluster, StoredPools};
 use super::page::Board;
 use super::refrain::Refrain;
 use super::rest::Rest;
-use super::{relapse, view};
+use super::view;
 use crate::actuate::guard::Guard;
 use crate::actuate::steps::Executor;
 use crate::options::{GATHERING, GATHERING_MAX, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN};
@@ -36,8 +36,7 @@ use crate::report::otlp::TraceSink;
 use crate::report::traces::{Call, Traces};
 use crate::report::{Herald, Metrics, StatusSink};
 use headroom_api::NodePoolStatus;
-use headroom_observe::host::bugs::Bug;
-use headroom_observe::host::{Host, bugs};
+use headroom_observe::host::Host;
 use headroom_observe::{Feed, Policies};
 use headroom_provider::CloudProvider;
 
@@ -208,11 +207,6 @@ impl NodeLoop {
             self.measure_watches(now);
             return self.pause(rest.wake_at, None, now);
         }
-        if bugs::on(Bug::BadPoolStopsLoop) && self.settings.config.pools.len() < self.policies.pools.len() {
-            return RETRY_PAUSE;
-        }
-        let whole = self.policies.pools.len() <= self.settings.config.pools.len();
-        assert!(whole || !bugs::on(Bug::OddObjectPanics), "a pool cannot be read");
         let began_at = self.ports.host.wall();
         let mut plan = self.plan(now);
         let planned_at = self.ports.host.wall();
@@ -290,8 +284,6 @@ impl NodeLoop {
 
     fn plan(&mut self, now: UnixTime) -> Plan {
         self.meet_pools();
-        relapse::memory(&mut self.history);
-        relapse::growth(&mut self.settings.config, &self.history, now);
         self.world.set_stale(self.is_view_stale(now));
         self.world.set_nodes_silent_for(now.since(self.nodes_as_of(now)));
         self.world.set_asking(self.in_flight.increases());

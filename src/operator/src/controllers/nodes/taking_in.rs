@@ -9,31 +9,25 @@ use headroom_core::nodes::memory as clocks;
 use headroom_core::nodes::tenure::Tenure;
 use headroom_core::plan::StepResult;
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::provider::ProviderState;
 use headroom_core::world::{Delta, Kind};
 use tracing::{debug, info, warn};
 
 use super::{CLOCK_JUMP_MIN, Finished, NodeLoop};
 use crate::controllers::leader::Leadership;
 use crate::controllers::memory::{InFlight, ReadBack, StoredPool};
-use crate::controllers::{facts, memory, relapse};
+use crate::controllers::{facts, memory};
 use crate::options::{
     PROVIDER_INTERVAL_MAX, PROVIDER_INTERVAL_MIN, PROVIDER_RETRY, REGRESSION_HOLD, TAKEOVER_GAP, VIEW_AGE_MAX,
 };
 use crate::report::WriteError;
 use crate::report::traces::Traces;
-use headroom_observe::host::bugs;
-use headroom_observe::host::bugs::Bug;
 use headroom_observe::{PolicyChange, Watch};
 use headroom_provider::{Asked, Observation};
 
 impl NodeLoop {
     /// Takes in what watches and steps have delivered since the last turn.
     pub(super) fn take_in(&mut self) {
-        for mut delta in self.ports.feed.take() {
-            if relapse::missed(&mut delta) {
-                continue;
-            }
+        for delta in self.ports.feed.take() {
             self.providers_due |=
                 matches!(delta, Delta::NodeApplied(_) | Delta::NodeDeleted(_) | Delta::ListEnded(_));
             self.world.apply(delta);
@@ -138,7 +132,7 @@ impl NodeLoop {
             self.term = None;
             return false;
         };
-        if !self.ports.feed.synced() && !bugs::on(Bug::ActsBeforeSynced) {
+        if !self.ports.feed.synced() {
             return false;
         }
         if self.term == Some(claim.epoch) {
@@ -163,11 +157,10 @@ impl NodeLoop {
         for object in self.ports.sink.read_pools().await? {
             // A server that has fallen behind may answer with less than the watch has shown already.
             let seen = self.policies.pools.get(&object.name).filter(|seen| seen.uid == object.uid);
-            let seen = seen.filter(|_| !bugs::on(Bug::OlderListBelieved));
             let ahead =
                 seen.filter(|seen| memory::newer(&seen.resource_version, &object.resource_version)).cloned();
             let object = ahead.unwrap_or(object);
-            let before = self.stored.get(&object.name).filter(|_| !bugs::on(Bug::OlderListBelieved));
+            let before = self.stored.get(&object.name);
             let stored = StoredPool::taken_over(&object, before);
             self.stored.insert(object.name.clone(), stored);
             self.policies.apply(PolicyChange::Pool(Box::new(object)));
@@ -180,29 +173,19 @@ impl NodeLoop {
         for (name, stored) in &self.stored {
             self.history.pools.insert(name.clone(), stored.history.clone());
         }
-        for memory in self.history.pools.values_mut() {
-            if bugs::on(Bug::BackoffForgotten) {
-                memory.backoffs.clear();
-            }
-            if bugs::on(Bug::IntentsForgotten) {
-                memory.intents.clear();
+        let now = self.ports.host.now();
+        let read = self.history.clone();
+        clocks::sanitize(&mut self.history, &self.settings.config, now);
+        for (name, memory) in &self.history.pools {
+            if read.pools.get(name) != Some(memory)
+                && let Some(stored) = self.stored.get_mut(name)
+            {
+                warn!(pool = %name, "times in the stored status that no decision could have written were set back");
+                stored.left_out.push("times that no decision could have written were set back".into());
             }
         }
-        let now = self.ports.host.now();
-        if !bugs::on(Bug::StatusTrustedBlindly) {
-            let read = self.history.clone();
-            clocks::sanitize(&mut self.history, &self.settings.config, now);
-            for (name, memory) in &self.history.pools {
-                if read.pools.get(name) != Some(memory)
-                    && let Some(stored) = self.stored.get_mut(name)
-                {
-                    warn!(pool = %name, "times in the stored status that no decision could have written were set back");
-                    stored.left_out.push("times that no decision could have written were set back".into());
-                }
-            }
-            for memory in self.history.pools.values_mut() {
-                clocks::recheck_deletions(memory, &self.world, now);
-            }
+        for memory in self.history.pools.values_mut() {
+            clocks::recheck_deletions(memory, &self.world, now);
         }
         let gap = match *self.ports.leadership.borrow() {
             Leadership::Leading { gap, .. } => gap,
@@ -257,16 +240,7 @@ impl NodeLoop {
                     let at = read_at.unwrap_or(seen_at);
                     self.world.apply(Delta::ProviderObserved(pool, Known::Known { value, at }));
                 }
-                Err(_) if bugs::on(Bug::UnknownIsZero) => {
-                    let nothing = Known::Known { value: ProviderState::default(), at: now };
-                    self.world.apply(Delta::ProviderObserved(pool, nothing));
-                }
-                Err(_) if bugs::on(Bug::ProviderCallHangs) => {
-                    self.ports.host.sleep(Duration::from_secs(86_400)).await;
-                    return;
-                }
                 Err(error) => {
-                    assert!(!bugs::on(Bug::ThrottleIsFatal), "the provider did not answer");
                     if self.silence.is_due(&pool, &error.to_string(), now) {
                         warn!(pool = %pool, %error, "provider did not answer");
                     }
@@ -287,7 +261,7 @@ impl NodeLoop {
         let Some((wall, before)) = self.clocks.replace((now, clock)) else { return };
         let passed = i64::try_from(clock.saturating_duration_since(before).as_secs()).unwrap_or(i64::MAX);
         let jump = now.since(wall).0.saturating_sub(passed);
-        if CLOCK_JUMP_MIN <= jump.saturating_abs() && !bugs::on(Bug::WallClockTimers) {
+        if CLOCK_JUMP_MIN <= jump.saturating_abs() {
             warn!(seconds = jump, "the wall clock was set; every clock moves with it");
             clocks::shift_clocks(&mut self.history, Seconds(jump));
             self.tenure.shift(Seconds(jump));
@@ -298,7 +272,6 @@ impl NodeLoop {
     /// Turns what the world answered into memory.
     pub(super) fn absorb(&mut self, now: UnixTime) {
         let outcomes = std::mem::take(&mut self.outcomes);
-        relapse::ended(&mut self.history, &outcomes);
         for outcome in &outcomes {
             debug!(pool = %outcome.pool, intent = %outcome.intent, result = ?outcome.result, "step ended");
             if let Some(stored) = self.stored.get_mut(&outcome.pool) {
@@ -311,8 +284,7 @@ impl NodeLoop {
     /// When nodes were last heard of; `now` when that is not known or, by a clock that was set, later.
     pub(super) fn nodes_as_of(&self, now: UnixTime) -> UnixTime {
         let nodes = Watch::World(Kind::Node);
-        let silence = self.ports.feed.silent_for(nodes, now);
-        let silence = silence.filter(|_| !bugs::on(Bug::LateNodeTerminated)).unwrap_or_default();
+        let silence = self.ports.feed.silent_for(nodes, now).unwrap_or_default();
         UnixTime(now.0.saturating_sub(silence.0.max(0)))
     }
 
@@ -321,7 +293,7 @@ impl NodeLoop {
         let stale = self.ports.feed.staleness(now).is_none_or(|age| age > VIEW_AGE_MAX);
         // A restored backup has forgotten nodes, pods and intents: until the cluster has found itself nothing goes.
         let set_back = self.ports.feed.regressed_at().is_some_and(|at| now.since(at) < REGRESSION_HOLD);
-        (stale && !bugs::on(Bug::StaleViewTrusted)) || (set_back && !bugs::on(Bug::RestoredViewTrusted))
+        stale || set_back
     }
 
     pub(super) fn measure_watches(&self, now: UnixTime) {

@@ -12,8 +12,6 @@ use crate::controllers::page::Seen;
 use crate::controllers::{config, memory, view};
 use crate::options::REPORT_INTERVAL_MIN;
 use crate::report::events;
-use headroom_observe::host::bugs;
-use headroom_observe::host::bugs::Bug;
 
 impl NodeLoop {
     /// Lets what tells of news take new pools as they stand, so that the next plan's decisions for them are news.
@@ -37,7 +35,7 @@ impl NodeLoop {
         let (mut writes, mut due) = (Vec::new(), None);
         for (name, status) in statuses {
             let Some(stored) = self.stored.get(&name) else { continue };
-            if status == stored.status && !bugs::on(Bug::StatusEveryTurn) {
+            if status == stored.status {
                 continue;
             }
             let not_before = stored.reported_at.map_or(clock, |at| at + REPORT_INTERVAL_MIN);

@@ -15,7 +15,7 @@ use headroom_core::time::UnixTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tracing::{debug, info};
 
-use super::gather::{Load, ask, relapse};
+use super::gather::{Load, ask};
 use super::last::{Last, Look};
 use super::ownership::{self, Circumstances, Judged, Stage};
 use super::sight::{Sight, notice_contest};
@@ -29,7 +29,6 @@ use crate::report::{HpaOwned, KubeSink, Metrics, PolicyStanding, ScalingSink, Wr
 use headroom_api::conditions::reasons;
 use headroom_api::{HpaOwnership, Mode, ScalingDecision};
 use headroom_observe::host::Host;
-use headroom_observe::host::bugs::{self, Bug};
 use headroom_observe::metrics::MetricsSource;
 use headroom_observe::{HpaObject, KubeFeed};
 
@@ -115,11 +114,10 @@ impl Crew {
             .is_ok_and(|scale| needs_metrics(&workload.spec, &bounds, scale.spec_replicas));
         let selector = sight.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
         let asked_at = self.host.wall();
-        let mut load = if asks { ask(&*rules.metrics, workload, &selector).await } else { Load::default() };
+        let load = if asks { ask(&*rules.metrics, workload, &selector).await } else { Load::default() };
         if asks {
             course.part("metrics", true, (asked_at, self.host.wall()), None);
         }
-        relapse(&mut load, &sight.pods, Moment::from_jiff(self.host.time()));
         let before = match hpa.as_ref().filter(|_| runs_hpa) {
             Some(hpa) => last_hpa_status(hpa, state),
             None => state.told.clone(),
@@ -312,8 +310,7 @@ impl Crew {
 
 /// Whether the size is the operator's to change.
 pub(super) fn acts(workload: &Workload, runs_hpa: bool) -> bool {
-    let applies = workload.mode == Mode::Apply || bugs::on(Bug::PreviewCarriedOut);
-    applies && (workload.hpa.is_none() || runs_hpa)
+    workload.mode == Mode::Apply && (workload.hpa.is_none() || runs_hpa)
 }
 
 /// Whether a change of size is made now.

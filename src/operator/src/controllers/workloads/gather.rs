@@ -3,15 +3,11 @@
 use std::sync::Arc;
 
 use headroom_core::labels::ObjectKey;
-use headroom_core::pods::input::{Answer, ContainerUsage, PodSeen, PodUsage, PodValue, Sample, Unknown};
-use headroom_core::pods::moment::Moment;
+use headroom_core::pods::input::{Answer, PodSeen, PodUsage, PodValue, Sample, Unknown};
 use headroom_core::pods::spec::MetricSpec;
-use headroom_core::quantity::Quantity;
-use headroom_core::time::Seconds;
 
 use super::survey::{Query, Workload};
 use crate::report::MetricTrouble;
-use headroom_observe::host::bugs::{self, Bug};
 use headroom_observe::metrics::{self, Failure, MetricsSource};
 
 /// What was answered to one question; [`answers`] lends it to the decision.
@@ -104,26 +100,6 @@ async fn ask_one(
         // No member for the type, or no known type: the decision says so.
         _ => Gathered::Unknown(Unknown::Empty),
     })
-}
-
-/// A bug of docs/incidents.md that is put back: what cannot be read counts as no load. It does nothing where none is.
-pub fn relapse(load: &mut Load, pods: &[Arc<PodSeen>], now: Moment) {
-    if !bugs::on(Bug::UnknownLoadIsZero) {
-        return;
-    }
-    let idle = |pod: &Arc<PodSeen>| {
-        let usage = [("cpu", Quantity::default())].into_iter().collect();
-        let containers = vec![ContainerUsage { name: "c".into(), usage }];
-        PodUsage { pod: pod.name.clone(), at: now, window: Seconds(15), containers }
-    };
-    let mut usage: Vec<PodUsage> = pods.iter().map(idle).collect();
-    usage.sort_by(|one, other| one.pod.cmp(&other.pod));
-    let usage = Arc::new(usage);
-    for gathered in &mut load.gathered {
-        if matches!(gathered, Gathered::Unknown(_)) {
-            *gathered = Gathered::Usage(usage.clone());
-        }
-    }
 }
 
 fn trouble(failure: &Failure) -> MetricTrouble {

@@ -17,7 +17,6 @@ use crate::actuate::scale::{FIELD_MANAGER, RUN_HPAS};
 use crate::report::HpaOwned;
 use headroom_api::HpaOwnership;
 use headroom_api::conditions::reasons;
-use headroom_observe::host::bugs::{self, Bug};
 use headroom_observe::{HpaObject, Writer};
 
 /// Once somebody has taken the field away, it must stand at least this long: their period may be longer than ours …
@@ -134,9 +133,6 @@ pub fn judge(question: &mut Question, sight: &Sight<'_>, around: &Circumstances)
         let message = "workloads.hpaOwnership is Observe: the controller-manager runs the HPA, what is told here is what \
                        the operator would do";
         return left(reasons::OBSERVED, message.to_owned());
-    }
-    if bugs::on(Bug::HpaNotAsked) {
-        return owned();
     }
     let quiet = Seconds(around.sync_period.0.saturating_mul(2));
     let taken_away = !sight.field && matches!(question.stage, Stage::Asked(_) | Stage::Alone);

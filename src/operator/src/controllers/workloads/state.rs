@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::pods::durability::{self, CLOCKS_APART_MAX};
-use headroom_core::pods::memory::{self, Memory, Recommendation, ScaleEvent};
+use headroom_core::pods::memory::{self, Recommendation, ScaleEvent};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::status::{Condition, HpaStatus};
 use headroom_core::time::{Seconds, UnixTime};
@@ -21,7 +21,6 @@ use crate::report::workload::{self as rendering, DECISIONS_MAX};
 use headroom_api::conditions::types;
 use headroom_api::{ContestStatus, PolicyObject, ScalingDecision, ScalingPolicySpec, ScalingPolicyStatus};
 use headroom_observe::Writer;
-use headroom_observe::host::bugs::{self, Bug};
 
 /// What the loop holds of one workload.
 #[derive(Clone, Debug)]
@@ -82,9 +81,6 @@ impl State {
     #[must_use]
     pub fn restore(policy: &PolicyObject<ScalingPolicySpec>, now: UnixTime, gap: Duration) -> Self {
         let mut remembered = rendering::parse(&policy.status);
-        if bugs::on(Bug::ReplicaMemoryForgotten) {
-            remembered.memory = Memory::default();
-        }
         let gap = Seconds(i64::try_from(gap.as_secs()).unwrap_or(i64::MAX));
         let watched_until = UnixTime(now.0.saturating_sub(gap.0));
         remembered.memory = durability::resumed(&memory::render(&remembered.memory), watched_until, now);

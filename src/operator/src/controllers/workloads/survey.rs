@@ -18,7 +18,6 @@ use headroom_api::metric::MetricSpec;
 use headroom_api::validate::{ValidatedScaling, ValidatedTarget, ValidatedWorkloads, validate_scaling};
 use headroom_api::{FallbackDirection as Direction, HpaOwnership, Mode, PolicyObject, ScalingPolicySpec};
 use headroom_observe::HpaObject;
-use headroom_observe::host::bugs::{self, Bug};
 
 /// A policy, and everything in it that decisions are made with.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,9 +157,6 @@ pub fn survey(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -
                 claims.entry(target).or_default().push((claimant_of(hpa, ownership), None));
             }
         }
-    }
-    if bugs::on(Bug::OwnersNotCompared) {
-        claims.clear();
     }
     for (target, mut claimants) in claims {
         claimants.sort();

@@ -1,0 +1,425 @@
+//! Ground-truth ledgers, out of the operator's reach: every write of the operator is held against the invariants of
+//! `docs/invariants.md` with the cluster and the cloud as they truly are at that instant. It changes nothing.
+
+mod calls;
+mod cloud;
+mod cycles;
+mod end;
+mod limits;
+mod observations;
+mod refusals;
+mod status;
+mod terms;
+mod truth;
+mod workloads;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+
+pub use self::cloud::{CloudWrite, Wrote};
+pub use self::cycles::Cycles;
+pub use self::end::{End, Goal, examine};
+pub use self::limits::{Limits, RemovalLimit};
+pub use self::observations::Weight;
+pub use self::workloads::{Scaled, Workloads};
+
+use self::truth::Intent;
+use headroom_simulator::cluster::Load;
+use headroom_simulator::store::{Entry, Kind, Store};
+use headroom_simulator::wire::{Audit, Call, Caller};
+
+/// How long others wait after a leader's last sign of life; the same as every replica's.
+pub const LEASE: SignedDuration = SignedDuration::from_secs(10);
+/// What was true so long ago the operator may still believe: its view may be that old before removals stop
+/// ([`headroom_operator::options::VIEW_AGE_MAX`]), and a step may be under way.
+const BELIEF: SignedDuration = SignedDuration::from_secs(200);
+/// Within this time of waking a replica tells what it knew before it was stopped.
+const TOLD_ON_WAKING: SignedDuration = SignedDuration::from_secs(5);
+/// Violations kept; one is enough to fail a run.
+const VIOLATIONS_MAX: usize = 30;
+/// Unready nodes that hold no removal back: the default of `okUnreadyCount`.
+const UNREADY_FEW: usize = 3;
+
+/// Something that must never happen, and did.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// When.
+    pub at: Timestamp,
+    /// The invariant, such as `I5`.
+    pub invariant: &'static str,
+    /// What happened.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.at, self.invariant, self.message)
+    }
+}
+
+/// What is known of one life of a replica.
+#[derive(Debug, Default)]
+struct LifeLog {
+    /// The term in which it leads or led.
+    epoch: Option<i64>,
+    /// When its last lease write was committed.
+    renewed_at: Option<Timestamp>,
+    /// When the term began.
+    leads_since: Option<Timestamp>,
+}
+
+/// A stop of a replica, as by a signal: what it knew before it tells when it wakes.
+#[derive(Debug, Default)]
+struct Awake {
+    stopped_at: Option<Timestamp>,
+    woken_at: Option<Timestamp>,
+}
+
+impl Awake {
+    /// Since when it may have known what it tells now.
+    fn known_since(&self, now: Timestamp) -> Timestamp {
+        match (self.stopped_at, self.woken_at) {
+            (Some(stopped), Some(woken)) if now.duration_since(woken) < TOLD_ON_WAKING => stopped,
+            _ => now,
+        }
+    }
+}
+
+/// A pool's bounds, those of late among them.
+#[derive(Debug, Default)]
+struct Bounds {
+    now: (i64, i64),
+    /// Earlier ones, and when they were changed.
+    before: Vec<(Timestamp, (i64, i64))>,
+}
+
+/// The ledgers.
+#[derive(Debug, Default)]
+pub struct Checker {
+    violations: Vec<Violation>,
+    lives: BTreeMap<Caller, LifeLog>,
+    /// The highest term in which a status was written.
+    status_epoch: i64,
+    bounds: BTreeMap<String, Bounds>,
+    /// By how much each increase has raised its group.
+    raised: BTreeMap<(String, String), u32>,
+    /// When each increase began, as it was opened: after somebody's edit its id may be another's.
+    begun: BTreeMap<(String, String), String>,
+    /// The open intents of each pool as the operator last wrote them.
+    journals: BTreeMap<String, (Caller, Vec<Intent>)>,
+    /// When somebody else has changed them since.
+    struck: BTreeMap<String, Timestamp>,
+    /// Ids of intents that were open once and are not any more.
+    closed: BTreeSet<(String, String)>,
+    /// Since when, in true time, a status has named a node as unneeded.
+    unneeded: BTreeMap<String, Timestamp>,
+    /// When the removal that named a node ended.
+    let_go: BTreeMap<String, Timestamp>,
+    /// When too many nodes seemed to be leaving, and by which removals.
+    crowded: Option<(Timestamp, BTreeSet<(String, String)>)>,
+    /// When the operator was last stopped.
+    awake: Awake,
+    /// Instances that the operator has ended.
+    terminated: BTreeSet<String>,
+    /// Groups whose wanted size is below what runs, since when, and what is to be said of it.
+    lowered: BTreeMap<String, (Timestamp, String)>,
+    /// Since when watches have been silent for everybody.
+    silent_since: Option<Timestamp>,
+    /// Since when more than a few nodes and more than a fifth of all have been unready.
+    unwell_since: Option<Timestamp>,
+    /// When each life was last told all there is of a kind, however silent watches are otherwise.
+    heard: BTreeMap<(Caller, Kind), Timestamp>,
+    /// Who makes the call that is looked at.
+    caller: Option<Caller>,
+    /// The object before a call that changes it.
+    before: Option<Arc<serde_json::Value>>,
+    /// Nodes that were made, by pool.
+    pub made: BTreeMap<String, usize>,
+    /// Machines, by pool, that the cloud brought after it had said that it has none, while that was being taken back.
+    pub late: BTreeMap<String, usize>,
+    /// Nodes of which somebody else took the machine away.
+    pub lost_count: usize,
+    /// Writes of the operator that took effect, the lease and events apart.
+    pub writes_count: u64,
+    /// When the last of them was.
+    pub last_write_at: Option<Timestamp>,
+    /// Calls that took effect after another leader had written: harmless by design, and counted.
+    pub late_calls_count: u64,
+    /// Nodes that the operator deleted, or whose instances it terminated.
+    pub removed_count: u64,
+    cursor: u64,
+    /// When calls came in during the last minute; the lease and events apart.
+    recent_calls: VecDeque<Timestamp>,
+    /// Since when the goal has held without a write.
+    good_since: Option<Timestamp>,
+    /// Whether the goal has held for so long that the run may end.
+    pub over: bool,
+    /// Whether somebody tampers with status in this run.
+    pub status_tampered: bool,
+    /// Pools each of which can serve every pod, in runs in which nobody is stopped or cut off.
+    pub alternatives: Vec<String>,
+    /// The refused increase for which nobody else has been asked so far.
+    refused: Option<refusals::Refused>,
+    /// Purchases for pods that stay unbound; counted in runs in which nothing else goes wrong.
+    pub cycles: Option<Cycles>,
+    /// What people allow and forbid.
+    pub limits: Limits,
+    /// What is known of workloads whose sizes are checked.
+    pub workloads: Workloads,
+}
+
+/// The stretch of time over which calls are counted.
+const RATE_WINDOW: SignedDuration = SignedDuration::from_mins(1);
+/// Most mutating calls in it: one a second and pool for reports, and a few for each of the two dozen nodes and pods of the
+/// simulated worlds. A loop that spins makes thousands.
+const CALLS_MAX: usize = 300;
+
+/// The checker behind a lock that is never held over an await.
+#[derive(Clone, Debug, Default)]
+pub struct SharedChecker(Arc<Mutex<Checker>>);
+
+impl SharedChecker {
+    /// The checker.
+    pub fn lock(&self) -> MutexGuard<'_, Checker> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Audit for SharedChecker {
+    fn before(&mut self, store: &Store, call: &Call) {
+        self.lock().call_begins(store, call);
+    }
+
+    fn after(&mut self, store: &Store, call: &Call, code: u16) {
+        self.lock().call_ends(store, call, code);
+    }
+
+    fn heard(&mut self, caller: Caller, kind: Kind, now: Timestamp) {
+        self.lock().heard.insert((caller, kind), now);
+    }
+
+    fn measured(
+        &mut self,
+        store: &Store,
+        load: &Load,
+        asked: (Caller, &str),
+        answered: bool,
+        now: Timestamp,
+    ) {
+        self.lock().is_asked(store, load, asked, answered, now);
+    }
+}
+
+impl Checker {
+    /// What has been violated so far.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Notes a violation.
+    pub fn violated(&mut self, at: Timestamp, invariant: &'static str, message: impl Into<String>) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(Violation { at, invariant, message: message.into() });
+        }
+    }
+
+    /// Notes whether the goal holds; the run is over when it has held for `stay` without a write.
+    pub fn rate(&mut self, good: bool, stay: SignedDuration, now: Timestamp) {
+        let wrote = |since: Timestamp| self.last_write_at.is_some_and(|at| since < at);
+        self.good_since = match self.good_since {
+            Some(since) if good && !wrote(since) => Some(since),
+            _ => good.then_some(now),
+        };
+        // What is over stays over: the run may be looked at once more before it ends.
+        self.over |= self.good_since.is_some_and(|since| stay <= now.duration_since(since));
+    }
+
+    /// Watches fall silent for everybody, or speak again.
+    pub fn watches_silent(&mut self, silent: bool, now: Timestamp) {
+        self.silent_since = silent.then_some(now);
+    }
+
+    /// A replica is stopped, or woken.
+    pub fn stopped(&mut self, stopped: bool, now: Timestamp) {
+        if stopped {
+            self.awake = Awake { stopped_at: Some(now), woken_at: None };
+        } else {
+            self.awake.woken_at = Some(now);
+        }
+    }
+
+    /// A replica or all watches hear nothing, or again: what decisions on workloads may believe depends on it.
+    pub fn hears_nothing(&mut self, deaf: bool, now: Timestamp) {
+        self.workloads.deaf(deaf, now);
+    }
+
+    /// From now on nobody is kept from hearing anything.
+    pub fn hears_all(&mut self, now: Timestamp) {
+        self.workloads.hears_all(now);
+    }
+
+    /// The cloud has brought what it had refused. By then another group may have been asked, as is promised (I15): that is
+    /// nobody's fault as long as an increase of the group is open, of which the operator would take back what is missing.
+    pub fn came_late(&mut self, store: &Store, pool: &str, group: &str) {
+        let of_group = |intent: &Intent| intent.increases() && intent.group == group;
+        if truth::intents_of(store, pool).iter().any(of_group) {
+            *self.late.entry(pool.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Reads what has changed since the last step; called after each.
+    pub fn step(&mut self, store: &Store, now: Timestamp) {
+        self.check_lowered(now);
+        self.check_crowded(store, now);
+        self.check_refused(store, now);
+        let entries: Vec<Entry> = match store.entries_after(self.cursor) {
+            Ok(entries) => {
+                let matters = |entry: &&Entry| {
+                    use Kind::{
+                        ClusterScalingPolicy, Deployment, HorizontalPodAutoscaler, Node, NodePool,
+                        ScalingPolicy,
+                    };
+                    let scaled = entry.kind == Deployment
+                        && (self.cycles.is_some() || self.workloads.checks(&entry.key));
+                    let others =
+                        matches!(entry.kind, ClusterScalingPolicy | ScalingPolicy | HorizontalPodAutoscaler);
+                    scaled || others || matches!(entry.kind, Node | NodePool)
+                };
+                entries.filter(matters).cloned().collect()
+            }
+            Err(_) => Vec::new(),
+        };
+        self.cursor = store.revision();
+        let nodes_changed = entries.iter().any(|entry| entry.kind == Kind::Node);
+        for entry in &entries {
+            self.note_cycle(store, entry);
+            if entry.kind == Kind::Deployment && !self.workloads.checks(&entry.key) {
+                continue;
+            }
+            match entry.kind {
+                Kind::NodePool => {
+                    let name = &*entry.key.name;
+                    let known = self.journals.get(name);
+                    if known.is_some_and(|(_, known)| *known != truth::intents_of(store, name)) {
+                        self.struck.entry(name.to_owned()).or_insert(entry.at);
+                    }
+                    self.note_bounds(entry);
+                    self.note_pool(entry);
+                }
+                Kind::ClusterScalingPolicy => self.note_settings(entry),
+                Kind::ScalingPolicy | Kind::HorizontalPodAutoscaler => self.note_owner(entry),
+                Kind::Deployment => self.note_size(entry),
+                _ if entry.before.is_none() => {
+                    let pool = truth::pool_of(&entry.object).unwrap_or_default();
+                    *self.made.entry(pool).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        if nodes_changed {
+            let (all, unready) = truth::readiness(store);
+            let unwell = UNREADY_FEW < unready && all < unready * 5;
+            self.unwell_since = if unwell { Some(self.unwell_since.unwrap_or(now)) } else { None };
+        }
+    }
+
+    fn note_bounds(&mut self, entry: &Entry) {
+        if entry.deleted {
+            self.bounds.remove(&*entry.key.name);
+            return;
+        }
+        let found = truth::bounds(&entry.object);
+        let bounds = self
+            .bounds
+            .entry(entry.key.name.to_string())
+            .or_insert_with(|| Bounds { now: found, before: Vec::new() });
+        if bounds.now != found {
+            bounds.before.push((entry.at, bounds.now));
+            bounds.now = found;
+        }
+    }
+
+    /// The smallest minimum and the largest maximum that the operator may believe in.
+    fn believed_bounds(&self, pool: &str, now: Timestamp) -> Option<(i64, i64)> {
+        let bounds = self.bounds.get(pool)?;
+        let recent = bounds.before.iter().filter(|(at, _)| now.duration_since(*at) < BELIEF);
+        Some(recent.fold(bounds.now, |(min, max), (_, (other_min, other_max))| {
+            (min.min(*other_min), max.max(*other_max))
+        }))
+    }
+
+    /// The open intents that `caller` may act on: those that are stored, and those that the operator stored last and
+    /// somebody else has taken out while the caller led. Of that it learns by its next write, which is refused for its
+    /// version; until then, and with calls under way, it cannot know. Who leads later has read what is stored.
+    fn intents_for(&self, store: &Store, pool: &str, caller: Caller) -> Vec<Intent> {
+        let mut intents = truth::intents_of(store, pool);
+        let leads_since = self.lives.get(&caller).and_then(|life| life.leads_since);
+        let unaware = leads_since.zip(self.struck.get(pool)).is_some_and(|(since, struck)| since < *struck);
+        if let Some((_, written)) = self.journals.get(pool).filter(|_| unaware) {
+            let taken: Vec<&Intent> =
+                written.iter().filter(|one| intents.iter().all(|other| other.id != one.id)).collect();
+            intents.extend(taken.into_iter().cloned());
+        }
+        intents
+    }
+
+    /// I10, I11: the caller leads, by the true clock, when its write comes in.
+    fn check_claim(&mut self, caller: Caller, what: &str, arrived_at: Timestamp) {
+        let renewed_at = self.lives.get(&caller).and_then(|life| life.renewed_at);
+        let since = renewed_at.map(|at| arrived_at.duration_since(at));
+        if since.is_none_or(|since| LEASE < since) {
+            let message = match since {
+                None => {
+                    format!("{what} by life {} of replica {}, which never led", caller.life, caller.replica)
+                }
+                Some(since) => format!(
+                    "{what} by life {} of replica {}, {since:#} after its last renewal",
+                    caller.life, caller.replica
+                ),
+            };
+            self.violated(arrived_at, "I11", message);
+        }
+    }
+
+    /// I28: calls come at a bounded rate, whatever goes wrong.
+    fn check_rate(&mut self, now: Timestamp) {
+        self.recent_calls.push_back(now);
+        while self.recent_calls.front().is_some_and(|at| RATE_WINDOW < now.duration_since(*at)) {
+            self.recent_calls.pop_front();
+        }
+        let count = self.recent_calls.len();
+        if CALLS_MAX < count {
+            self.violated(now, "I28", format!("{count} mutating calls within a minute"));
+        }
+    }
+
+    /// I8: nothing is removed by a view that silent watches have left behind.
+    ///
+    /// Judged for the life that acts: one that listed nodes and pods anew, after a restart or for another reason, or whose
+    /// watches said all they knew as they ended, has left the silence behind, and another may still suffer from it. The
+    /// older of the two kinds counts, since either decides what may go.
+    fn check_freshness(&mut self, what: &str, now: Timestamp) {
+        let Some(silent_since) = self.silent_since else { return };
+        let heard = |kind| self.heard.get(&(self.caller?, kind)).copied();
+        let since = heard(Kind::Node).min(heard(Kind::Pod)).map_or(silent_since, |at| at.max(silent_since));
+        let silence = now.duration_since(since);
+        if BELIEF < silence {
+            let message = format!("{what} although nothing has been heard of nodes or pods for {silence:#}");
+            self.violated(now, "I8", message);
+        }
+    }
+
+    /// The open removal that names this node or instance: one that is stored, or that the caller has stored itself and
+    /// somebody else has taken out since. Of that it learns by its next write, which is refused for its version; with a
+    /// call under way it cannot know.
+    fn removal_named(&self, store: &Store, node: &str, instance: &str) -> Option<Intent> {
+        truth::removal_of(store, node, instance).or_else(|| {
+            let own = self.journals.values().filter(|(caller, _)| Some(*caller) == self.caller);
+            let mut own = own.flat_map(|(_, intents)| intents);
+            own.find(|intent| intent.removes() && intent.names(node, instance)).cloned()
+        })
+    }
+}
