@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use headroom_aws::Aws;
 use headroom_observe::Feed;
 use headroom_provider::clouds::Clouds;
-use headroom_provider::{CloudProvider, CloudSettings, aws, kwok};
+use headroom_provider::{CloudProvider, aws, kwok};
 use headroom_simulator::cluster::SimCluster;
 use headroom_simulator::environment::{Environment, LifeContext};
 use headroom_simulator::run::Stage;

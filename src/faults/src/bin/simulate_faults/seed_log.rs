@@ -337,7 +337,7 @@ mod tests {
         drop(log);
         let all = total(&[path.clone(), path.clone()]).unwrap();
         assert_eq!((all.count(), all.failed()), (2, vec![5]));
-        assert!(all.in_words().contains("violations        1 in 1 seeds"), "{}", all.in_words());
+        assert!(all.text().contains("violations        1 in 1 seeds"), "{}", all.text());
         let mut other = Sums::default();
         SeedLog::open(&path, "stay 1h", &mut other).unwrap();
         assert_eq!(other.count(), 0, "seeds tried in another way do not count");
