@@ -36,24 +36,26 @@ fn balancing_expanders_and_packing_are_as_good_as_the_reference() {
 
 #[test]
 fn growth_is_as_good_as_the_reference() {
-    // Two of them have a DaemonSet that does not run on the nodes of its group (decision 50), which no rule proves yet.
-    at_most("scale_up", 5);
+    // In r009 and f003 the reference compares options before the limit on cores cuts them; in r083 a DaemonSet runs on the
+    // nodes of some groups only.
+    at_most("scale_up", 3);
 }
 
 #[test]
 fn shrinkage_is_as_good_as_the_reference() {
-    at_most("scale_down", 1);
+    at_most("scale_down", 0);
 }
 
 #[test]
 fn counts_of_groups_over_time_differ_in_no_more_cases_than_known() {
-    at_most("cluster_state", 105);
+    // Purchases that overlap with failures and with instances that never became nodes.
+    at_most("cluster_state", 34);
 }
 
 #[test]
-fn replica_decisions_differ_in_no_more_scenarios_than_known() {
-    at_most("hpa_designed", 23);
-    at_most("hpa_random", 13);
+fn replica_decisions_are_as_the_reference() {
+    at_most("hpa_designed", 0);
+    at_most("hpa_random", 0);
 }
 
 #[test]

@@ -8,7 +8,9 @@ use headroom_core::plan;
 use headroom_core::plan::NodeVerdict;
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::constraints::{NodeSelectorTerm, Operator, RequiredNodeAffinity};
-use headroom_core::testing::{BROKEN, NOW, PodBuilder, config, node, pod, pool, requirement, world};
+use headroom_core::testing::{
+    BROKEN, NOW, PodBuilder, WorldBuilder, config, node, pod, pool, requirement, world,
+};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::node::{REMOVE_ANNOTATION, ZONE_LABEL};
@@ -165,7 +167,8 @@ fn what_a_pool_in_preview_would_buy_is_told_with_its_pods() {
 #[test]
 fn pool_outside_of_its_bounds_that_nothing_is_done_about_says_why() {
     let told = |target: u32, change: fn(&mut Pool)| {
-        let world = world().group("a", "g", "", target).build();
+        let nodes = (0..target).map(|index| node(&format!("n{index}")).of("a", "g"));
+        let world = nodes.fold(world(), WorldBuilder::node).group("a", "g", "", target).build();
         let of_a = pool("a").shape("4", "16Gi").bounds(1, 5).with(change);
         let found = plan_fresh(&world, &config([of_a]));
         found.reasons.pools.get("a").map(|all| (all[0].reason, all[0].message.to_string()))

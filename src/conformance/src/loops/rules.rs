@@ -40,6 +40,7 @@ fn keeps_sizes_of_others(case: &Case<'_>) -> bool {
         case.ours.targets.get(&group.id).copied() == Some(group.target - i64::try_from(gone).unwrap_or(0))
     };
     case.ours.grown == case.theirs.grown
+        && case.ours.targets != case.theirs.targets
         && case
             .input
             .groups

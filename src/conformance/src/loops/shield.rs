@@ -202,8 +202,11 @@ impl Shield {
             .map(|(ix, _)| ix)
             .collect();
         let mut destinations = Destinations::new(open);
-        for name in nodes {
-            let Some((_, node, entry)) = scene.world.node_named(name) else { continue };
+        // Pods that run come first.
+        let mut nodes: Vec<_> = nodes.iter().filter_map(|name| scene.world.node_named(name)).collect();
+        nodes.sort_by_key(|(_, node, _)| node.ready != Readiness::Ready);
+        for (_, node, entry) in nodes {
+            let name = &node.name;
             let Some((pool, _)) = scene.pool_of(node) else { continue };
             let Some(ix) = snapshot.named(name) else { continue };
             let moving: Vec<PodRef> = entry
