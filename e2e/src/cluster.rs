@@ -10,6 +10,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::core::discovery::Scope;
+use kube::runtime::wait::conditions;
 use serde_json::{Value, json};
 
 use crate::control_plane::{ControlPlane, User};
@@ -100,14 +101,8 @@ impl ControlPlane {
         let api: Api<CustomResourceDefinition> = Api::all(self.client());
         for name in names {
             let what = format!("{name} is established");
-            wait::until(&what, Duration::from_secs(30), async || {
-                let conditions =
-                    api.get(&name).await?.status.unwrap_or_default().conditions.unwrap_or_default();
-                let established = conditions.iter().any(|c| c.type_ == "Established" && c.status == "True");
-                ensure!(established, "conditions are {conditions:?}");
-                Ok(())
-            })
-            .await?;
+            let established = conditions::is_crd_established();
+            wait::object(&what, Duration::from_secs(30), api.clone(), &name, established).await?;
         }
         Ok(())
     }
@@ -207,12 +202,21 @@ impl ControlPlane {
 
     /// Waits a minute until pool `general` has written down one action, and returns while it is under way.
     pub async fn one_action_begins(&self) -> Result<()> {
-        wait::until("one action is written down", Duration::from_secs(60), async || {
-            let intents = self.pool_status("general").await?["intents"].clone();
-            ensure!(intents.as_array().is_some_and(|intents| intents.len() == 1), "intents are {intents}");
-            Ok(())
-        })
-        .await
+        let (api, name) = self.api_for(&identity("headroom.dev/v1alpha1", "NodePool", "general")).await?;
+        let begun = |pool: Option<&DynamicObject>| {
+            let intents = pool.and_then(|pool| pool.data["status"]["intents"].as_array());
+            intents.is_some_and(|intents| intents.len() == 1)
+        };
+        wait::object("one action is written down", Duration::from_secs(60), api, &name, begun).await?;
+        Ok(())
+    }
+
+    /// Waits for at most `deadline` until an object (namespace `default` where the kind has one) does not exist.
+    pub async fn is_gone(&self, kind: &str, api_version: &str, name: &str, deadline: Duration) -> Result<()> {
+        let (api, _) = self.api_for(&identity(api_version, kind, name)).await?;
+        let gone = |object: Option<&DynamicObject>| object.is_none();
+        wait::object(&format!("{kind} {name} is gone"), deadline, api, name, gone).await?;
+        Ok(())
     }
 
     /// A NodePool's status; null when it has none yet.

@@ -1,8 +1,12 @@
 //! Waiting for a condition with a deadline and the last state seen; nothing here sleeps for luck.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
+use kube::runtime::wait::{Condition, await_condition};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 /// Time between two looks: short beside what a cluster does, long beside what a look costs it.
@@ -31,6 +35,27 @@ pub async fn until<T>(
             bail!("waited {deadline:?} in vain until {what}; last seen: {last:#}");
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+}
+
+/// Watches one object until `condition` holds, and returns it; `None` if it does not exist then. For what one object shows
+/// while the API server is well: an error of the watch is the result.
+pub async fn object<K>(
+    what: &str,
+    deadline: Duration,
+    api: Api<K>,
+    name: &str,
+    condition: impl Condition<K>,
+) -> Result<Option<K>>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    match tokio::time::timeout(deadline, await_condition(api.clone(), name, condition)).await {
+        Ok(found) => found.with_context(|| format!("failed to wait until {what}")),
+        Err(_) => {
+            let last = tokio::time::timeout(Duration::from_secs(10), api.get_opt(name)).await;
+            bail!("waited {deadline:?} in vain until {what}; last seen: {last:?}")
+        }
     }
 }
 

@@ -6,10 +6,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::options::LogFormat;
 
-/// The client of the API server logs each answer that is an error, and each connection that fails, as an error of its own. What
-/// these mean is known where the call was made, and logged there: a refused eviction is no error, and a server that is down is
-/// logged once and not for each call.
-const QUIET: &str = "kube_client::client::builder=off";
+/// The client and the watcher of the API server log each answer that is an error, each connection that fails, and all of a
+/// page that cannot be decoded. What these mean is known where the call was made, and logged there: a refused eviction is not
+/// an error, and a server that is down is logged once and not for each call. CAs that cannot be read are logged there only.
+const QUIET: &str = "kube_client::client=off,kube_runtime::watcher=off";
 
 /// Sends logs to standard error. `RUST_LOG` chooses what; the default is `info`.
 pub fn start(format: LogFormat) {
@@ -30,7 +30,7 @@ fn directives(asked: Option<&str>) -> String {
     let asked = asked.map(str::trim).filter(|asked| !asked.is_empty() && EnvFilter::try_new(asked).is_ok());
     match asked.unwrap_or("info") {
         level if matches!(level.to_lowercase().as_str(), "error" | "warn" | "info") => {
-            format!("{level},{QUIET}")
+            format!("{level},{QUIET},kube_client::client::tls={level}")
         }
         exact => exact.to_owned(),
     }
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Which of three log lines get through.
+    /// Which of five log lines get through.
     fn logged(asked: Option<&str>) -> String {
         #[derive(Clone, Default)]
         struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -73,6 +73,8 @@ mod tests {
             .finish();
         tracing::subscriber::with_default(subscriber, || {
             tracing::error!(target: "kube_client::client::builder", "failed with status 500");
+            tracing::warn!(target: "kube_client::client", "a page");
+            tracing::warn!(target: "kube_runtime::watcher", "a watch");
             tracing::warn!(target: "kube_client::client::tls", "stale CA");
             tracing::info!(target: "headroom_operator::actuate", "ours");
         });
@@ -91,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_logged() {
-        let all = "failed with status 500, stale CA, ours";
+        let all = "failed with status 500, a page, a watch, stale CA, ours";
         assert_eq!(logged(Some("debug")), all);
         assert_eq!(logged(Some("info,headroom_operator::actuate=debug")), all);
         assert_eq!(logged(Some("kube_client=error")), "failed with status 500");

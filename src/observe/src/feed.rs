@@ -17,16 +17,11 @@ use super::decoder::{Decoder, Error};
 use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
 use super::remains::Remains;
-use super::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
-    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
-    SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
-};
 use super::watch::follow;
 use super::watched::{Change, Watch, Watched};
+use super::wire::Wire;
 use super::workloads::Workloads;
 use crate::host::Host;
-use headroom_api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 
 /// What a loop observes through: watches of a real cluster, or a simulated one.
 pub trait Feed: Send + Sync {
@@ -99,7 +94,7 @@ impl KubeFeed {
     #[must_use]
     pub fn start(client: &Client, host: &Arc<Host>) -> Self {
         let feed = Self::unfed(host);
-        feed.follow_all(client, host);
+        feed.follow(client, host, Watch::ALL.into());
         feed
     }
 
@@ -108,10 +103,10 @@ impl KubeFeed {
     pub fn start_with_workloads(client: &Client, host: &Arc<Host>) -> Self {
         // The store is made before the first watch delivers: no object may pass it by.
         let feed = Self::unfed_with_workloads(host);
-        feed.follow_all(client, host);
-        feed.follow::<SlimDeployment>(client, host);
-        feed.follow::<SlimHpa>(client, host);
-        feed.follow::<StoredScalingPolicy>(client, host);
+        let mut watches = Workloads::WATCHES.to_vec();
+        watches.retain(|watch| !Watch::ALL.contains(watch));
+        watches.extend(Watch::ALL);
+        feed.follow(client, host, watches);
         feed
     }
 
@@ -150,29 +145,14 @@ impl KubeFeed {
         Port { shared: self.shared.clone(), watch: K::WATCH }
     }
 
-    fn follow_all(&self, client: &Client, host: &Host) {
-        self.follow::<StoredNodePool>(client, host);
-        self.follow::<StoredClusterScalingPolicy>(client, host);
-        self.follow::<SlimNamespace>(client, host);
-        self.follow::<SlimNode>(client, host);
-        self.follow::<SlimDaemonSet>(client, host);
-        self.follow::<SlimReplicaSet>(client, host);
-        self.follow::<SlimStatefulSet>(client, host);
-        self.follow::<SlimJob>(client, host);
-        self.follow::<SlimReplicationController>(client, host);
-        self.follow::<SlimDisruptionBudget>(client, host);
-        self.follow::<SlimPriorityClass>(client, host);
-        self.follow::<SlimStorageClass>(client, host);
-        self.follow::<SlimCsiNode>(client, host);
-        self.follow::<SlimCsiDriver>(client, host);
-        self.follow::<SlimStorageCapacity>(client, host);
-        self.follow::<SlimVolume>(client, host);
-        self.follow::<SlimClaim>(client, host);
-        self.follow::<SlimPod>(client, host);
-    }
-
-    fn follow<K: Watched>(&self, client: &Client, host: &Host) {
-        host.spawn(follow::<K>(client.clone(), self.port::<K>()));
+    fn follow(&self, client: &Client, host: &Host, watches: Vec<Watch>) {
+        let port = |watch| Port { shared: self.shared.clone(), watch };
+        // From the last to the first: policies before the kinds that there are most objects of.
+        let ports = watches.into_iter().rev().map(port).collect();
+        let (client, wires) = Wire::under(client, ports);
+        for wire in wires {
+            host.spawn(follow(client.clone(), wire));
+        }
     }
 }
 
@@ -284,6 +264,13 @@ struct WatchState {
     listed: bool,
     heard_at: Option<UnixTime>,
     version: u64,
+    /// The oldest version that the next object may have on the running watch: that of the one before, or the version that
+    /// the watch asked for.
+    object_floor: u64,
+    /// As `object_floor`, of the next bookmark. Bookmarks are read before the objects that the server sent with them.
+    bookmark_floor: u64,
+    /// True from the last object of a list until the watch that goes on from it is asked for.
+    list_shown: bool,
     regressions_count: u64,
     regressed_at: Option<UnixTime>,
     undecodable_count: u64,
@@ -327,11 +314,35 @@ impl Inner {
     }
 }
 
+/// What on a watch shows a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// An object, deleted ones included.
+    Object,
+    /// A bookmark.
+    Bookmark,
+}
+
+impl WatchState {
+    /// The server is at `version` now, older than it has been.
+    fn went_back(&mut self, watch: Watch, version: u64, now: UnixTime) {
+        self.regressions_count += 1;
+        self.regressed_at = Some(now);
+        tracing::warn!(
+            watch = watch.as_str(),
+            from = self.version,
+            to = version,
+            "the server went back to an older version"
+        );
+        (self.version, self.object_floor, self.bookmark_floor) = (version, version, version);
+    }
+}
+
 /// The end of one watch where its news goes in.
 #[derive(Debug)]
 pub struct Port {
     shared: Arc<Shared>,
-    watch: Watch,
+    pub(super) watch: Watch,
 }
 
 impl Port {
@@ -401,7 +412,9 @@ impl Port {
     /// A full list begins.
     pub fn list_started(&self) {
         let mut inner = self.shared.lock();
-        inner.state(self.watch).shown.clear();
+        let state = inner.state(self.watch);
+        state.shown.clear();
+        state.list_shown = false;
         if let Some(workloads) = &mut inner.workloads {
             workloads.list_started(self.watch);
         }
@@ -465,24 +478,56 @@ impl Port {
         }
     }
 
-    /// A version was seen. Versions of one kind only grow; a lower one means a server that lags or a restored backup.
-    /// Versions that are no numbers are not compared.
-    pub(super) fn version(&self, version: &str) {
-        let Ok(version) = version.parse::<u64>() else { return };
+    /// The last object of a list has been applied. The list ends when its version is known: before that nobody can tell
+    /// whether it shows an older state than is known.
+    pub(super) fn list_shown(&self) {
+        self.shared.lock().state(self.watch).list_shown = true;
+    }
+
+    /// A watch is asked for from `version`: the version of the list, or the last one that the watch before has shown.
+    /// Versions of one kind only grow; a lower one means a server that lags or a restored backup. Versions that are not
+    /// numbers are not compared.
+    pub(super) fn watch_asked(&self, version: &str) {
         let now = self.now();
         let mut inner = self.shared.lock();
         let state = inner.state(self.watch);
-        if version < state.version {
-            state.regressions_count += 1;
-            state.regressed_at = Some(now);
-            tracing::warn!(
-                watch = self.watch.as_str(),
-                from = state.version,
-                to = version,
-                "the server went back to an older version"
-            );
+        if let Ok(version) = version.parse::<u64>() {
+            if version < state.version {
+                state.went_back(self.watch, version, now);
+            }
+            (state.version, state.object_floor, state.bookmark_floor) = (version, version, version);
         }
-        state.version = version;
+        let ends = std::mem::take(&mut state.list_shown);
+        drop(inner);
+        if ends {
+            self.list_ended();
+        }
+    }
+
+    /// The running watch has shown `version`. True if it is older than a version that was shown before or asked for.
+    pub(super) fn shown(&self, version: &str, by: Shown) -> bool {
+        let Ok(version) = version.parse::<u64>() else { return false };
+        let now = self.now();
+        let mut inner = self.shared.lock();
+        let state = inner.state(self.watch);
+        let floor = match by {
+            Shown::Object => &mut state.object_floor,
+            Shown::Bookmark => &mut state.bookmark_floor,
+        };
+        let older = version < *floor;
+        *floor = version;
+        if older {
+            state.went_back(self.watch, version, now);
+        } else {
+            state.version = state.version.max(version);
+        }
+        older
+    }
+
+    /// Time since the server was last heard; `None` when never.
+    pub(super) fn silence(&self) -> Option<Seconds> {
+        let now = self.now();
+        self.shared.lock().state(self.watch).heard_at.map(|at| now.since(at))
     }
 
     /// An object was left out.

@@ -1,17 +1,21 @@
 //! What is: slim wire objects become deltas and policy changes, and metrics the load. The only package that watches; it decides
 //! nothing and writes nothing. `host` is time, tasks and randomness, for everything above.
 
+mod bookmarks;
 pub mod convert;
 pub mod decoder;
 pub mod feed;
 pub mod host;
 pub mod metrics;
+mod object;
+mod pace;
 pub mod policies;
 pub mod queue;
 mod remains;
 pub mod slim;
 mod watch;
 pub mod watched;
+mod wire;
 #[cfg(test)]
 mod wire_tests;
 pub mod workloads;
@@ -20,4 +24,5 @@ pub use feed::{Feed, KubeFeed, Port, WatchHealth};
 pub use policies::{Policies, PolicyChange, PolicyObject};
 pub use remains::Remains;
 pub use watched::{Watch, Watched};
+pub use wire::is_watch;
 pub use workloads::{Edited, HpaObject, ScaleKind, ScaleSeen, Workloads, Writer};

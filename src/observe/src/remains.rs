@@ -1,11 +1,7 @@
 //! What can still be read of an object that cannot be decoded: its metadata, and the node it is bound to. It judges nothing.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// The rest of an object.
@@ -40,63 +36,6 @@ impl Remains {
             metadata: Slim::deserialize(object).map_or_else(|_| named(), |slim| slim.metadata),
             node: word("/spec/nodeName").filter(|node| !node.is_empty()),
             error: error.to_string(),
-        }
-    }
-}
-
-/// The object itself, or what remains of it. In kube's own guard nothing but the metadata remains.
-#[derive(Clone, Debug)]
-pub(super) enum Guarded<K> {
-    /// It was decoded.
-    Whole(K),
-    /// It was not.
-    Broken(Box<Remains>),
-}
-
-impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = Value::deserialize(deserializer)?;
-        if !object.is_object() {
-            return Err(D::Error::custom("an object is wanted"));
-        }
-        Ok(match K::deserialize(&object) {
-            Ok(whole) => Self::Whole(whole),
-            Err(error) => Self::Broken(Box::new(Remains::of(&object, &error))),
-        })
-    }
-}
-
-impl<K: Resource> Resource for Guarded<K> {
-    type DynamicType = K::DynamicType;
-    type Scope = K::Scope;
-
-    fn kind(dt: &Self::DynamicType) -> Cow<'_, str> {
-        K::kind(dt)
-    }
-
-    fn group(dt: &Self::DynamicType) -> Cow<'_, str> {
-        K::group(dt)
-    }
-
-    fn version(dt: &Self::DynamicType) -> Cow<'_, str> {
-        K::version(dt)
-    }
-
-    fn plural(dt: &Self::DynamicType) -> Cow<'_, str> {
-        K::plural(dt)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        match self {
-            Self::Whole(whole) => whole.meta(),
-            Self::Broken(remains) => &remains.metadata,
-        }
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        match self {
-            Self::Whole(whole) => whole.meta_mut(),
-            Self::Broken(remains) => &mut remains.metadata,
         }
     }
 }

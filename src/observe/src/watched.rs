@@ -1,9 +1,10 @@
-//! Which kinds are watched, and how each slim object becomes a change. The loop that follows them is in `watch`.
+//! The kinds that are watched, and how each slim object becomes a change. The loop that follows them is in `watch`.
 
 use std::fmt::Debug;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use kube::core::ApiResource;
 use serde::de::DeserializeOwned;
 
 use headroom_core::world::workload::ControllerKind;
@@ -89,6 +90,74 @@ impl Watch {
             Self::ScalingPolicies => "scalingpolicies",
         }
     }
+
+    /// Runs `work` with the type of this kind.
+    pub(crate) fn of_kind<W: OfKind>(self, work: W) -> W::Output {
+        match self {
+            Self::World(Kind::Pod) => work.run::<SlimPod>(),
+            Self::World(Kind::Node) => work.run::<SlimNode>(),
+            Self::World(Kind::Controller(ControllerKind::ReplicaSet)) => work.run::<SlimReplicaSet>(),
+            Self::World(Kind::Controller(ControllerKind::StatefulSet)) => work.run::<SlimStatefulSet>(),
+            Self::World(Kind::Controller(ControllerKind::Job)) => work.run::<SlimJob>(),
+            Self::World(Kind::Controller(ControllerKind::ReplicationController)) => {
+                work.run::<SlimReplicationController>()
+            }
+            Self::World(Kind::DaemonSet) => work.run::<SlimDaemonSet>(),
+            Self::World(Kind::Budget) => work.run::<SlimDisruptionBudget>(),
+            Self::World(Kind::Namespace) => work.run::<SlimNamespace>(),
+            Self::World(Kind::Claim) => work.run::<SlimClaim>(),
+            Self::World(Kind::Volume) => work.run::<SlimVolume>(),
+            Self::World(Kind::StorageClass) => work.run::<SlimStorageClass>(),
+            Self::World(Kind::CsiNode) => work.run::<SlimCsiNode>(),
+            Self::World(Kind::CsiDriver) => work.run::<SlimCsiDriver>(),
+            Self::World(Kind::StorageCapacity) => work.run::<SlimStorageCapacity>(),
+            Self::World(Kind::PriorityClass) => work.run::<SlimPriorityClass>(),
+            Self::NodePools => work.run::<StoredNodePool>(),
+            Self::ClusterScalingPolicies => work.run::<StoredClusterScalingPolicy>(),
+            Self::Deployments => work.run::<SlimDeployment>(),
+            Self::Hpas => work.run::<SlimHpa>(),
+            Self::ScalingPolicies => work.run::<StoredScalingPolicy>(),
+        }
+    }
+
+    /// Where the API server has the objects of this kind.
+    pub(crate) fn resource(self) -> WatchedResource {
+        struct Describe;
+        impl OfKind for Describe {
+            type Output = WatchedResource;
+            fn run<K: Watched>(self) -> WatchedResource {
+                WatchedResource {
+                    api: ApiResource::erase::<K>(&()),
+                    path: K::url_path(&(), None),
+                    field_selector: K::FIELD_SELECTOR,
+                    may_be_absent: K::MAY_BE_ABSENT,
+                }
+            }
+        }
+        self.of_kind(Describe)
+    }
+}
+
+/// Work on a kind that is known by its [`Watch`] only.
+pub(crate) trait OfKind {
+    /// What comes of it.
+    type Output;
+
+    /// Does it for kind `K`.
+    fn run<K: Watched>(self) -> Self::Output;
+}
+
+/// Where the API server has the objects of a kind, and which of them are watched.
+#[derive(Clone, Debug)]
+pub(crate) struct WatchedResource {
+    /// Group, version and names.
+    pub(crate) api: ApiResource,
+    /// The path of the collection in all namespaces.
+    pub(crate) path: String,
+    /// As [`Watched::FIELD_SELECTOR`].
+    pub(crate) field_selector: &'static str,
+    /// As [`Watched::MAY_BE_ABSENT`].
+    pub(crate) may_be_absent: bool,
 }
 
 /// A change that a watch delivers.

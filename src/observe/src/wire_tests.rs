@@ -38,6 +38,8 @@ enum Reply {
     Ends(Vec<Value>),
     /// A refusal.
     Fails(u16),
+    /// No answer at all.
+    Never,
 }
 
 /// The script, by plural; a list without a script is empty, a watch without one silent.
@@ -59,7 +61,8 @@ impl Server {
         self
     }
 
-    fn answer(&mut self, request: &Request<Body>) -> Response<Answer> {
+    /// `None` if it never answers.
+    fn answer(&mut self, request: &Request<Body>) -> Option<Response<Answer>> {
         let plural = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
         self.calls.push(request.uri().to_string());
         let watching = request.uri().query().is_some_and(|query| query.contains("watch=true"));
@@ -68,7 +71,8 @@ impl Server {
         } else {
             (&mut self.lists, list("1", Vec::new()))
         };
-        match script.get_mut(&plural).and_then(VecDeque::pop_front).unwrap_or(otherwise) {
+        Some(match script.get_mut(&plural).and_then(VecDeque::pop_front).unwrap_or(otherwise) {
+            Reply::Never => return None,
             Reply::List { version, items, next } => whole(
                 200,
                 &json!({"kind": "List", "apiVersion": "v1", "items": items,
@@ -81,7 +85,7 @@ impl Server {
             ),
             Reply::Open(events) => streamed(events, true),
             Reply::Ends(events) => streamed(events, false),
-        }
+        })
     }
 }
 
@@ -133,7 +137,12 @@ impl Rig {
         let answering = server.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let response = answering.lock().expect("no test panics in it").answer(&request);
-            async move { Ok::<_, Infallible>(response) }
+            async move {
+                match response {
+                    Some(response) => Ok::<_, Infallible>(response),
+                    None => future::pending().await,
+                }
+            }
         });
         let client = Client::new(service, "default");
         let host = Host::simulated(UnixTime(0).to_jiff(), 1);
@@ -385,4 +394,68 @@ async fn a_server_that_was_put_back_is_listed_anew() {
     rig.pass(5).await;
     assert_eq!(rig.world.pods_count(), 0, "what the restored server does not know is gone");
     assert_eq!((rig.calls_of("pods"), rig.health_of(PODS).version), (4, 12));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_watches_at_once_is_asked_ever_more_slowly() {
+    let mut server = Server::default();
+    for _ in 0..20 {
+        server = server.watch("pods", Reply::Ends(Vec::new()));
+    }
+    let mut rig = Rig::new(server);
+    rig.pass(20).await;
+    assert_eq!(rig.calls_of("pods"), 6, "a list, and watches at 0, 0.8, 2.4, 5.6 and 12 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_has_expired_before_the_watch_begins_leads_to_a_list() {
+    let server = Server::default()
+        .list("pods", list("5", vec![pod("a", "3")]))
+        .watch("pods", Reply::Fails(410))
+        .list("pods", list("9", vec![pod("b", "8")]));
+    let mut rig = Rig::new(server);
+    rig.pass(5).await;
+    assert_eq!((rig.calls_of("pods"), rig.health_of(PODS).version), (4, 9));
+    assert_eq!(rig.world.pods_count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_never_answered_is_asked_for_again() {
+    let server = Server::default().watch("pods", Reply::Never);
+    let mut rig = Rig::new(server);
+    rig.pass(29).await;
+    assert_eq!(rig.calls_of("pods"), 2);
+    rig.pass(2).await;
+    assert_eq!(rig.calls_of("pods"), 3);
+    assert!(rig.health_of(PODS).silent_for <= Some(Seconds(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_shows_an_older_state_is_known_as_such_before_it_counts() {
+    let server = Server::default()
+        .list("pods", list("50", vec![pod("a", "49")]))
+        .watch("pods", Reply::Fails(410))
+        .list("pods", list("40", Vec::new()));
+    let mut rig = Rig::new(server);
+    let mut seen = Vec::new();
+    for _ in 0..200 {
+        rig.pass(0).await;
+        seen.push((rig.world.pods_count(), rig.feed.regressed_at().is_some()));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    seen.dedup();
+    assert_eq!(seen, [(0, false), (1, false), (0, true)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_without_a_version_are_asked_for_ever_more_slowly() {
+    let nothing = || Reply::List { version: "", items: Vec::new(), next: "" };
+    let mut server = Server::default();
+    for _ in 0..6 {
+        server = server.list("pods", nothing());
+    }
+    let mut rig = Rig::new(server);
+    rig.pass(20).await;
+    assert_eq!(rig.calls_of("pods"), 5, "0, 0.8, 2.4, 5.6 and 12 s");
+    assert!(rig.health_of(PODS).trouble.expect("no version").contains("resourceVersion"));
 }

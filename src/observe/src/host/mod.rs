@@ -69,7 +69,7 @@ impl Host {
 
     /// A virtual host: its wall clock shows `wall` now and goes with tokio's time; its randomness is `seed`'s.
     ///
-    /// Seeds fastrand's generator of this thread too, since the watchers' backoff draws its jitter from it.
+    /// Seeds fastrand's generator of this thread too, since kube's default backoff draws its jitter from it.
     #[must_use]
     pub fn simulated(wall: Timestamp, seed: u64) -> Arc<Self> {
         fastrand::seed(seed);

@@ -17,6 +17,7 @@ use tower::{BoxError, Layer, Service};
 
 use super::guard::{Guard, READ_DEADLINE, Refusal};
 use headroom_observe::host::Host;
+use headroom_observe::is_watch;
 
 /// Wraps a client's service in a [`Guard`].
 #[derive(Clone, Debug)]
@@ -153,14 +154,6 @@ fn status_of(answer: &Result<Response<GuardedBody>, BoxError>) -> String {
         Ok(response) => response.status().as_u16().to_string(),
         Err(_) => "error".to_owned(),
     }
-}
-
-/// Whether the answer is an endless stream.
-fn is_watch<B>(request: &Request<B>) -> bool {
-    request
-        .uri()
-        .query()
-        .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"))
 }
 
 /// Verb and path without the host, as the call log and crash points name it.
