@@ -3,6 +3,7 @@
 pub mod crds;
 mod evidence;
 pub mod explain;
+#[cfg(feature = "aws")]
 pub mod fuzz_targets;
 mod gather;
 pub mod import;
@@ -13,8 +14,10 @@ mod progress;
 pub mod release;
 pub mod run;
 mod scalers;
+#[cfg(feature = "aws")]
 mod seed_log;
 pub mod simulate;
+#[cfg(feature = "aws")]
 pub mod simulate_faults;
 pub mod snapshot;
 pub mod source;
@@ -56,7 +59,7 @@ enum Command {
     /// Run the operator against the cluster that KUBECONFIG, or the pod's service account, points to
     #[command(after_help = "Example:\n  headroom run --metrics-address 127.0.0.1:8080")]
     Run(RunOptions),
-    /// Tell why a pod waits, a node stays, or a workload has its size: one timeline of causes
+    /// Explain why a pod waits, a node stays, or a workload has its size: one timeline of causes
     #[command(after_help = explain::EXPLAIN_EXAMPLES)]
     Explain(explain::ExplainOptions),
     /// Show the cluster on one screen: pools, workloads, what is going on, what is stuck
@@ -94,6 +97,7 @@ enum Command {
     #[command(after_help = import::EXAMPLES)]
     Import(import::ImportOptions),
     /// Run the operator on random simulated clusters in which things go wrong, and check that it keeps its promises
+    #[cfg(feature = "aws")]
     #[command(after_help = simulate_faults::EXAMPLES)]
     SimulateFaults(simulate_faults::FaultOptions),
     /// Take every mark of the operator off the nodes, for an uninstall
@@ -141,6 +145,7 @@ pub fn main() -> ExitCode {
         }
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Import(options) => in_runtime(import::import(options)),
+        #[cfg(feature = "aws")]
         Command::SimulateFaults(options) => simulate_faults::simulate_faults(&options),
         Command::Release(options) => {
             telemetry::start(LogFormat::Text);

@@ -14,6 +14,7 @@ use headroom_core::printable;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+#[cfg(feature = "aws")]
 use crate::fuzz_targets;
 use crate::source::Output;
 use headroom_api::metric::MetricSpec;
@@ -388,6 +389,7 @@ fn not_yaml(content: &str, before: usize, error: &serde_saphyr::Error) -> String
 }
 
 /// Reads and checks bytes as a file, for the fuzz targets.
+#[cfg(feature = "aws")]
 pub(super) fn fuzz(bytes: &[u8]) -> Result<(), String> {
     let (manifests, errors) = parse_documents("fuzz.yaml", fuzz_targets::utf8(bytes)?);
     let findings = check(&manifests);

@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::options::RunOptions;
-use headroom_aws::{Aws, RealAws};
 use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{Bounds, ClusterMetrics, PrometheusSource, ReadObserver};
@@ -157,9 +156,20 @@ fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> Metric
 /// The clouds. Nothing of AWS is called before a pool asks for it.
 fn providers(work: &Client, host: &Arc<Host>, guard: &Guard) -> Arc<dyn CloudProvider> {
     let kwok = Kwok::new(KubeNodes::new(work.clone()));
+    Arc::new(Clouds::new(Arc::new(kwok), aws(host, guard)))
+}
+
+#[cfg(feature = "aws")]
+fn aws(host: &Arc<Host>, guard: &Guard) -> Arc<dyn CloudProvider> {
+    use headroom_aws::{Aws, RealAws};
+
     let gate = Arc::new(guard.clone());
-    let aws = Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate);
-    Arc::new(Clouds::new(Arc::new(kwok), Arc::new(aws)))
+    Arc::new(Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate))
+}
+
+#[cfg(not(feature = "aws"))]
+fn aws(_: &Arc<Host>, _: &Guard) -> Arc<dyn CloudProvider> {
+    Arc::new(headroom_provider::missing::Missing { name: "AWS", feature: "aws" })
 }
 
 /// The cluster that KUBECONFIG, `~/.kube/config` or the pod's service account names.

@@ -5,6 +5,7 @@ pub mod clouds;
 pub mod gate;
 pub mod kube_nodes;
 pub mod kwok;
+pub mod missing;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

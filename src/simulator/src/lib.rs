@@ -1,14 +1,20 @@
 //! SIMULATE: a cluster in memory on which the operator's own loops run in virtual time; it decides nothing for the operator.
 
 pub mod run;
+#[cfg(feature = "aws")]
 pub mod swarm;
 
+#[cfg(feature = "aws")]
+pub mod account;
+#[cfg(not(feature = "aws"))]
+#[path = "no_account.rs"]
 pub mod account;
 pub mod changes;
 pub mod chronicle;
 pub mod cluster;
 pub mod compare;
 pub mod disturbance;
+#[cfg(feature = "aws")]
 pub mod doors;
 pub mod forgery;
 pub mod judge;

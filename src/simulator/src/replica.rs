@@ -9,13 +9,12 @@ use kube::api::Api;
 use kube::client::ClientBuilder;
 use tokio::sync::{mpsc, watch};
 
-use super::account::{AccountCalls, SharedAccount};
+use super::account::{self, SharedAccount};
 use super::judge::SharedJudge;
 use super::measured::Measured;
 use super::sky::{SharedCluster, Sky};
 use super::typed_feed::{self, Paced};
 use super::wire::{ApiServer, Caller};
-use headroom_aws::Aws;
 use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
 use headroom_operator::actuate::guard::{CrashPoint, Guard};
@@ -186,17 +185,13 @@ fn clouds(
 ) -> Arc<dyn CloudProvider> {
     let kwok = Kwok::new(KubeNodes::new(work.clone()));
     let sky = Arc::new(Sky::new(kwok, around.cluster.clone(), around.server_host.clone()));
-    let Some(account) = &around.account else { return sky };
-    let calls = AccountCalls {
-        state: account.clone(),
-        cluster: around.cluster.clone(),
-        host: around.server_host.clone(),
-        caller,
-        network: around.server.network().clone(),
-        judge: around.judge.clone(),
-    };
-    let aws = Aws::new(Box::new(calls), host.clone(), Arc::new(guard.clone()));
-    Arc::new(Clouds::new(sky, Arc::new(aws)))
+    match &around.account {
+        None => sky,
+        Some(account) => {
+            let aws = account::provider(account, around, caller, host, guard);
+            Arc::new(Clouds::new(sky, aws))
+        }
+    }
 }
 
 fn client(around: &Surroundings, caller: Caller, guard: &Guard, kind: ClientKind) -> Client {

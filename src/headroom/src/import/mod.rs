@@ -16,8 +16,10 @@ use clap::{Args, Subcommand};
 use headroom_core::printable;
 use serde_json::Value;
 
+#[cfg(feature = "aws")]
+use crate::fuzz_targets;
 use crate::telemetry;
-use crate::{fuzz_targets, terminal};
+use crate::terminal;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "\
@@ -195,6 +197,7 @@ pub async fn import(options: ImportOptions) -> anyhow::Result<()> {
 }
 
 /// Imports bytes as a file, by every import, for the fuzz targets.
+#[cfg(feature = "aws")]
 pub(super) fn fuzz(bytes: &[u8]) -> Result<(), String> {
     let words = |error: anyhow::Error| format!("{error:#}");
     let sources = input::parse("fuzz.yaml", fuzz_targets::utf8(bytes)?).map_err(words)?;

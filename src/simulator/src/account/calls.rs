@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::{Account as State, SharedAccount};
 use crate::judge::{CloudWrite, SharedJudge, Wrote};
+use crate::replica::Surroundings;
 use crate::sky::SharedCluster;
 use crate::store::ObjectKey;
 use crate::wire::{Caller, Network};
@@ -17,8 +18,10 @@ use headroom_aws::calls::{
     CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData,
 };
 use headroom_aws::group::{Activity, Group, Standing, TemplateRef};
-use headroom_aws::{Connect, RegionCalls};
+use headroom_aws::{Aws, Connect, RegionCalls};
 use headroom_observe::host::Host;
+use headroom_operator::actuate::guard::Guard;
+use headroom_provider::CloudProvider;
 
 const DESIRED: &str = "autoscaling:SetDesiredCapacity";
 const LAUNCH: &str = "autoscaling:LaunchInstances";
@@ -52,6 +55,25 @@ impl Connect for Account {
         let calls: Arc<dyn Calls> = Arc::new(self.clone());
         Box::pin(async move { Ok(("sim-1".into(), calls)) })
     }
+}
+
+/// The operator's own provider for AWS, working on `account`.
+pub(crate) fn provider(
+    account: &SharedAccount,
+    around: &Surroundings,
+    caller: Caller,
+    host: &Arc<Host>,
+    guard: &Guard,
+) -> Arc<dyn CloudProvider> {
+    let calls = Account {
+        state: account.clone(),
+        cluster: around.cluster.clone(),
+        host: around.server_host.clone(),
+        caller,
+        network: around.server.network().clone(),
+        judge: around.judge.clone(),
+    };
+    Arc::new(Aws::new(Box::new(calls), host.clone(), Arc::new(guard.clone())))
 }
 
 enum Fate {

@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 pub use self::calls::Account as AccountCalls;
+pub(crate) use self::calls::provider;
 
 use super::cluster::Weather;
 use super::store::{Author, DeleteOptions, Kind, ObjectKey, Store, at};
