@@ -1,4 +1,4 @@
-//! `headroom simulate-faults`: random worlds with random trouble, held against the invariants; it tells which seed failed.
+//! `headroom simulate-faults`: random worlds with random trouble, held against the invariants; it reports which seed failed.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub struct FaultOptions {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     from: u64,
 
-    /// Run this seed alone and tell what it comes to
+    /// Run this seed alone and print its timeline
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
