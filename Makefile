@@ -1,4 +1,4 @@
-# The only door to everything a developer does here. `make` alone lists it.
+# The entry point to everything a developer does here. `make` alone lists it.
 # HEADROOM_CACHE moves the cache of built tools and control planes (default: .cache).
 
 CARGO_FLAGS := --workspace --features headroom/failpoints --locked
@@ -37,13 +37,13 @@ soak-seeds: ## Random worlds with random trouble; SEEDS=20000, SHARD=1/4 for a p
 	cargo run --profile image --locked --package headroom-faults -- --seeds $(SEEDS) --shard $(SHARD) --stay 1h --differential \
 	  --log target/soak/seeds-$(subst /,-of-,$(SHARD)).jsonl
 
-soak-fuzz: ## libFuzzer on everything that is read from outside. FUZZ_SECONDS=600 for each target.
+soak-fuzz: ## libFuzzer on everything that is read from outside. FUZZ_SECONDS=600 for each fuzz target.
 	hack/fuzz.sh $(FUZZ_SECONDS)
 
 incidents: ## Bugs that autoscalers have had, put into a copy of the sources: each must be found. ARGS="delta-not-target"
 	hack/incidents.sh $(ARGS)
 
-soak-mutants: ## Small mistakes put into core's decisions; tells those that no test sees and no page lists. MUTANTS=0/20 for a part.
+soak-mutants: ## Mutants of core's decisions; reports the surviving ones that no page lists. MUTANTS=0/20 for a part.
 	hack/mutants.sh $(MUTANTS)
 
 lint: ## Formatting and clippy, every warning an error.
@@ -53,6 +53,8 @@ lint: ## Formatting and clippy, every warning an error.
 	cargo clippy $(CARGO_FLAGS) --package e2e --test stories -- --deny warnings
 	# As users build it: without crash points. All packages, so that the features of dependencies stay the same.
 	cargo clippy --workspace --locked -- --deny warnings
+	# As the README's first command builds it: without the cloud.
+	cargo clippy --locked --no-default-features -- --deny warnings
 	cargo clippy $(MUTANTS_TOOL) --all-targets -- --deny warnings
 
 deny: ## Licences, sources, duplicates and known holes of the dependencies.

@@ -16,7 +16,7 @@ pub fn pool(name: &str) -> Pool {
         "kind": "NodePool",
         "metadata": {"name": name},
         "spec": {
-            "provider": {"type": "KWOK", "kwok": {"zones": ["a"], "joinDelay": "0s"}},
+            "provider": {"type": "KWOK", "kwok": {"zones": ["a"], "simulation": {"joinDelay": "0s"}}},
             "minNodes": 0,
             "maxNodes": 10,
             "template": {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
@@ -42,7 +42,7 @@ impl Pool {
 
     /// Time from the launch of a node to its Node object, such as `2s`.
     pub fn join_delay(self, delay: &str) -> Self {
-        self.set("/spec/provider/kwok/joinDelay", delay)
+        self.set("/spec/provider/kwok/simulation/joinDelay", delay)
     }
 
     /// A label of its nodes.

@@ -22,7 +22,7 @@ async fn node_leaves_when_its_first_clock_runs_out_and_a_backoff_ends_when_it_wa
         let failing = pool("failing")
             .nodes(0, 5)
             .label("example.com/tier", "failing")
-            .set("/spec/provider/kwok/failures", json!([{"class": "OutOfCapacity"}]))
+            .set("/spec/provider/kwok/simulation/failures", json!([{"class": "OutOfCapacity"}]))
             .set("/spec/scaleUp/backoff/initial", "25s");
         cluster.apply(failing).await?;
         cluster.apply(deployment("stuck").node_selector("example.com/tier", "failing")).await?;

@@ -18,7 +18,7 @@ async fn the_other_zone_takes_the_nodes_and_a_killed_operator_does_not_forget_th
         let failure = json!([{"zone": "a", "class": "OutOfCapacity", "message": "no machine left in a"}]);
         let general = pool("general")
             .zones(&["a", "b"])
-            .set("/spec/provider/kwok/failures", failure)
+            .set("/spec/provider/kwok/simulation/failures", failure)
             .set("/spec/scaleUp/backoff", json!({"initial": "20s", "max": "1m"}));
         cluster.apply(general).await?;
         cluster.apply(deployment("web").replicas(8)).await?;
@@ -41,7 +41,7 @@ async fn the_other_zone_takes_the_nodes_and_a_killed_operator_does_not_forget_th
         ensure!(remembered == backoff, "before the crash {backoff}, after it {remembered}");
 
         // The zone is mended and the backoff over: it is tried again, and is the smaller group now.
-        let mended = json!({"spec": {"provider": {"kwok": {"failures": null}}}});
+        let mended = json!({"spec": {"provider": {"kwok": {"simulation": {"failures": null}}}}});
         cluster.patch("NodePool", "headroom.dev/v1alpha1", "general", mended).await?;
         let until: Timestamp = backoff["until"].as_str().context("no end")?.parse()?;
         wait::until("the backoff is over", MINUTE, async || {

@@ -156,7 +156,7 @@ async fn status_apart(server: &mut Server) -> Result<()> {
         "apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": "p"},
         "spec": {
             "mode": "Apply", "minNodes": 0, "maxNodes": 5, "priority": 0,
-            "provider": {"type": "KWOK", "kwok": {"zones": ["a"], "joinDelay": "0s"}},
+            "provider": {"type": "KWOK", "kwok": {"zones": ["a"], "simulation": {"joinDelay": "0s"}}},
             "template": {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
         },
         "status": {"observedGeneration": 9},

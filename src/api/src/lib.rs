@@ -20,9 +20,9 @@ pub use cluster_scaling_policy::{
 };
 pub use common::{BudgetReason, Duration, NodeBudget, Quantity, Window};
 pub use node_pool::{
-    Backoff, Drain, FailureClass, KwokFailure, KwokProvider, Mode, NodePool, NodePoolSpec, NodeTemplate,
-    PoolLimits, Price, Provider, ProviderType, ScaleDown, ScaleDownPolicy, ScaleUp, Schedule, Taint,
-    TaintEffect,
+    Backoff, Drain, FailureClass, KwokFailure, KwokProvider, KwokSimulation, Mode, NodePool, NodePoolSpec,
+    NodeTemplate, PoolLimits, Price, Provider, ProviderType, ScaleDown, ScaleDownPolicy, ScaleUp, Schedule,
+    Taint, TaintEffect,
 };
 pub use node_pool_status::{
     AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, ConsolidationBackoffStatus,

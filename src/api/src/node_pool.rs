@@ -196,8 +196,8 @@ pub enum ProviderType {
 /// Provider KWOK: one node group a zone, whose machines are Node objects only.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("!has(self.failures) || self.failures.all(f, !has(f.zone) || f.zone in self.zones)")
-    .message("kwok.failures[].zone must be one of kwok.zones: correct the zone or add it to kwok.zones").field_path(".failures"))]
+#[x_kube(validation = Rule::new("!has(self.simulation) || !has(self.simulation.failures) || self.simulation.failures.all(f, !has(f.zone) || f.zone in self.zones)")
+    .message("kwok.simulation.failures[].zone must be one of kwok.zones: correct the zone or add it to kwok.zones").field_path(".simulation"))]
 pub struct KwokProvider {
     /// The zones, one node group each; a node carries its zone as label `topology.kubernetes.io/zone`. Required. 1 to 16,
     /// no two alike.
@@ -206,11 +206,20 @@ pub struct KwokProvider {
         .message("kwok.zones must not repeat a zone: remove the second one"))]
     pub zones: Vec<String>,
 
-    /// How long a new node takes to appear after it was asked for. Default: `1s`.
+    /// Slow and failing launches, for tests and simulations only. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulation: Option<KwokSimulation>,
+}
+
+/// Slow and failing launches of provider KWOK, for tests and simulations only.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KwokSimulation {
+    /// Time from the request of a node to its Node object, for tests. Default: `1s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join_delay: Option<Duration>,
 
-    /// Launches that are made to fail, to try what the operator does then. Default: none.
+    /// Launches that fail, to test backoff. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub failures: Vec<KwokFailure>,

@@ -55,6 +55,17 @@ impl Quantity {
     /// # Errors
     /// If the text is anything else. Never panics.
     ///
+    /// ```
+    /// use headroom_core::quantity::{Quantity, QuantityError};
+    ///
+    /// assert_eq!(Quantity::parse("1500m")?.milli(), 1_500);
+    /// assert_eq!(Quantity::parse("16Gi")?.units(), 16 << 30);
+    /// assert_eq!(Quantity::parse("1.5k")?.units(), 1_500);
+    /// assert_eq!(Quantity::parse("100m")?.units(), 1, "rounded up");
+    /// assert_eq!(Quantity::parse("4 cores"), Err(QuantityError::UnknownSuffix));
+    /// # Ok::<(), QuantityError>(())
+    /// ```
+    ///
     /// Source: apimachinery pkg/api/resource/quantity.go, ParseQuantity.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         if text.len() > MAX_LENGTH {

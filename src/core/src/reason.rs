@@ -1,5 +1,9 @@
 //! The closed set of reasons: every "no" and every "yes" of the operator has a variant here (law 7).
 
+mod actor;
+
+pub use actor::Actor;
+
 /// Declares [`Reason`] once: variant, doc line and word stay together.
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -59,7 +63,7 @@ reasons! {
     VolumeInUse,
     /// A new node cannot attach as many volumes of one driver.
     VolumeLimitReached,
-    /// The volume's driver tells of no room that is large enough for a new node.
+    /// The volume's driver publishes no capacity that is large enough for a new node.
     StorageCapacityInsufficient,
     /// The pod uses a constraint that this version cannot simulate, so no node is bought on a guess.
     UnsupportedConstraint,

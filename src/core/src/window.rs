@@ -182,6 +182,20 @@ impl Window {
     ///
     /// # Errors
     /// If the time zone is unknown, the expression can not be read, or the duration is 0 or longer than 168 hours.
+    ///
+    /// ```
+    /// use headroom_core::window::{Window, WindowError};
+    /// use jiff::Timestamp;
+    ///
+    /// // Monday to Friday from 8 o'clock in Berlin, for ten hours.
+    /// let office = Window::new("Europe/Berlin", "0 8 * * 1-5", 36_000)?;
+    /// let at = |text: &str| text.parse::<Timestamp>().expect("a time");
+    /// assert_eq!(office.active_at(at("2026-03-02T09:00:00Z")), Some(at("2026-03-02T17:00:00Z")));
+    /// // Closed on Saturday: it opens on Monday, at the same local time although summer time begins on Sunday.
+    /// assert_eq!(office.active_at(at("2026-03-28T09:00:00Z")), None);
+    /// assert_eq!(office.next_change(at("2026-03-28T09:00:00Z")), Some(at("2026-03-30T06:00:00Z")));
+    /// # Ok::<(), WindowError>(())
+    /// ```
     pub fn new(time_zone: &str, start: &str, duration_seconds: u64) -> Result<Self, WindowError> {
         let seconds = i64::try_from(duration_seconds).map_err(|_| WindowError::Duration)?;
         if seconds == 0 || MAX_DURATION_SECONDS < duration_seconds {

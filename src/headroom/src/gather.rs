@@ -153,8 +153,9 @@ fn metrics_bounds() -> metrics::Bounds {
 async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
     let base = url.trim_end_matches('/').parse::<http::Uri>().ok();
     let base = base.filter(|base| base.scheme().is_some() && base.authority().is_some());
-    let base = base
-        .with_context(|| format!("--operator {url:?} is no URL: write for example http://127.0.0.1:8082"))?;
+    let base = base.with_context(|| {
+        format!("--operator {url:?} is not a URL: write for example http://127.0.0.1:8082")
+    })?;
     let client = Client::try_from(Config::new(base)).context("failed to set up a client for the operator")?;
     let request = http::Request::get("/debug/snapshot").body(Vec::new())?;
     let answer = tokio::time::timeout(OPERATOR_DEADLINE, client.request_text(request));
@@ -168,7 +169,7 @@ async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
             bail!("the operator at {url} shows its view on loopback only: use kubectl port-forward")
         }
         Err(kube::Error::Api(status)) if status.code == 404 => {
-            bail!("what answers at {url} is no operator: name its --snapshot-address (port 8082 by default)")
+            bail!("{url} is not a Headroom operator: name its --snapshot-address (port 8082 by default)")
         }
         Err(kube::Error::Service(error)) => {
             return Err(anyhow!(error)).with_context(|| {
@@ -182,7 +183,7 @@ async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
         }
     };
     serde_json::from_str(&text)
-        .with_context(|| format!("what answers at {url} is no operator of this version"))
+        .with_context(|| format!("{url} is not a Headroom operator, or has a different version"))
 }
 
 /// Reads lists and notes what could not be read.
@@ -481,7 +482,7 @@ mod tests {
     async fn an_operator_is_named_by_a_whole_url() {
         for url in ["127.0.0.1:8080", "localhost", "http:/127.0.0.1"] {
             let told = format!("{:#}", operator_view(url).await.expect_err(url));
-            assert!(told.contains("is no URL: write for example http://127.0.0.1:8082"), "{told}");
+            assert!(told.contains("is not a URL: write for example http://127.0.0.1:8082"), "{told}");
         }
     }
 }

@@ -53,7 +53,7 @@ enum Command {
     /// Run the operator against the cluster that KUBECONFIG, or the pod's service account, points to
     #[command(after_help = "Example:\n  headroom run --metrics-address 127.0.0.1:8080")]
     Run(RunOptions),
-    /// Tell why a pod waits, a node stays, or a workload has its size: one timeline of causes
+    /// Explain why a pod waits, a node stays, or a workload has its size: one timeline of causes
     #[command(after_help = explain::EXPLAIN_EXAMPLES)]
     Explain(explain::ExplainOptions),
     /// Show the cluster on one screen: pools, workloads, what is going on, what is stuck

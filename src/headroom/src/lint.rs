@@ -381,8 +381,8 @@ fn not_yaml(content: &str, before: usize, error: &serde_saphyr::Error) -> String
         "look at this line and those above it: indentation, quotes and brackets; until then nothing in this document is checked"
     };
     match number {
-        0 => format!("is no YAML: {problem}: {fix}"),
-        line => format!("line {line}: is no YAML: {problem}: {fix}"),
+        0 => format!("is not YAML: {problem}: {fix}"),
+        line => format!("line {line}: is not YAML: {problem}: {fix}"),
     }
 }
 

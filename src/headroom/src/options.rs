@@ -30,7 +30,7 @@ pub struct RunOptions {
     #[arg(long, env = "HEADROOM_CLUSTER_AUTOSCALER_METRICS")]
     pub cluster_autoscaler_metrics: bool,
 
-    /// Serve a read-only page of what the operator sees and decides: on loopback, unless told otherwise. It shows names of
+    /// Serve a read-only page of what the operator sees and decides: on loopback by default. It shows names of
     /// pods, nodes and pools to everybody who can reach it
     #[arg(
         long,
@@ -42,7 +42,7 @@ pub struct RunOptions {
     )]
     pub page_address: Option<SocketAddr>,
 
-    /// Do nothing and tell what would be done: every pool and policy that says Apply is previewed, and HPAs are observed.
+    /// Dry run, report decisions and change nothing: every pool and policy that says Apply is previewed, and HPAs are observed.
     /// `headroom compare` shows the difference
     #[arg(long, env = "HEADROOM_PREVIEW")]
     pub preview: bool,

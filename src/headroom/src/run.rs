@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::options::RunOptions;
-use headroom_aws::{Aws, RealAws};
 use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{Bounds, ClusterMetrics, PrometheusSource, ReadObserver};
@@ -30,10 +29,10 @@ use headroom_operator::controllers::workloads::MetricsFor;
 use headroom_operator::options::STUCK_AFTER;
 use headroom_operator::report::Metrics;
 use headroom_operator::report::otlp::TraceSink;
+use headroom_provider::CloudProvider;
 use headroom_provider::clouds::Clouds;
 use headroom_provider::kube_nodes::KubeNodes;
 use headroom_provider::kwok::{self, Kwok};
-use headroom_provider::{CloudProvider, aws};
 
 /// Runs until SIGTERM or SIGINT, or until the lease is lost.
 ///
@@ -154,15 +153,25 @@ fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> Metric
     })
 }
 
-/// The clouds. Nothing of AWS is called before a pool asks for it.
+/// The clouds of this build. Nothing of AWS is called before a pool asks for it.
 fn providers(work: &Client, host: &Arc<Host>, guard: &Guard) -> Arc<dyn CloudProvider> {
     let kwok = Kwok::new(KubeNodes::new(work.clone()));
+    let clouds = Clouds::default().with(kwok::Settings::KIND, Arc::new(kwok));
+    Arc::new(with_aws(clouds, host, guard))
+}
+
+#[cfg(feature = "aws")]
+fn with_aws(clouds: Clouds, host: &Arc<Host>, guard: &Guard) -> Clouds {
+    use headroom_aws::{Aws, RealAws};
+
     let gate = Arc::new(guard.clone());
-    let aws_groups = Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate);
-    let clouds = Clouds::default()
-        .with(kwok::Settings::KIND, Arc::new(kwok))
-        .with(aws::Settings::KIND, Arc::new(aws_groups));
-    Arc::new(clouds)
+    let groups = Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate);
+    clouds.with(headroom_provider::aws::Settings::KIND, Arc::new(groups))
+}
+
+#[cfg(not(feature = "aws"))]
+fn with_aws(clouds: Clouds, _: &Arc<Host>, _: &Guard) -> Clouds {
+    clouds
 }
 
 /// The cluster that KUBECONFIG, `~/.kube/config` or the pod's service account names.

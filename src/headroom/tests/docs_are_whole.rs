@@ -7,7 +7,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use headroom_api::conditions::{reasons, types};
-    use headroom_core::reason::Reason;
+    use headroom_core::reason::{Actor, Reason};
     use headroom_core::world::provider::NoticeKind;
 
     fn root() -> PathBuf {
@@ -21,7 +21,7 @@ mod tests {
     /// README.md and its neighbours, and all of docs/, as paths from the root.
     fn pages() -> Vec<String> {
         let mut pages = Vec::new();
-        for folder in ["", "docs/", "docs/decisions/"] {
+        for folder in ["", "docs/", "docs/decisions/", "docs/development/"] {
             for entry in fs::read_dir(root().join(folder)).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();
                 if name.ends_with(".md") {
@@ -131,14 +131,18 @@ mod tests {
 
     #[test]
     fn the_page_of_reasons_has_each_with_its_meaning() {
-        let rows: Vec<String> = Reason::ALL
-            .iter()
-            .map(|reason| format!("| `{}` | {} |", reason.as_str(), reason.doc()))
-            .collect();
+        let section = |actor: &Actor| {
+            let (heading, advice) = actor.words();
+            let of_actor = Reason::ALL.iter().filter(|reason| reason.actor() == *actor);
+            let rows: Vec<String> =
+                of_actor.map(|reason| format!("| `{}` | {} |\n", reason.as_str(), reason.doc())).collect();
+            format!("## {heading}\n\n{advice}\n\n| Reason | Meaning |\n| --- | --- |\n{}", rows.concat())
+        };
+        let sections: Vec<String> = Actor::ALL.iter().map(section).collect();
         let page = read("docs/reasons.md");
         let (before, rest) = page.split_once("<!-- reasons:start -->\n").unwrap();
         let (_, after) = rest.split_once("<!-- reasons:end -->").unwrap();
-        let table = format!("| Reason | Meaning |\n| --- | --- |\n{}\n", rows.join("\n"));
+        let table = sections.join("\n");
         let fresh = format!("{before}<!-- reasons:start -->\n{table}<!-- reasons:end -->{after}");
         if std::env::var_os("UPDATE").is_some() {
             fs::write(root().join("docs/reasons.md"), &fresh).unwrap();
@@ -149,11 +153,12 @@ mod tests {
         );
     }
 
-    /// After the words story and stories come file names in backquotes, until the sentence says something else.
+    /// After "end-to-end test" and its plural come file names in backquotes, until the sentence says something else; so do they
+    /// after "story" on pages that have not been rewritten yet.
     fn stories_named(page: &str) -> BTreeSet<String> {
         let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut named = BTreeSet::new();
-        for word in ["Story `", "story `", "Stories `", "stories `"] {
+        for word in ["nd-to-end test `", "nd-to-end tests `", "tory `", "tories `"] {
             for rest in text.split(word).skip(1) {
                 let mut parts = rest.split('`');
                 while let Some(name) = parts.next() {
@@ -194,9 +199,8 @@ mod tests {
             }
         }
         assert!(answers.len() >= 25, "{} answers", answers.len());
-        let shown = |answer: &&String| {
-            ["tory `", "tories `", "ests `", "ests of `"].iter().any(|word| answer.contains(word))
-        };
+        let shown =
+            |answer: &&String| ["est `", "ests `", "ests of `"].iter().any(|word| answer.contains(word));
         let bare: Vec<&String> = answers.iter().filter(|answer| !shown(answer)).collect();
         assert!(bare.is_empty(), "no test shows {bare:#?}");
     }

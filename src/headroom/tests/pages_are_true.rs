@@ -86,7 +86,11 @@ mod tests {
 
     #[test]
     fn the_day_of_the_readme_is_what_simulate_prints() {
-        check("docs/scenarios.md", "simulate:a-day", &simulated(&["examples/a-day", "--every", "1h"]));
+        check(
+            "docs/development/a-day.md",
+            "simulate:a-day",
+            &simulated(&["examples/a-day", "--every", "1h"]),
+        );
     }
 
     /// Names and versions of the crates that `cargo tree` finds under these packages, each once.
@@ -102,6 +106,17 @@ mod tests {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn the_first_command_of_the_readme_builds_no_cloud() {
+        let built = crates(&["--package", "headroom", "--no-default-features"]);
+        assert!(built.len() > 100, "{built:?}");
+        let of_clouds: Vec<&String> = built.iter().filter(|name| name.contains("aws")).collect();
+        assert!(of_clouds.is_empty(), "{of_clouds:?}");
+        let alias = read(".cargo/config.toml");
+        assert!(alias.contains("try = \"run --profile quick --no-default-features"), "{alias}");
+        assert!(read("README.md").contains("\ncargo try simulate examples/rush-hour"));
     }
 
     #[test]

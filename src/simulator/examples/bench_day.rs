@@ -98,7 +98,7 @@ fn pool(nodes: i64) -> Value {
     json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": "general"},
         "spec": {
-            "provider": {"type": "KWOK", "kwok": {"zones": ["a", "b", "c"], "joinDelay": "20s"}},
+            "provider": {"type": "KWOK", "kwok": {"zones": ["a", "b", "c"], "simulation": {"joinDelay": "20s"}}},
             "minNodes": 1, "maxNodes": nodes,
             "template": {"capacity": {"cpu": "10", "memory": "64Gi", "pods": "110"}},
         },

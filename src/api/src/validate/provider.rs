@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{Amounts, Checker, MAX_NODES, VALUE_FIX, is_label_value, is_qualified_name};
 use crate::node_pool::{
-    AwsProvider, FailureClass, KwokProvider, MixedTypes, NodeTemplate, Provider, ProviderType, Taint,
+    AwsProvider, FailureClass, KwokProvider, KwokSimulation, MixedTypes, NodeTemplate, Provider,
+    ProviderType, Taint,
 };
 
 /// Where nodes come from.
@@ -169,12 +170,17 @@ fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
 }
 
 fn read_kwok(check: &mut Checker, kwok: &KwokProvider) -> ValidatedKwok {
-    let KwokProvider { zones, join_delay, failures } = kwok;
+    let KwokProvider { zones, simulation } = kwok;
+    let (join_delay, failures) = match simulation {
+        Some(KwokSimulation { join_delay, failures }) => (join_delay.as_ref(), failures.as_slice()),
+        None => (None, [].as_slice()),
+    };
     let path = "spec.provider.kwok";
     check.unique(zones.iter().map(String::as_str), &format!("{path}.zones"));
     let named = !zones.is_empty() && zones.iter().all(|zone| !zone.is_empty() && is_label_value(zone));
     check.require(named, &format!("{path}.zones"), "has no zone, or one that is no label value", VALUE_FIX);
-    let join_delay = check.duration(join_delay.as_ref(), 1, &format!("{path}.joinDelay"));
+    let path = "spec.provider.kwok.simulation";
+    let join_delay = check.duration(join_delay, 1, &format!("{path}.joinDelay"));
     let mut read = Vec::with_capacity(failures.len());
     for (index, failure) in failures.iter().enumerate() {
         let path = format!("{path}.failures[{index}]");

@@ -29,6 +29,23 @@ const QUARANTINED_MAX: usize = 16;
 ///
 /// Replanning with the `next_history` of a plan buys nothing twice. A panic in the part of one pool or pod class sets
 /// that part aside and the rest is planned again (law 7).
+///
+/// ```
+/// use headroom_core::history::History;
+/// use headroom_core::plan::Step;
+/// use headroom_core::testing::{NOW, config, pod, pool, world};
+///
+/// // Nine pods of one CPU, and a pool of four-CPU nodes that has none yet.
+/// let world = world().group("general", "a", "", 0).pods(pod("web").cpu("1").times(9)).build();
+/// let config = config([pool("general")]);
+/// let first = headroom_core::plan(&world, &History::default(), &config, NOW);
+/// assert!(matches!(first.steps[..], [Step::Increase { from: 0, to: 3, .. }]));
+///
+/// // The nodes that are on their way are counted: their number is not raised again.
+/// let again = headroom_core::plan(&world, &first.next_history, &config, NOW);
+/// let raised = again.steps.iter().any(|step| matches!(step, Step::Increase { to, .. } if 3 < *to));
+/// assert!(!raised);
+/// ```
 #[must_use]
 pub fn plan(world: &World, history: &History, config: &Config, now: UnixTime) -> Plan {
     let mut quarantine = Quarantine::default();

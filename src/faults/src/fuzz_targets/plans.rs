@@ -49,7 +49,7 @@ fn parsed(text: &str) -> Value {
 }
 
 pub(super) fn sane() -> String {
-    let kwok = json!({"type": "KWOK", "kwok": {"zones": ["a", "b"], "joinDelay": "1s"}});
+    let kwok = json!({"type": "KWOK", "kwok": {"zones": ["a", "b"], "simulation": {"joinDelay": "1s"}}});
     let mut spec = parsed(&sane_node_pool());
     spec["provider"] = kwok;
     let mut node = parsed(&sane_node());

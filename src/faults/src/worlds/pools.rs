@@ -51,7 +51,7 @@ impl World {
         let provider = if random.bool() {
             self.add_groups(name, zones)
         } else {
-            json!({"type": "KWOK", "kwok": {"zones": zones, "joinDelay": format!("{}s", random.u32(0..20))}})
+            json!({"type": "KWOK", "kwok": {"zones": zones, "simulation": {"joinDelay": format!("{}s", random.u32(0..20))}}})
         };
         let least = if random.u8(0..3) == 0 { random.i64(1..=2) } else { 0 };
         let mut pool = node_pool(name, &provider, least, true, "30s");

@@ -19,7 +19,7 @@ impl World {
         let provider = if random.bool() {
             self.add_groups("p0", &["a", "b"])
         } else {
-            json!({"type": "KWOK", "kwok": {"zones": ["a"], "joinDelay": format!("{}s", random.u32(0..20))}})
+            json!({"type": "KWOK", "kwok": {"zones": ["a"], "simulation": {"joinDelay": format!("{}s", random.u32(0..20))}}})
         };
         let unneeded_for = ["15s", "30s", "2m"][random.usize(0..3)];
         let mut pool = node_pool("p0", &provider, 0, true, unneeded_for);

@@ -119,7 +119,7 @@ impl World {
             self.add_groups(name, zones)
         } else {
             let delay = if random.bool() { 0 } else { random.u32(1..20) };
-            json!({"type": "KWOK", "kwok": {"zones": zones, "joinDelay": format!("{delay}s")}})
+            json!({"type": "KWOK", "kwok": {"zones": zones, "simulation": {"joinDelay": format!("{delay}s")}}})
         };
         let pool = node_pool(name, &provider, least, !self.grows_only, "30s");
         self.scenario.manifests.push((Kind::NodePool, pool));

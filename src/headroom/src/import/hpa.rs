@@ -81,7 +81,7 @@ fn convert_one(source: &Source) -> anyhow::Result<Draft> {
         draft.set("behavior", spec["behavior"].clone(), "");
     }
     for other in unknown(spec) {
-        draft.say(format!("spec.{other}: no effect here: it is no field of autoscaling/v2."));
+        draft.say(format!("spec.{other}: no effect here: it is not a field of autoscaling/v2."));
     }
     if metadata["annotations"][OLD_METRICS].is_string() {
         draft.say(format!(

@@ -76,7 +76,7 @@ pub fn read_files(files: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
 /// When it is no YAML.
 pub fn parse(from: &str, text: &str) -> anyhow::Result<Vec<Source>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)
-        .with_context(|| format!("failed to read {from}: it is no YAML or JSON"))?;
+        .with_context(|| format!("failed to read {from}: it is not YAML or JSON"))?;
     let mut sources = Vec::new();
     for object in documents.into_iter().filter(|document| !document.is_null()) {
         take_apart(from, object, &mut sources);

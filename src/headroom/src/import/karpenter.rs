@@ -164,7 +164,7 @@ fn template(draft: &mut Draft, template: &Value, required: serde_json::Map<Strin
     let (own, kept): (Vec<_>, Vec<_>) = labels.into_iter().partition(|(key, _)| key.contains(OWN_LABELS));
     if !kept.is_empty() {
         draft.set("template.labels", Value::Object(kept.into_iter().collect()), "");
-        draft.say("template.labels and taints tell what new nodes carry; the group's user data has to put them on the node.");
+        draft.say("template.labels and taints describe new nodes; the group's user data has to put them on the node.");
     }
     for (key, value) in own {
         draft.say(format!("label {key}={}: no counterpart: Karpenter's own.", text(&value)));

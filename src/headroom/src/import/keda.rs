@@ -142,7 +142,7 @@ fn one_trigger(draft: &mut Draft, trigger: &Value, servers: &mut Servers) {
         "cron" => cron(draft, &shown, data),
         _ => {
             draft.say(format!(
-                "{shown} {data}: no counterpart: scale by what the system tells Prometheus of itself, or by an External \
+                "{shown} {data}: no counterpart: scale by the metrics of the system in Prometheus, or by an External \
                  metric of a metrics adapter."
             ));
             not_kept(draft, &shown);
@@ -175,7 +175,7 @@ fn resource(draft: &mut Draft, shown: &str, name: &str, trigger: &Value) {
         "Utilization" => match value.parse::<i64>() {
             Ok(percent) => json!({"type": "Utilization", "averageUtilization": percent}),
             Err(_) => {
-                draft.say(format!("{shown}: its value {value} is no percentage. Nothing was made of it."));
+                draft.say(format!("{shown}: its value {value} is not a percentage. Nothing was made of it."));
                 return not_kept(draft, shown);
             }
         },
@@ -243,7 +243,7 @@ fn cron(draft: &mut Draft, shown: &str, data: &Value) {
     };
     let Ok(replicas) = replicas else {
         draft.say(format!(
-            "{shown}: desiredReplicas {} is no number. Nothing was made of it.",
+            "{shown}: desiredReplicas {} is not a number. Nothing was made of it.",
             data["desiredReplicas"]
         ));
         return not_kept(draft, shown);

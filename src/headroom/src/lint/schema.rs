@@ -8,6 +8,12 @@ use serde_json::Value;
 
 use crate::crds::definitions;
 
+/// Fields that have moved: the old place and the new one.
+const MOVED: [(&str, &str); 2] = [
+    ("spec.provider.kwok.joinDelay", "spec.provider.kwok.simulation.joinDelay"),
+    ("spec.provider.kwok.failures", "spec.provider.kwok.simulation.failures"),
+];
+
 /// What is wrong with an object of ours, each with its field.
 #[must_use]
 pub fn check(object: &Value) -> Vec<String> {
@@ -81,7 +87,7 @@ fn walk(schema: &JSONSchemaProps, value: &Value, path: &str, wrong: &mut Vec<Str
             // YAML takes 4, and on, off, y and n, for something else than the text they look like.
             let plain = value.is_number() || value.is_boolean();
             let fix = if wanted == "string" && plain { "; put it in quotes" } else { "" };
-            wrong.push(format!("{path}: {value} is no {wanted}{fix}"));
+            wrong.push(format!("{path}: {value} is not of type {wanted}{fix}"));
             return;
         }
     }
@@ -131,6 +137,10 @@ fn object(
             (None, Some(JSONSchemaPropsOrBool::Bool(true))) => {}
             (None, _) if free || known.is_none() => {}
             (None, _) => {
+                if let Some((_, now)) = MOVED.iter().find(|(before, _)| *before == path) {
+                    wrong.push(format!("{path}: has moved: write it as {now}"));
+                    continue;
+                }
                 let names: Vec<&str> = known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
                 wrong.push(format!("{path}: there is no such field: there are {}", names.join(", ")));
             }

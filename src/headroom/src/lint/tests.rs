@@ -71,6 +71,16 @@ spec:
 ---
 ";
 
+#[test]
+fn a_field_that_has_moved_is_refused_with_its_new_place() {
+    let old = POOLS.replacen("zones: [a]", "zones: [a], joinDelay: 5s, failures: [{class: Other}]", 1);
+    let expected = ["failures", "joinDelay"].map(|field| {
+        let path = "spec.provider.kwok";
+        format!("NodePool/general: {path}.{field}: has moved: write it as {path}.simulation.{field}")
+    });
+    assert_eq!(said(&old)[..2], expected);
+}
+
 fn web(cpu: &str, replicas: &str) -> String {
     format!(
         "apiVersion: apps/v1
@@ -162,8 +172,8 @@ fn text_that_yaml_takes_for_a_number_or_a_truth_is_told_with_the_fix() {
          taints: [{key: dedicated, value: true, effect: NoSchedule}]\n",
     );
     let wants = |wanted: &str| assert!(said.iter().any(|line| line.ends_with(wanted)), "{wanted}: {said:?}");
-    wants("spec.template.capacity.cpu: 4 is no string; put it in quotes");
-    wants("spec.template.taints[0].value: true is no string; put it in quotes");
+    wants("spec.template.capacity.cpu: 4 is not of type string; put it in quotes");
+    wants("spec.template.taints[0].value: true is not of type string; put it in quotes");
 }
 
 #[test]

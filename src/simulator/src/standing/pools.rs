@@ -38,7 +38,7 @@ pub(super) fn node_pool(
         "metadata": {"name": pool.name},
         "spec": {
             "mode": pool.mode,
-            "provider": {"type": "KWOK", "kwok": {"zones": zones, "joinDelay": duration(join_delay)}},
+            "provider": {"type": "KWOK", "kwok": {"zones": zones, "simulation": {"joinDelay": duration(join_delay)}}},
             "minNodes": min, "maxNodes": max,
             "limits": {
                 "cpu": pool.limit_cpu_milli.map(|milli| format!("{milli}m")),

@@ -25,7 +25,7 @@ fn pool(name: &str, cpu: &str, memory: &str) -> Value {
     json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name},
         "spec": {
-            "provider": {"type": "KWOK", "kwok": {"zones": ["a"], "joinDelay": "5s"}},
+            "provider": {"type": "KWOK", "kwok": {"zones": ["a"], "simulation": {"joinDelay": "5s"}}},
             "minNodes": 0, "maxNodes": 2000,
             "template": {"capacity": {"cpu": cpu, "memory": memory, "pods": "110"}},
         },

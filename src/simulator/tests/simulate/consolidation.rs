@@ -19,7 +19,7 @@ fn pool(name: &str, cpu: &str, memory: &str, per_hour: &str) -> Value {
     json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name},
         "spec": {
-            "provider": {"type": "KWOK", "kwok": {"zones": ["a"], "joinDelay": "10s"}},
+            "provider": {"type": "KWOK", "kwok": {"zones": ["a"], "simulation": {"joinDelay": "10s"}}},
             "minNodes": 0, "maxNodes": 30,
             "template": {"capacity": {"cpu": cpu, "memory": memory, "pods": "110"}},
             "price": {"perHour": per_hour},

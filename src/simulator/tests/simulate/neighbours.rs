@@ -41,7 +41,7 @@ fn scenario() -> Scenario {
     let pool = json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": "general"},
         "spec": {
-            "provider": {"type": "KWOK", "kwok": {"zones": ["a", "b", "c"], "joinDelay": "5s"}},
+            "provider": {"type": "KWOK", "kwok": {"zones": ["a", "b", "c"], "simulation": {"joinDelay": "5s"}}},
             "minNodes": 0, "maxNodes": 40,
             "template": {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
         },

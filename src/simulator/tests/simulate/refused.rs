@@ -13,7 +13,7 @@ fn pool(max: i64, cpu: &str) -> Value {
     json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": "flap"},
         "spec": {
-            "provider": {"type": "KWOK", "kwok": {"zones": ["a"], "joinDelay": "1s"}},
+            "provider": {"type": "KWOK", "kwok": {"zones": ["a"], "simulation": {"joinDelay": "1s"}}},
             "minNodes": 0, "maxNodes": max,
             "template": {"capacity": {"cpu": cpu, "memory": "64Gi", "pods": "110"}},
             "scaleDown": {"unneededFor": "15s", "delayAfterAdd": "15s"},

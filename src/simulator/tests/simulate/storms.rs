@@ -99,7 +99,7 @@ fn pool(name: &str, least: i64, shrinks: bool, random: &mut fastrand::Rng) -> Va
     json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name},
         "spec": {
-            "provider": {"type": "KWOK", "kwok": {"zones": zones, "joinDelay": format!("{join_delay}s")}},
+            "provider": {"type": "KWOK", "kwok": {"zones": zones, "simulation": {"joinDelay": format!("{join_delay}s")}}},
             "minNodes": least, "maxNodes": 30,
             "template": {"labels": {"pool": name}, "capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
             "scaleUp": {"backoff": {"initial": "1m", "max": "4m", "resetAfter": "1h"}},

@@ -52,7 +52,7 @@ struct FaultOptions {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     from: u64,
 
-    /// Run this seed alone and print what happens
+    /// Run this seed alone and print its timeline
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 

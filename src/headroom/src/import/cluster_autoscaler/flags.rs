@@ -155,7 +155,7 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "scaleup-simulation-for-skipped-node-groups-enabled",
         Switch,
-        NoEffect("status always tells why a pool was passed over"),
+        NoEffect("status always shows why a pool was passed over"),
     ),
     flag(
         "max-nodes-per-scaleup",
@@ -188,7 +188,7 @@ pub const FLAGS: &[Flag] = &[
     flag("allowed-scheduler-names", Text, NoEffect("pods of all schedulers count")),
     flag("scheduler-config-file", Text, NoEffect("the rules are those of kube-scheduler's defaults")),
     // Limits.
-    flag("max-nodes-total", Number, Shapes("nodes.limits.nodes; 0 is no limit")),
+    flag("max-nodes-total", Number, Shapes("nodes.limits.nodes; 0 means no limit")),
     flag("cores-total", Text, Shapes("nodes.limits.cpu, its maximum; a minimum is minNodes of the pools")),
     flag(
         "memory-total",
@@ -328,10 +328,10 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "max-inactivity",
         Time,
-        NoEffect("a loop that is stuck for a minute ends the process; /healthz tells"),
+        NoEffect("a loop that is stuck for a minute ends the process; /healthz reports it"),
     ),
     flag("max-failing-time", Time, NoEffect("a pool that fails says so in its conditions; the others go on")),
-    flag("max-startup-time", Time, NoEffect("/readyz tells whether the cluster has been read")),
+    flag("max-startup-time", Time, NoEffect("/readyz shows whether the cluster has been read")),
     flag("address", Text, Elsewhere("headroom run --metrics-address")),
     flag(
         "namespace",
@@ -356,7 +356,7 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "debugging-snapshot-enabled",
         Switch,
-        NoEffect("status and events tell each decision with its reasons"),
+        NoEffect("status and events show each decision with its reasons"),
     ),
     flag("emit-per-nodegroup-metrics", Switch, NoEffect("metrics always name the pool")),
     flag("record-duplicated-events", Switch, NoEffect("an event is recorded when something changes")),
@@ -369,7 +369,7 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "node-removal-latency-tracking-enabled",
         Switch,
-        NoEffect("status.unneeded tells since when a node is unneeded"),
+        NoEffect("status.unneeded shows since when a node is unneeded"),
     ),
     flag(
         "max-node-skip-eval-time-tracker-enabled",
@@ -388,22 +388,22 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "capacity-buffer-controller-enabled",
         Switch,
-        NoEffect("CapacityBuffers are not read: keep spare room by minNodes and schedules"),
+        NoEffect("CapacityBuffers are not read: keep spare capacity by minNodes and schedules"),
     ),
     flag(
         "capacity-buffer-pod-injection-enabled",
         Switch,
-        NoEffect("CapacityBuffers are not read: keep spare room by minNodes and schedules"),
+        NoEffect("CapacityBuffers are not read: keep spare capacity by minNodes and schedules"),
     ),
     flag(
         "capacity-buffer-ready-replicas-enabled",
         Switch,
-        NoEffect("CapacityBuffers are not read: keep spare room by minNodes and schedules"),
+        NoEffect("CapacityBuffers are not read: keep spare capacity by minNodes and schedules"),
     ),
     flag(
         "capacity-buffer-pod-dry-run-enabled",
         Switch,
-        NoEffect("CapacityBuffers are not read: keep spare room by minNodes and schedules"),
+        NoEffect("CapacityBuffers are not read: keep spare capacity by minNodes and schedules"),
     ),
     flag("enable-provisioning-requests", Switch, PROVISIONING),
     flag("provisioning-request-initial-backoff-time", Time, PROVISIONING),

@@ -26,8 +26,9 @@ impl Priorities {
     pub fn read(source: &Source) -> anyhow::Result<Self> {
         let text = source.object["data"][KEY].as_str();
         let text = text.with_context(|| format!("{} has no key {KEY}", source.title()))?;
-        let ranks: BTreeMap<i64, Vec<String>> = serde_saphyr::from_str(text)
-            .with_context(|| format!("{}: {KEY} is no map of numbers to lists of regexes", source.title()))?;
+        let ranks: BTreeMap<i64, Vec<String>> = serde_saphyr::from_str(text).with_context(|| {
+            format!("{}: {KEY} is not a map of numbers to lists of regexes", source.title())
+        })?;
         let compiled = ranks.into_iter().map(|(rank, rules)| {
             let rules = rules.into_iter().map(|rule| {
                 let regex = Regex::new(&rule).ok();
@@ -60,7 +61,7 @@ impl Priorities {
                 let used =
                     regex.as_ref().is_some_and(|regex| groups.iter().any(|group| regex.is_match(group)));
                 let why = match regex {
-                    None => "it is no regex that this program understands",
+                    None => "it is not a regex that this program understands",
                     Some(_) if *rank < 0 => "ranks under 0 never match",
                     Some(_) if !used => "it matches none of the groups that are known",
                     Some(_) => continue,

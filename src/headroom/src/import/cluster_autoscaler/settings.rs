@@ -64,7 +64,7 @@ pub fn read(line: &CommandLine, left_out: &mut Vec<String>) -> Settings {
     comments.sort();
     unknown.extend(comments);
     for word in &line.words {
-        unknown.push(format!("{word}: a word on the command line that is no flag. Nothing was made of it."));
+        unknown.push(format!("{word}: an argument that is not a flag. Nothing was made of it."));
     }
     for comment in unknown {
         settings.policy.say(comment);
@@ -179,7 +179,7 @@ fn limit(
     }
     let mut words = Vec::new();
     if none <= max {
-        words.push("its maximum is no limit".to_owned());
+        words.push("its maximum means no limit".to_owned());
     }
     if 0 < min {
         words.push(format!("its minimum of {min}{unit} has no counterpart: set minNodes of a pool"));

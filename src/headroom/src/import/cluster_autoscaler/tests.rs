@@ -103,7 +103,7 @@ fn a_flag_that_cannot_be_read_leaves_the_others() {
 fn an_unknown_flag_and_a_stray_word_are_named() {
     let text = convert_now(&[deployment(&["--warp-speed=9", "--nodes=1:3:base", "engage"])]).unwrap();
     assert!(text.contains("--warp-speed=9: UNKNOWN flag"), "{text}");
-    assert!(text.contains("# engage: a word"), "{text}");
+    assert!(text.contains("# engage: an argument"), "{text}");
 }
 
 #[test]
