@@ -74,7 +74,7 @@ fn being_deleted(node: &Node, ctx: &Context<'_>) -> bool {
 fn pods<'c>(ctx: &'c Context<'_>, ix: NodeIx) -> impl Iterator<Item = &'c Pod> {
     ctx.snapshot.pods(ix).filter_map(|pod| match pod {
         PodRef::Real(id) => Some(&ctx.world.pod(id).pod),
-        PodRef::Virtual(_) => None,
+        PodRef::Virtual(_) | PodRef::Standby(_) => None,
     })
 }
 
