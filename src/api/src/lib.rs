@@ -2,6 +2,7 @@
 
 #![deny(missing_docs)]
 
+pub mod capacity_buffer;
 pub mod cluster_scaling_policy;
 pub mod common;
 pub mod conditions;
@@ -14,7 +15,7 @@ pub mod stored;
 pub mod validate;
 
 pub use cluster_scaling_policy::{
-    Anticipation, ClusterLimits, ClusterMinimum, ClusterScalingPolicy, ClusterScalingPolicySpec,
+    Anticipation, BufferService, ClusterLimits, ClusterMinimum, ClusterScalingPolicy, ClusterScalingPolicySpec,
     ClusterScalingPolicyStatus, Expander, HealthGate, HpaOwnership, MetricSource, NodeScaling, PoolVerdict,
     PrometheusServer, Removals, UnplacedPods, VoluntaryDisruption, WorkloadScaling,
 };

@@ -11,18 +11,18 @@ use tokio::sync::{Notify, watch};
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::Delta;
+use headroom_core::world::{Delta, Kind};
 
 use super::decoder::{Decoder, Error};
 use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
 use super::remains::Remains;
 use super::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
-    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
+    SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
+    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController,
     SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
-use super::watch::follow;
+use super::watch::{follow, follow_buffers};
 use super::watched::{Change, Watch, Watched};
 use super::workloads::Workloads;
 use crate::host::Host;
@@ -109,7 +109,6 @@ impl KubeFeed {
         // The store is made before the first watch delivers: no object may pass it by.
         let feed = Self::unfed_with_workloads(host);
         feed.follow_all(client, host);
-        feed.follow::<SlimDeployment>(client, host);
         feed.follow::<SlimHpa>(client, host);
         feed.follow::<StoredScalingPolicy>(client, host);
         feed
@@ -169,6 +168,13 @@ impl KubeFeed {
         self.follow::<SlimVolume>(client, host);
         self.follow::<SlimClaim>(client, host);
         self.follow::<SlimPod>(client, host);
+        self.follow::<SlimDeployment>(client, host);
+        host.spawn(follow_buffers(
+            client.clone(),
+            self.port::<SlimCapacityBuffer>(),
+            self.port::<SlimPodTemplate>(),
+            self.port::<SlimQuota>(),
+        ));
     }
 
     fn follow<K: Watched>(&self, client: &Client, host: &Host) {
@@ -405,7 +411,7 @@ impl Port {
         if let Some(workloads) = &mut inner.workloads {
             workloads.list_started(self.watch);
         }
-        if let Watch::World(kind) = self.watch {
+        if let Some(kind) = self.watch.kind() {
             inner.queue.push(Delta::ListStarted(kind));
         }
     }
@@ -434,7 +440,10 @@ impl Port {
                     inner.push(Change::Policy(PolicyChange::ClusterGone(name)));
                 }
             }
-            Watch::Deployments | Watch::Hpas | Watch::ScalingPolicies => {}
+            Watch::Deployments => {
+                inner.queue.push(Delta::ListEnded(Kind::Deployment));
+            }
+            Watch::Hpas | Watch::ScalingPolicies => {}
         }
         if let Some(workloads) = &mut inner.workloads {
             workloads.list_ended(self.watch);
@@ -442,6 +451,13 @@ impl Port {
         }
         drop(guard);
         self.ring(Urgency::AtOnce);
+    }
+
+    /// The kind is not there, or may not be read: there is no object of it, and that is known.
+    pub(super) fn absent(&self) {
+        self.list_started();
+        self.contact();
+        self.list_ended();
     }
 
     /// Changes when the kind is to be listed anew.

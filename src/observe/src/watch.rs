@@ -16,6 +16,7 @@ use headroom_core::time::Seconds;
 
 use super::feed::Port;
 use super::remains::{Guarded, Remains};
+use super::slim::{SlimCapacityBuffer, SlimPodTemplate, SlimQuota};
 use super::watched::{Watch, Watched};
 
 /// Objects a page of a list. 500 is kube's and client-go's.
@@ -39,6 +40,8 @@ const SHED_PAUSE_MAX: Duration = Duration::from_secs(4);
 /// Between the turns of two kinds after that. All kinds begin together; asking together again, most would be refused
 /// together again.
 const TURN: Duration = Duration::from_millis(100);
+/// Between two looks for a kind that is not installed: well within the age at which a view is too old.
+const ABSENT_PAUSE: Duration = Duration::from_secs(30);
 /// A watch that lasted so long ends the row of troubles.
 const STABLE_AFTER: Seconds = Seconds(2);
 
@@ -71,11 +74,79 @@ pub(super) async fn follow<K: Watched>(client: Client, port: Port) {
     let place = Watch::ALL.iter().position(|watch| *watch == K::WATCH).unwrap_or_default();
     let turn = TURN * u32::try_from(place).unwrap_or_default();
     let mut pause = Pause { next: PAUSE_MIN, turn };
-    until_undecodable::<K, K>(Api::all(client.clone()), &port, &mut pause).await;
+    let _ = until_undecodable::<K, K>(Api::all(client.clone()), &port, &mut pause).await;
     loop {
         port.warn("an object cannot be decoded: from now on each is decoded on its own");
-        until_undecodable::<K, Guarded<K>>(Api::all(client.clone()), &port, &mut pause).await;
+        let _ = until_undecodable::<K, Guarded<K>>(Api::all(client.clone()), &port, &mut pause).await;
     }
+}
+
+/// Follows CapacityBuffers, in the first of their versions that the server has, with the PodTemplates and ResourceQuotas
+/// that decide on their shape and size. Where the kind is not installed, nothing is read but a look for it twice a minute.
+pub(super) async fn follow_buffers(client: Client, buffers: Port, templates: Port, quotas: Port) {
+    let ports = [&buffers, &templates, &quotas];
+    loop {
+        let stable = present::<SlimCapacityBuffer>(&client).await;
+        let found = match stable {
+            Ok(true) => Ok(Some(false)),
+            Ok(false) => present::<SlimCapacityBuffer<true>>(&client).await.map(|is| is.then_some(true)),
+            Err(stop) => Err(stop),
+        };
+        match found {
+            Ok(Some(false)) => tokio::select! {
+                biased;
+                () = until_absent::<SlimCapacityBuffer>(&client, &buffers) => {}
+                () = until_absent::<SlimPodTemplate>(&client, &templates) => {}
+                () = until_absent::<SlimQuota>(&client, &quotas) => {}
+            },
+            Ok(Some(true)) => tokio::select! {
+                biased;
+                () = until_absent::<SlimCapacityBuffer<true>>(&client, &buffers) => {}
+                () = until_absent::<SlimPodTemplate>(&client, &templates) => {}
+                () = until_absent::<SlimQuota>(&client, &quotas) => {}
+            },
+            Ok(None) => {
+                ports.iter().for_each(|port| port.absent());
+                sleep(ABSENT_PAUSE).await;
+            }
+            Err(Stop::Forbidden(why)) => {
+                buffers.trouble(&why);
+                ports.iter().for_each(|port| port.absent());
+                sleep(ABSENT_PAUSE).await;
+            }
+            Err(stop) => {
+                if let Stop::Trouble(why) | Stop::Undecodable(why) | Stop::Shed(why) = &stop {
+                    buffers.trouble(why);
+                }
+                sleep(SHED_PAUSE_MAX).await;
+            }
+        }
+    }
+}
+
+/// True if the server has the kind.
+async fn present<K: Watched>(client: &Client) -> Result<bool, Stop> {
+    let api = Api::<Guarded<K>>::all(client.clone());
+    match bounded(LIST_DEADLINE, "list", api.list(&ListParams::default().limit(1))).await {
+        Ok(_) => Ok(true),
+        Err(Stop::Expired) => Ok(false),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// Follows an optional kind until the server does not have it any more.
+async fn until_absent<K: Watched>(client: &Client, port: &Port) {
+    let mut pause = Pause { next: PAUSE_MIN, turn: Duration::ZERO };
+    while until_undecodable::<K, Guarded<K>>(Api::all(client.clone()), port, &mut pause).await != Left::Absent {}
+}
+
+/// Why a kind is not followed any more.
+#[derive(PartialEq, Eq)]
+enum Left {
+    /// An object cannot be decoded.
+    Undecodable,
+    /// The server does not have the kind, which is optional.
+    Absent,
 }
 
 /// Why listing or watching stopped.
@@ -88,6 +159,8 @@ enum Stop {
     Undecodable(String),
     /// The server sheds load.
     Shed(String),
+    /// The kind may not be read.
+    Forbidden(String),
     /// Anything else.
     Trouble(String),
 }
@@ -96,6 +169,9 @@ impl From<kube::Error> for Stop {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == 410 || status.code == 404 => Self::Expired,
+            kube::Error::Api(status) if status.code == 403 => {
+                Self::Forbidden(kube::Error::Api(status).to_string())
+            }
             kube::Error::Api(status) if status.code == 429 => Self::Shed(status.message),
             kube::Error::SerdeError(error) => Self::Undecodable(error.to_string()),
             other => Self::Trouble(other.to_string()),
@@ -122,7 +198,11 @@ impl Pause {
     }
 }
 
-async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, pause: &mut Pause) {
+async fn until_undecodable<K: Watched, P: Payload<K>>(
+    api: Api<P>,
+    port: &Port,
+    pause: &mut Pause,
+) -> Left {
     let mut distrusted = port.distrusted();
     loop {
         distrusted.mark_unchanged();
@@ -138,13 +218,18 @@ async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, 
                 match &stop {
                     Stop::Ended if lasted => {}
                     Stop::Ended => pause.after(&stop).await,
-                    Stop::Trouble(why) | Stop::Shed(why) => {
+                    Stop::Trouble(why) | Stop::Shed(why) | Stop::Forbidden(why) => {
                         port.trouble(why);
                         pause.after(&stop).await;
                     }
                     Stop::Expired | Stop::Undecodable(_) => break stop,
                 }
             },
+            Err(Stop::Expired) if K::OPTIONAL => return Left::Absent,
+            Err(Stop::Forbidden(why)) if K::OPTIONAL => {
+                port.absent();
+                Stop::Trouble(why)
+            }
             Err(Stop::Expired) if K::MAY_BE_ABSENT => {
                 port.list_started();
                 port.list_ended();
@@ -157,12 +242,12 @@ async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, 
             }
             Err(stop) => stop,
         };
-        if let Stop::Trouble(why) | Stop::Undecodable(why) | Stop::Shed(why) = &stop {
+        if let Stop::Trouble(why) | Stop::Undecodable(why) | Stop::Shed(why) | Stop::Forbidden(why) = &stop {
             port.trouble(why);
         }
         pause.after(&stop).await;
         if matches!(stop, Stop::Undecodable(_)) {
-            return;
+            return Left::Undecodable;
         }
     }
 }

@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, Kind};
 
-use super::convert::{key_of, name_of, node, pod, scale, volume, workload};
+use super::convert::{buffer, key_of, name_of, node, pod, scale, volume, workload};
 use super::decoder::{Decoder, Error};
 use super::policies::PolicyChange;
 use super::remains::Remains;
 use super::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
-    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
+    SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
+    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController,
     SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use super::workloads::{ScaleKind, Workloads};
@@ -30,7 +30,7 @@ pub enum Watch {
     NodePools,
     /// ClusterScalingPolicies.
     ClusterScalingPolicies,
-    /// Deployments: only replica decisions read them.
+    /// Deployments: replica decisions read their scale, and node decisions the template of those that buffers name.
     Deployments,
     /// HorizontalPodAutoscalers.
     Hpas,
@@ -41,7 +41,7 @@ pub enum Watch {
 impl Watch {
     /// Every watch that node decisions depend on. All must have been listed once before anything is decided about nodes.
     /// Those of replica decisions are [`super::workloads::Workloads::WATCHES`].
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 22] = [
         Self::World(Kind::Pod),
         Self::World(Kind::Node),
         Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
@@ -58,6 +58,10 @@ impl Watch {
         Self::World(Kind::CsiDriver),
         Self::World(Kind::StorageCapacity),
         Self::World(Kind::PriorityClass),
+        Self::World(Kind::Buffer),
+        Self::World(Kind::PodTemplate),
+        Self::World(Kind::Quota),
+        Self::Deployments,
         Self::NodePools,
         Self::ClusterScalingPolicies,
     ];
@@ -82,11 +86,27 @@ impl Watch {
             Self::World(Kind::CsiDriver) => "csidrivers",
             Self::World(Kind::StorageCapacity) => "csistoragecapacities",
             Self::World(Kind::PriorityClass) => "priorityclasses",
+            Self::World(Kind::Buffer) => "capacitybuffers",
+            Self::World(Kind::PodTemplate) => "podtemplates",
+            Self::World(Kind::Quota) => "resourcequotas",
+            Self::World(Kind::Deployment) => "deployments",
             Self::NodePools => "nodepools",
             Self::ClusterScalingPolicies => "clusterscalingpolicies",
             Self::Deployments => "deployments",
             Self::Hpas => "horizontalpodautoscalers",
             Self::ScalingPolicies => "scalingpolicies",
+        }
+    }
+}
+
+impl Watch {
+    /// The kind of the world that it delivers, if any.
+    #[must_use]
+    pub fn kind(self) -> Option<Kind> {
+        match self {
+            Self::World(kind) => Some(kind),
+            Self::Deployments => Some(Kind::Deployment),
+            Self::NodePools | Self::ClusterScalingPolicies | Self::Hpas | Self::ScalingPolicies => None,
         }
     }
 }
@@ -112,6 +132,8 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
     const FIELD_SELECTOR: &'static str = "";
     /// Whether the API server may not know the kind at all; that is the same as no object of it.
     const MAY_BE_ABSENT: bool = false;
+    /// True for kinds of a feature that is off without them: a missing kind or permission stops nothing else.
+    const OPTIONAL: bool = false;
 
     /// The object as a change.
     ///
@@ -339,6 +361,39 @@ impl Watched for SlimPriorityClass {
     }
 }
 
+impl<const ALPHA: bool> Watched for SlimCapacityBuffer<ALPHA> {
+    const WATCH: Watch = Watch::World(Kind::Buffer);
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::BufferApplied(Box::new(buffer::capacity_buffer(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::BufferDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimPodTemplate {
+    const WATCH: Watch = Watch::World(Kind::PodTemplate);
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::PodTemplateApplied(Box::new(buffer::pod_template(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::PodTemplateDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimQuota {
+    const WATCH: Watch = Watch::World(Kind::Quota);
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::QuotaApplied(Box::new(buffer::quota(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::QuotaDeleted(key_of(meta, decoder)?)))
+    }
+}
+
 impl Watched for StoredNodePool {
     const WATCH: Watch = Watch::NodePools;
     const MAY_BE_ABSENT: bool = true;
@@ -372,8 +427,8 @@ impl Watched for StoredClusterScalingPolicy {
 
 impl Watched for SlimDeployment {
     const WATCH: Watch = Watch::Deployments;
-    fn applied(self, _: &mut Decoder) -> Result<Change, Error> {
-        Ok(Change::None)
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::DeploymentApplied(Box::new(buffer::deployment(&self, decoder)?))))
     }
     fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
@@ -381,8 +436,8 @@ impl Watched for SlimDeployment {
         workloads.apply_scale(ScaleKind::Deployment, key, seen);
         Ok(())
     }
-    fn gone(_: &ObjectMeta, _: &mut Decoder) -> Result<Change, Error> {
-        Ok(Change::None)
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::DeploymentDeleted(key_of(meta, decoder)?)))
     }
 }
 
