@@ -15,9 +15,9 @@ pub mod stored;
 pub mod validate;
 
 pub use cluster_scaling_policy::{
-    Anticipation, BufferService, ClusterLimits, ClusterMinimum, ClusterScalingPolicy, ClusterScalingPolicySpec,
-    ClusterScalingPolicyStatus, Expander, HealthGate, HpaOwnership, MetricSource, NodeScaling, PoolVerdict,
-    PrometheusServer, Removals, UnplacedPods, VoluntaryDisruption, WorkloadScaling,
+    Anticipation, BufferService, ClusterLimits, ClusterMinimum, ClusterScalingPolicy,
+    ClusterScalingPolicySpec, ClusterScalingPolicyStatus, Expander, HealthGate, HpaOwnership, MetricSource,
+    NodeScaling, PoolVerdict, PrometheusServer, Removals, UnplacedPods, VoluntaryDisruption, WorkloadScaling,
 };
 pub use common::{BudgetReason, Duration, NodeBudget, Quantity, Window};
 pub use node_pool::{

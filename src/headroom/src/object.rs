@@ -33,6 +33,9 @@ pub enum Subject {
     /// The same for a ScalingPolicy.
     #[value(aliases = ["scalingpolicies", "hsp"])]
     Scalingpolicy,
+    /// Where the room of a CapacityBuffer is, and what keeps the rest from coming.
+    #[value(aliases = ["capacitybuffers", "cb"])]
+    Capacitybuffer,
 }
 
 impl Subject {
@@ -48,6 +51,7 @@ impl Subject {
             Self::Nodepool => "NodePool",
             Self::Hpa => "HorizontalPodAutoscaler",
             Self::Scalingpolicy => "ScalingPolicy",
+            Self::Capacitybuffer => "CapacityBuffer",
         }
     }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use headroom_core::labels::ObjectKey;
+use headroom_core::world::buffer::Template;
 use headroom_core::world::node::Node;
 use headroom_core::world::pod::Pod;
-use headroom_core::world::buffer::Template;
 use headroom_core::world::workload::{Controller, DaemonSet, DisruptionBudget};
 use headroom_core::world::{Delta, Kind};
 

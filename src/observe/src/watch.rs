@@ -137,7 +137,9 @@ async fn present<K: Watched>(client: &Client) -> Result<bool, Stop> {
 /// Follows an optional kind until the server does not have it any more.
 async fn until_absent<K: Watched>(client: &Client, port: &Port) {
     let mut pause = Pause { next: PAUSE_MIN, turn: Duration::ZERO };
-    while until_undecodable::<K, Guarded<K>>(Api::all(client.clone()), port, &mut pause).await != Left::Absent {}
+    while until_undecodable::<K, Guarded<K>>(Api::all(client.clone()), port, &mut pause).await != Left::Absent
+    {
+    }
 }
 
 /// Why a kind is not followed any more.
@@ -198,11 +200,7 @@ impl Pause {
     }
 }
 
-async fn until_undecodable<K: Watched, P: Payload<K>>(
-    api: Api<P>,
-    port: &Port,
-    pause: &mut Pause,
-) -> Left {
+async fn until_undecodable<K: Watched, P: Payload<K>>(api: Api<P>, port: &Port, pause: &mut Pause) -> Left {
     let mut distrusted = port.distrusted();
     loop {
         distrusted.mark_unchanged();

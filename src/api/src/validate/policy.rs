@@ -7,7 +7,8 @@ use headroom_core::config::DEFAULT_SCHEDULER;
 use super::workloads::{self, ValidatedWorkloads};
 use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
 use crate::cluster_scaling_policy::{
-    Anticipation, BufferService, ClusterScalingPolicySpec, Expander, HealthGate, NodeScaling, Removals, VoluntaryDisruption,
+    Anticipation, BufferService, ClusterScalingPolicySpec, Expander, HealthGate, NodeScaling, Removals,
+    VoluntaryDisruption,
 };
 
 /// What holds for all pools together.

@@ -8,7 +8,8 @@ use headroom_core::labels::ObjectKey;
 use headroom_core::quantity::Quantity;
 use headroom_core::time::UnixTime;
 use headroom_core::world::buffer::{
-    BufferCondition, BufferSource, BufferStatus, CapacityBuffer, DEFAULT_STRATEGY, Quota, QuotaScope, Template,
+    BufferCondition, BufferSource, BufferStatus, CapacityBuffer, DEFAULT_STRATEGY, Quota, QuotaScope,
+    Template,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -33,7 +34,11 @@ pub fn capacity_buffer<const ALPHA: bool>(
         key: key_of(meta, decoder)?,
         uid: uid_of(meta),
         generation: meta.generation.unwrap_or(0),
-        created_at: meta.creation_timestamp.as_ref().map(|time| UnixTime::from_jiff(time.0)).unwrap_or_default(),
+        created_at: meta
+            .creation_timestamp
+            .as_ref()
+            .map(|time| UnixTime::from_jiff(time.0))
+            .unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
         strategy: strategy(&slim.spec, decoder),
         status: status(&slim.status),
@@ -63,13 +68,15 @@ fn strategy(spec: &Value, decoder: &mut Decoder) -> Arc<str> {
 fn read(spec: &CapacityBufferSpec, buffer: &mut CapacityBuffer, decoder: &mut Decoder) -> Result<(), String> {
     let count = |value: Option<i64>, field: &str| match value {
         None => Ok(None),
-        Some(value) => u32::try_from(value).map(Some).map_err(|_| {
-            format!("spec.{field} is {value}: write a whole number from 0 to {}", i32::MAX)
-        }),
+        Some(value) => u32::try_from(value)
+            .map(Some)
+            .map_err(|_| format!("spec.{field} is {value}: write a whole number from 0 to {}", i32::MAX)),
     };
     buffer.source = match (&spec.pod_template_ref, &spec.scalable_ref) {
         (Some(_), Some(_)) => {
-            return Err("spec.podTemplateRef and spec.scalableRef are both set: remove one of them".to_owned());
+            return Err(
+                "spec.podTemplateRef and spec.scalableRef are both set: remove one of them".to_owned()
+            );
         }
         (Some(template), None) if template.name.is_empty() => {
             return Err("spec.podTemplateRef.name is empty: name a PodTemplate of this namespace".to_owned());
@@ -229,7 +236,8 @@ mod tests {
             "limits": {"cpu": "2500m", "memory": "4Gi", "nvidia.com/gpu": 2}}));
         assert_eq!(read.fault, None);
         assert_eq!((&*read.strategy, read.replicas, read.percentage), (OWN_STRATEGY, Some(3), Some(20)));
-        let source = BufferSource::Workload { group: "apps".into(), kind: "Deployment".into(), name: "web".into() };
+        let source =
+            BufferSource::Workload { group: "apps".into(), kind: "Deployment".into(), name: "web".into() };
         assert_eq!((read.source, read.generation), (source, 4));
         let limits: Vec<(&str, i64)> = read.limits.iter().map(|(name, amount)| (&**name, *amount)).collect();
         assert_eq!(limits, [("cpu", 2500), ("memory", 4 << 30), ("nvidia.com/gpu", 2)]);
@@ -250,7 +258,9 @@ mod tests {
         assert!(fault(json!({"podTemplateRef": {"name": ""}})).contains("podTemplateRef.name is empty"));
         let both = json!({"podTemplateRef": template, "scalableRef": {"kind": "Deployment", "name": "web"}});
         assert!(fault(both).contains("remove one of them"));
-        assert!(fault(json!({"scalableRef": {"kind": "Deployment"}})).contains("write its kind and its name"));
+        assert!(
+            fault(json!({"scalableRef": {"kind": "Deployment"}})).contains("write its kind and its name")
+        );
         let strange = buffer(json!({"provisioningStrategy": OWN_STRATEGY, "replicas": "three"}));
         assert!(strange.fault.is_some_and(|fault| fault.starts_with("spec cannot be read")));
         assert_eq!(&*strange.strategy, OWN_STRATEGY);

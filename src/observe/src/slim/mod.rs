@@ -21,7 +21,9 @@ pub use affinity::{
     Affinity, NodeSelector, NodeSelectorTerm, PodTerm, Selector, SelectorRequirement, SpreadConstraint,
     Toleration,
 };
-pub use buffer::{QuotaSpec, ScopeRequirement, ScopeSelector, SlimCapacityBuffer, SlimPodTemplate, SlimQuota};
+pub use buffer::{
+    QuotaSpec, ScopeRequirement, ScopeSelector, SlimCapacityBuffer, SlimPodTemplate, SlimQuota,
+};
 pub use node::{SlimNamespace, SlimNode, Taint};
 pub use pod::{
     Condition, Container, ContainerPort, ContainerState, Needs, PodSpec, PodStatus, PodTemplate, SlimPod,

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use headroom_core::labels::ObjectKey;
+use headroom_core::world::buffer::BufferStatus;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -13,6 +15,7 @@ use kube::{Api, Client, Resource};
 use serde::{Deserialize, Serialize};
 
 use super::events::{EventNote, Regarding, RegardingKind};
+use super::write_buffers;
 use headroom_api::{
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePoolSpec, NodePoolStatus, PolicyObject, Stored,
     StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy,
@@ -91,6 +94,13 @@ pub trait StatusSink: Send + Sync {
         status: &'a ClusterScalingPolicyStatus,
     ) -> BoxFuture<'a, Result<String, WriteError>>;
 
+    /// Applies the status of a CapacityBuffer, or with `None` gives up what was applied before.
+    fn write_buffer<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        status: Option<&'a BufferStatus>,
+    ) -> BoxFuture<'a, Result<(), WriteError>>;
+
     /// Writes an event that happened at `at`. Writing it twice writes it once.
     fn write_event<'a>(
         &'a self,
@@ -161,6 +171,14 @@ impl StatusSink for KubeSink {
         status: &'a ClusterScalingPolicyStatus,
     ) -> BoxFuture<'a, Result<String, WriteError>> {
         replace_status(&self.policies, name, resource_version, status).boxed()
+    }
+
+    fn write_buffer<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        status: Option<&'a BufferStatus>,
+    ) -> BoxFuture<'a, Result<(), WriteError>> {
+        write_buffers::apply_status(&self.client, key, status).boxed()
     }
 
     fn write_event<'a>(
@@ -288,7 +306,6 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use bytes::Bytes;
-    use headroom_core::labels::ObjectKey;
     use http::Response;
     use http_body_util::{BodyExt, Full};
     use kube::client::Body;
