@@ -99,3 +99,71 @@ fn source(buffer: &CapacityBuffer) -> String {
         BufferSource::Workload { kind, name, .. } => format!("{kind} {name}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::history::History;
+    use headroom_core::snapshot::Snapshot;
+    use headroom_core::testing::{NOW, config, pod, pool, world};
+    use headroom_core::world::Delta;
+    use headroom_core::world::buffer::{DEFAULT_STRATEGY, OWN_STRATEGY, Template};
+    use headroom_core::world::workload::PrioritySource;
+
+    use super::*;
+    use crate::{Case, Evidence, ProviderView};
+
+    fn told(strategy: &str, template: &str) -> Explanation {
+        let key = ObjectKey::new("default", "web");
+        let pods = Template {
+            key: ObjectKey::new("default", "small"),
+            generation: 1,
+            class: pod("x").cpu("1").class(),
+            priority_class: PrioritySource::Template,
+        };
+        let buffer = CapacityBuffer {
+            key: key.clone(),
+            strategy: strategy.into(),
+            source: BufferSource::Template(template.into()),
+            replicas: Some(6),
+            ..CapacityBuffer::default()
+        };
+        let world = world()
+            .group("general", "a", "", 0)
+            .delta(Delta::PodTemplateApplied(Box::new(pods)))
+            .delta(Delta::BufferApplied(Box::new(buffer)))
+            .build();
+        let input = Snapshot::of(&world, &History::default(), &config([pool("general").bounds(0, 1)]), NOW);
+        let case = Case::new(input, Evidence::default(), ProviderView::Operator);
+        let opened = case.open().expect("a plan");
+        explain(&opened, &key).expect("it is there")
+    }
+
+    #[test]
+    fn a_buffer_has_each_number_of_its_size_and_the_failing_rule_of_each_pool() {
+        let told = told(OWN_STRATEGY, "small");
+        let text = told.text();
+        for words in
+            ["LimitReached: 0 of 6 pods ready", "PodTemplate small", "4 in pool general", "MaxNodesReached"]
+        {
+            assert!(text.contains(words), "{words} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_that_cannot_be_served_says_what_to_write() {
+        assert!(
+            told(OWN_STRATEGY, "none").summary.starts_with("PodTemplateNotFound: namespace default has no")
+        );
+    }
+
+    #[test]
+    fn a_buffer_of_another_controller_is_told_apart() {
+        let told = told(DEFAULT_STRATEGY, "small");
+        assert!(
+            told.summary.starts_with("left alone: strategy buffer.x-k8s.io/active-capacity"),
+            "{}",
+            told.summary
+        );
+        assert!(told.next[0].contains("nodes.capacityBuffers"), "{:?}", told.next);
+    }
+}
