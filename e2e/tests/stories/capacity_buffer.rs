@@ -20,14 +20,14 @@ async fn room_is_bought_a_burst_binds_in_it_and_it_holds_its_node() {
     story(Options::new(), async |cluster| {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
-        let general = pool("general").join_delay("5s").quick_scale_down("3s");
+        let general = pool("general").join_delay("15s").quick_scale_down("3s");
         cluster.apply(general.set("/spec/scaleDown/delayAfterAdd", "0s")).await?;
         // The definition comes while the operator runs.
         cluster.install_crds(&repository().join("crds/optional")).await?;
         cluster.apply(deployment("web").replicas(2).requests("1", "1Gi")).await?;
         cluster.pods_come_to_run("default", "web", 2).await?;
         let web = json!({"apiGroup": "apps", "kind": "Deployment", "name": "web"});
-        cluster.apply(buffer("web", json!({"scalableRef": web, "replicas": 2}))).await?;
+        served(cluster, buffer("web", json!({"scalableRef": web, "replicas": 2}))).await?;
         provisioning_is(cluster, "web", "True", "FitsExistingCapacity").await?;
         cluster.ready_nodes_are("general", 1).await?;
         ensure!(cluster.pods("default", "").await?.len() == 2, "pods were made for the buffer");
@@ -82,7 +82,7 @@ async fn a_buffer_that_cannot_be_served_says_why_and_the_others_go_on() {
         let of = |name: &str| json!({"podTemplateRef": {"name": name}, "replicas": 2});
         let mut everybodys = buffer("everybodys", of("small"));
         everybodys["spec"]["provisioningStrategy"] = json!("buffer.x-k8s.io/active-capacity");
-        cluster.apply(everybodys).await?;
+        served(cluster, everybodys).await?;
         cluster.apply(buffer("early", of("small"))).await?;
         cluster.apply(buffer("huge", of("huge"))).await?;
         cluster.apply(template("huge", "64")).await?;
@@ -120,6 +120,11 @@ fn buffer(name: &str, mut spec: Value) -> Value {
         "metadata": {"name": name, "namespace": "default"},
         "spec": spec,
     })
+}
+
+/// Applies the first object of the kind: it is served a moment after its definition is established.
+async fn served(cluster: &ControlPlane, buffer: Value) -> Result<()> {
+    wait::until("the kind is served", MINUTE, async || cluster.apply(buffer.clone()).await.map(drop)).await
 }
 
 fn template(name: &str, cpu: &str) -> Value {

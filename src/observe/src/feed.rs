@@ -457,7 +457,8 @@ impl Port {
     /// The kind is not there, or may not be read: there is no object of it, and that is known.
     pub(super) fn absent(&self) {
         self.list_started();
-        self.contact();
+        let now = self.now();
+        self.shared.lock().state(self.watch).heard_at = Some(now);
         self.list_ended();
     }
 

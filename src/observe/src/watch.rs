@@ -106,6 +106,7 @@ pub(super) async fn follow_buffers(client: Client, buffers: Port, templates: Por
                 () = until_absent::<SlimQuota>(&client, &quotas) => {}
             },
             Ok(None) => {
+                buffers.contact();
                 ports.iter().for_each(|port| port.absent());
                 sleep(ABSENT_PAUSE).await;
             }

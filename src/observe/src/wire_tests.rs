@@ -421,7 +421,7 @@ async fn a_missing_permission_for_buffers_stops_nothing_else() {
     rig.pass(5).await;
     assert!(rig.feed.synced());
     let health = rig.health_of(Watch::World(Kind::Buffer));
-    assert!(health.trouble.is_none() || health.listed, "{health:?}");
+    assert!(health.listed && health.trouble.is_some_and(|why| why.contains("403")), "it says why");
 }
 
 #[tokio::test(start_paused = true)]
