@@ -39,8 +39,9 @@ async fn room_is_bought_a_burst_binds_in_it_and_it_holds_its_node() {
             Ok(())
         })
         .await?;
+        wait::until("the room is filled again", MINUTE, async || cluster.ready_nodes_are("general", 2).await)
+            .await?;
         provisioning_is(cluster, "web", "True", "FitsExistingCapacity").await?;
-        cluster.ready_nodes_are("general", 2).await?;
         let decision = cluster.newest_decision("general", "ScaleUp").await?;
         ensure!(decision["reason"] == "StandbyCapacity", "the room was filled again for {decision}");
         let table = cluster.kubectl(&["get", "capacitybuffers"])?;
