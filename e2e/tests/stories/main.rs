@@ -27,6 +27,8 @@ mod beside_other_autoscalers;
 #[cfg(test)]
 mod budget_window;
 #[cfg(test)]
+mod capacity_buffer;
+#[cfg(test)]
 mod cheaper_node_takes_over;
 #[cfg(test)]
 mod clocks_survive_a_restart;

@@ -219,6 +219,13 @@ pub struct NodeScaling {
     /// fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anticipation: Option<Anticipation>,
+
+    /// The CapacityBuffers (`autoscaling.x-k8s.io`) for which room is kept, by their `spec.provisioningStrategy`. `Own`:
+    /// those that ask for `headroom.dev/active-capacity`. `All`: those of the default strategy
+    /// `buffer.x-k8s.io/active-capacity` too, which other autoscalers serve as well. Default: `Own`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "BufferService")]
+    pub capacity_buffers: Option<BufferService>,
 }
 
 /// How one pool is chosen among those that fit the same pods.
@@ -234,6 +241,16 @@ pub enum Expander {
     Priority,
     /// The lowest cost for the same pods, by `price` of the pool.
     Price,
+}
+
+/// The CapacityBuffers for which room is kept.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BufferService {
+    /// Those that name this operator's strategy.
+    #[default]
+    Own,
+    /// Those of the default strategy too.
+    All,
 }
 
 /// Whether nodes may be removed at all.

@@ -2,6 +2,7 @@
 
 #![deny(missing_docs)]
 
+pub mod capacity_buffer;
 pub mod cluster_scaling_policy;
 pub mod common;
 pub mod conditions;
@@ -14,9 +15,9 @@ pub mod stored;
 pub mod validate;
 
 pub use cluster_scaling_policy::{
-    Anticipation, ClusterLimits, ClusterMinimum, ClusterScalingPolicy, ClusterScalingPolicySpec,
-    ClusterScalingPolicyStatus, Expander, HealthGate, HpaOwnership, MetricSource, NodeScaling, PoolVerdict,
-    PrometheusServer, Removals, UnplacedPods, VoluntaryDisruption, WorkloadScaling,
+    Anticipation, BufferService, ClusterLimits, ClusterMinimum, ClusterScalingPolicy,
+    ClusterScalingPolicySpec, ClusterScalingPolicyStatus, Expander, HealthGate, HpaOwnership, MetricSource,
+    NodeScaling, PoolVerdict, PrometheusServer, Removals, UnplacedPods, VoluntaryDisruption, WorkloadScaling,
 };
 pub use common::{BudgetReason, Duration, NodeBudget, Quantity, Window};
 pub use node_pool::{

@@ -277,6 +277,8 @@ pub struct ClusterSettings {
     pub max_anticipated_pods: u32,
     /// Most of those in one namespace. Default 2,000.
     pub max_anticipated_pods_per_namespace: u32,
+    /// Whether CapacityBuffers of the default strategy are served too. Default false.
+    pub default_buffers: bool,
     /// Most nodes one plan may add to one group. Default 1,000.
     pub max_nodes_per_scale_up: u32,
     /// Work units that one plan may spend on finding places for pods, shared out among their namespaces: checks of a pod
@@ -370,6 +372,7 @@ impl Default for ClusterSettings {
             anticipation: true,
             max_anticipated_pods: 5_000,
             max_anticipated_pods_per_namespace: 2_000,
+            default_buffers: false,
             max_nodes_per_scale_up: 1_000,
             max_work_units: 50_000_000,
         }

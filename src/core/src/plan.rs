@@ -236,6 +236,74 @@ pub struct Reasons {
     pub nodes: Vec<NodeVerdict>,
     /// What Preview pools would have done.
     pub preview: Vec<PreviewAction>,
+    /// Per CapacityBuffer that is served, in the order of service.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub buffers: Vec<BufferVerdict>,
+}
+
+/// The verdict on one CapacityBuffer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BufferVerdict {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Name and generation of its PodTemplate.
+    pub template: Option<(Arc<str>, i64)>,
+    /// Pods that its workload has; `None` for a template.
+    pub live_count: Option<u32>,
+    /// `spec.replicas`.
+    pub replicas: Option<u32>,
+    /// `spec.percentage`, where it is of a workload's pods.
+    pub percentage: Option<u32>,
+    /// The resource in `spec.limits` that allows fewest pods, and how many.
+    pub limit: Option<(Arc<str>, u32)>,
+    /// Pods that the spec asks for.
+    pub before_quotas_count: u32,
+    /// The ResourceQuota that leaves fewer, in words.
+    pub quota: Option<Arc<str>>,
+    /// Pods for which room is to be kept.
+    pub wanted_count: u32,
+    /// True if its shape and size are known.
+    pub resolved: bool,
+    /// Why it is not, or why some pods are not looked at.
+    pub fault: Option<BufferFault>,
+    /// Pods with room on ready nodes.
+    pub ready_count: u32,
+    /// Names of some of those nodes, in order.
+    pub nodes: Vec<Arc<str>>,
+    /// Pods with room on nodes that are on their way, by pool.
+    pub on_new: BTreeMap<Arc<str>, u32>,
+    /// Pods without room.
+    pub unplaced_count: u32,
+    /// Each pool that gives these no room, with its first failing rule.
+    pub pools: Vec<PoolReason>,
+}
+
+impl BufferVerdict {
+    /// Of this buffer nothing is known yet.
+    #[must_use]
+    pub fn of(key: &ObjectKey) -> Self {
+        Self { namespace: key.namespace.clone(), name: Arc::from(&*key.name), ..Self::default() }
+    }
+}
+
+/// Why a CapacityBuffer is not served, or not wholly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BufferFault {
+    /// Why.
+    pub reason: Reason,
+    /// For a person, with what to do.
+    pub message: Arc<str>,
+}
+
+impl BufferFault {
+    /// A fault in words.
+    pub fn new(reason: Reason, message: impl Into<Arc<str>>) -> Self {
+        Self { reason, message: message.into() }
+    }
 }
 
 /// The verdict on one group of equal pending pods.

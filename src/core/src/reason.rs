@@ -31,6 +31,8 @@ reasons! {
     ReplicasAnticipated,
     /// The pool was below its minimum size.
     BelowMinNodes,
+    /// Room that a CapacityBuffer keeps free needs new nodes.
+    StandbyCapacity,
     /// Nodes of this pool cost less than others that run the same pods and leave when these are ready.
     CheaperNodes,
 
@@ -128,6 +130,30 @@ reasons! {
     /// The pods of its namespace took all the work that one plan may spend on them; a later plan gets to this pod.
     WorkLimitReached,
 
+    // === why a CapacityBuffer has not all its room ===
+    /// The buffer's spec cannot be used: the message names the field and what to write.
+    InvalidBuffer,
+    /// The PodTemplate that the buffer names does not exist.
+    PodTemplateNotFound,
+    /// The workload that the buffer names does not exist, or its pods' shape is not known.
+    ScalableRefNotFound,
+    /// The buffer names a kind of workload that is not read.
+    ScalableKindUnsupported,
+    /// The buffer's size cannot be worked out: no number is set, or its limits name nothing that its pods request.
+    InvalidSize,
+    /// The buffer's size is 0 now.
+    BufferIsEmpty,
+    /// The priority of the buffer's pods is under the cutoff: what is bought for them would be of no use.
+    BelowPriorityCutoff,
+    /// More standby pods than one namespace, or the cluster, may have.
+    BufferLimitReached,
+    /// The buffer waits for nodes that are on their way.
+    RequiresNewCapacity,
+    /// No pool's nodes take the buffer's pods.
+    NoPoolFits,
+    /// Another controller writes the status of this buffer; it is left alone.
+    ServedByAnother,
+
     // === why an increase ended ===
     /// All nodes asked for have been seen.
     NodesRegistered,
@@ -205,6 +231,8 @@ reasons! {
     BlockedByOnCompletionPod,
     /// A pod on the node cannot be read: whether it may move is unknown.
     UnreadablePod,
+    /// Room on the node belongs to a CapacityBuffer, and there is no other place for it.
+    HoldsBuffer,
     /// Pods are planned onto the node.
     PlannedFor,
     /// The node's pods could take the room of a ready node that other pods are waiting for.

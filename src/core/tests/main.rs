@@ -4,6 +4,7 @@
 
 mod anticipation;
 mod arithmetic;
+mod buffers;
 mod bundles;
 mod consolidation;
 mod consolidation_guards;

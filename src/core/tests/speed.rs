@@ -5,12 +5,14 @@
 use std::time::Instant;
 
 use headroom_core::history::History;
+use headroom_core::labels::ObjectKey;
 use headroom_core::plan;
 use headroom_core::resources::Resources;
 use headroom_core::testing::{NOW, budget, config, controller, node, pod, pool, world};
 use headroom_core::time::Seconds;
-use headroom_core::world::World;
-use headroom_core::world::workload::ControllerKind;
+use headroom_core::world::buffer::{BufferSource, CapacityBuffer, OWN_STRATEGY, Template};
+use headroom_core::world::workload::{ControllerKind, PrioritySource};
+use headroom_core::world::{Delta, World};
 use serde_json::Value;
 
 /// `nodes` nodes with 30 pods each, one in `every` of them underused with 6.
@@ -49,6 +51,36 @@ fn measure_world(world: &World) {
     let took = began.elapsed();
     let unneeded: usize = again.next_history.pools.values().map(|memory| memory.unneeded.len()).sum();
     println!("{nodes} nodes, {} pods: {unneeded} unneeded in {took:?}", world.pods_count());
+}
+
+/// The cluster with buffers of two pods each, as many as asked for.
+fn with_buffers(mut world: World, count: u32) -> World {
+    for index in 0..count {
+        let key = ObjectKey::new("default", format!("b-{index}"));
+        world.apply(Delta::PodTemplateApplied(Box::new(Template {
+            key: key.clone(),
+            generation: 1,
+            class: pod("x").cpu("500m").memory("1Gi").label("app", &format!("b-{index}")).class(),
+            priority_class: PrioritySource::Template,
+        })));
+        world.apply(Delta::BufferApplied(Box::new(CapacityBuffer {
+            source: BufferSource::Template((&*key.name).into()),
+            key,
+            strategy: OWN_STRATEGY.into(),
+            replicas: Some(2),
+            ..CapacityBuffer::default()
+        })));
+    }
+    world
+}
+
+#[test]
+#[ignore = "a figure, not a rule"]
+fn two_hundred_buffers_at_five_thousand_nodes() {
+    for buffers in [0, 200] {
+        println!("{buffers} buffers");
+        measure_world(&with_buffers(cluster(5000, 5000), buffers));
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! nobody.
 
 mod advice;
+pub mod buffer;
 pub mod case;
 pub mod chain;
 pub mod checked;

@@ -10,7 +10,7 @@ use crate::object::{Asked, AskedParser};
 use crate::source::{Output, Source};
 use crate::terminal;
 use headroom_explain::case::Opened;
-use headroom_explain::{Explanation, compare, journal, node, overview, pod, pool, top, workload};
+use headroom_explain::{Explanation, buffer, compare, journal, node, overview, pod, pool, top, workload};
 
 /// Examples of `headroom explain`.
 pub const EXPLAIN_EXAMPLES: &str = "Examples:
@@ -18,6 +18,7 @@ pub const EXPLAIN_EXAMPLES: &str = "Examples:
   headroom explain node general-3f-12-0            why it stays, since when, until when
   headroom explain deployment web -n shop          each step from metric to replicas
   headroom explain nodepool general                what it does and what holds it back
+  headroom explain capacitybuffer web -n shop      where its room is, and what the rest lacks
   headroom explain pod/web-0 -n shop               as kubectl writes it; pod/shop/web-0 is the same
   headroom explain pod web-0 --snapshot cluster.json.gz";
 
@@ -121,6 +122,7 @@ pub(super) fn tell(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> Op
         Subject::Nodepool => pool::explain(opened, &key.name),
         Subject::Hpa => workload::explain_hpa(opened, key),
         Subject::Scalingpolicy => workload::explain_policy(opened, key),
+        Subject::Capacitybuffer => buffer::explain(opened, key),
         Subject::Deployment
         | Subject::Statefulset
         | Subject::Replicaset
@@ -138,6 +140,7 @@ fn missing(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> String {
         Subject::Nodepool => evidence.pools.keys().map(ToString::to_string).collect(),
         Subject::Hpa => evidence.hpas.iter().map(|hpa| hpa.key.to_string()).collect(),
         Subject::Scalingpolicy => evidence.policies.iter().map(|policy| policy.key.to_string()).collect(),
+        Subject::Capacitybuffer => opened.world.standby().buffers.keys().map(ToString::to_string).collect(),
         Subject::Deployment
         | Subject::Statefulset
         | Subject::Replicaset

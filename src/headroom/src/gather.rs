@@ -30,9 +30,10 @@ use headroom_explain::{Case, Evidence, ProviderView};
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{self, ClusterMetrics};
 use headroom_observe::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace,
-    SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
-    SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
+    SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass,
+    SlimQuota, SlimReplicaSet, SlimReplicationController, SlimStatefulSet, SlimStorageCapacity,
+    SlimStorageClass, SlimVolume,
 };
 use headroom_observe::{Feed, KubeFeed, Policies, Watched};
 use headroom_operator::controllers::config::Settings;
@@ -270,6 +271,30 @@ impl Reader {
         Ok(())
     }
 
+    /// CapacityBuffers, in the first of their versions that the server has, and what they refer to. Most clusters do not have
+    /// the kind, which is no gap.
+    async fn buffers(&mut self, feed: &KubeFeed) -> anyhow::Result<()> {
+        if !self.optional::<SlimCapacityBuffer>(feed).await
+            && !self.optional::<SlimCapacityBuffer<true>>(feed).await
+        {
+            return Ok(());
+        }
+        self.feed::<SlimPodTemplate>(feed, Need::May).await?;
+        self.feed::<SlimQuota>(feed, Need::May).await?;
+        self.feed::<SlimDeployment>(feed, Need::May).await
+    }
+
+    /// Feeds the objects of a kind that may not be installed; true if there are any.
+    async fn optional<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
+        let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
+        match api.list_metadata(&ListParams::default().limit(1)).await {
+            Ok(list) if list.items.is_empty() => false,
+            Err(kube::Error::Api(status)) if status.code == 404 => false,
+            // What cannot be read is noted by the whole list.
+            Ok(_) | Err(_) => self.feed::<K>(feed, Need::May).await.is_ok(),
+        }
+    }
+
     /// The same, and what each object tells explanations, from one list.
     pub async fn feed_seen<K: Watched, T: Testimony>(
         &mut self,
@@ -327,6 +352,7 @@ impl Reader {
         self.feed::<SlimStorageCapacity>(feed, Need::May).await?;
         self.feed::<SlimVolume>(feed, Need::May).await?;
         self.feed::<SlimClaim>(feed, Need::May).await?;
+        self.buffers(feed).await?;
         let mut world = World::new();
         feed.take().into_iter().for_each(|delta| world.apply(delta));
         self.providers(&mut world, &seen);

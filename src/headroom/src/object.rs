@@ -39,6 +39,9 @@ pub enum Subject {
     /// The same for a ScalingPolicy.
     #[value(aliases = ["scalingpolicies", "hsp"])]
     Scalingpolicy,
+    /// Where the room of a CapacityBuffer is, and what keeps the rest from coming.
+    #[value(aliases = ["capacitybuffers", "cb"])]
+    Capacitybuffer,
 }
 
 impl Subject {
@@ -56,6 +59,7 @@ impl Subject {
             Self::Nodepool => "NodePool",
             Self::Hpa => "HorizontalPodAutoscaler",
             Self::Scalingpolicy => "ScalingPolicy",
+            Self::Capacitybuffer => "CapacityBuffer",
         }
     }
 

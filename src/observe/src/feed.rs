@@ -11,8 +11,9 @@ use tokio::sync::{Notify, watch};
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::Delta;
+use headroom_core::world::{Delta, Kind};
 
+use super::buffers::follow_buffers;
 use super::decoder::{Decoder, Error};
 use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
@@ -149,10 +150,13 @@ impl KubeFeed {
         let port = |watch| Port { shared: self.shared.clone(), watch };
         // From the last to the first: policies before the kinds that there are most objects of.
         let ports = watches.into_iter().rev().map(port).collect();
-        let (client, wires) = Wire::under(client, ports);
+        let (wired, wires) = Wire::under(client, ports);
+        let (optional, wires) =
+            wires.into_iter().partition::<Vec<_>, _>(|wire| wire.port.watch.resource().optional);
         for wire in wires {
-            host.spawn(follow(client.clone(), wire));
+            host.spawn(follow(wired.clone(), wire));
         }
+        host.spawn(follow_buffers(client.clone(), wired, optional));
     }
 }
 
@@ -418,7 +422,7 @@ impl Port {
         if let Some(workloads) = &mut inner.workloads {
             workloads.list_started(self.watch);
         }
-        if let Watch::World(kind) = self.watch {
+        if let Some(kind) = self.watch.kind() {
             inner.queue.push(Delta::ListStarted(kind));
         }
     }
@@ -447,7 +451,10 @@ impl Port {
                     inner.push(Change::Policy(PolicyChange::ClusterGone(name)));
                 }
             }
-            Watch::Deployments | Watch::Hpas | Watch::ScalingPolicies => {}
+            Watch::Deployments => {
+                inner.queue.push(Delta::ListEnded(Kind::Deployment));
+            }
+            Watch::Hpas | Watch::ScalingPolicies => {}
         }
         if let Some(workloads) = &mut inner.workloads {
             workloads.list_ended(self.watch);
@@ -455,6 +462,14 @@ impl Port {
         }
         drop(guard);
         self.ring(Urgency::AtOnce);
+    }
+
+    /// The kind is not there, or may not be read: there is no object of it, and that is known.
+    pub(super) fn absent(&self) {
+        self.list_started();
+        let now = self.now();
+        self.shared.lock().state(self.watch).heard_at = Some(now);
+        self.list_ended();
     }
 
     /// Changes when the kind is to be listed anew.

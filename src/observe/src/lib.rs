@@ -2,6 +2,7 @@
 //! nothing and writes nothing. `host` is time, tasks and randomness, for everything above.
 
 mod bookmarks;
+mod buffers;
 pub mod convert;
 pub mod decoder;
 pub mod feed;

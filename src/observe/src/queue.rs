@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use headroom_core::labels::ObjectKey;
+use headroom_core::world::buffer::Template;
 use headroom_core::world::node::Node;
 use headroom_core::world::pod::Pod;
 use headroom_core::world::workload::{Controller, DaemonSet, DisruptionBudget};
@@ -151,6 +152,14 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
         Delta::PriorityClassApplied(name, _) | Delta::PriorityClassDeleted(name) => {
             (Kind::PriorityClass, cluster(name))
         }
+        Delta::BufferApplied(buffer) => (Kind::Buffer, buffer.key.clone()),
+        Delta::BufferDeleted(key) => (Kind::Buffer, key.clone()),
+        Delta::PodTemplateApplied(template) => (Kind::PodTemplate, template.key.clone()),
+        Delta::PodTemplateDeleted(key) => (Kind::PodTemplate, key.clone()),
+        Delta::DeploymentApplied(template) => (Kind::Deployment, template.key.clone()),
+        Delta::DeploymentDeleted(key) => (Kind::Deployment, key.clone()),
+        Delta::QuotaApplied(quota) => (Kind::Quota, quota.key.clone()),
+        Delta::QuotaDeleted(key) => (Kind::Quota, key.clone()),
         Delta::ProviderObserved(..)
         | Delta::ProviderForgotten(_)
         | Delta::ListStarted(_)
@@ -168,6 +177,8 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::ControllerApplied(_)
         // A claim that gets its volume may be what a pod waits for.
         | Delta::ClaimApplied(_)
+        | Delta::BufferApplied(_)
+        | Delta::PodTemplateApplied(_)
         | Delta::ProviderObserved(..)
         | Delta::ProviderForgotten(_)
         | Delta::ListEnded(_) => Urgency::AtOnce,
@@ -191,6 +202,12 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::StorageCapacityDeleted(_)
         | Delta::PriorityClassApplied(..)
         | Delta::PriorityClassDeleted(_)
+        | Delta::BufferDeleted(_)
+        | Delta::PodTemplateDeleted(_)
+        | Delta::DeploymentApplied(_)
+        | Delta::DeploymentDeleted(_)
+        | Delta::QuotaApplied(_)
+        | Delta::QuotaDeleted(_)
         | Delta::ListStarted(_) => Urgency::NextTick,
     }
 }
@@ -229,6 +246,12 @@ fn content_hash(delta: &Delta) -> Option<u64> {
         Delta::CsiDriverApplied(_, tells) => tells.hash(&mut hasher),
         Delta::StorageCapacityApplied(capacity) => capacity.hash(&mut hasher),
         Delta::PriorityClassApplied(_, class) => class.hash(&mut hasher),
+        Delta::BufferApplied(buffer) => buffer.hash(&mut hasher),
+        Delta::PodTemplateApplied(template) | Delta::DeploymentApplied(template) => {
+            let Template { key: _, generation, class, priority_class } = &**template;
+            (generation, class, priority_class).hash(&mut hasher);
+        }
+        Delta::QuotaApplied(quota) => quota.hash(&mut hasher),
         _ => return None,
     }
     Some(hasher.finish())

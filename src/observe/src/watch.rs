@@ -18,18 +18,28 @@ use super::wire::{KindWire, WATCH_SECONDS};
 /// decoded makes it list anew with each object decoded on its own, so that one strange object never hides the others.
 pub(super) async fn follow(client: Client, wire: Arc<KindWire>) {
     let watch = wire.port.watch;
-    let resource = watch.resource();
-    let mut config = watcher::Config::default().timeout(WATCH_SECONDS);
-    if !resource.field_selector.is_empty() {
-        config = config.fields(resource.field_selector);
-    }
-    let api = Api::all_with(client, &resource.api);
-    let follower = Follower { api, config, resource, wire };
-    DECODING.scope(Decoding { watch, guarded: false }, follower.until_undecodable()).await;
+    let follower = Follower::new(client, wire, watch.resource());
+    DECODING.scope(Decoding { watch, guarded: false }, follower.until_left()).await;
     loop {
         follower.port().warn("an object cannot be decoded: from now on each is decoded on its own");
-        DECODING.scope(Decoding { watch, guarded: true }, follower.until_undecodable()).await;
+        DECODING.scope(Decoding { watch, guarded: true }, follower.until_left()).await;
     }
+}
+
+/// Follows an optional kind until the server does not have it any more.
+pub(super) async fn follow_until_absent(client: Client, wire: Arc<KindWire>, resource: WatchedResource) {
+    let decoding = Decoding { watch: wire.port.watch, guarded: true };
+    let follower = Follower::new(client, wire, resource);
+    while DECODING.scope(decoding, follower.until_left()).await != Left::Absent {}
+}
+
+/// Why a kind is not followed any more.
+#[derive(PartialEq, Eq)]
+enum Left {
+    /// Its answers cannot be decoded.
+    Undecodable,
+    /// The server does not have the kind, which is optional.
+    Absent,
 }
 
 /// What becomes of a watcher after an event.
@@ -39,8 +49,8 @@ enum Next {
     /// It is replaced by a new one, which lists: it would go on from a version that the server does not know, or it has
     /// shown an older state.
     List,
-    /// Its answers cannot be decoded.
-    Undecodable,
+    /// The kind is left.
+    Leave(Left),
 }
 
 struct Follower {
@@ -55,33 +65,41 @@ impl Follower {
         &self.wire.port
     }
 
-    async fn until_undecodable(&self) {
+    fn new(client: Client, wire: Arc<KindWire>, resource: WatchedResource) -> Self {
+        let mut config = watcher::Config::default().timeout(WATCH_SECONDS);
+        if !resource.field_selector.is_empty() {
+            config = config.fields(resource.field_selector);
+        }
+        Self { api: Api::all_with(client, &resource.api), config, resource, wire }
+    }
+
+    async fn until_left(&self) -> Left {
         let mut distrusted = self.port().distrusted();
         loop {
             distrusted.mark_unchanged();
             let events = watcher(self.api.clone(), self.config.clone()).boxed();
-            let undecodable = self.until_useless(events, &mut distrusted).await;
+            let left = self.until_useless(events, &mut distrusted).await;
             self.wire.failed();
-            if undecodable {
-                return;
+            if let Some(left) = left {
+                return left;
             }
         }
     }
 
-    /// Passes events on until the watcher is of no use any more: its answers cannot be decoded (true), or everything is
-    /// to be listed anew. What it has shown is not believed any more when `distrusted` changes.
+    /// Passes events on until the watcher is of no use any more: the kind is left, or everything is to be listed anew
+    /// (`None`). What it has shown is not believed any more when `distrusted` changes.
     async fn until_useless(
         &self,
         mut events: BoxStream<'static, watcher::Result<Event<AnyObject>>>,
         distrusted: &mut Receiver<()>,
-    ) -> bool {
+    ) -> Option<Left> {
         let mut list_began = false;
         loop {
             let event = tokio::select! {
                 biased;
                 // The sender lives as long as the port.
-                _ = distrusted.changed() => return false,
-                () = self.wire.went_back.notified() => return false,
+                _ = distrusted.changed() => return None,
+                () = self.wire.went_back.notified() => return None,
                 event = events.next() => event,
             };
             let next = match event {
@@ -92,8 +110,8 @@ impl Follower {
             };
             match next {
                 Next::Event => {}
-                Next::List => return false,
-                Next::Undecodable => return true,
+                Next::List => return None,
+                Next::Leave(left) => return Some(left),
             }
         }
     }
@@ -148,6 +166,9 @@ impl Follower {
         };
         match cause {
             kube::Error::Api(status) if matches!(status.code, 404 | 410) => {
+                if listing && status.code == 404 && self.resource.optional {
+                    return Next::Leave(Left::Absent);
+                }
                 if listing && status.code == 404 && self.resource.may_be_absent {
                     self.note_absent();
                 }
@@ -158,9 +179,14 @@ impl Follower {
                 self.port().trouble(&status.message);
                 Next::Event
             }
+            kube::Error::Api(status) if status.code == 403 && self.resource.optional => {
+                self.port().absent();
+                self.port().trouble(&kube::Error::Api(status).to_string());
+                Next::Event
+            }
             kube::Error::SerdeError(error) => {
                 self.port().trouble(&error.to_string());
-                Next::Undecodable
+                Next::Leave(Left::Undecodable)
             }
             other => {
                 self.port().trouble(&other.to_string());

@@ -10,14 +10,15 @@ use serde::de::DeserializeOwned;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, Kind};
 
-use super::convert::{key_of, name_of, node, pod, scale, volume, workload};
+use super::convert::{buffer, key_of, name_of, node, pod, scale, volume, workload};
 use super::decoder::{Decoder, Error};
 use super::policies::PolicyChange;
 use super::remains::Remains;
 use super::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
-    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
-    SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
+    SlimDisruptionBudget, SlimHpa, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
+    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
+    SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use super::workloads::{ScaleKind, Workloads};
 use headroom_api::{Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
@@ -31,7 +32,7 @@ pub enum Watch {
     NodePools,
     /// ClusterScalingPolicies.
     ClusterScalingPolicies,
-    /// Deployments: only replica decisions read them.
+    /// Deployments: replica decisions read their scale, and node decisions the template of those that buffers name.
     Deployments,
     /// HorizontalPodAutoscalers.
     Hpas,
@@ -42,7 +43,7 @@ pub enum Watch {
 impl Watch {
     /// Every watch that node decisions depend on. All must have been listed once before anything is decided about nodes.
     /// Those of replica decisions are [`super::workloads::Workloads::WATCHES`].
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 22] = [
         Self::World(Kind::Pod),
         Self::World(Kind::Node),
         Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
@@ -59,6 +60,10 @@ impl Watch {
         Self::World(Kind::CsiDriver),
         Self::World(Kind::StorageCapacity),
         Self::World(Kind::PriorityClass),
+        Self::World(Kind::Buffer),
+        Self::World(Kind::PodTemplate),
+        Self::World(Kind::Quota),
+        Self::Deployments,
         Self::NodePools,
         Self::ClusterScalingPolicies,
     ];
@@ -83,6 +88,10 @@ impl Watch {
             Self::World(Kind::CsiDriver) => "csidrivers",
             Self::World(Kind::StorageCapacity) => "csistoragecapacities",
             Self::World(Kind::PriorityClass) => "priorityclasses",
+            Self::World(Kind::Buffer) => "capacitybuffers",
+            Self::World(Kind::PodTemplate) => "podtemplates",
+            Self::World(Kind::Quota) => "resourcequotas",
+            Self::World(Kind::Deployment) => "deployments",
             Self::NodePools => "nodepools",
             Self::ClusterScalingPolicies => "clusterscalingpolicies",
             Self::Deployments => "deployments",
@@ -112,9 +121,12 @@ impl Watch {
             Self::World(Kind::CsiDriver) => work.run::<SlimCsiDriver>(),
             Self::World(Kind::StorageCapacity) => work.run::<SlimStorageCapacity>(),
             Self::World(Kind::PriorityClass) => work.run::<SlimPriorityClass>(),
+            Self::World(Kind::Buffer) => work.run::<SlimCapacityBuffer>(),
+            Self::World(Kind::PodTemplate) => work.run::<SlimPodTemplate>(),
+            Self::World(Kind::Quota) => work.run::<SlimQuota>(),
             Self::NodePools => work.run::<StoredNodePool>(),
             Self::ClusterScalingPolicies => work.run::<StoredClusterScalingPolicy>(),
-            Self::Deployments => work.run::<SlimDeployment>(),
+            Self::Deployments | Self::World(Kind::Deployment) => work.run::<SlimDeployment>(),
             Self::Hpas => work.run::<SlimHpa>(),
             Self::ScalingPolicies => work.run::<StoredScalingPolicy>(),
         }
@@ -131,6 +143,7 @@ impl Watch {
                     path: K::url_path(&(), None),
                     field_selector: K::FIELD_SELECTOR,
                     may_be_absent: K::MAY_BE_ABSENT,
+                    optional: K::OPTIONAL,
                 }
             }
         }
@@ -158,6 +171,30 @@ pub(crate) struct WatchedResource {
     pub(crate) field_selector: &'static str,
     /// As [`Watched::MAY_BE_ABSENT`].
     pub(crate) may_be_absent: bool,
+    /// As [`Watched::OPTIONAL`].
+    pub(crate) optional: bool,
+}
+
+impl WatchedResource {
+    /// The same kind in another of its versions.
+    pub(crate) fn in_version(&self, version: &str) -> Self {
+        let path = self.path.replace(&format!("/{}/", self.api.version), &format!("/{version}/"));
+        let api_version = format!("{}/{version}", self.api.group);
+        let api = ApiResource { version: version.to_owned(), api_version, ..self.api.clone() };
+        Self { api, path, ..self.clone() }
+    }
+}
+
+impl Watch {
+    /// The kind of the world that it delivers, if any.
+    #[must_use]
+    pub fn kind(self) -> Option<Kind> {
+        match self {
+            Self::World(kind) => Some(kind),
+            Self::Deployments => Some(Kind::Deployment),
+            Self::NodePools | Self::ClusterScalingPolicies | Self::Hpas | Self::ScalingPolicies => None,
+        }
+    }
 }
 
 /// A change that a watch delivers.
@@ -181,6 +218,8 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
     const FIELD_SELECTOR: &'static str = "";
     /// Whether the API server may not know the kind at all; that is the same as no object of it.
     const MAY_BE_ABSENT: bool = false;
+    /// True for kinds of a feature that is off without them: a missing kind or permission stops nothing else.
+    const OPTIONAL: bool = false;
 
     /// The object as a change.
     ///
@@ -408,6 +447,39 @@ impl Watched for SlimPriorityClass {
     }
 }
 
+impl<const ALPHA: bool> Watched for SlimCapacityBuffer<ALPHA> {
+    const WATCH: Watch = Watch::World(Kind::Buffer);
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::BufferApplied(Box::new(buffer::capacity_buffer(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::BufferDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimPodTemplate {
+    const WATCH: Watch = Watch::World(Kind::PodTemplate);
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::PodTemplateApplied(Box::new(buffer::pod_template(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::PodTemplateDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimQuota {
+    const WATCH: Watch = Watch::World(Kind::Quota);
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::QuotaApplied(Box::new(buffer::quota(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::QuotaDeleted(key_of(meta, decoder)?)))
+    }
+}
+
 impl Watched for StoredNodePool {
     const WATCH: Watch = Watch::NodePools;
     const MAY_BE_ABSENT: bool = true;
@@ -441,8 +513,8 @@ impl Watched for StoredClusterScalingPolicy {
 
 impl Watched for SlimDeployment {
     const WATCH: Watch = Watch::Deployments;
-    fn applied(self, _: &mut Decoder) -> Result<Change, Error> {
-        Ok(Change::None)
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::DeploymentApplied(Box::new(buffer::deployment(&self, decoder)?))))
     }
     fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
@@ -450,8 +522,8 @@ impl Watched for SlimDeployment {
         workloads.apply_scale(ScaleKind::Deployment, key, seen);
         Ok(())
     }
-    fn gone(_: &ObjectMeta, _: &mut Decoder) -> Result<Change, Error> {
-        Ok(Change::None)
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::DeploymentDeleted(key_of(meta, decoder)?)))
     }
 }
 

@@ -17,9 +17,11 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tower::{BoxError, Service};
 
+use headroom_api::capacity_buffer::VERSIONS;
 use headroom_core::time::{Seconds, UnixTime};
 
 use super::bookmarks::Bookmarks;
+use super::buffers::BUFFERS;
 use super::feed::{Port, Shown};
 use super::pace::{Failure, Pace};
 use super::watched::Watch;
@@ -29,7 +31,7 @@ use super::watched::Watch;
 /// that must not be older than a minute when something is removed. It costs a quarter of a request a second in all.
 pub(super) const WATCH_SECONDS: u32 = 40;
 /// Longest wait for the head of the answer to a list.
-const LIST_DEADLINE: Duration = Duration::from_secs(60);
+pub(super) const LIST_DEADLINE: Duration = Duration::from_secs(60);
 /// Longest wait for the head of the answer to a watch.
 const OPEN_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -55,7 +57,13 @@ impl Wire {
     /// A client whose calls go through the layer to `client`, and what the layer keeps for each kind.
     pub(super) fn under(client: &Client, ports: Vec<Port>) -> (Client, Vec<Arc<KindWire>>) {
         let kinds: Vec<_> = ports.into_iter().map(|port| Arc::new(KindWire::new(port))).collect();
-        let by_path = kinds.iter().map(|kind| (kind.port.watch.resource().path, kind.clone())).collect();
+        let mut by_path: BTreeMap<_, _> =
+            kinds.iter().map(|kind| (kind.port.watch.resource().path, kind.clone())).collect();
+        for kind in kinds.iter().filter(|kind| kind.port.watch == BUFFERS) {
+            for version in VERSIONS {
+                by_path.insert(BUFFERS.resource().in_version(version).path, kind.clone());
+            }
+        }
         let wire = Self { client: client.clone(), kinds: Arc::new(by_path) };
         (Client::new(wire, client.default_namespace()), kinds)
     }

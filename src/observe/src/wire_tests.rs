@@ -459,3 +459,68 @@ async fn lists_without_a_version_are_asked_for_ever_more_slowly() {
     assert_eq!(rig.calls_of("pods"), 5, "0, 0.8, 2.4, 5.6 and 12 s");
     assert!(rig.health_of(PODS).trouble.expect("no version").contains("resourceVersion"));
 }
+
+fn buffer(name: &str, version: &str) -> Value {
+    json!({"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": {"name": name,
+        "namespace": "shop", "uid": name, "resourceVersion": version}, "spec": {"replicas": 2}})
+}
+
+/// A cluster without the kind, whose first probes of both versions fail like this.
+fn without_buffers(code: u16) -> Server {
+    let server = Server::default();
+    let probes = if code == 404 { 2 } else { 1 };
+    (0..probes).fold(server, |server, _| server.list("capacitybuffers", Reply::Fails(code)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn buffers_that_are_not_installed_are_looked_for_and_hold_up_nothing() {
+    let server = without_buffers(404)
+        .list("capacitybuffers", list("7", vec![buffer("web", "6")]))
+        .list("capacitybuffers", list("7", vec![buffer("web", "6")]));
+    let mut rig = Rig::new(server);
+    rig.pass(5).await;
+    assert!(rig.feed.synced());
+    assert!(rig.feed.staleness(rig.host.now()).is_some());
+    assert_eq!((rig.calls_of("podtemplates"), rig.calls_of("resourcequotas")), (0, 0));
+    assert!(rig.world.standby().buffers.is_empty());
+    rig.pass(40).await;
+    assert_eq!(rig.world.standby().buffers.len(), 1);
+    assert_ne!(rig.calls_of("podtemplates"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_permission_for_buffers_stops_nothing_else() {
+    let mut rig = Rig::new(without_buffers(403));
+    rig.pass(5).await;
+    assert!(rig.feed.synced());
+    let health = rig.health_of(Watch::World(Kind::Buffer));
+    assert!(health.listed && health.trouble.is_some_and(|why| why.contains("403")), "it says why");
+}
+
+#[tokio::test(start_paused = true)]
+async fn buffers_of_the_older_version_alone_are_read() {
+    let server = Server::default()
+        .list("capacitybuffers", Reply::Fails(404))
+        .list("capacitybuffers", list("7", vec![buffer("web", "6")]))
+        .list("capacitybuffers", list("7", vec![buffer("web", "6")]));
+    let mut rig = Rig::new(server);
+    rig.pass(5).await;
+    assert_eq!(rig.world.standby().buffers.len(), 1);
+    let server = rig.server.lock().expect("no test panics in it");
+    assert!(server.calls.iter().any(|call| call.contains("/v1alpha1/capacitybuffers")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_goes_takes_its_buffers_along() {
+    let server = Server::default()
+        .list("capacitybuffers", list("7", Vec::new()))
+        .list("capacitybuffers", list("7", vec![buffer("web", "6")]))
+        .watch("capacitybuffers", Reply::Fails(404))
+        .list("capacitybuffers", Reply::Fails(404))
+        .list("capacitybuffers", Reply::Fails(404))
+        .list("capacitybuffers", Reply::Fails(404));
+    let mut rig = Rig::new(server);
+    rig.pass(20).await;
+    assert!(rig.world.standby().buffers.is_empty());
+    assert!(rig.feed.synced());
+}

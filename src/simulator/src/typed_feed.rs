@@ -17,9 +17,10 @@ use super::wire::ApiServer;
 use headroom_api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 use headroom_observe::host::Host;
 use headroom_observe::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa,
-    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPriorityClass, SlimReplicaSet, SlimReplicationController,
-    SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
+    SlimDisruptionBudget, SlimHpa, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
+    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
+    SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use headroom_observe::{Feed, KubeFeed, PolicyChange, Port, Remains, Watch, WatchHealth, Watched};
 
@@ -155,7 +156,6 @@ fn of<K: Watched>(feed: &KubeFeed) -> Box<dyn Intake> {
 
 fn intakes_of_workloads(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
     vec![
-        (Kind::Deployment, of::<SlimDeployment>(feed)),
         (Kind::HorizontalPodAutoscaler, of::<SlimHpa>(feed)),
         (Kind::ScalingPolicy, of::<StoredScalingPolicy>(feed)),
     ]
@@ -180,6 +180,10 @@ fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
         (Kind::CSIStorageCapacity, of::<SlimStorageCapacity>(feed)),
         (Kind::PersistentVolume, of::<SlimVolume>(feed)),
         (Kind::PersistentVolumeClaim, of::<SlimClaim>(feed)),
+        (Kind::Deployment, of::<SlimDeployment>(feed)),
+        (Kind::PodTemplate, of::<SlimPodTemplate>(feed)),
+        (Kind::ResourceQuota, of::<SlimQuota>(feed)),
+        (Kind::CapacityBuffer, of::<SlimCapacityBuffer>(feed)),
         (Kind::Pod, of::<SlimPod>(feed)),
     ]
 }

@@ -7,7 +7,8 @@ use headroom_core::config::DEFAULT_SCHEDULER;
 use super::workloads::{self, ValidatedWorkloads};
 use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
 use crate::cluster_scaling_policy::{
-    Anticipation, ClusterScalingPolicySpec, Expander, HealthGate, NodeScaling, Removals, VoluntaryDisruption,
+    Anticipation, BufferService, ClusterScalingPolicySpec, Expander, HealthGate, NodeScaling, Removals,
+    VoluntaryDisruption,
 };
 
 /// What holds for all pools together.
@@ -35,6 +36,8 @@ pub struct ValidatedPolicy {
     pub max_anticipated_pods: u32,
     /// Most anticipated pods at once in one namespace.
     pub max_anticipated_pods_per_namespace: u32,
+    /// The CapacityBuffers for which room is kept.
+    pub capacity_buffers: BufferService,
     /// How workloads are scaled.
     pub workloads: ValidatedWorkloads,
 }
@@ -78,6 +81,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
         removals,
         voluntary_disruption,
         anticipation,
+        capacity_buffers,
     } = nodes.clone().unwrap_or_default();
     let mut check = Checker::default();
     let workloads = workloads::read_workloads(&mut check, &workloads.clone().unwrap_or_default());
@@ -142,6 +146,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
         voluntary_disruption: voluntary_disruption.unwrap_or_default(),
         max_anticipated_pods: if enabled.unwrap_or(true) { max_pods } else { 0 },
         max_anticipated_pods_per_namespace: max_pods_per_namespace,
+        capacity_buffers: capacity_buffers.unwrap_or_default(),
         workloads,
     };
     check.finish(policy)
@@ -192,6 +197,7 @@ mod tests {
             voluntary_disruption: VoluntaryDisruption::Allowed,
             max_anticipated_pods: 5000,
             max_anticipated_pods_per_namespace: 2000,
+            capacity_buffers: BufferService::Own,
             workloads: ValidatedWorkloads::default(),
         };
         assert_eq!(validate_policy(&ClusterScalingPolicySpec::default()), Ok(expected.clone()));

@@ -295,18 +295,20 @@ fn above_threshold(
     let counts = |pod: &&Pod| pod.node.as_ref() == Some(&node.name);
     let pods = snapshot.pods(ix).filter_map(|pod| match pod {
         PodRef::Real(id) => Some(&scene.world.pod(id).pod).filter(counts),
-        PodRef::Virtual(_) => None,
+        PodRef::Virtual(_) | PodRef::Standby(_) => None,
     });
     // A node that offers nothing cannot be measured, and stays.
     utilization(node, pods, &measure, scene.now).map_or(true, above)
 }
 
-/// Whether the plan has put pods on the node that are not bound to it.
+/// Whether the plan has put pods on the node that are not bound to it. Room that a buffer keeps is not a pod: it finds
+/// another place, or holds the node when it is tried.
 fn planned_for(ix: NodeIx, name: &Arc<str>, scene: &Scene<'_>, snapshot: &Snapshot<'_>) -> bool {
     !snapshot.untouched(ix)
         && snapshot.pods(ix).any(|pod| match pod {
             PodRef::Real(id) => scene.world.pod(id).pod.node.as_ref() != Some(name),
             PodRef::Virtual(_) => true,
+            PodRef::Standby(_) => false,
         })
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::history::History;
 use crate::nodes::cluster_state::{ClusterState, Stage};
-use crate::nodes::demand::Demand;
+use crate::nodes::demand::{Demand, PodGroup};
 use crate::nodes::increase;
 use crate::nodes::template;
 use crate::nodes::utilization::TERMINATING_EXTRA;
@@ -59,6 +59,10 @@ pub struct Purchase {
     pub pods: u32,
     /// How many of those do not exist yet.
     pub anticipated: u32,
+    /// Standby pods of buffers planned onto them.
+    pub standby: u32,
+    /// The buffer with the most of those.
+    pub standby_of: Option<Arc<str>>,
     /// Names of some of the pods, sorted.
     pub examples: Vec<Arc<str>>,
     /// Index in the demand of the group of pods with the most pods here.
@@ -87,6 +91,8 @@ pub struct Context<'w> {
     pub snapshot: Snapshot<'w>,
     /// Pods that want nodes; what has found a place is taken out of its group.
     pub demand: Demand,
+    /// Standby pods of buffers that Apply pools left without a place, by buffer.
+    pub standby_left: Vec<PodGroup>,
     /// Steps so far.
     pub steps: Vec<Step>,
     /// Reasons so far.
@@ -163,6 +169,7 @@ impl<'w> Context<'w> {
             base: snapshot.checkpoint(),
             snapshot,
             demand: Demand::default(),
+            standby_left: Vec::new(),
             steps: Vec::new(),
             reasons: Reasons::default(),
             wake,

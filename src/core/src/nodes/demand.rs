@@ -247,13 +247,21 @@ impl PodGroup {
         }
     }
 
+    /// Standby pods of a buffer.
+    #[must_use]
+    pub fn standby(class: ClassIx, pods: &PodClass, key: ObjectKey, standby: Vec<PodRef>) -> Self {
+        let owner = Arc::from(&*key.name);
+        let pods_count = u32::try_from(standby.len()).unwrap_or(u32::MAX);
+        Self { pods: standby, pods_count, ..Self::new(class, pods, key, owner) }
+    }
+
     /// Takes the pods without a place but the first `keep` out of the group: they are no demand of this plan.
     pub fn set_aside(&mut self, keep: usize, reason: Reason, world: &World) -> Skipped {
         let count = |pods: usize| u32::try_from(pods).unwrap_or(u32::MAX);
         let aside = self.pods.split_off(keep.min(self.pods.len()));
         let names = aside.iter().filter_map(|pod| match pod {
             PodRef::Real(id) => Some(world.pod(*id).pod.key.to_string().into()),
-            PodRef::Virtual(_) => None,
+            PodRef::Virtual(_) | PodRef::Standby(_) => None,
         });
         let examples: Vec<Arc<str>> = names.take(EXAMPLES_MAX).collect();
         let is_virtual = |pod: &&PodRef| matches!(pod, PodRef::Virtual(_));

@@ -93,7 +93,7 @@ impl Pass<'_, '_> {
                     let pod = &world.pod(*id).pod;
                     pod.deletion_at.is_some() && !long_terminating(pod, self.scene.now)
                 }
-                PodRef::Virtual(_) => false,
+                PodRef::Virtual(_) | PodRef::Standby(_) => false,
             };
             found.extend(snapshot.pods(ix).filter(ends).map(|pod| (pod, ix)));
         }

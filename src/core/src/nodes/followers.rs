@@ -69,7 +69,7 @@ pub enum Held {
 fn may_go_apart(ctx: &mut Context<'_>, group: &PodGroup) -> bool {
     let class = ctx.snapshot.class(group.class).clone();
     let young = group.pods.iter().any(|pod| match pod {
-        PodRef::Virtual(_) => true,
+        PodRef::Virtual(_) | PodRef::Standby(_) => true,
         PodRef::Real(id) => ctx.now < ctx.world.pod(*id).pod.created_at.plus(SCHEDULER_LOOKS),
     });
     let nodes: Vec<NodeIx> = ctx.snapshot.nodes().map(|(node, _)| node).collect();

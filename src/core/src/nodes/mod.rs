@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod balance;
 pub mod bounds;
 pub mod budgets;
+pub mod buffers;
 pub mod bundles;
 pub mod candidates;
 pub mod cluster_state;

@@ -293,10 +293,20 @@ impl Filling {
 }
 
 /// Where the next search for pods of a shape begins: nodes before it have refused one of them.
-type Starts = BTreeMap<u32, usize>;
+pub(super) type Starts = BTreeMap<u32, usize>;
 
 /// Looks at so many nodes that are too full cost a work unit.
 pub(super) const LOOKS_PER_UNIT: usize = 16;
+
+/// Places pods of one group, each on the first of these nodes that takes it; what has no place stays in the group.
+pub(super) fn place_in_order(
+    snapshot: &mut Snapshot<'_>,
+    group: &mut PodGroup,
+    nodes: &[NodeIx],
+    starts: &mut Starts,
+) {
+    place_group(snapshot, group, Nodes { new: nodes, all: nodes }, starts);
+}
 
 /// Places pods of one group, each on the first node that takes it; a node is asked again as long as it does.
 fn place_group(snapshot: &mut Snapshot<'_>, group: &mut PodGroup, nodes: Nodes<'_>, starts: &mut Starts) {

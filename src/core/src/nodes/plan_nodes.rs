@@ -14,7 +14,7 @@ use crate::nodes::foreign::Members;
 use crate::nodes::health::Health;
 use crate::nodes::removal::{self, Scene};
 use crate::nodes::{
-    consolidation, explain, increase, learn, preview, scale_down, scale_up, unbound, unregistered,
+    buffers, consolidation, explain, increase, learn, preview, scale_down, scale_up, unbound, unregistered,
 };
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
@@ -116,6 +116,7 @@ fn grow(ctx: &mut Context<'_>) {
     ctx.reasons.pods = explain::verdicts(ctx, &answers);
     explain::pools(ctx);
     let considered = explain::considered(&answers);
+    buffers::serve(ctx);
     scale_up::journal(ctx, &considered);
     explain::remember_refusals(ctx, &answers);
     preview::shadow(ctx);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::Mode;
 use crate::nodes::context::Context;
-use crate::nodes::scale_up;
+use crate::nodes::{buffers, scale_up};
 use crate::plan::PreviewAction;
 use crate::reason::Reason;
 
@@ -23,6 +23,7 @@ pub fn shadow(ctx: &mut Context<'_>) {
     scale_up::enforce_min(ctx, Mode::Preview);
     scale_up::serve(ctx, Mode::Preview);
     scale_up::note_pods(ctx);
+    buffers::serve_preview(ctx);
     let actions = report(ctx);
 
     ctx.snapshot.rollback(mark);
@@ -34,25 +35,32 @@ pub fn shadow(ctx: &mut Context<'_>) {
 }
 
 fn report(ctx: &Context<'_>) -> Vec<PreviewAction> {
-    let mut by_pool: BTreeMap<&Arc<str>, (u32, u32)> = BTreeMap::new();
+    let mut by_pool: BTreeMap<&Arc<str>, (u32, u32, u32)> = BTreeMap::new();
     for ((pool, _), purchase) in &ctx.purchases {
-        let (nodes, pods) = by_pool.entry(pool).or_default();
+        let (nodes, pods, standby) = by_pool.entry(pool).or_default();
         *nodes += purchase.nodes;
         *pods += purchase.pods;
+        *standby += purchase.standby;
     }
     by_pool
         .into_iter()
-        .map(|(pool, (nodes, pods))| {
+        .map(|(pool, (nodes, pods, standby))| {
             let from = ctx.cluster.pools.get(pool).map_or(0, |state| state.target());
-            let reason = if pods == 0 { Reason::BelowMinNodes } else { Reason::PodsUnschedulable };
+            let reason = match (pods, standby) {
+                (0, 0) => Reason::BelowMinNodes,
+                (0, _) => Reason::StandbyCapacity,
+                _ => Reason::PodsUnschedulable,
+            };
             let node = if nodes == 1 { "node" } else { "nodes" };
             let pod = if pods == 1 { "pod" } else { "pods" };
+            let beside =
+                if standby == 0 { String::new() } else { format!(" and {standby} standby pods of buffers") };
             PreviewAction {
                 pool: pool.clone(),
                 from,
                 to: from.saturating_add(nodes),
                 reason,
-                message: format!("would add {nodes} {node} for {pods} {pod}").into(),
+                message: format!("would add {nodes} {node} for {pods} {pod}{beside}").into(),
             }
         })
         .collect()

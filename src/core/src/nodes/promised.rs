@@ -37,7 +37,7 @@ impl Promised {
             let waiting: Vec<PodRef> = waiting_on(scene.world, snapshot.pods(ix)).map(PodRef::Real).collect();
             let late = |pod: &PodRef| match pod {
                 PodRef::Real(id) => scene.world.pod(*id).pod.created_at.plus(SCHEDULER_LOOKS) <= scene.now,
-                PodRef::Virtual(_) => false,
+                PodRef::Virtual(_) | PodRef::Standby(_) => false,
             };
             if waiting.iter().any(late) {
                 nodes.push((ix, waiting));

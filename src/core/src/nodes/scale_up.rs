@@ -404,7 +404,7 @@ pub fn note_pods(ctx: &mut Context<'_>) {
                 PodRef::Real(id) if purchase.examples.len() < EXAMPLES_MAX => {
                     purchase.examples.push(ctx.world.pod(id).pod.key.to_string().into());
                 }
-                PodRef::Real(_) => {}
+                PodRef::Real(_) | PodRef::Standby(_) => {}
             }
         }
     }
@@ -441,6 +441,7 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
         *size = size.saturating_add(purchase.nodes);
         let reason = match () {
             () if purchase.nodes <= purchase.for_min => Reason::BelowMinNodes,
+            () if purchase.pods == 0 && 0 < purchase.standby => Reason::StandbyCapacity,
             () if 0 < purchase.pods && purchase.anticipated == purchase.pods => Reason::ReplicasAnticipated,
             () => Reason::PodsUnschedulable,
         };
@@ -518,6 +519,14 @@ fn message(ctx: &Context<'_>, purchase: &Purchase, reason: Reason, min: u32) -> 
         Reason::ReplicasAnticipated => {
             let replicas = if one { "replica that does" } else { "replicas that do" };
             format!("+{nodes} node{plural} for {} {replicas} not exist yet, most of {owner}", purchase.pods)
+        }
+        Reason::StandbyCapacity => {
+            let standby = if purchase.standby == 1 { "standby pod" } else { "standby pods" };
+            let buffer = purchase.standby_of.as_deref().unwrap_or_default();
+            format!(
+                "+{nodes} node{plural} for {} {standby}, most of CapacityBuffer {buffer}",
+                purchase.standby
+            )
         }
         // Pods that spread, or that follow others, were counted on it before all were placed anew.
         _ if purchase.pods == 0 => {

@@ -45,7 +45,7 @@ impl Pass<'_, '_> {
         let stay: Vec<NodeIx> = stay.filter(|ix| candidates::takes_pods(*ix, snapshot)).collect();
         let work = u64::try_from(pods.len().saturating_mul(stay.len())).unwrap_or(u64::MAX);
         let fits = if work <= TOGETHER_WORK_MAX {
-            Destinations::new(stay).spread(snapshot, &pods).map_err(|pod| no_place(pod, self.scene))
+            Destinations::new(stay).spread(snapshot, &pods).map_err(|pod| no_place(pod, snapshot, self.scene))
         } else {
             // Too many for one plan: those that are let go come next.
             Err(Reason::NotUnneededLongEnough.into())

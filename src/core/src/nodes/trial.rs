@@ -118,7 +118,7 @@ impl Pass<'_, '_> {
             && candidate.reason != Reason::Unready
         {
             snapshot.set_presence(candidate.ix, before);
-            return Err(no_place(pod, self.scene));
+            return Err(no_place(pod, snapshot, self.scene));
         }
         Ok(())
     }
@@ -236,6 +236,8 @@ pub(super) fn pods_to_move(candidate: &Candidate, snapshot: &Snapshot<'_>, scene
             pod.class.priority >= cutoff && pod.deletion_at.is_none()
         }
         PodRef::Virtual(_) => true,
+        // Who asks for a node gets it, and a dead one holds no room: the buffer is filled again elsewhere.
+        PodRef::Standby(_) => !matches!(candidate.reason, Reason::RemovalRequested | Reason::Unready),
     };
     let mut pods: Vec<PodRef> = candidate.movable.iter().map(|id| PodRef::Real(*id)).collect();
     pods.extend(snapshot.pods(candidate.ix).filter(|pod| moved_in(pod, candidate, scene)));
@@ -248,13 +250,16 @@ pub(super) fn pods_to_move(candidate: &Candidate, snapshot: &Snapshot<'_>, scene
 fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
     match pod {
         PodRef::Real(id) => scene.world.pod(*id).pod.node.as_ref() != Some(&candidate.victim.node),
-        PodRef::Virtual(_) => true,
+        PodRef::Virtual(_) | PodRef::Standby(_) => true,
     }
 }
 
-pub(super) fn no_place(pod: PodRef, scene: &Scene<'_>) -> Verdict {
+pub(super) fn no_place(pod: PodRef, snapshot: &Snapshot<'_>, scene: &Scene<'_>) -> Verdict {
     match pod {
         PodRef::Real(id) => Verdict::pod(Reason::NoPlaceToMovePods, &scene.world.pod(id).pod.key),
         PodRef::Virtual(_) => Reason::NoPlaceToMovePods.into(),
+        PodRef::Standby(number) => {
+            Verdict { reason: Reason::HoldsBuffer, object: Some(snapshot.buffer_of(number).clone()) }
+        }
     }
 }

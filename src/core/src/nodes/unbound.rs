@@ -225,7 +225,7 @@ fn bought_late(ctx: &Context<'_>) -> BTreeMap<PodClassKey, Found> {
 pub(super) fn waiting_on(world: &World, pods: impl Iterator<Item = PodRef>) -> impl Iterator<Item = PodId> {
     pods.filter_map(|pod| match pod {
         PodRef::Real(id) => Some(id),
-        PodRef::Virtual(_) => None,
+        PodRef::Virtual(_) | PodRef::Standby(_) => None,
     })
     .filter(move |id| {
         let pod = &world.pod(*id).pod;
@@ -304,7 +304,7 @@ fn bound_count(ctx: &Context<'_>, class: ClassIx) -> u32 {
 fn key_of_group(ctx: &Context<'_>, group: &PodGroup) -> PodClassKey {
     let real = group.pods.iter().find_map(|pod| match pod {
         PodRef::Real(id) => Some(owner_of(&ctx.world.pod(*id).pod)),
-        PodRef::Virtual(_) => None,
+        PodRef::Virtual(_) | PodRef::Standby(_) => None,
     });
     let owner = real.or_else(|| group.controllers.first().cloned()).unwrap_or_else(|| group.owner.clone());
     PodClassKey { owner, class: fingerprint(ctx.snapshot.class(group.class)) }

@@ -53,6 +53,7 @@ pub fn actionable(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::NoPlaceToMovePods
+            | Reason::HoldsBuffer
             | Reason::ControllerNotFound
             | Reason::MinReplicasReached
             | Reason::NotReplicated

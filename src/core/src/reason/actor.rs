@@ -94,6 +94,16 @@ impl Reason {
             | Self::UnmovableKubeSystemPod
             | Self::NotEnoughPdb
             | Self::UnreadablePod
+            | Self::InvalidBuffer
+            | Self::PodTemplateNotFound
+            | Self::ScalableRefNotFound
+            | Self::ScalableKindUnsupported
+            | Self::InvalidSize
+            | Self::BelowPriorityCutoff
+            | Self::BufferLimitReached
+            | Self::NoPoolFits
+            | Self::ServedByAnother
+            | Self::HoldsBuffer
             | Self::DrainTimeout
             | Self::Conflict
             | Self::Internal => Actor::You,
@@ -123,11 +133,14 @@ impl Reason {
             | Self::PromisedRoom
             | Self::RecentlyDisrupted
             | Self::AwaitingReplacement
+            | Self::RequiresNewCapacity
             | Self::StaleView
             | Self::Pending => Actor::Wait,
             Self::PodsUnschedulable
             | Self::ReplicasAnticipated
             | Self::BelowMinNodes
+            | Self::StandbyCapacity
+            | Self::BufferIsEmpty
             | Self::CheaperNodes
             | Self::AnotherPoolChosen
             | Self::FitsExistingCapacity

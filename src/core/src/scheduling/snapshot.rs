@@ -35,6 +35,9 @@ pub enum PodRef {
     Real(PodId),
     /// A pod that does not exist: an anticipated replica, or a DaemonSet's pod on an added node.
     Virtual(ClassIx),
+    /// A standby pod of a CapacityBuffer, by the number of the buffer: room that is kept free. It keeps no node busy, and
+    /// finds another place when its node goes.
+    Standby(u32),
 }
 
 /// Whether a node takes part.
@@ -124,6 +127,8 @@ pub struct Snapshot<'w> {
     extra_classes: Vec<Arc<PodClass>>,
     extra_ids: FxHashMap<Arc<PodClass>, ClassIx>,
     log: Vec<Undo>,
+    /// By number of the buffer: the class of its standby pods, and the buffer as `kind/namespace/name`.
+    standby: Vec<(ClassIx, Arc<str>)>,
     /// Nodes of the world whose pods were ever changed here, each once.
     touched: Vec<NodeIx>,
     is_touched: Vec<bool>,
@@ -175,6 +180,7 @@ impl<'w> Snapshot<'w> {
             extra_classes: Vec::new(),
             extra_ids: FxHashMap::default(),
             log: Vec::new(),
+            standby: Vec::new(),
             touched: Vec::new(),
             is_touched: Vec::new(),
             topology: Topology::default(),
@@ -265,7 +271,26 @@ impl<'w> Snapshot<'w> {
         match pod {
             PodRef::Real(id) => ClassIx(self.world.pod(id).class.0),
             PodRef::Virtual(class) => class,
+            PodRef::Standby(index) => self.standby[index as usize].0,
         }
+    }
+
+    /// The standby pod of buffer `number`, of this class; `object` names the buffer. Numbers only grow; buffers before it
+    /// without standby pods are filled in.
+    ///
+    /// For building the snapshot only: it is not taken back by a rollback.
+    pub fn add_standby(&mut self, number: usize, class: ClassIx, object: Arc<str>) -> PodRef {
+        while self.standby.len() <= number {
+            self.standby.push((class, object.clone()));
+        }
+        self.standby[number] = (class, object);
+        PodRef::Standby(u32::try_from(number).expect("fewer than 2^32 buffers fit in memory"))
+    }
+
+    /// The buffer of a standby pod as `kind/namespace/name`.
+    #[must_use]
+    pub fn buffer_of(&self, number: u32) -> &Arc<str> {
+        &self.standby[number as usize].1
     }
 
     /// The unfinished pods on a node, planned ones included, in no particular order but always the same.

@@ -15,10 +15,11 @@ use crate::labels::{Labels, ObjectKey};
 use crate::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, Operator, PodAffinityTerm, RequiredNodeAffinity, Requirement, Taint,
 };
+use crate::world::buffer::BufferSource;
 use crate::world::node::Node;
 use crate::world::pod::{Owner, PodClass};
 use crate::world::provider::ProviderState;
-use crate::world::record::WorldRecord;
+use crate::world::record::{StandbyRecord, WorldRecord};
 use crate::world::volume::{ClaimSpec, Volume, VolumeClaim};
 
 /// Labels whose values say what a machine is or where it stands, and not whose it is.
@@ -252,6 +253,9 @@ impl<'a> Hider<'a> {
             self.key(&mut budget.key);
             self.selector(&mut budget.selector);
         }
+        if let Some(standby) = &mut world.standby {
+            self.standby(standby);
+        }
         let namespaces = std::mem::take(&mut world.namespaces);
         for (name, mut labels) in namespaces {
             self.labels(&mut labels);
@@ -272,6 +276,35 @@ impl<'a> Hider<'a> {
             }
         }
         self.sort(world);
+    }
+
+    fn standby(&self, standby: &mut StandbyRecord) {
+        for buffer in &mut standby.buffers {
+            self.key(&mut buffer.key);
+            buffer.uid = self.name(&buffer.uid);
+            match &mut buffer.source {
+                BufferSource::None => {}
+                BufferSource::Template(name) | BufferSource::Workload { name, .. } => *name = self.name(name),
+            }
+            buffer.fault = buffer.fault.as_ref().map(|_| HIDDEN.into());
+            self.option(&mut buffer.status.template);
+            buffer.status.conditions.values_mut().for_each(|condition| condition.message = HIDDEN.into());
+        }
+        standby.templates.iter_mut().for_each(|template| self.key(&mut template.key));
+        standby.deployments.iter_mut().for_each(|template| self.key(&mut template.key));
+        standby.quotas.iter_mut().for_each(|quota| self.key(&mut quota.key));
+        standby.buffers.sort_by(|a, b| a.key.cmp(&b.key));
+        standby.templates.sort_by(|a, b| a.key.cmp(&b.key));
+        standby.deployments.sort_by(|a, b| a.key.cmp(&b.key));
+        standby.quotas.sort_by(|a, b| a.key.cmp(&b.key));
+        let others = std::mem::take(&mut standby.of_others);
+        standby.of_others = others
+            .into_iter()
+            .map(|mut key| {
+                self.key(&mut key);
+                key
+            })
+            .collect();
     }
 
     /// Lists are sorted by name, and the names are others now.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::known::Known;
 use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
+use crate::world::buffer::Standby;
 use crate::world::digest::{Badge, NodeDigest};
 use crate::world::interner::InternedId;
 use crate::world::listing::Listing;
@@ -30,6 +31,7 @@ pub struct Canonical {
     namespaces: BTreeMap<Arc<str>, Labels>,
     storage: Storage,
     priority_classes: BTreeMap<Arc<str>, PriorityClass>,
+    standby: Option<Standby>,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     listings: Vec<CanonicalListing>,
     badges_count: usize,
@@ -78,6 +80,7 @@ impl World {
             namespaces: self.namespaces.clone(),
             storage: self.storage.clone(),
             priority_classes: self.priority_classes.clone(),
+            standby: self.standby.referred_to(),
             providers: self.providers.clone(),
             listings: self
                 .listings

@@ -89,6 +89,30 @@ impl World {
             Delta::PriorityClassDeleted(name) => {
                 self.priority_classes.remove(&name);
             }
+            Delta::BufferApplied(buffer) => {
+                self.standby.buffers.insert(buffer.key.clone(), *buffer);
+            }
+            Delta::BufferDeleted(key) => {
+                self.standby.buffers.remove(&key);
+            }
+            Delta::PodTemplateApplied(template) => {
+                self.standby.templates.insert(template.key.clone(), *template);
+            }
+            Delta::PodTemplateDeleted(key) => {
+                self.standby.templates.remove(&key);
+            }
+            Delta::DeploymentApplied(template) => {
+                self.standby.deployments.insert(template.key.clone(), *template);
+            }
+            Delta::DeploymentDeleted(key) => {
+                self.standby.deployments.remove(&key);
+            }
+            Delta::QuotaApplied(quota) => {
+                self.standby.quotas.insert(quota.key.clone(), *quota);
+            }
+            Delta::QuotaDeleted(key) => {
+                self.standby.quotas.remove(&key);
+            }
             Delta::ProviderObserved(pool, state) => {
                 self.observe_provider(pool, state);
             }
@@ -350,6 +374,10 @@ impl World {
             Delta::CsiDriverApplied(name, _) => (Kind::CsiDriver, cluster_key(name)),
             Delta::StorageCapacityApplied(capacity) => (Kind::StorageCapacity, capacity.key.clone()),
             Delta::PriorityClassApplied(name, _) => (Kind::PriorityClass, cluster_key(name)),
+            Delta::BufferApplied(buffer) => (Kind::Buffer, buffer.key.clone()),
+            Delta::PodTemplateApplied(template) => (Kind::PodTemplate, template.key.clone()),
+            Delta::DeploymentApplied(template) => (Kind::Deployment, template.key.clone()),
+            Delta::QuotaApplied(quota) => (Kind::Quota, quota.key.clone()),
             _ => return,
         };
         if let Some(sweep) = self.sweeps.get_mut(&kind) {
@@ -383,6 +411,10 @@ impl World {
             Kind::CsiDriver => self.storage.telling_drivers.retain(|name| !gone(&cluster_key(name))),
             Kind::StorageCapacity => self.storage.capacities.retain(|key, _| !gone(key)),
             Kind::PriorityClass => self.priority_classes.retain(|name, _| !gone(&cluster_key(name))),
+            Kind::Buffer => self.standby.buffers.retain(|key, _| !gone(key)),
+            Kind::PodTemplate => self.standby.templates.retain(|key, _| !gone(key)),
+            Kind::Deployment => self.standby.deployments.retain(|key, _| !gone(key)),
+            Kind::Quota => self.standby.quotas.retain(|key, _| !gone(key)),
         }
     }
 }

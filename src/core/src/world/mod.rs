@@ -1,5 +1,6 @@
 //! What is: the cluster as the watches delivered it, with sums kept incrementally. It decides nothing.
 
+pub mod buffer;
 mod canonical;
 mod changes;
 pub mod digest;
@@ -23,6 +24,7 @@ use crate::known::Known;
 use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
 use crate::time::{Seconds, UnixTime};
+use buffer::{CapacityBuffer, Quota, Standby, Template};
 pub use canonical::Canonical;
 use digest::{Badge, NodeDigest};
 use interner::{InternedId, Interner};
@@ -96,6 +98,22 @@ pub enum Delta {
     PriorityClassApplied(Arc<str>, PriorityClass),
     /// A PriorityClass is gone.
     PriorityClassDeleted(Arc<str>),
+    /// A CapacityBuffer is new or has changed.
+    BufferApplied(Box<CapacityBuffer>),
+    /// A CapacityBuffer is gone.
+    BufferDeleted(ObjectKey),
+    /// A PodTemplate is new or has changed.
+    PodTemplateApplied(Box<Template>),
+    /// A PodTemplate is gone.
+    PodTemplateDeleted(ObjectKey),
+    /// A Deployment is new or has changed.
+    DeploymentApplied(Box<Template>),
+    /// A Deployment is gone.
+    DeploymentDeleted(ObjectKey),
+    /// A ResourceQuota is new or has changed.
+    QuotaApplied(Box<Quota>),
+    /// A ResourceQuota is gone.
+    QuotaDeleted(ObjectKey),
     /// What a pool's provider said.
     ProviderObserved(Arc<str>, Known<ProviderState>),
     /// The pool is no longer managed.
@@ -135,6 +153,14 @@ pub enum Kind {
     StorageCapacity,
     /// PriorityClasses.
     PriorityClass,
+    /// CapacityBuffers.
+    Buffer,
+    /// PodTemplates.
+    PodTemplate,
+    /// Deployments.
+    Deployment,
+    /// ResourceQuotas.
+    Quota,
 }
 
 /// A pod in the world.
@@ -191,6 +217,7 @@ pub struct World {
     namespaces: BTreeMap<Arc<str>, Labels>,
     storage: Storage,
     priority_classes: BTreeMap<Arc<str>, PriorityClass>,
+    standby: Standby,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     /// By pool, where the provider's state is known.
     listings: BTreeMap<Arc<str>, Listing>,
@@ -402,6 +429,22 @@ impl World {
     #[must_use]
     pub fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// Buffers, and what they may refer to.
+    #[must_use]
+    pub fn standby(&self) -> &Standby {
+        &self.standby
+    }
+
+    /// Names the buffers that another controller writes.
+    pub fn set_buffers_of_others(&mut self, keys: BTreeSet<ObjectKey>) {
+        self.standby.of_others = keys;
+    }
+
+    /// All pods, finished ones included, in no particular order.
+    pub fn pods(&self) -> impl Iterator<Item = &PodEntry> {
+        self.pods.iter().flatten()
     }
 
     /// The priority that pods of this source get; 0 when its class is not known.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::buffer::{CapacityBuffer, Quota, Standby, Template};
 use super::node::Node;
 use super::pod::{Owner, Pod, PodClass, PodPhase};
 use super::provider::ProviderState;
@@ -60,6 +61,9 @@ pub struct WorldRecord {
     pub storage_capacities: Vec<StorageCapacity>,
     /// PriorityClasses.
     pub priority_classes: BTreeMap<Arc<str>, PriorityClass>,
+    /// CapacityBuffers, and what they refer to; absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standby: Option<StandbyRecord>,
     /// What each pool's provider said last.
     pub providers: BTreeMap<Arc<str>, Known<ProviderState>>,
 }
@@ -145,6 +149,38 @@ pub struct DaemonSetRecord {
     pub desired: u32,
 }
 
+/// Buffers, see [`Standby`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct StandbyRecord {
+    /// CapacityBuffers.
+    pub buffers: Vec<CapacityBuffer>,
+    /// PodTemplates that they name.
+    pub templates: Vec<TemplateRecord>,
+    /// Deployments that they name.
+    pub deployments: Vec<TemplateRecord>,
+    /// ResourceQuotas of their namespaces.
+    pub quotas: Vec<Quota>,
+    /// Buffers that another controller writes.
+    pub of_others: BTreeSet<ObjectKey>,
+}
+
+/// A template, see [`Template`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TemplateRecord {
+    /// Namespace and name of the object.
+    pub key: ObjectKey,
+    /// Its generation.
+    #[serde(default)]
+    pub generation: i64,
+    /// The place of its pods' class in [`WorldRecord::classes`].
+    pub class: usize,
+    /// Where its pods get their priority from.
+    #[serde(default, skip_serializing_if = "of_template")]
+    pub priority_class: PrioritySource,
+}
+
 fn of_template(source: &PrioritySource) -> bool {
     *source == PrioritySource::Template
 }
@@ -227,6 +263,7 @@ impl WorldRecord {
                 desired: set.desired,
             })
             .collect();
+        let standby = world.standby.referred_to().map(|standby| StandbyRecord::of(standby, &mut classes));
         let storage = &world.storage;
         Self {
             stale: world.stale,
@@ -247,6 +284,7 @@ impl WorldRecord {
             telling_drivers: storage.telling_drivers.clone(),
             storage_capacities: storage.capacities.values().cloned().collect(),
             priority_classes: world.priority_classes.clone(),
+            standby,
             providers: world.providers.clone(),
             classes: classes.values,
             owners: owners.values,
@@ -265,6 +303,8 @@ impl WorldRecord {
         world.set_stale(self.stale);
         world.set_nodes_silent_for(self.nodes_silent_for);
         world.set_asking(self.asking.clone());
+        let standby = self.standby.as_ref();
+        world.set_buffers_of_others(standby.map(|standby| standby.of_others.clone()).unwrap_or_default());
         Ok(world)
     }
 
@@ -325,6 +365,9 @@ impl WorldRecord {
                 desired: set.desired,
             })));
         }
+        if let Some(standby) = &self.standby {
+            standby.deltas(&mut deltas, class)?;
+        }
         self.rest(&mut deltas);
         Ok(deltas)
     }
@@ -355,6 +398,48 @@ impl WorldRecord {
         deltas.extend(
             (self.providers.iter()).map(|(pool, state)| Delta::ProviderObserved(pool.clone(), state.clone())),
         );
+    }
+}
+
+impl StandbyRecord {
+    fn of(standby: Standby, classes: &mut Places<PodClass>) -> Self {
+        let mut record = |template: Template| TemplateRecord {
+            key: template.key,
+            generation: template.generation,
+            class: classes.place(&template.class),
+            priority_class: template.priority_class,
+        };
+        Self {
+            templates: standby.templates.into_values().map(&mut record).collect(),
+            deployments: standby.deployments.into_values().map(&mut record).collect(),
+            buffers: standby.buffers.into_values().collect(),
+            quotas: standby.quotas.into_values().collect(),
+            of_others: standby.of_others,
+        }
+    }
+
+    fn deltas(
+        &self,
+        deltas: &mut Vec<Delta>,
+        class: impl Fn(&ObjectKey, usize) -> Result<Arc<PodClass>, Error>,
+    ) -> Result<(), Error> {
+        let template = |record: &TemplateRecord| -> Result<Box<Template>, Error> {
+            Ok(Box::new(Template {
+                key: record.key.clone(),
+                generation: record.generation,
+                class: class(&record.key, record.class)?,
+                priority_class: record.priority_class.clone(),
+            }))
+        };
+        for record in &self.templates {
+            deltas.push(Delta::PodTemplateApplied(template(record)?));
+        }
+        for record in &self.deployments {
+            deltas.push(Delta::DeploymentApplied(template(record)?));
+        }
+        deltas.extend(self.quotas.iter().map(|quota| Delta::QuotaApplied(Box::new(quota.clone()))));
+        deltas.extend(self.buffers.iter().map(|buffer| Delta::BufferApplied(Box::new(buffer.clone()))));
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! From slim wire objects to the core's types: one file a kind. Rules are those of the scheduler; nothing is decided.
 
+pub mod buffer;
 pub mod class;
 pub mod node;
 pub mod pod;

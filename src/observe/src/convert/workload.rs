@@ -193,7 +193,9 @@ impl Head {
         decoder: &mut Decoder,
     ) -> Result<Controller, Error> {
         let desired = if self.deleting { 0 } else { desired };
-        let class = if desired == 0 {
+        // Of these there are many that want no pods: old revisions, and Jobs that are done.
+        let many = matches!(self.kind, ControllerKind::ReplicaSet | ControllerKind::Job);
+        let class = if desired == 0 && many {
             decoder.empty_class()
         } else {
             let mut class = template_class(&self.key, template, false, decoder)?;
@@ -213,7 +215,7 @@ impl Head {
     }
 }
 
-fn template_class(
+pub(super) fn template_class(
     key: &ObjectKey,
     template: &PodTemplate,
     daemon_set: bool,

@@ -4,6 +4,7 @@
 //! environments, probes and images are never built. Each type lends kube its `Resource` identity from the full type.
 
 mod affinity;
+mod buffer;
 mod node;
 mod pod;
 mod volume;
@@ -19,6 +20,9 @@ use serde::{Deserialize, de};
 pub use affinity::{
     Affinity, NodeSelector, NodeSelectorTerm, PodTerm, Selector, SelectorRequirement, SpreadConstraint,
     Toleration,
+};
+pub use buffer::{
+    QuotaSpec, ScopeRequirement, ScopeSelector, SlimCapacityBuffer, SlimPodTemplate, SlimQuota,
 };
 pub use node::{SlimNamespace, SlimNode, Taint};
 pub use pod::{

@@ -64,6 +64,8 @@ pub struct DeploymentSpec {
     pub replicas: Option<u32>,
     /// Which pods are its own.
     pub selector: Option<Selector>,
+    /// What it makes pods from.
+    pub template: PodTemplate,
 }
 
 /// A HorizontalPodAutoscaler: spec and status raw, so that a strange one is told of and never lost.

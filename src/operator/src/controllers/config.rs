@@ -292,6 +292,7 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
         voluntary_disruption,
         max_anticipated_pods,
         max_anticipated_pods_per_namespace,
+        capacity_buffers,
         // The loop of workloads reads them.
         workloads: _,
     } = policy;
@@ -316,6 +317,7 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
         anticipation: *max_anticipated_pods > 0,
         max_anticipated_pods: *max_anticipated_pods,
         max_anticipated_pods_per_namespace: *max_anticipated_pods_per_namespace,
+        default_buffers: *capacity_buffers == cluster_scaling_policy::BufferService::All,
         ..ClusterSettings::default()
     }
 }

@@ -18,7 +18,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 use headroom_core::history::{DecisionAction, DecisionOutcome, History};
 use headroom_core::labels::ObjectKey;
-use headroom_core::plan::Plan;
+use headroom_core::plan::{BufferVerdict, Plan};
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
 
@@ -44,6 +44,11 @@ struct PoolLabel {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct StateLabel {
     pool: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StandbyLabel {
     state: &'static str,
 }
 
@@ -101,6 +106,7 @@ pub struct Metrics {
     unremovable: Family<ReasonLabel, Gauge>,
     unschedulable_pods: Gauge,
     unplaced_pods: Gauge,
+    standby_pods: Family<StandbyLabel, Gauge>,
     scaled_up: Family<ReasonLabel, Counter>,
     scaled_down: Family<ReasonLabel, Counter>,
     failed_scale_ups: Family<ReasonLabel, Counter>,
@@ -141,6 +147,7 @@ impl Default for Metrics {
             unremovable: Family::default(),
             unschedulable_pods: Gauge::default(),
             unplaced_pods: Gauge::default(),
+            standby_pods: Family::default(),
             scaled_up: Family::default(),
             scaled_down: Family::default(),
             failed_scale_ups: Family::default(),
@@ -209,6 +216,9 @@ impl Metrics {
         self.gauge("unschedulable_pods_count", help, self.unschedulable_pods.clone());
         let help = "Pods that no node and no pool can take";
         self.gauge("unplaced_pods_count", help, self.unplaced_pods.clone());
+        let help =
+            "Pods for which CapacityBuffers keep room: ready, starting (on nodes on their way), unplaced.";
+        self.gauge("standby_pods_count", help, self.standby_pods.clone());
     }
 
     fn register_loop(&mut self) {
@@ -246,6 +256,7 @@ impl Metrics {
         let wanted = pods.iter().filter(|verdict| verdict.skipped.is_none());
         self.unschedulable_pods.set(wanted.map(|verdict| i64::from(verdict.pods_count)).sum());
         self.unplaced_pods.set(pods.iter().map(|verdict| i64::from(verdict.unplaced_count)).sum());
+        self.standby(plan);
         let news = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).update(&plan.next_history);
         news.iter().for_each(|news| self.count(news, now));
         if news.iter().any(|news| matches!(news, News::Growing { .. })) {
@@ -254,6 +265,20 @@ impl Metrics {
         if let Some(ca) = &self.ca {
             ca.planned(duration, plan, now);
             news.iter().for_each(|news| ca.count(news));
+        }
+    }
+
+    fn standby(&self, plan: &Plan) {
+        let buffers = &plan.reasons.buffers;
+        let sum =
+            |count: &dyn Fn(&BufferVerdict) -> u32| buffers.iter().map(|one| i64::from(count(one))).sum();
+        let states: [(&'static str, i64); 3] = [
+            ("ready", sum(&|one| one.ready_count)),
+            ("starting", sum(&|one| one.on_new.values().sum())),
+            ("unplaced", sum(&|one| one.unplaced_count)),
+        ];
+        for (state, pods) in states {
+            self.standby_pods.get_or_create(&StandbyLabel { state }).set(pods);
         }
     }
 

@@ -20,6 +20,7 @@ mod words;
 pub mod workload;
 pub mod workload_metrics;
 pub mod write;
+mod write_buffers;
 pub mod write_scaling;
 
 pub use events::{EventNote, Herald};

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use headroom_core::labels::ObjectKey;
+use headroom_core::world::buffer::BufferStatus;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -13,6 +15,7 @@ use kube::{Api, Client, Resource};
 use serde::{Deserialize, Serialize};
 
 use super::events::{EventNote, Regarding, RegardingKind};
+use super::write_buffers;
 use headroom_api::{
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePoolSpec, NodePoolStatus, PolicyObject, Stored,
     StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy,
@@ -90,6 +93,13 @@ pub trait StatusSink: Send + Sync {
         status: &'a ClusterScalingPolicyStatus,
     ) -> BoxFuture<'a, Result<String, WriteError>>;
 
+    /// Applies the status of a CapacityBuffer, or with `None` gives up what was applied before.
+    fn write_buffer<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        status: Option<&'a BufferStatus>,
+    ) -> BoxFuture<'a, Result<(), WriteError>>;
+
     /// Writes an event that happened at `at`. Writing it twice writes it once.
     fn write_event<'a>(
         &'a self,
@@ -159,6 +169,14 @@ impl StatusSink for KubeSink {
         status: &'a ClusterScalingPolicyStatus,
     ) -> BoxFuture<'a, Result<String, WriteError>> {
         replace_status(&self.policies, name, resource_version, status).boxed()
+    }
+
+    fn write_buffer<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        status: Option<&'a BufferStatus>,
+    ) -> BoxFuture<'a, Result<(), WriteError>> {
+        write_buffers::apply_status(&self.client, key, status).boxed()
     }
 
     fn write_event<'a>(
@@ -286,7 +304,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use bytes::Bytes;
-    use headroom_core::labels::ObjectKey;
+    use headroom_core::world::buffer::BufferCondition;
     use http::Response;
     use http_body_util::{BodyExt, Full};
     use kube::client::Body;
@@ -353,6 +371,50 @@ mod tests {
         );
         let pools = sink.read_pools().await.expect("readable");
         assert!(pools[0].spec.is_ok() && pools[1].spec.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_status_of_a_buffer_is_applied_without_force() {
+        let stored = json!({"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+            "metadata": {"name": "web", "namespace": "shop"}});
+        let (sink, calls) = sink(200, stored);
+        let condition =
+            BufferCondition { holds: true, reason: "FitsExistingCapacity".into(), ..Default::default() };
+        let status = BufferStatus {
+            replicas: Some(5),
+            conditions: [("Provisioning".into(), condition)].into(),
+            ..BufferStatus::default()
+        };
+        let key = ObjectKey::new("shop", "web");
+        assert_eq!(sink.write_buffer(&key, Some(&status)).await, Ok(()));
+        assert_eq!(sink.write_buffer(&key, None).await, Ok(()));
+        let calls = calls.lock().expect("no test panics in it");
+        let (line, body) = &calls[0];
+        let path = "PATCH /apis/autoscaling.x-k8s.io/v1beta1/namespaces/shop/capacitybuffers/web/status?";
+        assert!(line.starts_with(path) && line.contains("fieldManager=headroom"), "{line}");
+        assert!(!line.contains("force"), "{line}");
+        assert_eq!(body["status"]["replicas"], 5);
+        let written = &body["status"]["conditions"][0];
+        assert_eq!((&written["type"], &written["status"]), (&json!("Provisioning"), &json!("True")));
+        assert_eq!(written["lastTransitionTime"], "1970-01-01T00:00:00Z");
+        assert_eq!(calls[1].1.get("status"), None);
+    }
+
+    #[tokio::test]
+    async fn a_buffer_of_the_older_version_alone_is_written_there() {
+        let (sink, calls) = sink(404, failure(404, "NotFound"));
+        let answer = sink.write_buffer(&ObjectKey::new("shop", "web"), Some(&BufferStatus::default())).await;
+        assert_eq!(answer, Err(WriteError::Gone));
+        let calls = calls.lock().expect("no test panics in it");
+        assert!(calls[1].0.contains("/v1alpha1/"), "{}", calls[1].0);
+    }
+
+    #[tokio::test]
+    async fn what_another_manager_has_written_to_a_buffer_is_a_conflict() {
+        let (sink, calls) = sink(409, failure(409, "Conflict"));
+        let answer = sink.write_buffer(&ObjectKey::new("shop", "web"), Some(&BufferStatus::default())).await;
+        assert_eq!(answer, Err(WriteError::Conflict));
+        assert_eq!(calls.lock().expect("no test panics in it").len(), 1);
     }
 
     fn event() -> EventNote {

@@ -5,6 +5,7 @@
 //! ReplicaSets keep the pods), HPAs and ScalingPolicies (`cli/scalers` adds them), what a PodDisruptionBudget asks for
 //! beyond what it allows now, how long Jobs run.
 
+mod buffers;
 mod pods;
 mod pools;
 mod volumes;
@@ -92,6 +93,7 @@ pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<Standing, record::
         standing.objects.push((Kind::PodDisruptionBudget, disruption_budget(budget, snapshot)));
     }
     volumes::add(snapshot, &mut standing);
+    buffers::add(snapshot, &mut standing);
     let jobs = world.controllers.iter().filter(|one| one.kind == ControllerKind::Job && one.desired > 0);
     let jobs = jobs.count();
     if jobs > 0 {

@@ -118,6 +118,7 @@ pub(super) fn cluster_policy(cluster: &ClusterSettings) -> Value {
                 "budgets": cluster.budgets.iter().map(budget).collect::<Vec<_>>(),
             },
             "voluntaryDisruption": if cluster.voluntary_disruption_stopped { "Stopped" } else { "Allowed" },
+            "capacityBuffers": if cluster.default_buffers { "All" } else { "Own" },
             "anticipation": {
                 "enabled": cluster.anticipation, "maxPods": cluster.max_anticipated_pods,
                 "maxPodsPerNamespace": cluster.max_anticipated_pods_per_namespace,

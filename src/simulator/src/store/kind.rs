@@ -57,6 +57,7 @@ kinds! {
     PersistentVolumeClaim: "" "v1" "persistentvolumeclaims" YES YES NO;
     ReplicationController: "" "v1" "replicationcontrollers" YES YES YES;
     ResourceQuota: "" "v1" "resourcequotas" YES YES NO;
+    PodTemplate: "" "v1" "podtemplates" YES NO NO;
     LimitRange: "" "v1" "limitranges" YES NO NO;
     Deployment: "apps" "v1" "deployments" YES YES YES;
     ReplicaSet: "apps" "v1" "replicasets" YES YES YES;
@@ -75,6 +76,7 @@ kinds! {
     VolumeAttachment: "storage.k8s.io" "v1" "volumeattachments" NO YES NO;
     PriorityClass: "scheduling.k8s.io" "v1" "priorityclasses" NO NO NO;
     CustomResourceDefinition: "apiextensions.k8s.io" "v1" "customresourcedefinitions" NO YES NO;
+    CapacityBuffer: "autoscaling.x-k8s.io" "v1beta1" "capacitybuffers" YES YES NO;
     NodePool: "headroom.dev" "v1alpha1" "nodepools" NO YES NO;
     ClusterScalingPolicy: "headroom.dev" "v1alpha1" "clusterscalingpolicies" NO YES NO;
     ScalingPolicy: "headroom.dev" "v1alpha1" "scalingpolicies" YES YES NO;

@@ -65,6 +65,20 @@ fn a_day_is_served_through_outage_and_slow_cloud() {
 }
 
 #[test]
+fn a_step_into_the_room_of_a_buffer_waits_for_no_node() {
+    let step: Timestamp = "2026-04-01T08:20:00Z".parse().expect("a time");
+    let mut waiting = None;
+    let seen = play_with("standby", &mut |scene| {
+        if waiting.is_none() && step + SignedDuration::from_secs(8) <= scene.now {
+            waiting = Some(End::of(scene.cluster).pending);
+        }
+    });
+    assert_eq!(waiting, Some(Vec::new()));
+    // 500 pods and room for 100 more, of one core each, on nodes of 15.9.
+    assert_eq!(nodes(&seen, "general"), 40);
+}
+
+#[test]
 fn night_batch_is_done_and_leaves_nothing_but_the_base() {
     let seen = play("night-batch");
     assert!(seen.outcome.summary.longest_wait < SignedDuration::from_mins(3));

@@ -388,22 +388,26 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "capacity-buffer-controller-enabled",
         Switch,
-        NoEffect("CapacityBuffers are not read: keep spare capacity by minNodes and schedules"),
+        NoEffect(
+            "CapacityBuffers of the default strategy are served with nodes.capacityBuffers: All (docs/buffers.md)",
+        ),
     ),
     flag(
         "capacity-buffer-pod-injection-enabled",
         Switch,
-        NoEffect("CapacityBuffers are not read: keep spare capacity by minNodes and schedules"),
+        NoEffect(
+            "CapacityBuffers of the default strategy are served with nodes.capacityBuffers: All (docs/buffers.md)",
+        ),
     ),
     flag(
         "capacity-buffer-ready-replicas-enabled",
         Switch,
-        NoEffect("CapacityBuffers are not read: keep spare capacity by minNodes and schedules"),
+        NoEffect("the operator makes no pods for CapacityBuffers, and counts ready ones itself"),
     ),
     flag(
         "capacity-buffer-pod-dry-run-enabled",
         Switch,
-        NoEffect("CapacityBuffers are not read: keep spare capacity by minNodes and schedules"),
+        NoEffect("the operator makes no pods for CapacityBuffers, and counts ready ones itself"),
     ),
     flag("enable-provisioning-requests", Switch, PROVISIONING),
     flag("provisioning-request-initial-backoff-time", Time, PROVISIONING),

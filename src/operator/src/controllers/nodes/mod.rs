@@ -1,6 +1,7 @@
 //! The node loop: read, decide, journal, act, report. One loop for all pools, since they compete for the same pods.
 
 mod acting;
+mod buffers;
 mod live;
 mod silence;
 mod taking_in;
@@ -116,6 +117,7 @@ pub struct NodeLoop {
     /// Pools that were not there when they were read, though no watch has told of their end; when each is looked for again.
     missing: BTreeMap<Arc<str>, Instant>,
     cluster: Option<StoredCluster>,
+    buffer_writes: buffers::BufferWrites,
     herald: Herald,
     history: History,
     traces: Traces,
@@ -155,6 +157,7 @@ impl NodeLoop {
             stored: StoredPools::new(),
             missing: BTreeMap::new(),
             cluster: None,
+            buffer_writes: buffers::BufferWrites::default(),
             herald: Herald::default(),
             history: History::default(),
             traces: Traces::default(),
@@ -225,14 +228,15 @@ impl NodeLoop {
         self.measure_watches(now);
         let reported = self.report(statuses).await;
         let said = self.report_cluster(&plan, now).await;
+        let buffers_due = self.report_buffers(&plan, now).await;
         self.tell(&plan);
-        self.rest = (at_rest && reported.all && said).then(|| Rest {
+        self.rest = (at_rest && reported.all && said && buffers_due.is_none()).then(|| Rest {
             revision: self.world.revision(),
             planned_at: self.ports.host.monotonic(),
             wake_at: plan.wake_at,
             stale: self.world.is_stale(),
         });
-        self.pause(plan.wake_at, reported.due, now)
+        self.pause(plan.wake_at, reported.due.into_iter().chain(buffers_due).min(), now)
     }
 
     /// Whether a plan would be the one that this rest began with.
@@ -284,6 +288,7 @@ impl NodeLoop {
 
     fn plan(&mut self, now: UnixTime) -> Plan {
         self.meet_pools();
+        self.meet_buffers();
         self.world.set_stale(self.is_view_stale(now));
         self.world.set_nodes_silent_for(now.since(self.nodes_as_of(now)));
         self.world.set_asking(self.in_flight.increases());
