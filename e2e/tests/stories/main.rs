@@ -97,6 +97,8 @@ mod previous_version;
 #[cfg(test)]
 mod prometheus_over_tls;
 #[cfg(test)]
+mod protected_pod_keeps_its_node;
+#[cfg(test)]
 mod queries_are_confined;
 #[cfg(test)]
 mod quick_start_is_true;

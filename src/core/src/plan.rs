@@ -204,6 +204,13 @@ pub enum StepResult {
         /// The pod.
         pod: ObjectKey,
     },
+    /// A live look found the node, or a pod on it, protected from disruption: the node is let go of.
+    Protected {
+        /// The node.
+        node: Arc<str>,
+        /// The pod that is protected; `None` for the node itself.
+        pod: Option<ObjectKey>,
+    },
     /// The provider failed to delete.
     DeleteFailed {
         /// The node, or the instance where it never became one ([`Victim::name`]).

@@ -193,6 +193,8 @@ reasons! {
     LocalStorageRequested,
     /// The pod says safe-to-evict=false.
     NotSafeToEvictAnnotation,
+    /// The node, or a pod on it, is annotated karpenter.sh/do-not-disrupt.
+    DoNotDisruptAnnotation,
     /// A kube-system pod without a PodDisruptionBudget.
     UnmovableKubeSystemPod,
     /// A PodDisruptionBudget allows no eviction.

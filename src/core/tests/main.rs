@@ -27,6 +27,7 @@ mod packing;
 mod placements;
 mod places;
 mod properties;
+mod protection;
 mod purchases;
 mod refusals;
 mod removal;

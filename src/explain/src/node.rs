@@ -279,6 +279,12 @@ fn when(
         Reason::NotSafeToEvictAnnotation | Reason::LocalStorageRequested | Reason::NotReplicated => {
             told.next.push("the pods in the way must go, or be annotated safe-to-evict=true".to_owned());
         }
+        Reason::DoNotDisruptAnnotation => {
+            told.next.push(match &verdict.object {
+                Some(pod) => format!("{pod} must go, or lose its annotation karpenter.sh/do-not-disrupt"),
+                None => "take the annotation karpenter.sh/do-not-disrupt off the node".to_owned(),
+            });
+        }
         Reason::ScaleDownDisabledAnnotation => {
             told.next.push("take the annotation scale-down-disabled off the node".to_owned());
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Mode, Policy, Pool};
 use crate::history::Victim;
-use crate::nodes::drainability::{Disruptions, Drainability, Rules};
+use crate::nodes::drainability::{Block, Disruptions, Drainability, Rules};
 use crate::nodes::foreign::{Membership, Standing, marked_by};
 use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::health::not_started;
@@ -16,7 +16,7 @@ use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 use crate::time::{Seconds, UnixTime};
 use crate::world::digest::NodeDigest;
 use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION};
-use crate::world::pod::Pod;
+use crate::world::pod::{PROTECTED_FOREVER, Pod};
 use crate::world::{NodeEntry, NodeId, PodId};
 
 /// A provider view older than this says nothing about sizes (law 6).
@@ -164,7 +164,7 @@ pub fn judge(
     }
     let requested = node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
     if let Some(reason) =
-        pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, scene, pool))
+        pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, requested, scene, pool))
     {
         return stays(reason);
     }
@@ -251,7 +251,7 @@ fn pool_in_the_way(pool: &Pool, requested: bool, scene: &Scene<'_>) -> Option<Re
 }
 
 /// Why this node may not go, whatever runs on it.
-fn node_in_the_way(node: &Node, scene: &Scene<'_>, pool: &Pool) -> Option<Reason> {
+fn node_in_the_way(node: &Node, requested: bool, scene: &Scene<'_>, pool: &Pool) -> Option<Reason> {
     if node.deleting {
         return Some(Reason::NodeGone);
     }
@@ -261,6 +261,9 @@ fn node_in_the_way(node: &Node, scene: &Scene<'_>, pool: &Pool) -> Option<Reason
     }
     if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
         return Some(Reason::ScaleDownDisabledAnnotation);
+    }
+    if node.is_protected() && !requested {
+        return Some(Reason::DoNotDisruptAnnotation);
     }
     not_started(node, pool, scene.now).then_some(Reason::NotStarted)
 }
@@ -342,6 +345,9 @@ fn load(
         match answer {
             Drainability::Skip | Drainability::DaemonSet => {}
             Drainability::Move => load.movable.push(*pod),
+            Drainability::Block(Block { reason: Reason::DoNotDisruptAnnotation, .. }) => {
+                return Err(Verdict::pod(Reason::DoNotDisruptAnnotation, &entry.pod.key));
+            }
             _ if expendable => load.movable.push(*pod),
             Drainability::OnCompletion => load.waits_for = load.waits_for.or(Some(*pod)),
             Drainability::Block(block) => match block.budget {
@@ -360,6 +366,14 @@ fn load(
     }
     load.movable.sort_by(|a, b| scene.world.pod(*a).pod.key.cmp(&scene.world.pod(*b).pod.key));
     Ok(load)
+}
+
+/// The next instant at which the protection of one of the node's pods ends; `None` when none ends by time.
+#[must_use]
+pub fn protection_end(id: NodeId, scene: &Scene<'_>) -> Option<UnixTime> {
+    let pods = scene.world.node(id).pods.iter().map(|pod| &scene.world.pod(*pod).pod);
+    let ends = pods.filter(|pod| pod.is_protected(scene.now)).filter_map(|pod| pod.protected_until);
+    ends.min().filter(|end| *end < PROTECTED_FOREVER)
 }
 
 /// Whether the node may take pods of others: it is there, real, and nothing is known against it.

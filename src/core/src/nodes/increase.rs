@@ -374,6 +374,7 @@ fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, con
         | StepResult::Evicted { .. }
         | StepResult::Deleted
         | StepResult::NotEmpty { .. }
+        | StepResult::Protected { .. }
         | StepResult::DeleteFailed { .. }
         | StepResult::Unmarked { .. } => {}
     }

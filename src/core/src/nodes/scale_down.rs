@@ -244,6 +244,11 @@ impl<'a, 's> Pass<'a, 's> {
                     if keeps_clock(verdict.reason) {
                         self.keep_clock(pool, name, since);
                     }
+                    if verdict.reason == Reason::DoNotDisruptAnnotation
+                        && let Some(end) = candidates::protection_end(id, self.scene)
+                    {
+                        self.wake(end);
+                    }
                     self.verdict(name, pool, verdict);
                 }
                 Judgement::Candidate(mut candidate) => match self.replacing.judge(&mut candidate) {

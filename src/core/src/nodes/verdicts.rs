@@ -58,6 +58,7 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::NotReplicated
             | Reason::LocalStorageRequested
             | Reason::NotSafeToEvictAnnotation
+            | Reason::DoNotDisruptAnnotation
             | Reason::UnmovableKubeSystemPod
             | Reason::NotEnoughPdb
             | Reason::BlockedByOnCompletionPod

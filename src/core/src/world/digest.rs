@@ -9,7 +9,7 @@ use crate::resources::Resources;
 use crate::time::UnixTime;
 use crate::world::interner::InternedId;
 use crate::world::node::{
-    DELETION_TAINT, GROUP_LABEL, KARPENTER_PREFIX, Node, POOL_LABEL, Readiness, ZONE_LABEL,
+    DELETION_TAINT, GROUP_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL, is_karpenters,
 };
 
 /// What the labels of a node tell of its place; equal for all nodes of a group and zone.
@@ -37,7 +37,7 @@ impl Badge {
             pool: label(POOL_LABEL),
             group: label(GROUP_LABEL),
             zone: label(ZONE_LABEL),
-            karpenter: keys.any(|key| key.starts_with(KARPENTER_PREFIX)),
+            karpenter: keys.any(is_karpenters),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::time::UnixTime;
+use crate::world::pod::DO_NOT_DISRUPT_ANNOTATION;
 
 /// Label that names the pool a node belongs to.
 pub const POOL_LABEL: &str = "headroom.dev/pool";
@@ -70,6 +71,12 @@ impl Node {
     pub fn zone(&self) -> &str {
         self.labels.get(ZONE_LABEL).unwrap_or("")
     }
+
+    /// True if the annotation `karpenter.sh/do-not-disrupt` keeps the node; on nodes only `"true"` counts.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        self.annotations.get(DO_NOT_DISRUPT_ANNOTATION) == Some("true")
+    }
 }
 
 /// The status of a node's Ready condition.
@@ -82,6 +89,13 @@ pub enum Readiness {
     /// Condition is Unknown or missing: the kubelet has not been heard.
     #[default]
     Unknown,
+}
+
+/// Whether a label or annotation is one that Karpenter puts on its own nodes; people put
+/// [`DO_NOT_DISRUPT_ANNOTATION`] on nodes of anybody.
+#[must_use]
+pub fn is_karpenters(key: &str) -> bool {
+    key.starts_with(KARPENTER_PREFIX) && key != DO_NOT_DISRUPT_ANNOTATION
 }
 
 /// Whether decisions read the annotation `key`; all others are dropped at the edge.

@@ -387,6 +387,9 @@ fn spared(node: &Node, reason: Reason) -> Option<(Reason, &'static str)> {
     if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
         return Some((Reason::ScaleDownDisabledAnnotation, "the node is annotated scale-down-disabled"));
     }
+    if node.is_protected() && reason != Reason::RemovalRequested {
+        return Some((Reason::DoNotDisruptAnnotation, "the node is annotated do-not-disrupt"));
+    }
     if reason == Reason::RemovalRequested && node.annotations.get(REMOVE_ANNOTATION) != Some("requested") {
         return Some((Reason::SpecChanged, "the request for removal was taken back"));
     }

@@ -205,6 +205,7 @@ pub fn absorb(history: &mut History, outcomes: &[Outcome], config: &Config, now:
             | StepResult::Evicted { .. }
             | StepResult::Deleted
             | StepResult::NotEmpty { .. }
+            | StepResult::Protected { .. }
             | StepResult::DeleteFailed { .. }
             | StepResult::Unmarked { .. } => {}
         }
