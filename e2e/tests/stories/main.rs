@@ -91,6 +91,8 @@ mod pod_bound_between_check_and_delete;
 #[cfg(test)]
 mod pool_edited_suspended_deleted;
 #[cfg(test)]
+mod pool_rotates_to_its_template;
+#[cfg(test)]
 mod preview_beside_apply;
 #[cfg(test)]
 mod previous_version;

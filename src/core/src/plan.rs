@@ -247,6 +247,9 @@ pub struct Reasons {
     pub nodes: Vec<NodeVerdict>,
     /// What Preview pools would have done.
     pub preview: Vec<PreviewAction>,
+    /// Outdated nodes of each pool that rotates.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub outdated: BTreeMap<Arc<str>, u32>,
 }
 
 /// The verdict on one group of equal pending pods.

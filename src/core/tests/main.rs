@@ -41,6 +41,7 @@ mod replay_replicas;
 mod replicas;
 mod replicas_memory;
 mod replicas_told;
+mod rotation;
 mod scale_down;
 mod scale_down_order;
 mod scale_up;

@@ -9,6 +9,7 @@ use crate::nodes::foreign::{Membership, Standing, marked_by};
 use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::health::not_started;
 use crate::nodes::removal::Scene;
+use crate::nodes::rotation::is_rotation;
 use crate::nodes::utilization::{Measure, Share, Utilization, deciding, utilization, utilization_of_sum};
 use crate::nodes::verdicts::Verdict;
 use crate::reason::Reason;
@@ -87,9 +88,11 @@ impl Candidate {
     pub fn rank(&self) -> (bool, u8, UnixTime, usize) {
         let class = match self.reason {
             Reason::RemovalRequested => 0,
+            // Before empty ones, on which its pods may have their place.
+            reason if self.replaced && is_rotation(reason) => 0,
             Reason::Empty => 1,
             Reason::Unready => 2,
-            Reason::Consolidated if self.replaced => 2,
+            _ if self.replaced => 2,
             Reason::Consolidated => 4,
             _ => 3,
         };
@@ -134,7 +137,7 @@ pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, co
         .exceeds_percent(settings.utilization_threshold_percent())
 }
 
-/// Judges one node that no open removal names.
+/// Judges one node that no open removal names. An `outdated` one may go whatever its use.
 ///
 /// Source: Cluster Autoscaler, scaledown/eligibility/eligibility.go, FilterOutUnremovable.
 /// Differs from upstream: a node that is unready is judged by its state and not by its requests, and
@@ -147,6 +150,7 @@ pub fn judge(
     snapshot: &Snapshot<'_>,
     disruptions: &mut Disruptions<'_>,
     since: Option<UnixTime>,
+    outdated: Option<Reason>,
 ) -> Judgement {
     let entry = scene.world.node(id);
     let Some(node) = &entry.node else { return Judgement::Stays(Reason::NotManaged.into()) };
@@ -171,6 +175,7 @@ pub fn judge(
     let unready = node.ready != Readiness::Ready;
     let above = !requested
         && !unready
+        && outdated.is_none()
         && above_threshold(entry, ix, scene, snapshot, GroupSettings::of(pool, member.group, scene.world));
     if above && pool.scale_down.policy == Policy::WhenUnderutilized {
         return stays(Reason::NotUnderutilized);
@@ -186,6 +191,7 @@ pub fn judge(
             let reason = match (requested, unready) {
                 (true, _) => Reason::RemovalRequested,
                 (false, true) => Reason::Unready,
+                (false, false) if outdated.is_some() => outdated.unwrap_or(Reason::Expired),
                 (false, false) if load.movable.is_empty() && load.waits_for.is_none() => Reason::Empty,
                 (false, false) if above => Reason::Consolidated,
                 (false, false) => Reason::Underutilized,

@@ -36,6 +36,7 @@ pub mod registry;
 pub mod relocation;
 pub mod removal;
 mod room;
+pub mod rotation;
 pub mod scale_down;
 pub mod scale_up;
 mod similar_pools;

@@ -73,6 +73,8 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::ProviderIdShared
             | Reason::GroupGoesAsWhole
             | Reason::JournalFull
+            | Reason::NoRoomToRotate
+            | Reason::RotationStopped
     )
 }
 
@@ -83,6 +85,8 @@ fn leaves(reason: Reason) -> bool {
         Reason::Empty
             | Reason::Underutilized
             | Reason::Consolidated
+            | Reason::Drifted
+            | Reason::Expired
             | Reason::Unready
             | Reason::RemovalRequested
             | Reason::NeverRegistered

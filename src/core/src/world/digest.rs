@@ -95,7 +95,7 @@ pub struct NodeDigest {
     pub tainted: bool,
     /// Whether it is cordoned.
     pub unschedulable: bool,
-    /// Whether it carries an annotation that decisions read.
+    /// Whether it carries an annotation that decisions read, beside that of its template.
     pub annotated: bool,
     /// Whether it offers extended resources.
     pub extended: bool,
@@ -121,7 +121,7 @@ impl NodeDigest {
             deletion_taint: node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT),
             tainted: !node.taints.is_empty(),
             unschedulable: node.unschedulable,
-            annotated: !node.annotations.is_empty(),
+            annotated: node.is_annotated(),
             extended: node.allocatable.extended_iter().next().is_some(),
             badge,
             created_at: node.created_at,

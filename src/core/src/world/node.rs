@@ -18,6 +18,8 @@ pub const GROUP_LABEL: &str = "headroom.dev/group";
 pub const INTENT_ANNOTATION: &str = "headroom.dev/intent";
 /// Annotation that says the cordon came with our mark and goes with it.
 pub const CORDONED_ANNOTATION: &str = "headroom.dev/cordoned";
+/// Annotation that names what a node was made of, where the operator makes nodes itself.
+pub const TEMPLATE_ANNOTATION: &str = "headroom.dev/template";
 /// Annotation by which a person asks for a node's removal; the only value is `requested`.
 pub const REMOVE_ANNOTATION: &str = "headroom.dev/remove";
 /// Key of the hard taint on nodes that are leaving; kube-proxy and the service controller drain by it.
@@ -70,6 +72,12 @@ impl Node {
     #[must_use]
     pub fn zone(&self) -> &str {
         self.labels.get(ZONE_LABEL).unwrap_or("")
+    }
+
+    /// True if it carries an annotation that says something of it alone, not only what it was made of.
+    #[must_use]
+    pub fn is_annotated(&self) -> bool {
+        self.annotations.iter().any(|(key, _)| key != TEMPLATE_ANNOTATION)
     }
 
     /// True if the annotation `karpenter.sh/do-not-disrupt` keeps the node; on nodes only `"true"` counts.
