@@ -21,15 +21,14 @@ async fn changed_template_replaces_all_nodes_and_none_is_bought_twice() {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
         cluster.apply(pool("general").nodes(3, 8)).await?;
-        wait::until("three nodes are ready", MINUTE, async || cluster.ready_nodes_are("general", 3).await).await?;
+        wait::until("three nodes are ready", MINUTE, async || cluster.ready_nodes_are("general", 3).await)
+            .await?;
         let before: BTreeSet<String> = cluster.nodes_of_pool("general").await?.iter().map(name).collect();
         // One a node, and well above the threshold.
         cluster.apply(deployment("web").requests("2500m", "1Gi").replicas(3)).await?;
         cluster.apply(disruption_budget("web", 2)).await?;
-        wait::until("all pods run", MINUTE, async || {
-            cluster.running_pods_are("default", "app=web", 3).await
-        })
-        .await?;
+        wait::until("all pods run", MINUTE, async || cluster.running_pods_are("default", "app=web", 3).await)
+            .await?;
 
         let change = json!({"spec": {
             "rotation": {"drift": "Replace"}, "template": {"labels": {"image": "next"}}}});
@@ -65,7 +64,11 @@ async fn changed_template_replaces_all_nodes_and_none_is_bought_twice() {
         .await?;
         let nodes = cluster.nodes_of_pool("general").await?;
         let made_anew = |node: &Node| {
-            node.metadata.labels.as_ref().and_then(|labels| labels.get("image")).is_some_and(|image| image == "next")
+            node.metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get("image"))
+                .is_some_and(|image| image == "next")
         };
         ensure!(nodes.iter().all(made_anew), "not all nodes are of the new template");
         all_bought_are_there(&cluster.pool_status("general").await?, nodes.len())
@@ -77,9 +80,8 @@ async fn changed_template_replaces_all_nodes_and_none_is_bought_twice() {
 fn all_bought_are_there(status: &Value, nodes: usize) -> Result<()> {
     let decisions = status["decisions"].as_array().cloned().unwrap_or_default();
     let grown = |decision: &&Value| decision["reason"] == "OutdatedNodes";
-    let size = |decision: &Value| {
-        decision["to"].as_i64().unwrap_or(0) - decision["from"].as_i64().unwrap_or(0)
-    };
+    let size =
+        |decision: &Value| decision["to"].as_i64().unwrap_or(0) - decision["from"].as_i64().unwrap_or(0);
     let bought: i64 = decisions.iter().filter(grown).map(size).sum();
     ensure!(bought == i64::try_from(nodes)?, "{bought} nodes were bought in place of {nodes}: {decisions:?}");
     Ok(())

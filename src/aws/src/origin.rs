@@ -31,8 +31,11 @@ fn is_other(origin: &Origin, launches: &Launches, version: Option<&str>) -> bool
     match (origin, launches) {
         (_, Launches::Unknown) => false,
         (Origin::Configuration(name), Launches::Configuration(present)) => name != present,
-        (Origin::Configuration(_), Launches::Template(_)) | (Origin::Template(_), Launches::Configuration(_)) => true,
-        (Origin::Template(made_by), Launches::Template(present)) => is_other_version(made_by, present, version),
+        (Origin::Configuration(_), Launches::Template(_))
+        | (Origin::Template(_), Launches::Configuration(_)) => true,
+        (Origin::Template(made_by), Launches::Template(present)) => {
+            is_other_version(made_by, present, version)
+        }
         (origin, Launches::Mixed(mixed)) => match origin {
             _ if mixed.types.iter().any(|(_, own)| own.is_some()) => false,
             Origin::Configuration(_) => true,
@@ -47,7 +50,8 @@ fn is_other_version(made_by: &TemplateRef, present: &TemplateRef, version: Optio
     };
     let is_number = |version: &str| version.bytes().all(|byte| byte.is_ascii_digit());
     let another_template = differ(&made_by.id, &present.id) || differ(&made_by.name, &present.name);
-    let another_version = version.is_some_and(|version| is_number(&made_by.version) && *made_by.version != *version);
+    let another_version =
+        version.is_some_and(|version| is_number(&made_by.version) && *made_by.version != *version);
     another_template || another_version
 }
 

@@ -129,7 +129,8 @@ fn instances_that_the_provider_calls_outdated_have_drifted() {
     config.pools[0].scale_down.rotation.template = None;
     let world = || cluster([member("n1", ""), member("n2", "")]);
     assert!(increases(&first(world(), &config)).is_empty());
-    let mut state: GroupState = world().build().provider("a").and_then(|known| known.value()).expect("known").groups["a-1"].clone();
+    let mut state: GroupState =
+        world().build().provider("a").and_then(|known| known.value()).expect("known").groups["a-1"].clone();
     state.outdated.insert("kwok://n2".into());
     let plan = first(world().group_state("a", "a-1", state), &config);
     assert_eq!(replaced(&plan.next_history, "a"), ["n2"]);
@@ -239,12 +240,17 @@ fn pool_at_its_maximum_replaces_nothing_and_says_so() {
     assert!(increases(&plan).is_empty());
     assert_eq!(reason(&plan, "o1"), Reason::NoRoomToRotate);
     config.pools[0].max_nodes = 5;
-    assert_eq!(increases(&first(three_of_four(), &config)), [("a-1".into(), 4, 5)], "as much as there is room for");
+    assert_eq!(
+        increases(&first(three_of_four(), &config)),
+        [("a-1".into(), 4, 5)],
+        "as much as there is room for"
+    );
 }
 
 #[test]
 fn protected_pods_and_spent_budgets_keep_outdated_nodes() {
-    let protected = three_of_four().pod(replica("p0", "o1").with(|pod| pod.protected_until = Some(PROTECTED_FOREVER)));
+    let protected =
+        three_of_four().pod(replica("p0", "o1").with(|pod| pod.protected_until = Some(PROTECTED_FOREVER)));
     let plan = first(protected, &settings());
     assert_eq!(replaced(&plan.next_history, "a"), ["o2", "o3"]);
     assert_eq!(reason(&plan, "o1"), Reason::DoNotDisruptAnnotation);

@@ -7,8 +7,8 @@ use headroom_core::window::Window;
 use super::provider::{ValidatedProvider, ValidatedTemplate, read_provider, read_template};
 use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
 use crate::node_pool::{
-    Backoff, Drain, DriftPolicy, GroupScaling, MAX_POOL_NAME_LENGTH, Mode, NodePool, NodePoolSpec, Rotation, ScaleDown,
-    ScaleDownPolicy, ScaleUp, Schedule,
+    Backoff, Drain, DriftPolicy, GroupScaling, MAX_POOL_NAME_LENGTH, Mode, NodePool, NodePoolSpec, Rotation,
+    ScaleDown, ScaleDownPolicy, ScaleUp, Schedule,
 };
 
 /// A pool whose every field can be used.
@@ -227,7 +227,11 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
     })
 }
 
-fn read_rotation(check: &mut Checker, rotation: Option<&Rotation>, scaling: GroupScaling) -> ValidatedRotation {
+fn read_rotation(
+    check: &mut Checker,
+    rotation: Option<&Rotation>,
+    scaling: GroupScaling,
+) -> ValidatedRotation {
     let Some(Rotation { max_age, drift }) = rotation else { return ValidatedRotation::default() };
     check.require(
         scaling == GroupScaling::PerNode,
@@ -241,8 +245,9 @@ fn read_rotation(check: &mut Checker, rotation: Option<&Rotation>, scaling: Grou
         "sets neither maxAge nor drift",
         "set one of them, or remove rotation",
     );
-    let max_age =
-        max_age.as_ref().map(|age| check.duration(Some(age), MAX_AGE_LEAST.as_secs(), "spec.rotation.maxAge"));
+    let max_age = max_age
+        .as_ref()
+        .map(|age| check.duration(Some(age), MAX_AGE_LEAST.as_secs(), "spec.rotation.maxAge"));
     if let Some(age) = max_age {
         check.require(
             MAX_AGE_LEAST <= age,

@@ -178,7 +178,11 @@ fn template(draft: &mut Draft, template: &Value, required: serde_json::Map<Strin
         ));
     }
     let spec = &template["spec"];
-    draft.set("rotation.drift", "Replace", "Karpenter replaces drifted nodes; here those of another launch template or version");
+    draft.set(
+        "rotation.drift",
+        "Replace",
+        "Karpenter replaces drifted nodes; here those of another launch template or version",
+    );
     for (field, ours) in [("taints", "template.taints"), ("startupTaints", "template.startupTaints")] {
         for taint in spec[field].as_array().into_iter().flatten() {
             draft.push(ours, taint.clone(), "");
@@ -207,7 +211,9 @@ fn expiry(draft: &mut Draft, time: &str) {
             let why = format!("expireAfter {time}; others are bought first, and PodDisruptionBudgets hold");
             draft.set("rotation.maxAge", written(seconds), &why);
         }
-        Some(_) => draft.say(format!("expireAfter {time}: less than 1h, the least maxAge. Nothing was made of it.")),
+        Some(_) => {
+            draft.say(format!("expireAfter {time}: less than 1h, the least maxAge. Nothing was made of it."))
+        }
         None => draft.say(format!("expireAfter {time}: cannot be read. Nothing was made of it.")),
     }
 }

@@ -200,7 +200,8 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         },
     );
     let held = (any::<u32>(), at()).prop_map(|(failures, until)| ConsolidationBackoff { failures, until });
-    let stop = (word(), word(), at()).prop_map(|(group, template, since)| RotationStop { group, template, since });
+    let stop =
+        (word(), word(), at()).prop_map(|(group, template, since)| RotationStop { group, template, since });
     let held = (option::of(held), option::of(stop));
     let last = (option::of(at()), option::of(at()), option::of(at()), option::of(replacement), held);
     (needed, known, told, last).prop_map(|(needed, known, told, last)| PoolHistory {

@@ -134,7 +134,8 @@ impl Replacing {
             match stage {
                 Stage::Waiting | Stage::Ready if !self.refused.contains(pool) => {
                     if let Some(replacement) = &mut memory.replacement {
-                        let waits = |node: &Arc<str>| self.waiting.contains_key(node) && !self.kept.contains(node);
+                        let waits =
+                            |node: &Arc<str>| self.waiting.contains_key(node) && !self.kept.contains(node);
                         replacement.nodes.retain(|node| waits(&node.node));
                     }
                 }

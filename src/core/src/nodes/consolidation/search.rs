@@ -299,7 +299,12 @@ pub(in crate::nodes) fn may_leave(
 }
 
 /// Whether the cluster keeps its least cpu and memory.
-pub(in crate::nodes) fn spares(set: &[Candidate], scene: &Scene<'_>, capacity: &Resources, bought: u32) -> bool {
+pub(in crate::nodes) fn spares(
+    set: &[Candidate],
+    scene: &Scene<'_>,
+    capacity: &Resources,
+    bought: u32,
+) -> bool {
     let mut spare = Spare::of(scene, &BTreeMap::new());
     spare.give(&capacity.times(i64::from(bought)));
     let mut leaving = Resources::default();
@@ -348,12 +353,13 @@ pub(in crate::nodes) fn buy(ctx: &mut Context<'_>, purchase: Purchase) {
         .collect();
     nodes.sort();
     let memory = ctx.next.pools.entry(offer.pool.clone()).or_default();
-    let id = memory.next_intent_id(ctx.config.epoch);
+    let increase = Increase::journalled(offer.group.clone(), from, to);
+    let id = scale_up::unused_intent_id(memory, &ctx.snapshot, (&offer.pool, &increase), ctx.config.epoch);
     if 0 < offer.count {
         memory.intents.push(Intent {
             id: id.clone(),
             epoch: ctx.config.epoch,
-            action: Action::Increase(Increase::journalled(offer.group.clone(), from, to)),
+            action: Action::Increase(increase),
             reason,
             started_at: ctx.now,
             deadline: ctx.now.plus(provision_timeout),

@@ -71,7 +71,12 @@ pub fn expires_at(node: &Node, rotation: &Rotation) -> Option<UnixTime> {
 /// Fingerprint of what a provider makes nodes of, for [`TEMPLATE_ANNOTATION`]: labels, taints and amounts, whatever the
 /// order in which they are written.
 #[must_use]
-pub fn template_hash(labels: &Labels, taints: &[Taint], capacity: &Resources, allocatable: &Resources) -> Arc<str> {
+pub fn template_hash(
+    labels: &Labels,
+    taints: &[Taint],
+    capacity: &Resources,
+    allocatable: &Resources,
+) -> Arc<str> {
     let mut text = String::new();
     let mut labels: Vec<_> = labels.iter().collect();
     labels.sort_unstable();
@@ -147,7 +152,10 @@ mod tests {
             .collect();
         assert_eq!(ends.len(), 100);
         assert!(ends.iter().all(|end| (90_000..=110_000).contains(end)), "{ends:?}");
-        let (early, late) = (ends.iter().filter(|end| **end < 95_000).count(), ends.iter().filter(|end| 105_000 < **end).count());
+        let (early, late) = (
+            ends.iter().filter(|end| **end < 95_000).count(),
+            ends.iter().filter(|end| 105_000 < **end).count(),
+        );
         assert!(10 < early && 10 < late, "{early} early, {late} late");
         assert_eq!(expires_at(&node("n").build(), &Rotation::default()), None);
     }

@@ -32,7 +32,10 @@ const UNPROVEN_MAX: usize = 1;
 pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>) {
     let stopped = ctx.next.pools.values().filter_map(resumes_at).collect::<Vec<_>>();
     stopped.into_iter().for_each(|at| ctx.wake.note(at));
-    if nodes.is_empty() || scene.config.cluster.voluntary_disruption_stopped || scene.health.cluster_unhealthy() {
+    if nodes.is_empty()
+        || scene.config.cluster.voluntary_disruption_stopped
+        || scene.health.cluster_unhealthy()
+    {
         return;
     }
     let outdated: BTreeSet<NodeIx> = nodes.iter().map(|one| one.ix).collect();
@@ -78,7 +81,8 @@ fn may_turn(ctx: &Context<'_>, pool: &Pool, scene: &Scene<'_>) -> bool {
 /// whose removal has just come to nothing come last.
 fn next_turn(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool, mut nodes: Vec<Candidate>) -> Vec<Candidate> {
     let memory = ctx.next.pools.get(&pool.name);
-    let made_at = |one: &Candidate| scene.world.node_named(&one.victim.node).map(|(_, node, _)| node.created_at);
+    let made_at =
+        |one: &Candidate| scene.world.node_named(&one.victim.node).map(|(_, node, _)| node.created_at);
     let vain_at = |one: &Candidate| memory.and_then(|memory| memory.removed_in_vain(&one.victim.node));
     nodes.sort_by_cached_key(|one| {
         let vain_at = vain_at(one).unwrap_or(UnixTime(i64::MIN));
@@ -170,7 +174,8 @@ fn purchase(
 ) -> Option<(Arc<str>, u32)> {
     let room = room::of(scene, &BTreeMap::new());
     let own = turn.first()?.group.clone();
-    let capacity = |one: &Candidate| scene.world.node_named(&one.victim.node).map(|(_, node, _)| node.capacity.clone());
+    let capacity =
+        |one: &Candidate| scene.world.node_named(&one.victim.node).map(|(_, node, _)| node.capacity.clone());
     let old = capacity(&turn[0])?;
     if rest.is_empty() && may_leave(turn, scene, &room, &pool.name, &own, 0) && spares(turn, scene, &old, 0) {
         return Some((own, 0));
@@ -185,7 +190,8 @@ fn purchase(
     groups.into_iter().find_map(|group| {
         let needed = if rest.is_empty() { 0 } else { packed(ctx, pool, &group, rest)? };
         let new = &group.template.node.capacity;
-        let most = scale_up::room(ctx, &pool.name, new).min(group.size.max.saturating_sub(group.size.current));
+        let most =
+            scale_up::room(ctx, &pool.name, new).min(group.size.max.saturating_sub(group.size.current));
         let short = minimum_short(turn, &room, &pool.name);
         let count = needed.max(short);
         let fits = count <= most
