@@ -93,11 +93,15 @@ mod pod_bound_between_check_and_delete;
 #[cfg(test)]
 mod pool_edited_suspended_deleted;
 #[cfg(test)]
+mod pool_rotates_to_its_template;
+#[cfg(test)]
 mod preview_beside_apply;
 #[cfg(test)]
 mod previous_version;
 #[cfg(test)]
 mod prometheus_over_tls;
+#[cfg(test)]
+mod protected_pod_keeps_its_node;
 #[cfg(test)]
 mod queries_are_confined;
 #[cfg(test)]

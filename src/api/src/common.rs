@@ -117,6 +117,10 @@ pub enum BudgetReason {
     Underutilized,
     /// It has not been ready for longer than `unreadyFor`.
     Unready,
+    /// Something else made it than what makes nodes now (`rotation.drift: Replace`).
+    Drifted,
+    /// It is older than `rotation.maxAge`.
+    Expired,
     /// A person asked with the annotation `headroom.dev/remove: requested`.
     RemovalRequested,
 }
@@ -136,7 +140,7 @@ pub struct NodeBudget {
 
     /// The kinds of removal that this budget counts and holds back. Default: all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 4))]
+    #[schemars(length(max = 6))]
     #[x_kube(validation = Rule::new("self.all(r, self.exists_one(o, o == r))")
         .message("budgets[].reasons must not repeat a reason: remove the second one"))]
     pub reasons: Vec<BudgetReason>,

@@ -58,7 +58,8 @@ pub const MAX_POOL_NAME_LENGTH: usize = 40;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode", description = "Apply when empty", priority = 1),
     printcolumn(name = "Backing off until", type_ = "string", json_path = ".status.backoffs[0].until", description = "When the first group may be tried again", priority = 1),
-    printcolumn(name = "Price", type_ = "string", json_path = ".spec.price.perHour", description = "Price of one node for one hour", priority = 1)
+    printcolumn(name = "Price", type_ = "string", json_path = ".spec.price.perHour", description = "Price of one node for one hour", priority = 1),
+    printcolumn(name = "Outdated", type_ = "integer", json_path = ".status.nodes.outdated", description = "Nodes that rotation is to replace", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!has(self.minNodes) || self.minNodes <= self.maxNodes")
@@ -69,6 +70,8 @@ pub const MAX_POOL_NAME_LENGTH: usize = 40;
     .message("schedules[].minNodes must not be greater than spec.maxNodes: lower it, or set maxNodes in the same schedule").field_path(".schedules"))]
 #[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.scaleDown) || !has(self.scaleDown.policy) || self.scaleDown.policy != 'WhenCheaper'")
     .message("groupScaling: ZeroOrMax can not be combined with scaleDown.policy: WhenCheaper, which takes single nodes: remove one of the two").field_path(".groupScaling"))]
+#[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.rotation)")
+    .message("groupScaling: ZeroOrMax can not be combined with rotation, which replaces single nodes: remove one of the two").field_path(".groupScaling"))]
 pub struct NodePoolSpec {
     /// What the operator does with this pool. `Apply`: plan and act. `Preview`: plan as if, report the plan in
     /// `status.preview`, change nothing. `Suspend`: change nothing and undo removals under way; increases already
@@ -126,6 +129,12 @@ pub struct NodePoolSpec {
     /// How the pool shrinks. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_down: Option<ScaleDown>,
+
+    /// Which nodes are replaced because they are outdated: others are bought first, and only when they are ready do the
+    /// outdated ones leave. Budgets, PodDisruptionBudgets and what protects pods hold; `scaleDown.enabled: false` stops it.
+    /// It is not combined with `groupScaling: ZeroOrMax`. Default: none is replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<Rotation>,
 
     /// Other bounds at certain times. Where several windows are open the highest `minNodes` and the lowest `maxNodes`
     /// hold, and the maximum wins over the minimum. Default: none.
@@ -636,6 +645,39 @@ pub struct Drain {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub min_replicas: Option<i32>,
+}
+
+/// What is done about nodes that something else made than what makes nodes now.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DriftPolicy {
+    /// They stay.
+    #[default]
+    Ignore,
+    /// They are replaced.
+    Replace,
+}
+
+/// Which nodes of a pool are replaced because they are outdated.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.maxAge) || has(self.drift)")
+    .message("rotation must set maxAge or drift: without them no node is outdated"))]
+pub struct Rotation {
+    /// Age from which a node is replaced, less or more by up to 10 %: the part follows from its name, so that nodes made
+    /// together do not leave together. Budgets know such removals as `Expired`. Default: nodes are never too old. At least
+    /// `1h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1h')")
+        .message("rotation.maxAge must be at least 1h: nodes would be replaced before their replacements are ready"))]
+    pub max_age: Option<Duration>,
+
+    /// What is done about a node that something else made than what makes nodes now. Provider KWOK: other labels, taints,
+    /// capacity or reserved amounts of `template`. Provider AWS: another launch template, another version of it, or another
+    /// launch configuration than the group's. A node of which this is not known has not drifted. `Ignore`: it stays.
+    /// `Replace`: it is replaced, and budgets know its removal as `Drifted`. Default: `Ignore`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DriftPolicy")]
+    pub drift: Option<DriftPolicy>,
 }
 
 /// Other bounds while a window is open.

@@ -101,6 +101,10 @@ pub struct NodePoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consolidation_backoff: Option<ConsolidationBackoffStatus>,
 
+    /// Why no more outdated nodes are replaced: nodes that were bought in their place did not get ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotation_stop: Option<RotationStopStatus>,
+
     /// When the pool last grew; `scaleDown.delayAfterAdd` counts from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_scale_up: Option<Time>,
@@ -182,6 +186,11 @@ pub struct NodeCounts {
     /// Nodes that are being removed.
     #[schemars(range(min = 0))]
     pub deleting: i32,
+
+    /// Nodes that `spec.rotation` calls outdated, of all registered ones; absent without `spec.rotation`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub outdated: Option<i32>,
 }
 
 /// One node group of the pool.
@@ -451,6 +460,11 @@ pub struct ReplacementStatus {
     #[schemars(length(max = 64))]
     pub intent: String,
 
+    /// Why: `CheaperNodes`, or `OutdatedNodes`. Absent: `CheaperNodes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub reason: Option<String>,
+
     /// The group that grew.
     #[schemars(length(max = 512))]
     pub group: String,
@@ -467,6 +481,24 @@ pub struct ReplacementStatus {
 
     /// When it has failed, if they have not left by then.
     pub until: Time,
+}
+
+/// A rotation that has stopped.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RotationStopStatus {
+    /// The group whose new nodes did not get ready.
+    #[schemars(length(max = 512))]
+    pub group: String,
+
+    /// What they were made of: a fingerprint of `spec.template`, or the version of the launch template. Another one starts
+    /// the rotation again. Absent where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 255))]
+    pub template: Option<String>,
+
+    /// Since when; a day later the rotation starts again.
+    pub since: Time,
 }
 
 /// A node that waits for its replacement.

@@ -19,7 +19,7 @@ use super::common::{self, BudgetReason, NodeBudget, Resources};
 
 pub use policy::{ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, validate_policy};
 pub use pool::{
-    ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedScaleDown, ValidatedScaleUp, ValidatedSchedule,
+    ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedRotation, ValidatedScaleDown, ValidatedScaleUp, ValidatedSchedule,
     validate_pool,
 };
 pub use provider::{
@@ -284,6 +284,8 @@ fn all_if_empty(reasons: &[BudgetReason]) -> Vec<BudgetReason> {
         BudgetReason::Empty,
         BudgetReason::Underutilized,
         BudgetReason::Unready,
+        BudgetReason::Drifted,
+        BudgetReason::Expired,
         BudgetReason::RemovalRequested,
     ];
     let mut reasons = if reasons.is_empty() { all.to_vec() } else { reasons.to_vec() };

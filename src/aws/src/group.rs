@@ -6,6 +6,8 @@ use std::sync::Arc;
 use headroom_core::time::UnixTime;
 use headroom_core::world::provider::InstanceState;
 
+use super::origin::Origin;
+
 /// One Auto Scaling group, as one read gave it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
@@ -48,6 +50,8 @@ pub struct Machine {
     pub healthy: bool,
     /// Whether it is protected from scale-in.
     pub protected: bool,
+    /// What it was launched from, if AWS says so.
+    pub origin: Option<Origin>,
 }
 
 /// What a group launches.

@@ -8,6 +8,7 @@ pub mod ec2;
 pub mod group;
 mod holds;
 mod options;
+pub mod origin;
 mod quota;
 mod resize;
 mod sdk;

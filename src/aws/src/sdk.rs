@@ -22,6 +22,7 @@ use super::calls::{
 };
 use super::ec2::Reader;
 use super::group::{Activity, Group, Launches, Machine, Mixed, Requirements, TemplateRef};
+use super::origin::Origin;
 use headroom_observe::host::Host;
 use headroom_provider::gate::Gate;
 
@@ -331,6 +332,10 @@ fn machine(found: &types::Instance) -> Machine {
         lifecycle: found.lifecycle_state().map(|state| state.as_str().to_owned()).unwrap_or_default(),
         healthy: found.health_status().is_none_or(|health| health.eq_ignore_ascii_case("healthy")),
         protected: found.protected_from_scale_in().unwrap_or(false),
+        origin: found.launch_template().map(template_ref).map(Origin::Template).or_else(|| {
+            let name = found.launch_configuration_name().filter(|name| !name.is_empty())?;
+            Some(Origin::Configuration(name.into()))
+        }),
     }
 }
 

@@ -13,6 +13,7 @@ use super::activities::Class;
 use super::calls::Trouble;
 use super::group::{Group, Standing};
 use super::options;
+use super::origin;
 use super::quota::{advice, quota_family};
 use super::snapshot::{Read, Snapshot};
 use headroom_provider::aws::Settings;
@@ -120,7 +121,10 @@ fn group_state(
     remark(&state, read, notes);
     if let Some(shape) = snapshot.shapes.get(name) {
         match &shape.template {
-            Ok(template) => state.template = Some(template.clone()),
+            Ok(template) => {
+                state.outdated = origin::outdated(group, template.version.as_deref());
+                state.template = Some(template.clone());
+            }
             Err(words) => notes.add(NoticeKind::TemplateUnreadable, Some(name), words.clone()),
         }
     }

@@ -319,6 +319,7 @@ impl Pod {
                 gated: self.gated,
                 created_at: UnixTime(self.created_s),
                 deletion_at: self.deleted_s.map(UnixTime),
+                protected_until: None,
             })
             .collect()
     }

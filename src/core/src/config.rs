@@ -148,6 +148,30 @@ pub struct ScaleDown {
     pub budgets: Vec<Budget>,
     /// How nodes are emptied.
     pub drain: Drain,
+    /// Which nodes are replaced because they are outdated. Default: none.
+    pub rotation: Rotation,
+}
+
+/// Which nodes of a pool are outdated, and replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Rotation {
+    /// Age from which nodes are replaced, less or more by up to 10 %; `None` for never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<Seconds>,
+    /// True if nodes are replaced that something else made than what makes nodes now. Default false.
+    pub replace_drifted: bool,
+    /// Fingerprint of what the pool makes nodes of, where it makes them itself; `None` where the provider tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<Arc<str>>,
+}
+
+impl Rotation {
+    /// True if any node may become outdated.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.max_age.is_some() || self.replace_drifted
+    }
 }
 
 /// Which nodes of a pool may go although they are ready and nobody asked for it.
@@ -332,6 +356,7 @@ impl Default for ScaleDown {
             delay_after_failure: Seconds::minutes(3),
             budgets: Vec::new(),
             drain: Drain::default(),
+            rotation: Rotation::default(),
         }
     }
 }

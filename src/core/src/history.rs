@@ -65,6 +65,8 @@ pub struct PoolHistory {
     pub replacement: Option<Replacement>,
     /// What keeps this pool from buying in place of others for now.
     pub consolidation_backoff: Option<ConsolidationBackoff>,
+    /// Why no more outdated nodes of this pool are replaced.
+    pub rotation_stop: Option<RotationStop>,
     /// Start of the last increase.
     pub last_scale_up: Option<UnixTime>,
     /// Start of the last removal.
@@ -78,11 +80,15 @@ pub struct PoolHistory {
 /// Nodes of any pool that leave as soon as those bought in their place are ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replacement {
-    /// The increase that bought: an intent of the pool that remembers this, or one that has ended.
+    /// The increase that bought: an intent of the pool that remembers this, or one that has ended. The number of none where
+    /// nothing had to be bought.
     pub intent: IntentId,
+    /// Why: `CheaperNodes`, or `OutdatedNodes`.
+    #[serde(default = "cheaper")]
+    pub reason: Reason,
     /// The group that grew.
     pub group: Arc<str>,
-    /// How many nodes were bought; at least 1.
+    /// How many nodes were bought; 0 only in place of outdated ones whose pods fit elsewhere.
     pub bought_count: u32,
     /// The nodes that leave, by pool; at most [`REPLACED_MAX`].
     pub nodes: Vec<Replaced>,
@@ -90,6 +96,22 @@ pub struct Replacement {
     pub since: UnixTime,
     /// After this it has failed.
     pub until: UnixTime,
+}
+
+/// The reason of replacements that were written without one.
+fn cheaper() -> Reason {
+    Reason::CheaperNodes
+}
+
+/// A rotation that has stopped, because nodes it bought did not get ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RotationStop {
+    /// The group of these nodes.
+    pub group: Arc<str>,
+    /// What they were made of; empty where that was not known.
+    pub template: Arc<str>,
+    /// Since when.
+    pub since: UnixTime,
 }
 
 /// One node that waits for its replacement.

@@ -200,6 +200,13 @@ pub enum StepResult {
         /// The pod.
         pod: ObjectKey,
     },
+    /// A live look found the node, or a pod on it, protected from disruption: the node is let go of.
+    Protected {
+        /// The node.
+        node: Arc<str>,
+        /// The pod that is protected; `None` for the node itself.
+        pod: Option<ObjectKey>,
+    },
     /// The provider failed to delete.
     DeleteFailed {
         /// The node, or the instance where it never became one ([`Victim::name`]).
@@ -239,6 +246,9 @@ pub struct Reasons {
     /// Per CapacityBuffer that is served, in the order of service.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferVerdict>,
+    /// Outdated nodes of each pool that rotates.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub outdated: BTreeMap<Arc<str>, u32>,
 }
 
 /// The verdict on one CapacityBuffer.

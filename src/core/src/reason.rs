@@ -35,6 +35,8 @@ reasons! {
     StandbyCapacity,
     /// Nodes of this pool cost less than others that run the same pods and leave when these are ready.
     CheaperNodes,
+    /// Nodes of this pool take over from outdated ones, which leave when these are ready.
+    OutdatedNodes,
 
     // === why a pool does not help a pod ===
     /// A new node of the pool would be too small, or what its DaemonSets leave is.
@@ -171,6 +173,10 @@ reasons! {
     Underutilized,
     /// The node's pods fit elsewhere, or on nodes that cost less (scaleDown.policy WhenCheaper).
     Consolidated,
+    /// The node was made of another template than its pool's present one (rotation.drift: Replace).
+    Drifted,
+    /// The node is older than rotation.maxAge.
+    Expired,
     /// The node has been unready for too long.
     Unready,
     /// A person asked for it.
@@ -223,6 +229,8 @@ reasons! {
     LocalStorageRequested,
     /// The pod says safe-to-evict=false.
     NotSafeToEvictAnnotation,
+    /// The node, or a pod on it, is annotated karpenter.sh/do-not-disrupt.
+    DoNotDisruptAnnotation,
     /// A kube-system pod without a PodDisruptionBudget.
     UnmovableKubeSystemPod,
     /// A PodDisruptionBudget allows no eviction.
@@ -239,8 +247,14 @@ reasons! {
     PromisedRoom,
     /// The node or a pod on it is younger than scaleDown.consolidateAfter.
     RecentlyDisrupted,
-    /// Nodes that cost less are on their way; the node leaves when they are ready.
+    /// Nodes that take over are on their way; the node leaves when they are ready.
     AwaitingReplacement,
+    /// The node is outdated, and its turn to be replaced has not come.
+    AwaitsRotation,
+    /// The node is outdated, and the pool is at maxNodes: no other can be bought before it leaves.
+    NoRoomToRotate,
+    /// Nodes bought in place of outdated ones did not get ready: the pool replaces no more for a day, or until its template changes.
+    RotationStopped,
     /// What is known of the cluster is too old to remove anything.
     StaleView,
 

@@ -193,6 +193,8 @@ fn stays(
         Reason::Empty
         | Reason::Underutilized
         | Reason::Consolidated
+        | Reason::Drifted
+        | Reason::Expired
         | Reason::Unready
         | Reason::RemovalRequested => {
             format!("goes with the next step: {}{object}", lower(verdict.reason.doc()))
@@ -278,6 +280,21 @@ fn when(
         }
         Reason::NotSafeToEvictAnnotation | Reason::LocalStorageRequested | Reason::NotReplicated => {
             told.next.push("the pods in the way must go, or be annotated safe-to-evict=true".to_owned());
+        }
+        Reason::NoRoomToRotate => told.next.push(format!(
+            "pool {}: raise maxNodes above {}, so that a replacement can be bought first",
+            pool.name, pool.max_nodes
+        )),
+        Reason::RotationStopped => {
+            let stop = memory.rotation_stop.as_ref();
+            let group = stop.map_or("", |stop| &*stop.group);
+            told.next.push(format!("see why new nodes of group {group} do not get ready, and correct its template"));
+        }
+        Reason::DoNotDisruptAnnotation => {
+            told.next.push(match &verdict.object {
+                Some(pod) => format!("{pod} must go, or lose its annotation karpenter.sh/do-not-disrupt"),
+                None => "take the annotation karpenter.sh/do-not-disrupt off the node".to_owned(),
+            });
         }
         Reason::ScaleDownDisabledAnnotation => {
             told.next.push("take the annotation scale-down-disabled off the node".to_owned());

@@ -13,7 +13,7 @@ use headroom_core::labels::Labels;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::Taint;
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, ZONE_LABEL};
+use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, TEMPLATE_ANNOTATION, ZONE_LABEL};
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
 
 use super::{
@@ -301,6 +301,7 @@ fn new_node(pool: &PoolAtProvider, group: &Arc<str>, zone: Option<&Arc<str>>, na
             "metrics.k8s.io/resource-metrics-path".to_owned(),
             format!("/metrics/nodes/{name}/metrics/resource"),
         ),
+        (TEMPLATE_ANNOTATION.to_owned(), shape.fingerprint().to_string()),
     ];
     NewNode {
         name: name.clone(),

@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use headroom_core::history::{self, Victim};
 use headroom_core::labels::Labels;
+use headroom_core::nodes::rotation::template_hash;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::Taint;
 use headroom_core::time::UnixTime;
@@ -108,6 +109,14 @@ pub struct NodeShape {
     pub capacity: Resources,
     /// What pods can have.
     pub allocatable: Resources,
+}
+
+impl NodeShape {
+    /// One word for it: equal shapes have equal words, and others another one.
+    #[must_use]
+    pub fn fingerprint(&self) -> Arc<str> {
+        template_hash(&self.labels, &self.taints, &self.capacity, &self.allocatable)
+    }
 }
 
 /// A node that the watch knows to belong to the pool.

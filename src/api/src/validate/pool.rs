@@ -7,8 +7,8 @@ use headroom_core::window::Window;
 use super::provider::{ValidatedProvider, ValidatedTemplate, read_provider, read_template};
 use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
 use crate::node_pool::{
-    Backoff, Drain, GroupScaling, MAX_POOL_NAME_LENGTH, Mode, NodePool, NodePoolSpec, ScaleDown,
-    ScaleDownPolicy, ScaleUp, Schedule,
+    Backoff, Drain, DriftPolicy, GroupScaling, MAX_POOL_NAME_LENGTH, Mode, NodePool, NodePoolSpec, Rotation,
+    ScaleDown, ScaleDownPolicy, ScaleUp, Schedule,
 };
 
 /// A pool whose every field can be used.
@@ -38,6 +38,8 @@ pub struct ValidatedPool {
     pub scale_up: ValidatedScaleUp,
     /// How the pool shrinks.
     pub scale_down: ValidatedScaleDown,
+    /// Which nodes are replaced because they are outdated.
+    pub rotation: ValidatedRotation,
     /// Other bounds at certain times.
     pub schedules: Vec<ValidatedSchedule>,
 }
@@ -101,6 +103,15 @@ pub struct ValidatedScaleDown {
     pub drain: ValidatedDrain,
 }
 
+/// Which nodes are replaced because they are outdated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValidatedRotation {
+    /// Age from which nodes are replaced, at least 1 h; `None` for never.
+    pub max_age: Option<Duration>,
+    /// What is done about drifted nodes.
+    pub drift: DriftPolicy,
+}
+
 /// How pods are moved off a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedDrain {
@@ -129,6 +140,9 @@ pub struct ValidatedSchedule {
     pub max_nodes: Option<u32>,
 }
 
+/// Least age from which nodes may be replaced.
+const MAX_AGE_LEAST: Duration = Duration::from_secs(3600);
+
 /// The pool with every default filled in.
 ///
 /// # Errors
@@ -147,6 +161,7 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
         group_scaling,
         scale_up,
         scale_down,
+        rotation,
         schedules,
     } = &pool.spec;
     let mut check = Checker::default();
@@ -188,6 +203,7 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
         "is ZeroOrMax, which scaleDown.policy: WhenCheaper does not go with",
         "remove one of the two",
     );
+    let rotation = read_rotation(&mut check, rotation.as_ref(), group_scaling);
     let schedules = read_schedules(&mut check, schedules, max_nodes);
     let Some(provider) = read_provider(&mut check, provider) else {
         return Err(check.errors);
@@ -206,8 +222,41 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
         group_scaling,
         scale_up,
         scale_down,
+        rotation,
         schedules,
     })
+}
+
+fn read_rotation(
+    check: &mut Checker,
+    rotation: Option<&Rotation>,
+    scaling: GroupScaling,
+) -> ValidatedRotation {
+    let Some(Rotation { max_age, drift }) = rotation else { return ValidatedRotation::default() };
+    check.require(
+        scaling == GroupScaling::PerNode,
+        "spec.groupScaling",
+        "is ZeroOrMax, which rotation does not go with",
+        "remove one of the two",
+    );
+    check.require(
+        max_age.is_some() || drift.is_some(),
+        "spec.rotation",
+        "sets neither maxAge nor drift",
+        "set one of them, or remove rotation",
+    );
+    let max_age = max_age
+        .as_ref()
+        .map(|age| check.duration(Some(age), MAX_AGE_LEAST.as_secs(), "spec.rotation.maxAge"));
+    if let Some(age) = max_age {
+        check.require(
+            MAX_AGE_LEAST <= age,
+            "spec.rotation.maxAge",
+            "is less than 1h",
+            "set at least 1h: nodes would be replaced before their replacements are ready",
+        );
+    }
+    ValidatedRotation { max_age, drift: drift.unwrap_or_default() }
 }
 
 fn read_scale_up(check: &mut Checker, scale_up: &ScaleUp) -> ValidatedScaleUp {

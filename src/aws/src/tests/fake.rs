@@ -118,6 +118,7 @@ impl Account {
             lifecycle: "Pending".to_owned(),
             healthy: true,
             protected: false,
+            origin: None,
         });
         id
     }

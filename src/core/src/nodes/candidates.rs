@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::config::{Config, Mode, Policy, Pool};
 use crate::history::Victim;
-use crate::nodes::drainability::{Disruptions, Drainability, Rules};
+use crate::nodes::drainability::{Block, Disruptions, Drainability, Rules};
 use crate::nodes::foreign::{Membership, Standing, marked_by};
 use crate::nodes::group_settings::GroupSettings;
 use crate::nodes::health::not_started;
 use crate::nodes::removal::Scene;
+use crate::nodes::rotation::is_rotation;
 use crate::nodes::utilization::{Measure, Share, Utilization, deciding, utilization, utilization_of_sum};
 use crate::nodes::verdicts::Verdict;
 use crate::reason::Reason;
@@ -16,7 +17,7 @@ use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 use crate::time::{Seconds, UnixTime};
 use crate::world::digest::NodeDigest;
 use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION};
-use crate::world::pod::Pod;
+use crate::world::pod::{PROTECTED_FOREVER, Pod};
 use crate::world::{NodeEntry, NodeId, PodId};
 
 /// A provider view older than this says nothing about sizes (law 6).
@@ -87,9 +88,11 @@ impl Candidate {
     pub fn rank(&self) -> (bool, u8, UnixTime, usize) {
         let class = match self.reason {
             Reason::RemovalRequested => 0,
+            // Before empty ones, on which its pods may have their place.
+            reason if self.replaced && is_rotation(reason) => 0,
             Reason::Empty => 1,
             Reason::Unready => 2,
-            Reason::Consolidated if self.replaced => 2,
+            _ if self.replaced => 2,
             Reason::Consolidated => 4,
             _ => 3,
         };
@@ -134,7 +137,7 @@ pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, co
         .exceeds_percent(settings.utilization_threshold_percent())
 }
 
-/// Judges one node that no open removal names.
+/// Judges one node that no open removal names. An `outdated` one may go whatever its use.
 ///
 /// Source: Cluster Autoscaler, scaledown/eligibility/eligibility.go, FilterOutUnremovable.
 /// Differs from upstream: a node that is unready is judged by its state and not by its requests, and
@@ -147,6 +150,7 @@ pub fn judge(
     snapshot: &Snapshot<'_>,
     disruptions: &mut Disruptions<'_>,
     since: Option<UnixTime>,
+    outdated: Option<Reason>,
 ) -> Judgement {
     let entry = scene.world.node(id);
     let Some(node) = &entry.node else { return Judgement::Stays(Reason::NotManaged.into()) };
@@ -164,13 +168,14 @@ pub fn judge(
     }
     let requested = node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
     if let Some(reason) =
-        pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, scene, pool))
+        pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, requested, scene, pool))
     {
         return stays(reason);
     }
     let unready = node.ready != Readiness::Ready;
     let above = !requested
         && !unready
+        && outdated.is_none()
         && above_threshold(entry, ix, scene, snapshot, GroupSettings::of(pool, member.group, scene.world));
     if above && pool.scale_down.policy == Policy::WhenUnderutilized {
         return stays(Reason::NotUnderutilized);
@@ -186,6 +191,7 @@ pub fn judge(
             let reason = match (requested, unready) {
                 (true, _) => Reason::RemovalRequested,
                 (false, true) => Reason::Unready,
+                (false, false) if outdated.is_some() => outdated.unwrap_or(Reason::Expired),
                 (false, false) if load.movable.is_empty() && load.waits_for.is_none() => Reason::Empty,
                 (false, false) if above => Reason::Consolidated,
                 (false, false) => Reason::Underutilized,
@@ -250,7 +256,7 @@ fn pool_in_the_way(pool: &Pool, requested: bool, scene: &Scene<'_>) -> Option<Re
 }
 
 /// Why this node may not go, whatever runs on it.
-fn node_in_the_way(node: &Node, scene: &Scene<'_>, pool: &Pool) -> Option<Reason> {
+fn node_in_the_way(node: &Node, requested: bool, scene: &Scene<'_>, pool: &Pool) -> Option<Reason> {
     if node.deleting {
         return Some(Reason::NodeGone);
     }
@@ -260,6 +266,9 @@ fn node_in_the_way(node: &Node, scene: &Scene<'_>, pool: &Pool) -> Option<Reason
     }
     if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
         return Some(Reason::ScaleDownDisabledAnnotation);
+    }
+    if node.is_protected() && !requested {
+        return Some(Reason::DoNotDisruptAnnotation);
     }
     not_started(node, pool, scene.now).then_some(Reason::NotStarted)
 }
@@ -343,6 +352,9 @@ fn load(
         match answer {
             Drainability::Skip | Drainability::DaemonSet => {}
             Drainability::Move => load.movable.push(*pod),
+            Drainability::Block(Block { reason: Reason::DoNotDisruptAnnotation, .. }) => {
+                return Err(Verdict::pod(Reason::DoNotDisruptAnnotation, &entry.pod.key));
+            }
             _ if expendable => load.movable.push(*pod),
             Drainability::OnCompletion => load.waits_for = load.waits_for.or(Some(*pod)),
             Drainability::Block(block) => match block.budget {
@@ -361,6 +373,14 @@ fn load(
     }
     load.movable.sort_by(|a, b| scene.world.pod(*a).pod.key.cmp(&scene.world.pod(*b).pod.key));
     Ok(load)
+}
+
+/// The next instant at which the protection of one of the node's pods ends; `None` when none ends by time.
+#[must_use]
+pub fn protection_end(id: NodeId, scene: &Scene<'_>) -> Option<UnixTime> {
+    let pods = scene.world.node(id).pods.iter().map(|pod| &scene.world.pod(*pod).pod);
+    let ends = pods.filter(|pod| pod.is_protected(scene.now)).filter_map(|pod| pod.protected_until);
+    ends.min().filter(|end| *end < PROTECTED_FOREVER)
 }
 
 /// Whether the node may take pods of others: it is there, real, and nothing is known against it.

@@ -84,6 +84,10 @@ impl Rules {
     ) -> Drainability {
         let pod = &entry.pod;
         let class = &*pod.class;
+        // Before all other rules, as in Karpenter: pods of DaemonSets and static pods keep their node too.
+        if pod.is_protected(now) {
+            return block(Reason::DoNotDisruptAnnotation);
+        }
         if class.mirror || long_terminating(pod, now) {
             return Drainability::Skip;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::world::digest::NodeDigest;
-use crate::world::node::{DELETION_TAINT, INTENT_ANNOTATION, KARPENTER_PREFIX, Node};
+use crate::world::node::{DELETION_TAINT, INTENT_ANNOTATION, Node, is_karpenters};
 use crate::world::{NodeId, World};
 
 /// Whose a node is.
@@ -136,9 +136,8 @@ pub fn carries_mark(node: &Node, intent: &str) -> bool {
 /// our annotation, which is then Cluster Autoscaler's.
 #[must_use]
 pub fn is_foreign(node: &Node) -> bool {
-    let karpenter = |key: &str| key.starts_with(KARPENTER_PREFIX);
-    node.labels.iter().any(|(key, _)| karpenter(key))
-        || node.annotations.iter().any(|(key, _)| karpenter(key))
+    node.labels.iter().any(|(key, _)| is_karpenters(key))
+        || node.annotations.iter().any(|(key, _)| is_karpenters(key))
         || has_deletion_taint(node) && marked_by(node).is_none()
 }
 
@@ -161,7 +160,8 @@ mod tests {
     #[test]
     fn karpenter_labels_or_annotations_make_a_node_foreign() {
         assert!(is_foreign(&node("n").label("karpenter.sh/nodepool", "x").build()));
-        assert!(is_foreign(&node("n").annotation("karpenter.sh/do-not-disrupt", "true").build()));
+        assert!(is_foreign(&node("n").annotation("karpenter.sh/nodepool-hash", "1").build()));
+        assert!(!is_foreign(&node("n").annotation("karpenter.sh/do-not-disrupt", "true").build()));
     }
 
     #[test]

@@ -374,6 +374,7 @@ fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, con
         | StepResult::Evicted { .. }
         | StepResult::Deleted
         | StepResult::NotEmpty { .. }
+        | StepResult::Protected { .. }
         | StepResult::DeleteFailed { .. }
         | StepResult::Unmarked { .. } => {}
     }
@@ -392,7 +393,7 @@ fn accept(memory: &mut PoolHistory, id: &str, now: UnixTime) {
     increase.accepted_at = Some(now);
     let length = intent.deadline.since(intent.started_at);
     intent.deadline = intent.deadline.max(now.plus(length));
-    if intent.reason != Reason::CheaperNodes {
+    if !replaces(intent.reason) {
         memory.last_scale_up = memory.last_scale_up.max(Some(intent.started_at));
     }
 }
@@ -426,8 +427,13 @@ fn hold_if_overtaken(
 /// Whether an intent is an increase that the cloud has not answered yet and that would hold removals back.
 #[must_use]
 pub fn is_asked(intent: &Intent) -> bool {
-    intent.reason != Reason::CheaperNodes
+    !replaces(intent.reason)
         && matches!(&intent.action, Action::Increase(increase) if increase.phase == IncreasePhase::Journalled)
+}
+
+/// Whether nodes that are bought for this reason take over from others.
+fn replaces(reason: Reason) -> bool {
+    matches!(reason, Reason::CheaperNodes | Reason::OutdatedNodes)
 }
 
 fn is_cancelling(memory: &PoolHistory, id: &str) -> bool {

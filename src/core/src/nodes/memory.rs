@@ -8,6 +8,7 @@ use crate::history::{
 use crate::nodes::foreign::carries_mark;
 use crate::nodes::removal::DELETE_TIMEOUT;
 use crate::nodes::{consolidation, unbound};
+use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::World;
 use crate::world::provider::GroupOptions;
@@ -64,6 +65,9 @@ pub fn shift_clocks(history: &mut History, by: Seconds) {
         for last in [&mut memory.last_scale_up, &mut memory.last_scale_down, &mut memory.last_failure] {
             *last = last.map(|at| at.plus(by));
         }
+        if let Some(stop) = &mut memory.rotation_stop {
+            stop.since = stop.since.plus(by);
+        }
     }
 }
 
@@ -106,6 +110,7 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
         blocked,
         replacement,
         consolidation_backoff,
+        rotation_stop,
         last_scale_up,
         last_scale_down,
         last_failure,
@@ -142,12 +147,17 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
     if let Some(replacement) = replacement {
         cap(&mut replacement.since, now);
         cap(&mut replacement.until, now.plus(consolidation::OPEN_MAX));
-        replacement.bought_count = replacement.bought_count.max(1);
+        if replacement.reason != Reason::OutdatedNodes {
+            replacement.bought_count = replacement.bought_count.max(1);
+        }
         replacement.nodes.truncate(REPLACED_MAX);
     }
     if let (Some(backoff), Some(pool)) = (consolidation_backoff, pool) {
         cap(&mut backoff.until, now.plus(pool.scale_up.backoff_max.max(pool.scale_up.backoff_initial)));
         backoff.failures = backoff.failures.max(1);
+    }
+    if let Some(stop) = rotation_stop {
+        cap(&mut stop.since, now);
     }
     unneeded.values_mut().for_each(|since| cap(since, now));
     trim_unneeded(unneeded);

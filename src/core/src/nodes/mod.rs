@@ -34,6 +34,7 @@ mod promised;
 pub mod relocation;
 pub mod removal;
 mod room;
+pub mod rotation;
 pub mod scale_down;
 pub mod scale_up;
 mod similar_pools;

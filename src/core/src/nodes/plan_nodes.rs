@@ -14,7 +14,8 @@ use crate::nodes::foreign::Members;
 use crate::nodes::health::Health;
 use crate::nodes::removal::{self, Scene};
 use crate::nodes::{
-    buffers, consolidation, explain, increase, learn, preview, scale_down, scale_up, unbound, unregistered,
+    buffers, consolidation, explain, increase, learn, preview, rotation, scale_down, scale_up, unbound,
+    unregistered,
 };
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
@@ -134,6 +135,8 @@ fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) 
     ctx.steps.extend(decided.steps);
     ctx.reasons.nodes = decided.verdicts;
     ctx.reasons.preview.extend(decided.preview);
+    ctx.reasons.outdated = decided.outdated_counts;
+    rotation::consider(ctx, scene, decided.outdated);
     consolidation::consider(ctx, scene, decided.replaceable);
     for at in advanced.wake_at.into_iter().chain(decided.wake_at) {
         ctx.wake.note(at);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::config::Mode;
-use crate::history::{History, RemovalPhase};
+use crate::history::{History, PoolHistory, RemovalPhase};
 use crate::nodes::budgets::{self, Allowance};
 use crate::nodes::bundles;
 use crate::nodes::candidates::{self, Candidate, Judgement};
@@ -20,6 +20,7 @@ use crate::nodes::promised::Promised;
 use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
 use crate::nodes::room::{self, Room, Spare};
+use crate::nodes::rotation;
 use crate::nodes::trial;
 use crate::nodes::verdicts::{self, Verdict};
 use crate::nodes::whole::Wholes;
@@ -43,6 +44,10 @@ pub struct ScaleDown {
     pub preview: Vec<PreviewAction>,
     /// Nodes whose pods find no place on others, and might do on nodes that cost less.
     pub replaceable: Vec<Candidate>,
+    /// Outdated nodes that could leave if others took over.
+    pub outdated: Vec<Candidate>,
+    /// Outdated nodes of each pool that rotates.
+    pub outdated_counts: BTreeMap<Arc<str>, u32>,
     /// When another decision may be due although nothing happens.
     pub wake_at: Option<UnixTime>,
 }
@@ -75,6 +80,8 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
         steps: pass.steps,
         verdicts: pass.verdicts,
         preview: pass.preview.into_values().collect(),
+        outdated: pass.outdated,
+        outdated_counts: pass.outdated_counts,
         replaceable: if pass.ending.holds_up() { Vec::new() } else { pass.replaceable },
         wake_at: pass.wake_at,
     }
@@ -103,6 +110,8 @@ pub(super) struct Pass<'a, 's> {
     /// Room on ready nodes that pods are waiting for.
     pub(super) promised: Promised,
     replacing: Replacing,
+    outdated: Vec<Candidate>,
+    outdated_counts: BTreeMap<Arc<str>, u32>,
     verdicts: Vec<NodeVerdict>,
     preview: BTreeMap<Arc<str>, PreviewAction>,
     steps: Vec<Step>,
@@ -131,6 +140,8 @@ impl<'a, 's> Pass<'a, 's> {
             ending: Ending::default(),
             promised: Promised::default(),
             replacing: Replacing::of(scene, history),
+            outdated: Vec::new(),
+            outdated_counts: BTreeMap::new(),
             verdicts: Vec::new(),
             preview: BTreeMap::new(),
             steps: Vec::new(),
@@ -222,14 +233,17 @@ impl<'a, 's> Pass<'a, 's> {
         let open: Vec<bool> =
             config.pools.iter().map(|pool| candidates::open_to_judge(pool, self.scene)).collect();
         self.verdicts.reserve(snapshot.real_count());
+        let rotations = self.rotations(history);
         for (id, name, digest) in self.scene.world.digests() {
             let pool = self.pool_of(id);
+            let outdated = if rotations.is_empty() { None } else { self.outdated_now(id) };
             if let Some(reason) = (!self.leaving.is_empty()).then(|| self.leaving.get(name)).flatten() {
                 let verdict = Verdict::from(*reason);
                 self.verdict(name, pool, verdict);
                 continue;
             }
             if let Some(member) = self.scene.members.member(id)
+                && outdated.is_none()
                 && open[member.pool]
                 && self.is_busy(digest, member)
             {
@@ -238,15 +252,23 @@ impl<'a, 's> Pass<'a, 's> {
             }
             let Some(ix) = snapshot.index_of(id) else { continue };
             let since = pool.and_then(|pool| clocks[pool]?.get(name).copied());
-            match candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since) {
+            match candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated) {
                 Judgement::Stays(verdict) => {
                     self.replacing.refuse(name, verdict.reason);
                     if keeps_clock(verdict.reason) {
                         self.keep_clock(pool, name, since);
                     }
+                    if verdict.reason == Reason::DoNotDisruptAnnotation
+                        && let Some(end) = candidates::protection_end(id, self.scene)
+                    {
+                        self.wake(end);
+                    }
                     self.verdict(name, pool, verdict);
                 }
                 Judgement::Candidate(mut candidate) => match self.replacing.judge(&mut candidate) {
+                    None if rotation::is_rotation(candidate.reason) && !candidate.replaced => {
+                        self.await_turn(candidate, &rotations);
+                    }
                     None => found.push(candidate),
                     Some(reason) => {
                         self.keep_clock(pool, name, since);
@@ -256,6 +278,54 @@ impl<'a, 's> Pass<'a, 's> {
             }
         }
         found
+    }
+
+    /// Why outdated nodes of each rotating pool wait when nothing of their own keeps them.
+    fn rotations(&self, history: &History) -> BTreeMap<usize, Reason> {
+        let pools = self.scene.config.pools.iter().enumerate();
+        let rotating = pools.filter(|(_, pool)| pool.scale_down.rotation.is_on());
+        rotating
+            .map(|(index, pool)| {
+                let stopped = |memory: &PoolHistory| rotation::is_stopped(memory, pool, self.scene);
+                let full = || pool.max_nodes <= room::size(self.scene, &pool.name, &BTreeMap::new());
+                let reason = match history.pools.get(&pool.name) {
+                    Some(memory) if stopped(memory) => Reason::RotationStopped,
+                    _ if full() => Reason::NoRoomToRotate,
+                    _ => Reason::AwaitsRotation,
+                };
+                (index, reason)
+            })
+            .collect()
+    }
+
+    /// Why the node is outdated now; it is counted, and a node that is not yet is looked at again when it expires.
+    fn outdated_now(&mut self, id: NodeId) -> Option<Reason> {
+        let member = self.scene.members.member(id)?;
+        let pool = &self.scene.config.pools[member.pool];
+        let node = self.scene.world.node(id).node.as_ref().filter(|_| pool.scale_down.rotation.is_on())?;
+        let found = rotation::outdated(node, member, pool, self.scene);
+        let count = self.outdated_counts.entry(pool.name.clone()).or_insert(0);
+        *count += u32::from(found.is_some());
+        if let Some(at) = rotation::expires_at(node, &pool.scale_down.rotation) {
+            self.wake(at);
+        }
+        found
+    }
+
+    /// Keeps an outdated node until nodes have been bought in its place.
+    fn await_turn(&mut self, candidate: Candidate, rotations: &BTreeMap<usize, Reason>) {
+        let (node, pool) = (candidate.victim.node.clone(), Some(candidate.pool));
+        if let Some(pod) = candidate.waits_for {
+            let key = &self.scene.world.pod(pod).pod.key;
+            return self.verdict(&node, pool, Verdict::pod(Reason::BlockedByOnCompletionPod, key));
+        }
+        if let Some(budget) = candidate.guarded_by {
+            let verdict = Verdict::pdb(self.disruptions.key(budget));
+            return self.verdict(&node, pool, verdict);
+        }
+        let reason = rotations.get(&candidate.pool).copied().unwrap_or(Reason::AwaitsRotation);
+        self.verdict(&node, pool, reason.into());
+        self.outdated.push(candidate);
     }
 
     fn is_busy(&self, digest: &NodeDigest, member: &Membership<'_>) -> bool {
@@ -438,6 +508,8 @@ fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_
         Some(Reason::Consolidated) if candidates.iter().any(|candidate| candidate.replaced) => {
             format!("{nodes} replaced by nodes that cost less; {moves}")
         }
+        Some(Reason::Drifted) => format!("{nodes} made of another template than the pool's; {moves}"),
+        Some(Reason::Expired) => format!("{nodes} older than rotation.maxAge; {moves}"),
         Some(Reason::Consolidated) => format!("{nodes} not needed for {unneeded_for}; {moves}"),
         _ => format!(
             "{nodes} at or under {}% for {unneeded_for}; {moves}",

@@ -59,6 +59,7 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::NotReplicated
             | Reason::LocalStorageRequested
             | Reason::NotSafeToEvictAnnotation
+            | Reason::DoNotDisruptAnnotation
             | Reason::UnmovableKubeSystemPod
             | Reason::NotEnoughPdb
             | Reason::BlockedByOnCompletionPod
@@ -73,6 +74,8 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::ProviderIdShared
             | Reason::GroupGoesAsWhole
             | Reason::JournalFull
+            | Reason::NoRoomToRotate
+            | Reason::RotationStopped
     )
 }
 
@@ -83,6 +86,8 @@ fn leaves(reason: Reason) -> bool {
         Reason::Empty
             | Reason::Underutilized
             | Reason::Consolidated
+            | Reason::Drifted
+            | Reason::Expired
             | Reason::Unready
             | Reason::RemovalRequested
             | Reason::NeverRegistered

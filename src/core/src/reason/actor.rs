@@ -104,6 +104,9 @@ impl Reason {
             | Self::NoPoolFits
             | Self::ServedByAnother
             | Self::HoldsBuffer
+            | Self::DoNotDisruptAnnotation
+            | Self::NoRoomToRotate
+            | Self::RotationStopped
             | Self::DrainTimeout
             | Self::Conflict
             | Self::Internal => Actor::You,
@@ -134,12 +137,16 @@ impl Reason {
             | Self::RecentlyDisrupted
             | Self::AwaitingReplacement
             | Self::RequiresNewCapacity
+            | Self::AwaitsRotation
             | Self::StaleView
             | Self::Pending => Actor::Wait,
             Self::PodsUnschedulable
             | Self::ReplicasAnticipated
             | Self::BelowMinNodes
             | Self::StandbyCapacity
+            | Self::OutdatedNodes
+            | Self::Drifted
+            | Self::Expired
             | Self::BufferIsEmpty
             | Self::CheaperNodes
             | Self::AnotherPoolChosen

@@ -223,10 +223,10 @@ impl World {
 
     fn apply_node(&mut self, node: Node) {
         let id = self.node_slot(&node.name);
-        if node.annotations.is_empty() {
-            self.annotated.remove(&node.name);
-        } else {
+        if node.is_annotated() {
             self.annotated.insert(node.name.clone(), id);
+        } else {
+            self.annotated.remove(&node.name);
         }
         let badge = self.badges.acquire(&Arc::new(Badge::of(&node)));
         let before = self.digests[id.0 as usize];

@@ -9,7 +9,7 @@ use crate::resources::Resources;
 use crate::time::UnixTime;
 use crate::world::interner::InternedId;
 use crate::world::node::{
-    DELETION_TAINT, GROUP_LABEL, KARPENTER_PREFIX, Node, POOL_LABEL, Readiness, ZONE_LABEL,
+    DELETION_TAINT, GROUP_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL, is_karpenters,
 };
 
 /// What the labels of a node tell of its place; equal for all nodes of a group and zone.
@@ -37,7 +37,7 @@ impl Badge {
             pool: label(POOL_LABEL),
             group: label(GROUP_LABEL),
             zone: label(ZONE_LABEL),
-            karpenter: keys.any(|key| key.starts_with(KARPENTER_PREFIX)),
+            karpenter: keys.any(is_karpenters),
         }
     }
 }
@@ -95,7 +95,7 @@ pub struct NodeDigest {
     pub tainted: bool,
     /// Whether it is cordoned.
     pub unschedulable: bool,
-    /// Whether it carries an annotation that decisions read.
+    /// Whether it carries an annotation that decisions read, beside that of its template.
     pub annotated: bool,
     /// Whether it offers extended resources.
     pub extended: bool,
@@ -121,7 +121,7 @@ impl NodeDigest {
             deletion_taint: node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT),
             tainted: !node.taints.is_empty(),
             unschedulable: node.unschedulable,
-            annotated: !node.annotations.is_empty(),
+            annotated: node.is_annotated(),
             extended: node.allocatable.extended_iter().next().is_some(),
             badge,
             created_at: node.created_at,

@@ -8,6 +8,7 @@ use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::time::UnixTime;
+use crate::world::pod::DO_NOT_DISRUPT_ANNOTATION;
 
 /// Label that names the pool a node belongs to.
 pub const POOL_LABEL: &str = "headroom.dev/pool";
@@ -17,6 +18,8 @@ pub const GROUP_LABEL: &str = "headroom.dev/group";
 pub const INTENT_ANNOTATION: &str = "headroom.dev/intent";
 /// Annotation that says the cordon came with our mark and goes with it.
 pub const CORDONED_ANNOTATION: &str = "headroom.dev/cordoned";
+/// Annotation that names what a node was made of, where the operator makes nodes itself.
+pub const TEMPLATE_ANNOTATION: &str = "headroom.dev/template";
 /// Annotation by which a person asks for a node's removal; the only value is `requested`.
 pub const REMOVE_ANNOTATION: &str = "headroom.dev/remove";
 /// Key of the hard taint on nodes that are leaving; kube-proxy and the service controller drain by it.
@@ -70,6 +73,18 @@ impl Node {
     pub fn zone(&self) -> &str {
         self.labels.get(ZONE_LABEL).unwrap_or("")
     }
+
+    /// True if it carries an annotation that says something of it alone, not only what it was made of.
+    #[must_use]
+    pub fn is_annotated(&self) -> bool {
+        self.annotations.iter().any(|(key, _)| key != TEMPLATE_ANNOTATION)
+    }
+
+    /// True if the annotation `karpenter.sh/do-not-disrupt` keeps the node; on nodes only `"true"` counts.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        self.annotations.get(DO_NOT_DISRUPT_ANNOTATION) == Some("true")
+    }
 }
 
 /// The status of a node's Ready condition.
@@ -84,6 +99,13 @@ pub enum Readiness {
     /// Condition is Unknown or missing: the kubelet has not been heard.
     #[default]
     Unknown,
+}
+
+/// Whether a label or annotation is one that Karpenter puts on its own nodes; people put
+/// [`DO_NOT_DISRUPT_ANNOTATION`] on nodes of anybody.
+#[must_use]
+pub fn is_karpenters(key: &str) -> bool {
+    key.starts_with(KARPENTER_PREFIX) && key != DO_NOT_DISRUPT_ANNOTATION
 }
 
 /// Whether decisions read the annotation `key`; all others are dropped at the edge.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::go_values::go_seconds;
 use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
 use crate::scheduling::constraints::{PodAffinityTerm, RequiredNodeAffinity, Toleration, TopologySpread};
@@ -143,4 +144,60 @@ pub struct Pod {
     pub created_at: UnixTime,
     /// `metadata.deletionTimestamp`: the time at which the grace period is over.
     pub deletion_at: Option<UnixTime>,
+    /// End of the protection by [`DO_NOT_DISRUPT_ANNOTATION`]; [`PROTECTED_FOREVER`] for `"true"` and for a duration that
+    /// has not begun, `None` without the annotation.
+    pub protected_until: Option<UnixTime>,
+}
+
+/// Karpenter's annotation by which a pod, or a node, must not be disrupted.
+pub const DO_NOT_DISRUPT_ANNOTATION: &str = "karpenter.sh/do-not-disrupt";
+/// Protection without an end.
+pub const PROTECTED_FOREVER: UnixTime = UnixTime(i64::MAX);
+
+impl Pod {
+    /// True while the pod must not be disrupted: it is neither finished nor being deleted, whoever its controller is.
+    ///
+    /// Source: Karpenter, pkg/utils/pod/scheduling.go, IsDisruptable.
+    #[must_use]
+    pub fn is_protected(&self, now: UnixTime) -> bool {
+        let active = self.deletion_at.is_none() && !self.phase.finished();
+        active && self.protected_until.is_some_and(|until| now < until)
+    }
+}
+
+/// End of the protection that `annotation` gives to a pod that the kubelet took on at `started_at`: forever for `"true"`,
+/// for a duration of Go's format after the start, and forever as long as the pod has not started. Any other value, and a
+/// duration of 0, protect nothing.
+#[must_use]
+pub fn protected_until(annotation: Option<&str>, started_at: Option<UnixTime>) -> Option<UnixTime> {
+    let value = annotation?;
+    if value == "true" {
+        return Some(PROTECTED_FOREVER);
+    }
+    let length = i64::try_from(go_seconds(value)?).ok().filter(|length| 0 < *length)?;
+    Some(started_at.map_or(PROTECTED_FOREVER, |start| start.plus(Seconds(length))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protection_is_forever_or_lasts_for_a_duration_from_the_start() {
+        let start = Some(UnixTime(1_000));
+        let cases = [
+            (Some("true"), start, Some(PROTECTED_FOREVER)),
+            (Some("5m"), start, Some(UnixTime(1_300))),
+            (Some("1h30m"), start, Some(UnixTime(6_400))),
+            (Some("5m"), None, Some(PROTECTED_FOREVER)),
+            (Some("0"), start, None),
+            (Some("-5m"), start, None),
+            (Some("false"), start, None),
+            (Some("True"), start, None),
+            (None, start, None),
+        ];
+        for (value, started_at, expected) in cases {
+            assert_eq!(protected_until(value, started_at), expected, "{value:?} since {started_at:?}");
+        }
+    }
 }

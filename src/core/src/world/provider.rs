@@ -1,6 +1,6 @@
 //! What a pool's cloud says of itself: groups, their targets and their instances.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,10 @@ pub struct GroupState {
     pub failures: Vec<LaunchFailure>,
     /// What the provider knows of a new node of the group; `None` when it knows nothing.
     pub template: Option<Arc<GroupTemplate>>,
+    /// Provider ids of instances that were made of something else than the group makes instances of now, as far as the
+    /// provider knows both.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub outdated: BTreeSet<Arc<str>>,
     /// Settings that the group's own marks give, over those of its pool; `None` when they give none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Arc<GroupOptions>>,

@@ -105,6 +105,9 @@ pub struct PodRecord {
     /// When its grace period is over, if it is being deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_at: Option<UnixTime>,
+    /// End of its protection from disruption.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protected_until: Option<UnixTime>,
 }
 
 /// A controller, see [`Controller`].
@@ -236,6 +239,7 @@ impl WorldRecord {
                 gated: pod.gated,
                 created_at: pod.created_at,
                 deletion_at: pod.deletion_at,
+                protected_until: pod.protected_until,
             })
             .collect();
         let controllers = world
@@ -342,6 +346,7 @@ impl WorldRecord {
                 gated: pod.gated,
                 created_at: pod.created_at,
                 deletion_at: pod.deletion_at,
+                protected_until: pod.protected_until,
             })));
         }
         for controller in &self.controllers {

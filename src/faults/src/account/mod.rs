@@ -341,6 +341,7 @@ impl Account {
                 lifecycle: "Pending".to_owned(),
                 healthy: true,
                 protected: false,
+                origin: None,
             });
             owned.fates.insert(id.clone(), fate);
         }

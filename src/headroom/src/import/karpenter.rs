@@ -23,6 +23,8 @@ pub const KINDS: &[Kind] = &[
 
 /// Most nodes of a pool of which nothing else is known: the field is required.
 const MAX_NODES_UNKNOWN: i64 = 1_000;
+/// The least age from which nodes may be replaced.
+const LEAST_AGE_SECONDS: u64 = 3_600;
 /// Labels that Karpenter alone sets.
 const OWN_LABELS: &str = "karpenter.";
 
@@ -57,7 +59,7 @@ pub fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     policy.push("nodes.expanders", "Priority", "Karpenter's weights, and spot before on-demand");
     policy.push("nodes.expanders", "LeastWaste", "");
     policy.say(
-        "Karpenter expires and drifts nodes, which is not done here. It removes nodes whose pods fit elsewhere, and replaces \
+        "The annotation karpenter.sh/do-not-disrupt keeps its meaning. Karpenter removes nodes whose pods fit elsewhere, and replaces \
          nodes by fewer or cheaper ones: scaleDown.policy: WhenCheaper does that, within the groups that there are.",
     );
     made.drafts.insert(0, policy);
@@ -176,13 +178,18 @@ fn template(draft: &mut Draft, template: &Value, required: serde_json::Map<Strin
         ));
     }
     let spec = &template["spec"];
+    draft.set(
+        "rotation.drift",
+        "Replace",
+        "Karpenter replaces drifted nodes; here those of another launch template or version",
+    );
     for (field, ours) in [("taints", "template.taints"), ("startupTaints", "template.startupTaints")] {
         for taint in spec[field].as_array().into_iter().flatten() {
             draft.push(ours, taint.clone(), "");
         }
     }
     if let Some(time) = spec["expireAfter"].as_str() {
-        draft.say(format!("expireAfter {time}: no counterpart: nodes are not replaced for their age."));
+        expiry(draft, time);
     }
     if let Some(time) = spec["terminationGracePeriod"].as_str() {
         match go_seconds(time) {
@@ -193,6 +200,21 @@ fn template(draft: &mut Draft, template: &Value, required: serde_json::Map<Strin
             ),
             None => draft.say(format!("terminationGracePeriod {time}: cannot be read. Nothing was made of it.")),
         }
+    }
+}
+
+/// The age of nodes. Karpenter's drift is always on.
+fn expiry(draft: &mut Draft, time: &str) {
+    match go_seconds(time) {
+        _ if time == "Never" => {}
+        Some(seconds) if LEAST_AGE_SECONDS <= seconds => {
+            let why = format!("expireAfter {time}; others are bought first, and PodDisruptionBudgets hold");
+            draft.set("rotation.maxAge", written(seconds), &why);
+        }
+        Some(_) => {
+            draft.say(format!("expireAfter {time}: less than 1h, the least maxAge. Nothing was made of it."))
+        }
+        None => draft.say(format!("expireAfter {time}: cannot be read. Nothing was made of it.")),
     }
 }
 
@@ -301,7 +323,7 @@ fn consolidation(draft: &mut Draft, policy: &str, of_one: bool) {
     }
 }
 
-/// A budget; what it says of drift alone has no counterpart.
+/// A budget; reasons that are not known here are left out.
 fn one_budget(draft: &mut Draft, budget: &Value, taken: &mut BTreeSet<String>) {
     super::say_unknown(draft, "budget: ", budget, &["nodes", "reasons", "schedule", "duration"]);
     let nodes = text(&budget["nodes"]);
@@ -310,7 +332,7 @@ fn one_budget(draft: &mut Draft, budget: &Value, taken: &mut BTreeSet<String>) {
     let reasons: Vec<&str> = asked
         .iter()
         .map(String::as_str)
-        .filter(|reason| ["Empty", "Underutilized"].contains(reason))
+        .filter(|reason| ["Empty", "Underutilized", "Drifted"].contains(reason))
         .collect();
     if !asked.is_empty() && reasons.is_empty() {
         return draft.say(format!("budget of {nodes} for {}: no counterpart.", asked.join(", ")));

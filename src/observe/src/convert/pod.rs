@@ -1,7 +1,8 @@
 //! A slim pod as the core's pod.
 
-use headroom_core::world::pod::{Owner, Pod, PodPhase};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use headroom_core::time::UnixTime;
+use headroom_core::world::pod::{self, Owner, Pod, PodPhase};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::{class, controller_of, instant, key_of, uid_of};
 use crate::decoder::{Decoder, Error};
@@ -55,8 +56,15 @@ pub fn pod(slim: &SlimPod, decoder: &mut Decoder) -> Result<Pod, Error> {
         gated: !slim.spec.scheduling_gates.is_empty(),
         created_at: instant(meta.creation_timestamp.as_ref()),
         deletion_at: meta.deletion_timestamp.as_ref().map(|time| instant(Some(time))),
+        protected_until: protected_until(meta, slim.status.start_time.as_ref()),
         key,
     })
+}
+
+/// End of the pod's protection from disruption.
+fn protected_until(meta: &ObjectMeta, start: Option<&Time>) -> Option<UnixTime> {
+    let annotation = meta.annotations.as_ref()?.get(pod::DO_NOT_DISRUPT_ANNOTATION)?;
+    pod::protected_until(Some(annotation), start.map(|start| instant(Some(start))))
 }
 
 /// What stands for a bound pod that cannot be read: it keeps its node, as whatever its metadata says it is. `None` for one
@@ -73,6 +81,7 @@ pub fn stand_in(meta: &ObjectMeta, node: Option<&str>, decoder: &mut Decoder) ->
         phase: PodPhase::Running,
         created_at: instant(meta.creation_timestamp.as_ref()),
         deletion_at: meta.deletion_timestamp.as_ref().map(|time| instant(Some(time))),
+        protected_until: protected_until(meta, None),
         key,
         ..Pod::default()
     })
@@ -83,7 +92,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use headroom_core::time::UnixTime;
 
     fn wire(name: &str) -> serde_json::Value {
         serde_json::json!({
@@ -118,6 +126,19 @@ mod tests {
         let slim: SlimPod = serde_json::from_str(&wire("a").to_string()).expect("a pod");
         assert_eq!(slim.metadata.annotations.map(|kept| kept.len()), Some(0));
         assert!(slim.metadata.managed_fields.is_none());
+    }
+
+    #[test]
+    fn protection_from_disruption_counts_from_the_start_that_the_kubelet_reports() {
+        let mut value = wire("a");
+        value["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = "10m".into();
+        let ends_at =
+            |value: &serde_json::Value| decode(value.clone(), &mut Decoder::default()).protected_until;
+        assert_eq!(ends_at(&value), Some(pod::PROTECTED_FOREVER), "not started yet");
+        value["status"]["startTime"] = "2026-11-01T00:01:00Z".into();
+        let start = decode(value.clone(), &mut Decoder::default()).created_at.0 + 60;
+        assert_eq!(ends_at(&value), Some(UnixTime(start + 600)));
+        assert_eq!(ends_at(&wire("a")), None);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use futures::future::BoxFuture;
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan::Eviction;
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::node::{CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION};
-use headroom_core::world::pod::{Pod, PodClass, PodPhase};
+use headroom_core::world::node::{CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION, REMOVE_ANNOTATION};
+use headroom_core::world::pod::{DO_NOT_DISRUPT_ANNOTATION, Pod, PodClass, PodPhase, protected_until};
 use k8s_openapi::api::core::v1::{self, Node, Taint};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Error as KubeError};
@@ -41,6 +41,8 @@ pub struct LiveNode {
     pub provider_id: String,
     /// True if its condition Ready is True.
     pub ready: bool,
+    /// True if the annotation `karpenter.sh/do-not-disrupt` keeps it: it does not where a person asks for its removal.
+    pub protected: bool,
     /// The pods bound to it, with what [`headroom_core::nodes::removal::holds_node`] asks of them and no more.
     pub pods: Vec<Pod>,
 }
@@ -170,6 +172,8 @@ impl NodeActions for KubeActions {
                 intent: marked_by(&node).map(str::to_owned),
                 provider_id: provider_id(&node).to_owned(),
                 ready: is_ready(&node),
+                protected: annotation(&node, DO_NOT_DISRUPT_ANNOTATION) == Some("true")
+                    && annotation(&node, REMOVE_ANNOTATION) != Some("requested"),
                 pods: list.items.iter().map(live_pod).collect(),
             }))
         })
@@ -284,6 +288,13 @@ fn live_pod(pod: &v1::Pod) -> Pod {
             _ => PodPhase::Pending,
         },
         deletion_at: metadata.deletion_timestamp.as_ref().map(|at| UnixTime::from_jiff(at.0)),
+        protected_until: protected_until(
+            annotation(DO_NOT_DISRUPT_ANNOTATION),
+            pod.status
+                .as_ref()
+                .and_then(|status| status.start_time.as_ref())
+                .map(|at| UnixTime::from_jiff(at.0)),
+        ),
         ..Pod::default()
     }
 }

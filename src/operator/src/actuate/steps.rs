@@ -163,7 +163,12 @@ impl Executor {
 
     async fn evict(&self, intent: &str, node: &Arc<str>, pods: &[Eviction], facts: &Facts) -> StepResult {
         match self.right_victim(intent, node, None, facts).await {
-            Ok(Some(_)) => {}
+            Ok(Some(live)) => {
+                // The watch may be behind: what is protected keeps its node, so that no other pod goes for nothing.
+                if let Some(kept) = kept(&live, node, facts) {
+                    return kept;
+                }
+            }
             Ok(None) => return StepResult::Evicted { node: node.clone(), refused: Vec::new() },
             Err(result) => return result,
         }
@@ -227,6 +232,9 @@ impl Executor {
             Ok(Some(live)) => {
                 // A node that is ready again is not dead, whatever the removal began for.
                 let forced = force && !live.ready;
+                if let (Some(kept), false) = (kept(&live, victim.name(), facts), forced) {
+                    return kept;
+                }
                 if let (Some(pod), false) = (holder(&live, facts), forced) {
                     return StepResult::NotEmpty { node: victim.name().clone(), pod };
                 }
@@ -316,6 +324,12 @@ impl Executor {
     }
 }
 
+/// What protects the node, or a pod on it, from disruption.
+fn kept(live: &LiveNode, node: &Arc<str>, facts: &Facts) -> Option<StepResult> {
+    let pod = live.pods.iter().find(|pod| pod.is_protected(facts.now)).map(|pod| pod.key.clone());
+    (live.protected || pod.is_some()).then(|| StepResult::Protected { node: node.clone(), pod })
+}
+
 /// A pod that holds the node, by the rule of the plan, and is not expendable.
 fn holder(live: &LiveNode, facts: &Facts) -> Option<ObjectKey> {
     let holds = |pod: &&Pod| holds_node(pod, facts.now) && pod.class.priority >= facts.expendable_cutoff;
@@ -356,7 +370,7 @@ mod tests {
 
     use futures::future::BoxFuture;
     use headroom_core::labels::Labels;
-    use headroom_core::world::pod::PodClass;
+    use headroom_core::world::pod::{PROTECTED_FOREVER, PodClass};
 
     use super::*;
     use headroom_provider::{Asked, Error, NodeShape, Observation, ProviderSettings, kwok};
@@ -463,6 +477,7 @@ mod tests {
             intent: Some("1-7".to_owned()),
             provider_id: "kwok://n1".to_owned(),
             ready: true,
+            protected: false,
             pods,
         })
     }
@@ -490,6 +505,26 @@ mod tests {
         let (result, done) = outcome(marked(vec![running(PodClass::default())]), delete(), facts()).await;
         let pod = ObjectKey::new("default", "web-1");
         assert_eq!((result, done), (StepResult::NotEmpty { node: "n1".into(), pod }, vec![]));
+    }
+
+    #[tokio::test]
+    async fn protection_that_the_watch_has_not_shown_stops_evictions_and_the_deletion() {
+        let daemon = PodClass { daemon_set: true, ..PodClass::default() };
+        let pod = Pod { protected_until: Some(PROTECTED_FOREVER), ..running(daemon) };
+        let eviction = Eviction { pod: pod.key.clone(), uid: "u".into(), grace: Seconds(30), budget: None };
+        let (pool, intent, node) = ("general".into(), "1-7".into(), "n1".into());
+        let evict = Step::Evict { pool, intent, node, pods: vec![eviction] };
+        let kept = |pod| StepResult::Protected { node: "n1".into(), pod };
+        for step in [evict.clone(), delete()] {
+            let (result, done) = outcome(marked(vec![pod.clone()]), step.clone(), facts()).await;
+            assert_eq!((result, done), (kept(Some(pod.key.clone())), vec![]));
+            let node = marked(vec![]).map(|live| LiveNode { protected: true, ..live });
+            let (result, done) = outcome(node, step, facts()).await;
+            assert_eq!((result, done), (kept(None), vec![]));
+        }
+        let over = Pod { protected_until: Some(NOW), ..pod };
+        let (result, _) = outcome(marked(vec![over]), delete(), facts()).await;
+        assert_eq!(result, StepResult::Deleted);
     }
 
     #[tokio::test]

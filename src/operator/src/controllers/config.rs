@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headroom_core::config::{
     Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, GroupScaling, Mode,
-    NodeTemplate, Policy, Pool, ScaleDown, ScaleUp, Schedule,
+    NodeTemplate, Policy, Pool, Rotation, ScaleDown, ScaleUp, Schedule,
 };
 use headroom_core::labels::Labels;
 use headroom_core::reason::Reason;
@@ -16,7 +16,7 @@ use headroom_core::time::Seconds;
 use headroom_core::world::node::POOL_LABEL;
 
 use headroom_api::common::BudgetReason;
-use headroom_api::node_pool::ScaleDownPolicy;
+use headroom_api::node_pool::{DriftPolicy, ScaleDownPolicy};
 use headroom_api::validate::{
     self, Amounts, FieldError, ValidatedBudget, ValidatedPolicy, ValidatedPool, ValidatedTemplate,
     validate_policy, validate_pool,
@@ -118,6 +118,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         group_scaling,
         scale_up,
         scale_down,
+        rotation,
         schedules,
     } = valid;
     let makes_nodes = ProviderSettings::from(provider).makes_nodes();
@@ -184,6 +185,11 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
                 min_replicas: scale_down.drain.min_replicas,
                 ..Drain::default()
             },
+            rotation: Rotation {
+                max_age: rotation.max_age.map(seconds),
+                replace_drifted: rotation.drift == DriftPolicy::Replace,
+                template: made_of(&at_provider(object, valid)),
+            },
         },
         schedules: schedules
             .iter()
@@ -194,6 +200,14 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
                 max_nodes: schedule.max_nodes,
             })
             .collect(),
+    }
+}
+
+/// Fingerprint of what the provider makes nodes of, where these are settings of the pool alone.
+fn made_of(pool: &PoolAtProvider) -> Option<Arc<str>> {
+    match pool.settings {
+        ProviderSettings::Kwok(_) => Some(pool.node.fingerprint()),
+        ProviderSettings::Aws(_) => None,
     }
 }
 
@@ -265,6 +279,8 @@ fn budget(valid: &ValidatedBudget) -> Budget {
         BudgetReason::Empty => Reason::Empty,
         BudgetReason::Underutilized => Reason::Underutilized,
         BudgetReason::Unready => Reason::Unready,
+        BudgetReason::Drifted => Reason::Drifted,
+        BudgetReason::Expired => Reason::Expired,
         BudgetReason::RemovalRequested => Reason::RemovalRequested,
     };
     Budget {

@@ -94,7 +94,8 @@ fn describe<'a>(view: &mut PoolView<'a>, state: &'a PoolState<'_>, reasons: &'a 
     view.bounds = Some(bounds_of(state, now));
     view.provider_unknown = state.provider_unknown.as_deref();
     if state.provider.is_some() {
-        view.nodes = Some(counts(state));
+        let outdated = reasons.outdated.get(&pool.name).copied();
+        view.nodes = Some(NodeCounts { outdated: outdated.map(int), ..counts(state) });
     }
     view.groups = state
         .groups
@@ -175,6 +176,7 @@ fn counts(state: &PoolState<'_>) -> NodeCounts {
         starting: sum(|group| group.not_started),
         unregistered: sum(|group| group.unregistered.max(group.upcoming)),
         deleting: sum(|group| group.leaving),
+        outdated: None,
     }
 }
 

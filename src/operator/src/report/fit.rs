@@ -9,7 +9,7 @@ use std::sync::Arc;
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, DECISIONS_MAX,
     Decision, EXAMPLES_MAX, Increase, Intent, LearnedTemplate, PodClassKey, PoolHistory, REPLACED_MAX,
-    Refusal, Removal, Replacement, UNBOUND_MAX, UNNEEDED_MAX, Unbound, Victim,
+    Refusal, Removal, Replacement, RotationStop, UNBOUND_MAX, UNNEEDED_MAX, Unbound, Victim,
 };
 use headroom_core::time::UnixTime;
 
@@ -57,6 +57,7 @@ pub fn fit(memory: &PoolHistory) -> (PoolHistory, u32) {
         blocked,
         replacement,
         consolidation_backoff,
+        rotation_stop,
         last_scale_up,
         last_scale_down,
         last_failure,
@@ -87,6 +88,11 @@ pub fn fit(memory: &PoolHistory) -> (PoolHistory, u32) {
         replacement: replacement.as_ref().map(replaced),
         consolidation_backoff: consolidation_backoff
             .map(|held| ConsolidationBackoff { failures: count(held.failures), until: second(held.until) }),
+        rotation_stop: rotation_stop.as_ref().map(|stop| RotationStop {
+            group: stop.group.clone(),
+            template: stop.template.clone(),
+            since: second(stop.since),
+        }),
         last_scale_up: last_scale_up.map(second),
         last_scale_down: last_scale_down.map(second),
         last_failure: last_failure.map(second),
@@ -272,6 +278,7 @@ fn backoff(row: &Backoff) -> Backoff {
 fn replaced(row: &Replacement) -> Replacement {
     Replacement {
         intent: row.intent.clone(),
+        reason: row.reason,
         group: row.group.clone(),
         bought_count: count(row.bought_count),
         nodes: row.nodes.iter().take(REPLACED_MAX).cloned().collect(),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision, Increase,
-    Intent, LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, Unbound,
+    Intent, LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop, Unbound,
     Victim,
 };
 use headroom_core::quantity;
@@ -49,6 +49,7 @@ pub fn status_of(stored: &Value) -> (NodePoolStatus, Notes) {
         blocked: reader.rows("blocked"),
         replacement: reader.field("replacement"),
         consolidation_backoff: reader.field("consolidationBackoff"),
+        rotation_stop: reader.field("rotationStop"),
         last_scale_up: reader.field("lastScaleUp"),
         last_scale_down: reader.field("lastScaleDown"),
         last_failure: reader.field("lastFailure"),
@@ -105,6 +106,11 @@ pub fn parse(status: &NodePoolStatus) -> (PoolHistory, Notes) {
         refusals: rows("refusals", &status.refusals, &mut notes, refusal),
         blocked: rows("blocked", &status.blocked, &mut notes, block),
         replacement: status.replacement.as_ref().map(replacement),
+        rotation_stop: status.rotation_stop.as_ref().map(|row| RotationStop {
+            group: arc(&row.group),
+            template: row.template.as_deref().unwrap_or_default().into(),
+            since: second(&row.since),
+        }),
         consolidation_backoff: status
             .consolidation_backoff
             .as_ref()
@@ -243,6 +249,7 @@ fn replacement(row: &ReplacementStatus) -> Replacement {
     let node = |node: &ReplacedNode| Replaced { pool: arc(&node.pool), node: arc(&node.node) };
     Replacement {
         intent: arc(&row.intent),
+        reason: row.reason.as_deref().and_then(Reason::parse).unwrap_or(Reason::CheaperNodes),
         group: arc(&row.group),
         bought_count: natural(row.bought),
         nodes: row.nodes.iter().map(node).collect(),

@@ -22,7 +22,7 @@ use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use headroom_api::{
     self as api, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool,
     ConsolidationBackoffStatus, GroupStatus, GroupTemplate, Instance, NodeCounts, NodePoolStatus, PodSample,
-    PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, UnboundStatus, UnneededNodes,
+    PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, UnboundStatus, UnneededNodes,
 };
 
 /// What is to be told of a pool besides its memory.
@@ -120,6 +120,7 @@ pub fn render(
         blocked,
         replacement,
         consolidation_backoff,
+        rotation_stop,
         last_scale_up,
         last_scale_down,
         last_failure,
@@ -142,6 +143,11 @@ pub fn render(
         refusals: refusals.iter().map(refusal).collect(),
         blocked: blocked.iter().map(block).collect(),
         replacement: replacement.as_ref().map(replacement_row),
+        rotation_stop: rotation_stop.as_ref().map(|stop| RotationStopStatus {
+            group: stop.group.to_string(),
+            template: text(&stop.template),
+            since: time(stop.since),
+        }),
         consolidation_backoff: consolidation_backoff
             .map(|held| ConsolidationBackoffStatus { failures: int(held.failures), until: time(held.until) }),
         last_scale_up: last_scale_up.map(time),
@@ -347,10 +353,11 @@ fn unbound_row((key, row): (&PodClassKey, &Unbound)) -> UnboundStatus {
 }
 
 fn replacement_row(row: &Replacement) -> ReplacementStatus {
-    let Replacement { intent, group, bought_count, nodes, since, until } = row;
+    let Replacement { intent, reason, group, bought_count, nodes, since, until } = row;
     let node = |node: &Replaced| ReplacedNode { pool: node.pool.to_string(), node: node.node.to_string() };
     ReplacementStatus {
         intent: intent.to_string(),
+        reason: Some(reason.as_str().to_owned()),
         group: group.to_string(),
         bought: int(*bought_count),
         nodes: nodes.iter().map(node).collect(),

@@ -12,7 +12,7 @@ use headroom_core::config::Config;
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision,
     DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PodClassKey,
-    PoolHistory, Refusal, Removal, RemovalPhase, Replaced, Replacement, Unbound, Victim,
+    PoolHistory, Refusal, Removal, RemovalPhase, Replaced, Replacement, RotationStop, Unbound, Victim,
 };
 use headroom_core::plan;
 use headroom_core::reason::Reason;
@@ -197,9 +197,11 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         (btree_map(word(), anticipation, 0..4), btree_map(word(), learned, 0..4), vec(unbound(), 0..60));
     let told = (vec(refusal(), 0..5), vec(blocked(), 0..5), vec(decision(), 0..25));
     let node = (word(), word()).prop_map(|(pool, node)| Replaced { pool, node });
-    let replacement = (word(), word(), any::<u32>(), vec(node, 0..12), at(), at()).prop_map(
-        |(intent, group, bought_count, nodes, since, until)| Replacement {
+    let reason = prop_oneof![Just(Reason::CheaperNodes), Just(Reason::OutdatedNodes)];
+    let replacement = (word(), word(), any::<u32>(), vec(node, 0..12), (at(), at()), reason).prop_map(
+        |(intent, group, bought_count, nodes, (since, until), reason)| Replacement {
             intent,
+            reason,
             group,
             bought_count,
             nodes,
@@ -208,8 +210,10 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         },
     );
     let held = (any::<u32>(), at()).prop_map(|(failures, until)| ConsolidationBackoff { failures, until });
-    let last =
-        (option::of(at()), option::of(at()), option::of(at()), option::of(replacement), option::of(held));
+    let stop =
+        (word(), word(), at()).prop_map(|(group, template, since)| RotationStop { group, template, since });
+    let held = (option::of(held), option::of(stop));
+    let last = (option::of(at()), option::of(at()), option::of(at()), option::of(replacement), held);
     (needed, known, told, last).prop_map(|(needed, known, told, last)| PoolHistory {
         intents: needed.0,
         sequence: needed.1,
@@ -221,7 +225,8 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         refusals: told.0,
         blocked: told.1,
         replacement: last.3,
-        consolidation_backoff: last.4,
+        consolidation_backoff: last.4.0,
+        rotation_stop: last.4.1,
         last_scale_up: last.0,
         last_scale_down: last.1,
         last_failure: last.2,

@@ -7,7 +7,9 @@ use headroom_core::scheduling::constraints::{
     LabelSelector, PodAffinityTerm, Toleration, TolerationOperator,
 };
 use headroom_core::snapshot::Snapshot;
-use headroom_core::world::pod::{Owner, PodClass, PodPhase, SafeToEvict};
+use headroom_core::world::pod::{
+    DO_NOT_DISRUPT_ANNOTATION, Owner, PROTECTED_FOREVER, PodClass, PodPhase, SafeToEvict,
+};
 use headroom_core::world::record::{ControllerRecord, Error, PodRecord};
 use headroom_core::world::volume::PodClaim;
 use headroom_core::world::workload::{ControllerKind, PrioritySource};
@@ -171,6 +173,15 @@ fn pod(pod: &PodRecord, class: &PodClass, reference: Option<Value>, owner: Optio
         fields.insert(name.to_owned(), template["metadata"][name].clone());
     }
     fields.insert("creationTimestamp".to_owned(), pod.created_at.to_rfc3339().into());
+    if let Some(until) = pod.protected_until {
+        let value = match until {
+            PROTECTED_FOREVER => "true".to_owned(),
+            until => format!("{}s", until.0.saturating_sub(pod.created_at.0)),
+        };
+        let fields = object_at(&mut object, &["metadata", "annotations"]);
+        fields.insert(DO_NOT_DISRUPT_ANNOTATION.to_owned(), value.into());
+    }
+    let fields = object_at(&mut object, &["metadata"]);
     if let Some(deletion_at) = pod.deletion_at {
         fields.insert("deletionTimestamp".to_owned(), deletion_at.to_rfc3339().into());
         fields.insert("deletionGracePeriodSeconds".to_owned(), class.termination_grace.0.into());

@@ -8,7 +8,10 @@ use crate::history::{
     Action, ConsolidationBackoff, DecisionOutcome, History, IncreasePhase, PoolHistory, Replaced, Replacement,
 };
 use crate::nodes::candidates::Candidate;
+use crate::nodes::consolidation::search::REMOVAL_TIME;
+use crate::nodes::foreign::Membership;
 use crate::nodes::removal::Scene;
+use crate::nodes::rotation::{self, is_rotation};
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{Node, Readiness};
@@ -43,6 +46,12 @@ pub struct Replacing {
     bought: BTreeSet<Arc<str>>,
     /// Pools whose replacement turned out to be of no use.
     refused: BTreeSet<Arc<str>>,
+    /// Pools that replace outdated nodes.
+    rotating: BTreeSet<Arc<str>>,
+    /// Outdated nodes that something keeps by now: their turn is over.
+    kept: BTreeSet<Arc<str>>,
+    /// Pools of which nodes were bought that are not ready.
+    unready: BTreeSet<Arc<str>>,
 }
 
 impl Replacing {
@@ -55,6 +64,12 @@ impl Replacing {
             let names: BTreeSet<&Arc<str>> = replacement.nodes.iter().map(|node| &node.node).collect();
             let bought: Vec<&Node> =
                 bought(pool, replacement, scene).filter(|node| !names.contains(&node.name)).collect();
+            if replacement.reason == Reason::OutdatedNodes {
+                replacing.rotating.insert(pool.clone());
+            }
+            if 0 < replacement.bought_count && bought.iter().any(|node| !is_started(node)) {
+                replacing.unready.insert(pool.clone());
+            }
             let stage = stage(pool, memory, replacement, &bought, scene);
             if matches!(stage, Stage::Waiting | Stage::Ready) {
                 let left = left(replacement, scene).map(|node| (node.node.clone(), pool.clone()));
@@ -81,25 +96,33 @@ impl Replacing {
             let well_used = candidate.reason == Reason::Consolidated;
             return (well_used && !self.waiting.is_empty()).then_some(Reason::AwaitingReplacement);
         };
-        if !matches!(candidate.reason, Reason::Underutilized | Reason::Consolidated) {
+        let rotates = self.rotating.contains(owner) && is_rotation(candidate.reason);
+        if !matches!(candidate.reason, Reason::Underutilized | Reason::Consolidated) && !rotates {
             return None;
         }
         if self.stages.get(owner) != Some(&Stage::Ready) {
             return Some(Reason::AwaitingReplacement);
         }
-        candidate.reason = Reason::Consolidated;
+        if !rotates {
+            candidate.reason = Reason::Consolidated;
+        }
         candidate.replaced = true;
         candidate.fresh_until = None;
         None
     }
 
-    /// Notes that a node cannot leave although its replacement is ready: it has failed.
+    /// Notes that a node cannot leave although its replacement is ready: it has failed. Where nodes are outdated, the others
+    /// go on without one that something of its own keeps.
     pub fn refuse(&mut self, node: &str, reason: Reason) {
         let passing = matches!(reason, Reason::PlannedFor | Reason::ProviderUnknown | Reason::InCooldown);
         if let Some(owner) = self.waiting.get(node)
             && self.stages.get(owner) == Some(&Stage::Ready)
             && !passing
         {
+            if self.rotating.contains(owner) && reason != Reason::NoPlaceToMovePods {
+                self.kept.insert(node.into());
+                return;
+            }
             self.refused.insert(owner.clone());
         }
     }
@@ -111,7 +134,9 @@ impl Replacing {
             match stage {
                 Stage::Waiting | Stage::Ready if !self.refused.contains(pool) => {
                     if let Some(replacement) = &mut memory.replacement {
-                        replacement.nodes.retain(|node| self.waiting.contains_key(&node.node));
+                        let waits =
+                            |node: &Arc<str>| self.waiting.contains_key(node) && !self.kept.contains(node);
+                        replacement.nodes.retain(|node| waits(&node.node));
                     }
                 }
                 Stage::Done => {
@@ -120,9 +145,24 @@ impl Replacing {
                 }
                 Stage::Dropped => memory.replacement = None,
                 Stage::Waiting | Stage::Ready | Stage::Failed => {
-                    memory.replacement = None;
-                    hold_back(memory, pool, scene);
+                    let failed = memory.replacement.take();
+                    let of = failed.zip(scene.config.pool(pool));
+                    let stops = *stage == Stage::Failed
+                        && self.rotating.contains(pool)
+                        && self.unready.contains(pool);
+                    match of {
+                        Some((failed, pool)) if stops => {
+                            memory.rotation_stop = Some(rotation::stop(pool, &failed.group, scene));
+                        }
+                        _ => hold_back(memory, pool, scene),
+                    }
                 }
+            }
+        }
+        for pool in &scene.config.pools {
+            let Some(memory) = history.pools.get_mut(&pool.name) else { continue };
+            if !rotation::is_stopped(memory, pool, scene) {
+                memory.rotation_stop = None;
             }
         }
     }
@@ -137,9 +177,16 @@ fn hold_back(memory: &mut PoolHistory, pool: &str, scene: &Scene<'_>) {
 }
 
 /// The nodes that still wait.
-fn left<'r>(replacement: &'r Replacement, scene: &Scene<'_>) -> impl Iterator<Item = &'r Replaced> {
-    let world = scene.world;
-    replacement.nodes.iter().filter(move |node| world.node_named(&node.node).is_some())
+fn left<'r>(replacement: &'r Replacement, scene: &'r Scene<'_>) -> impl Iterator<Item = &'r Replaced> {
+    let rotates = replacement.reason == Reason::OutdatedNodes;
+    replacement.nodes.iter().filter(move |node| {
+        let Some((id, found, _)) = scene.world.node_named(&node.node) else { return false };
+        // A node that the template matches again need not leave.
+        let outdated = |member: &Membership<'_>| {
+            rotation::outdated(found, member, &scene.config.pools[member.pool], scene).is_some()
+        };
+        !rotates || scene.members.member(id).is_none_or(outdated)
+    })
 }
 
 /// Nodes of the group that are not older than the decision, or bear the names that its intent gives.
@@ -166,12 +213,17 @@ fn stage(
     if left(replacement, scene).next().is_none() {
         return Stage::Done;
     }
+    let rotates = replacement.reason == Reason::OutdatedNodes;
     let wanted = |node: &Replaced| {
         scene.config.pool(&node.pool).is_some_and(|pool| {
             pool.mode == Mode::Apply
                 && !pool.deleting
                 && pool.scale_down.enabled
-                && pool.scale_down.policy != Policy::WhenUnderutilized
+                && if rotates {
+                    pool.scale_down.rotation.is_on()
+                } else {
+                    pool.scale_down.policy != Policy::WhenUnderutilized
+                }
         })
     };
     if scene.config.pool(pool).is_none() || !replacement.nodes.iter().all(wanted) {
@@ -180,9 +232,12 @@ fn stage(
     if replacement.until < scene.now {
         return Stage::Failed;
     }
-    let ready = bought.iter().filter(|node| node.ready == Readiness::Ready && !started_late(node)).count();
+    let ready = bought.iter().filter(|node| is_started(node)).count();
     if u32::try_from(ready).is_ok_and(|ready| replacement.bought_count <= ready) {
         return Stage::Ready;
+    }
+    if rotates && ready_by(replacement) < scene.now {
+        return Stage::Failed;
     }
     match memory.intent(&replacement.intent).map(|intent| &intent.action) {
         Some(Action::Increase(increase)) if increase.phase == IncreasePhase::Cancelling => Stage::Failed,
@@ -198,6 +253,16 @@ fn stage(
     }
 }
 
+/// When all nodes bought for it should be ready.
+fn ready_by(replacement: &Replacement) -> UnixTime {
+    UnixTime(replacement.until.0.saturating_sub(REMOVAL_TIME.0))
+}
+
+/// Whether a node is ready and takes pods.
+fn is_started(node: &Node) -> bool {
+    node.ready == Readiness::Ready && !started_late(node)
+}
+
 /// Whether pods are still kept off a node that says it is ready.
 fn started_late(node: &Node) -> bool {
     node.unschedulable || node.taints.iter().any(|taint| taint.key.starts_with("node.kubernetes.io/"))
@@ -205,11 +270,16 @@ fn started_late(node: &Node) -> bool {
 
 /// When replacements must be looked at again although nothing happens.
 #[must_use]
-pub fn wake_at(history: &History) -> Option<UnixTime> {
+pub fn wake_at(history: &History, now: UnixTime) -> Option<UnixTime> {
     let open = history.pools.values().filter_map(|memory| memory.replacement.as_ref());
     let held = history.pools.values().filter_map(|memory| memory.consolidation_backoff);
-    open.map(|replacement| replacement.until)
+    let ready_by = |replacement: &Replacement| {
+        (replacement.reason == Reason::OutdatedNodes).then(|| ready_by(replacement))
+    };
+    open.flat_map(|replacement| [ready_by(replacement), Some(replacement.until)])
+        .flatten()
         .chain(held.map(|backoff| backoff.until))
+        .filter(|at| now <= *at)
         .min()
         .map(|at| at.plus(Seconds(1)))
 }

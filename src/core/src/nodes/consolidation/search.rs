@@ -36,18 +36,31 @@ const GROUPS_MAX: usize = 4;
 /// Work units (pod-node checks) that one plan spends in this search.
 const WORK_MAX: u64 = 2_000_000;
 /// From the new nodes being ready to the last old one having left.
-const REMOVAL_TIME: Seconds = Seconds::hours(1);
+pub(super) const REMOVAL_TIME: Seconds = Seconds::hours(1);
 
 /// Nodes of one group in place of others.
 #[derive(Clone, Debug)]
-struct Offer {
-    pool: Arc<str>,
-    group: Arc<str>,
-    count: u32,
-    saving_micro: i64,
-    before_micro: i64,
-    pods_count: usize,
-    replaced: Vec<Candidate>,
+pub(in crate::nodes) struct Offer {
+    pub(in crate::nodes) pool: Arc<str>,
+    pub(in crate::nodes) group: Arc<str>,
+    /// Nodes to buy.
+    pub(in crate::nodes) count: u32,
+    /// Saving in an hour, in millionths; 0 where nothing need be saved.
+    pub(in crate::nodes) saving_micro: i64,
+    /// Price of what is replaced likewise.
+    pub(in crate::nodes) before_micro: i64,
+    /// Pods that move.
+    pub(in crate::nodes) pods_count: usize,
+    /// What leaves.
+    pub(in crate::nodes) replaced: Vec<Candidate>,
+}
+
+/// An offer that is taken.
+pub(in crate::nodes) struct Purchase {
+    pub(in crate::nodes) offer: Offer,
+    /// `CheaperNodes`, or `OutdatedNodes`.
+    pub(in crate::nodes) reason: Reason,
+    pub(in crate::nodes) message: Arc<str>,
 }
 
 /// Buys nodes in place of some of `nodes` if that saves enough, and remembers which ones they replace.
@@ -55,7 +68,7 @@ struct Offer {
 /// Nothing is considered while anything is under way: what a plan has bought or removes changes what is worth it. The
 /// snapshot must be as it was before removals were tried, and is left so.
 pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>) {
-    if let Some(at) = wake_at(&ctx.next) {
+    if let Some(at) = wake_at(&ctx.next, ctx.now) {
         ctx.wake.note(at);
     }
     if nodes.is_empty() || !quiet(ctx, scene) {
@@ -91,7 +104,8 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
         }
     }
     if let Some(offer) = best {
-        buy(ctx, offer);
+        let message = message(&offer);
+        buy(ctx, Purchase { offer, reason: Reason::CheaperNodes, message });
     }
 }
 
@@ -243,7 +257,7 @@ fn may_grow(ctx: &mut Context<'_>, pool: &Pool) -> Vec<Growable> {
 }
 
 /// How many nodes of the group take all of `rest`; `None` when they do not.
-fn packed(
+pub(in crate::nodes) fn packed(
     ctx: &mut Context<'_>,
     pool: &Pool,
     growable: &Growable,
@@ -262,7 +276,7 @@ fn packed(
 }
 
 /// Whether minimums let the whole set leave once the new nodes are there.
-fn may_leave(
+pub(in crate::nodes) fn may_leave(
     set: &[Candidate],
     scene: &Scene<'_>,
     room: &Room,
@@ -285,7 +299,12 @@ fn may_leave(
 }
 
 /// Whether the cluster keeps its least cpu and memory.
-fn spares(set: &[Candidate], scene: &Scene<'_>, capacity: &Resources, bought: u32) -> bool {
+pub(in crate::nodes) fn spares(
+    set: &[Candidate],
+    scene: &Scene<'_>,
+    capacity: &Resources,
+    bought: u32,
+) -> bool {
     let mut spare = Spare::of(scene, &BTreeMap::new());
     spare.give(&capacity.times(i64::from(bought)));
     let mut leaving = Resources::default();
@@ -317,8 +336,9 @@ fn holds_all(
     holds
 }
 
-/// Journals the increase together with what it replaces, and gives its first step.
-fn buy(ctx: &mut Context<'_>, offer: Offer) {
+/// Journals the increase, if there is one, together with what it replaces, and gives its first step.
+pub(in crate::nodes) fn buy(ctx: &mut Context<'_>, purchase: Purchase) {
+    let Purchase { offer, reason, message } = purchase;
     let Some(state) = ctx.cluster.pools.get(&offer.pool) else { return };
     let Some(group) = state.groups.get(&offer.group) else { return };
     let (pool, from, to) = (state.pool, group.target, group.target.saturating_add(offer.count));
@@ -335,50 +355,60 @@ fn buy(ctx: &mut Context<'_>, offer: Offer) {
     let memory = ctx.next.pools.entry(offer.pool.clone()).or_default();
     let increase = Increase::journalled(offer.group.clone(), from, to);
     let id = scale_up::unused_intent_id(memory, &ctx.snapshot, (&offer.pool, &increase), ctx.config.epoch);
-    memory.intents.push(Intent {
-        id: id.clone(),
-        epoch: ctx.config.epoch,
-        action: Action::Increase(increase),
-        reason: Reason::CheaperNodes,
-        started_at: ctx.now,
-        deadline: ctx.now.plus(provision_timeout),
-    });
-    memory.record(Decision {
-        id: id.clone(),
-        time: ctx.now,
-        action: DecisionAction::ScaleUp,
-        group: offer.group.clone(),
-        from: pool_from,
-        to: pool_from.saturating_add(offer.count),
-        reason: Reason::CheaperNodes,
-        message: message(&offer, &nodes),
-        outcome: DecisionOutcome::InProgress,
-        pods_count: u32::try_from(offer.pods_count).unwrap_or(u32::MAX),
-        examples: nodes.iter().take(EXAMPLES_MAX).map(|node| node.node.clone()).collect(),
-        considered: Vec::new(),
-    });
+    if 0 < offer.count {
+        memory.intents.push(Intent {
+            id: id.clone(),
+            epoch: ctx.config.epoch,
+            action: Action::Increase(increase),
+            reason,
+            started_at: ctx.now,
+            deadline: ctx.now.plus(provision_timeout),
+        });
+        memory.record(Decision {
+            id: id.clone(),
+            time: ctx.now,
+            action: DecisionAction::ScaleUp,
+            group: offer.group.clone(),
+            from: pool_from,
+            to: pool_from.saturating_add(offer.count),
+            reason,
+            message,
+            outcome: DecisionOutcome::InProgress,
+            pods_count: u32::try_from(offer.pods_count).unwrap_or(u32::MAX),
+            examples: nodes.iter().take(EXAMPLES_MAX).map(|node| node.node.clone()).collect(),
+            considered: Vec::new(),
+        });
+    }
     memory.replacement = Some(Replacement {
         intent: id.clone(),
+        reason,
         group: offer.group.clone(),
         bought_count: offer.count,
         nodes,
         since: ctx.now,
         until: ctx.now.plus(Seconds(timeouts)).plus(REMOVAL_TIME),
     });
-    ctx.steps.push(Step::Increase {
-        pool: offer.pool,
-        intent: id,
-        group: offer.group,
-        from,
-        to,
-        started_at: ctx.now,
-    });
+    if 0 < offer.count {
+        ctx.steps.push(Step::Increase {
+            pool: offer.pool,
+            intent: id,
+            group: offer.group,
+            from,
+            to,
+            started_at: ctx.now,
+        });
+    } else {
+        // Nothing need come first: the next plan lets them go.
+        ctx.wake.note(ctx.now.plus(Seconds(1)));
+    }
 }
 
-fn message(offer: &Offer, nodes: &[Replaced]) -> Arc<str> {
+fn message(offer: &Offer) -> Arc<str> {
+    let mut nodes: Vec<&Arc<str>> = offer.replaced.iter().map(|one| &one.victim.node).collect();
+    nodes.sort();
     let percent = i128::from(offer.saving_micro) * 100 / i128::from(offer.before_micro.max(1));
     let plural = |count: usize| if count == 1 { "" } else { "s" };
-    let names: Vec<&str> = nodes.iter().take(EXAMPLES_MAX).map(|node| &*node.node).collect();
+    let names: Vec<&str> = nodes.iter().take(EXAMPLES_MAX).map(|node| &***node).collect();
     let more = if names.len() < nodes.len() { " and others" } else { "" };
     let (bought, replaced) = (usize::try_from(offer.count).unwrap_or(usize::MAX), nodes.len());
     format!(

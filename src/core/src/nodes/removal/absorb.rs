@@ -33,6 +33,14 @@ pub fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, config: &Config, 
             let words = format!("pod {pod} came to node {node}");
             let_go(memory, id, node, whole, Reason::PodArrived, &words, DecisionOutcome::Cancelled, now);
         }
+        StepResult::Protected { node, pod } => {
+            let whose = pod
+                .as_ref()
+                .map_or_else(|| format!("node {node}"), |pod| format!("pod {pod} on node {node}"));
+            let words = format!("{whose} is annotated do-not-disrupt");
+            let reason = Reason::DoNotDisruptAnnotation;
+            let_go(memory, id, node, whole, reason, &words, DecisionOutcome::Cancelled, now);
+        }
         StepResult::DeleteFailed { node, message } => {
             let words = format!("the provider did not delete node {node}: {message}");
             let_go(memory, id, node, whole, Reason::DeletionFailed, &words, DecisionOutcome::Failed, now);

@@ -19,11 +19,12 @@ use crate::world::{NodeId, PodEntry, PodId, World};
 /// Kubernetes: the class system-cluster-critical.
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
-/// Whether a node must not be deleted while this pod is on it: it runs, or is still being stopped, and it is neither
-/// a mirror nor a DaemonSet's. The rule for the live look just before a deletion.
+/// Whether a node must not be deleted while this pod is on it: it is protected from disruption, or it runs, or is still
+/// being stopped, and is neither a mirror nor a DaemonSet's. The rule for the live look just before a deletion.
 #[must_use]
 pub fn holds_node(pod: &Pod, now: UnixTime) -> bool {
-    !pod.phase.finished() && !pod.class.mirror && !pod.class.daemon_set && !long_terminating(pod, now)
+    pod.is_protected(now)
+        || !pod.phase.finished() && !pod.class.mirror && !pod.class.daemon_set && !long_terminating(pod, now)
 }
 
 /// What is on a node that is being drained.
@@ -347,6 +348,9 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, started_at: UnixTime) 
             Drainability::Move => load.waiting.push(entry),
             // Whether a budget allows it is for the API server to say, at each eviction.
             Drainability::Block(block) if block.reason == Reason::NotEnoughPdb => load.waiting.push(entry),
+            Drainability::Block(Block { reason: Reason::DoNotDisruptAnnotation, .. }) => {
+                load.blocked.get_or_insert((entry, Reason::DoNotDisruptAnnotation));
+            }
             _ if expendable => load.waiting.push(entry),
             Drainability::OnCompletion => {
                 load.blocked.get_or_insert((entry, Reason::BlockedByOnCompletionPod));

@@ -12,6 +12,7 @@ use crate::nodes::removal::{
     Advance, DELAY_DELETION_MAX, DELETE_TIMEOUT, NODES_MAX, RETRY, SETTLE, SETTLE_DRAIN, Scene, holds_node,
     removal_of, removal_of_mut,
 };
+use crate::nodes::rotation::is_rotation;
 use crate::plan::Step;
 use crate::reason::Reason;
 use crate::time::Seconds;
@@ -133,6 +134,9 @@ impl One<'_, '_> {
         }
         if reason == Reason::Consolidated && self.pool.scale_down.policy == Policy::WhenUnderutilized {
             return Some((Reason::SpecChanged, "scaleDown.policy is not WhenCheaper any more".into()));
+        }
+        if is_rotation(reason) && !self.pool.scale_down.rotation.is_on() {
+            return Some((Reason::SpecChanged, "rotation is switched off".into()));
         }
         let unwell = self
             .removal()
@@ -386,6 +390,9 @@ fn spared(node: &Node, reason: Reason) -> Option<(Reason, &'static str)> {
     }
     if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
         return Some((Reason::ScaleDownDisabledAnnotation, "the node is annotated scale-down-disabled"));
+    }
+    if node.is_protected() && reason != Reason::RemovalRequested {
+        return Some((Reason::DoNotDisruptAnnotation, "the node is annotated do-not-disrupt"));
     }
     if reason == Reason::RemovalRequested && node.annotations.get(REMOVE_ANNOTATION) != Some("requested") {
         return Some((Reason::SpecChanged, "the request for removal was taken back"));
