@@ -195,6 +195,15 @@ impl Shield {
                 snapshot.set_presence(ix, Presence::Ghost);
             }
         }
+        // The scheduler gives their room to others.
+        let expendable: Vec<(PodRef, NodeIx)> = snapshot
+            .nodes()
+            .flat_map(|(ix, _)| snapshot.pods(ix).map(move |pod| (pod, ix)))
+            .filter(|(pod, _)| matches!(pod, PodRef::Real(id) if scene.is_expendable(scene.world.pod(*id))))
+            .collect();
+        for (pod, ix) in expendable {
+            snapshot.remove(pod, ix);
+        }
         let open: Vec<NodeIx> = snapshot
             .nodes()
             .filter(|(_, view)| view.presence() == Presence::Present)

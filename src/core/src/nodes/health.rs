@@ -126,7 +126,7 @@ mod tests {
 
     fn health(ready: usize, unready: usize) -> Health {
         let config = config([pool("general")]);
-        let mut builder = world().group("general", "g", "a", 0);
+        let mut builder = world();
         for index in 0..ready {
             builder = builder.node(node(&format!("ready-{index}")).of("general", "g").zone("a"));
         }
@@ -134,7 +134,8 @@ mod tests {
             let node = node(&format!("unready-{index}")).of("general", "g").zone("a");
             builder = builder.node(node.unready_for(3600));
         }
-        let world = builder.build();
+        let listed = u32::try_from(ready + unready).expect("a small count");
+        let world = builder.group("general", "g", "a", listed).build();
         Health::of(&world, &config, &Members::of(&world, &config), NOW)
     }
 
