@@ -14,6 +14,7 @@ use tracing::{error, info, warn};
 
 use crate::options::RunOptions;
 use headroom_aws::{Aws, RealAws};
+use headroom_externalgrpc::ExternalGrpc;
 use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{Bounds, ClusterMetrics, PrometheusSource, ReadObserver};
@@ -33,7 +34,7 @@ use headroom_operator::report::otlp::TraceSink;
 use headroom_provider::clouds::Clouds;
 use headroom_provider::kube_nodes::KubeNodes;
 use headroom_provider::kwok::{self, Kwok};
-use headroom_provider::{CloudProvider, aws};
+use headroom_provider::{CloudProvider, aws, external_grpc};
 
 /// Runs until SIGTERM or SIGINT, or until the lease is lost.
 ///
@@ -158,10 +159,12 @@ fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> Metric
 fn providers(work: &Client, host: &Arc<Host>, guard: &Guard) -> Arc<dyn CloudProvider> {
     let kwok = Kwok::new(KubeNodes::new(work.clone()));
     let gate = Arc::new(guard.clone());
-    let aws_groups = Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate);
+    let aws_groups = Aws::new(Box::new(RealAws::new(host.clone(), gate.clone())), host.clone(), gate.clone());
+    let external = ExternalGrpc::new(host.clone(), gate);
     let clouds = Clouds::default()
         .with(kwok::Settings::KIND, Arc::new(kwok))
-        .with(aws::Settings::KIND, Arc::new(aws_groups));
+        .with(aws::Settings::KIND, Arc::new(aws_groups))
+        .with(external_grpc::Settings::KIND, Arc::new(external));
     Arc::new(clouds)
 }
 

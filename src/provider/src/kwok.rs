@@ -19,8 +19,8 @@ use headroom_core::world::provider::{FailureClass, GroupState, Instance, Instanc
 use headroom_observe::host::bugs::{self, Bug};
 
 use super::{
-    Asked, CloudProvider, CloudSettings, Error, Increase, Increased, Observation, OwnNode, PoolAtProvider,
-    ProviderSettings,
+    Asked, CloudProvider, CloudSettings, Error, Increase, Increased, NodeMetadata, Observation, OwnNode,
+    PoolAtProvider, ProviderSettings,
 };
 
 /// Node creations under way at once: enough to fill the API server's queue, too few to starve others.
@@ -238,6 +238,7 @@ impl CloudProvider for Kwok {
         &'a self,
         _pool: &'a PoolAtProvider,
         victim: &'a Victim,
+        _node: Option<&'a NodeMetadata>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         self.nodes.delete(&victim.node)
     }
@@ -368,6 +369,7 @@ mod tests {
             from: 1,
             to,
             started_at: UnixTime(100),
+            began_this_term: true,
             now: UnixTime(100),
             known: BTreeSet::new(),
         }

@@ -1,5 +1,6 @@
 //! What the operator does to nodes and pods: marks, live looks and evictions, each one guarded call or two.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::carriers::Carriers;
 use headroom_observe::host::bugs::{self, Bug};
+use headroom_provider::NodeMetadata;
 
 /// Nodes of one page of a live list.
 const NODES_PER_PAGE: u32 = 500;
@@ -42,6 +44,8 @@ pub struct LiveNode {
     pub provider_id: String,
     /// True if its condition Ready is True.
     pub ready: bool,
+    /// Its labels and annotations.
+    pub metadata: NodeMetadata,
     /// The pods bound to it, with what [`headroom_core::nodes::removal::holds_node`] asks of them and no more.
     pub pods: Vec<Pod>,
 }
@@ -171,6 +175,7 @@ impl NodeActions for KubeActions {
                 intent: marked_by(&node).map(str::to_owned),
                 provider_id: provider_id(&node).to_owned(),
                 ready: is_ready(&node),
+                metadata: metadata(&node),
                 pods: list.items.iter().map(live_pod).collect(),
             }))
         })
@@ -234,6 +239,13 @@ fn eviction_body(eviction: &Eviction) -> Value {
 
 fn provider_id(node: &Node) -> &str {
     node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default()
+}
+
+fn metadata(node: &Node) -> NodeMetadata {
+    let pairs = |written: &Option<BTreeMap<String, String>>| {
+        written.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+    };
+    NodeMetadata { labels: pairs(&node.metadata.labels), annotations: pairs(&node.metadata.annotations) }
 }
 
 fn is_ready(node: &Node) -> bool {

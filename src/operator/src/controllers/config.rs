@@ -115,7 +115,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
     let ValidatedPool {
         name,
         mode,
-        provider,
+        provider: _,
         min_nodes,
         max_nodes,
         limits,
@@ -127,7 +127,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         scale_down,
         schedules,
     } = valid;
-    let makes_nodes = ProviderSettings::from(provider).makes_nodes();
+    let makes_nodes = ProviderSettings::from(valid).makes_nodes();
     Pool {
         name: name.as_str().into(),
         uid: object.uid.clone(),
@@ -208,7 +208,7 @@ fn at_provider(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Po
     let template = &valid.template;
     let mut node_taints = taints(&template.taints);
     node_taints.extend(taints(&template.startup_taints));
-    let settings = ProviderSettings::from(&valid.provider);
+    let settings = ProviderSettings::from(valid);
     // Where machines have labels of their own, only what the user wrote: the rest is for the provider to add.
     let written = || template.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let node_labels = if settings.makes_nodes() { labels(&valid.name, template) } else { written() };
