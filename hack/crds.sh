@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # Writes crds/, one file a definition, from what `headroom crds` prints, and docs/fields.md.
+#
+#   HEADROOM_BIN=FILE   the program, where it is built already
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+headroom=(cargo run --quiet --package headroom --bin headroom --)
+[[ -z ${HEADROOM_BIN:-} ]] || headroom=("$HEADROOM_BIN")
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
-cargo run --quiet --package headroom --bin headroom -- crds >"$fresh/all"
+"${headroom[@]}" crds >"$fresh/all"
 
 # Documents are parted by ---; a file is called after its definition's metadata.name.
 awk -v folder="$fresh" '
@@ -21,6 +25,6 @@ mkdir -p crds
 rm -f crds/*.yaml
 cp "$fresh"/*.yaml crds/
 ls crds/*.yaml
-cargo run --quiet --package headroom --bin headroom -- crds --docs >"$fresh/fields.md"
+"${headroom[@]}" crds --docs >"$fresh/fields.md"
 cp "$fresh/fields.md" docs/fields.md
 echo docs/fields.md

@@ -211,6 +211,10 @@ pub struct GroupStatus {
     #[schemars(range(min = 0))]
     pub ready: i32,
 
+    /// True when the pool's spec names the group no more: its nodes count until they have left, and it never grows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retired: bool,
+
     /// What a new node of the group is taken to offer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<GroupTemplate>,

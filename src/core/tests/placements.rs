@@ -10,11 +10,12 @@ use headroom_core::nodes::context::{Context, Part, Quarantine};
 use headroom_core::nodes::{demand, scale_up};
 use headroom_core::scheduling::{NodeIx, PodRef};
 use headroom_core::testing::{
-    NOW, PoolBuilder, WorldBuilder, bound_claim, config, node, pod, pool, volume, world,
+    NOW, PoolBuilder, WorldBuilder, bound_claim, config, controller, node, pod, pool, volume, world,
 };
 use headroom_core::world::World;
 use headroom_core::world::node::{HOSTNAME_LABEL, ZONE_LABEL};
 use headroom_core::world::pod::PodClass;
+use headroom_core::world::workload::ControllerKind;
 use proptest::prelude::*;
 
 const ZONES: [&str; 3] = ["a", "b", "c"];
@@ -29,6 +30,8 @@ struct Case {
     nodes: Vec<(i64, u8, bool)>,
     /// Size of the nodes, how many zones, whether tainted.
     pools: Vec<(i64, u8, bool)>,
+    /// Whether the pods of the last kind are replicas that do not exist yet.
+    anticipated: bool,
 }
 
 fn case(constraints: &'static [u8]) -> impl Strategy<Value = Case> {
@@ -37,8 +40,9 @@ fn case(constraints: &'static [u8]) -> impl Strategy<Value = Case> {
         proptest::collection::vec(kind, 1..7),
         proptest::collection::vec((1..8i64, 0..3u8, any::<bool>()), 0..5),
         proptest::collection::vec((1..5i64, 1..4u8, any::<bool>()), 1..4),
+        any::<bool>(),
     )
-        .prop_map(|(kinds, nodes, pools)| Case { kinds, nodes, pools })
+        .prop_map(|(kinds, nodes, pools, anticipated)| Case { kinds, nodes, pools, anticipated })
 }
 
 impl Case {
@@ -77,7 +81,12 @@ impl Case {
                 10 => plain.claim("data"),
                 _ => plain,
             };
-            builder = builder.pods(constrained.times(*count));
+            builder = if self.anticipated && index + 1 == self.kinds.len() {
+                let replicas = u32::try_from(*count).expect("a few");
+                builder.controller(controller(ControllerKind::ReplicaSet, &app, replicas, constrained))
+            } else {
+                builder.pods(constrained.times(*count))
+            };
         }
         for (index, (_, zones, _)) in self.pools.iter().enumerate() {
             for zone in ZONES.iter().take(usize::from(*zones)) {

@@ -43,6 +43,23 @@ fn group_that_grows_as_a_whole_gets_what_it_lacks_and_no_more_for_the_minimum() 
     check(&plan_fresh(&world, &config([whole])), &[("tpu", "g", 1, 4)]);
 }
 
+// === names ===
+
+#[test]
+fn purchase_takes_no_name_of_a_node_that_a_pool_of_the_same_name_has_left_behind() {
+    let waiting = pod("web").cpu("1").times(8);
+    let orphans = ["general-1-1-1", "general-1-2-0"].map(|name| node(name).cpu("100m"));
+    let base = world().pods(waiting).group("general", "g", "", 0);
+    let config = config([pool("general").shape("4", "8Gi")]);
+    let ids = |plan: Plan| -> Vec<String> {
+        plan.next_history.pools["general"].intents.iter().map(|intent| intent.id.to_string()).collect()
+    };
+    let world = orphans.into_iter().fold(base, WorldBuilder::node).build();
+    let first = plan_fresh(&world, &config);
+    check(&first, &[("general", "g", 0, 2)]);
+    assert_eq!(ids(first), ["1-3"], "1-1 and 1-2 would ask for names that are taken");
+}
+
 // === several pools ===
 
 fn ten_kinds() -> (WorldBuilder, Vec<PoolBuilder>) {

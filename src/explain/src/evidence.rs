@@ -21,7 +21,7 @@ pub struct Evidence {
     pub pools: BTreeMap<Arc<str>, PoolSeen>,
     /// Why the ClusterScalingPolicy cannot be used, if so.
     pub invalid_policy: Option<String>,
-    /// Deployments, ReplicaSets, StatefulSets, in order of kind and key.
+    /// Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets, in order of kind and key.
     pub workloads: Vec<WorkloadSeen>,
     /// HorizontalPodAutoscalers in order of their keys.
     pub hpas: Vec<HpaSeen>,
@@ -57,9 +57,9 @@ pub struct WorkloadSeen {
     pub kind: String,
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Replicas asked for.
+    /// Pods asked for: replicas, a Job's parallelism, a DaemonSet's nodes.
     pub replicas: u32,
-    /// Replicas that are ready.
+    /// Pods that are ready.
     pub ready: u32,
     /// When it was made.
     pub created_at: UnixTime,

@@ -14,13 +14,16 @@ use super::story::{Explanation, PoolAnswer, Stage, StepTold, about};
 /// Pods of one workload whose lives are told one by one.
 const PODS_MAX: usize = 3;
 
-/// A Deployment, ReplicaSet or StatefulSet; `None` when there is no such workload.
+/// A Deployment, ReplicaSet, StatefulSet, Job or DaemonSet; `None` when there is no such workload.
 #[must_use]
 pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Explanation> {
     let evidence = &opened.case.evidence;
     let workload = evidence.workload(kind, key)?;
     let mut told = Explanation::new(format!("{} {key}", kind.to_lowercase()), opened.now());
-    told.fact("replicas", format!("{} wanted, {} ready", workload.replicas, workload.ready));
+    // Nobody but its owner sizes a Job or a DaemonSet, and their pods are no replicas.
+    let sized_by_itself = matches!(kind, "Job" | "DaemonSet");
+    let word = if sized_by_itself { "pods" } else { "replicas" };
+    told.fact(word, format!("{} wanted, {} ready", workload.replicas, workload.ready));
     told.moment(
         workload.created_at,
         Stage::Replicas,
@@ -28,7 +31,9 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
         format!("{} {key} was created", kind.to_lowercase()),
     );
     let scalers = evidence.scalers_of(kind, key);
-    owners(&mut told, &scalers);
+    if !sized_by_itself || !scalers.acting.is_empty() || !scalers.beside.is_empty() {
+        owners(&mut told, &scalers);
+    }
     let (policy, hpa) = (scalers.policy(), scalers.hpa());
     chain::scaling(&mut told, opened, kind, key, None);
     policy.into_iter().for_each(|policy| steps(&mut told, opened, policy));
@@ -37,7 +42,11 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
     }
     let waiting = pods(&mut told, opened, kind, key);
     let why = policy.and_then(why).or_else(|| hpa.and_then(why_of_hpa)).unwrap_or_default();
-    told.summary = format!("{}{why}", replicas(&workload.replicas.to_string()));
+    told.summary = match (sized_by_itself, workload.replicas) {
+        (true, 1) => "1 pod".to_owned(),
+        (true, pods) => format!("{pods} pods"),
+        (false, count) => format!("{}{why}", replicas(&count.to_string())),
+    };
     if waiting > 0 {
         told.summary += &format!("; {waiting} of its pods have no node");
     } else if workload.ready < workload.replicas {

@@ -92,7 +92,7 @@ impl<A: Resource<DynamicType = ()>, B> Resource for Both<A, B> {
     }
 }
 
-/// A Deployment, ReplicaSet or StatefulSet as far as its size goes.
+/// A Deployment, ReplicaSet, StatefulSet, Job or DaemonSet as far as its size goes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound = "")]
 pub struct Scaled<K> {
@@ -109,12 +109,20 @@ pub struct Scaled<K> {
 #[serde(default)]
 struct ScaledSpec {
     replicas: Option<i32>,
+    /// The size of a Job.
+    parallelism: Option<i32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ScaledStatus {
     ready_replicas: Option<i32>,
+    /// Ready pods of a Job.
+    ready: Option<i32>,
+    /// The size of a DaemonSet: nodes that it is meant for.
+    desired_number_scheduled: Option<i32>,
+    /// Ready pods of a DaemonSet.
+    number_ready: Option<i32>,
 }
 
 impl<K: Resource<DynamicType = ()>> Resource for Scaled<K> {
@@ -134,10 +142,16 @@ where
     K: Resource<DynamicType = ()> + Clone + fmt::Debug + Send + 'static,
 {
     fn tell(&self, evidence: &mut Evidence) {
-        let (kind, wanted) = (K::kind(&()), self.spec.replicas);
+        let (kind, status) = (K::kind(&()), self.status);
+        let (wanted, ready) = match &*kind {
+            "Job" => (self.spec.parallelism, status.ready),
+            // Until its controller has counted the nodes it is meant for none.
+            "DaemonSet" => (status.desired_number_scheduled.or(Some(0)), status.number_ready),
+            _ => (self.spec.replicas, status.ready_replicas),
+        };
         // Old ReplicaSets of a Deployment are ten to each, and explain nothing.
         if kind != "ReplicaSet" || wanted != Some(0) {
-            evidence.workloads.push(workload(&kind, &self.metadata, wanted, self.status.ready_replicas));
+            evidence.workloads.push(workload(&kind, &self.metadata, wanted, ready));
         }
     }
 }

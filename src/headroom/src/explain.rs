@@ -121,9 +121,11 @@ pub(super) fn tell(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> Op
         Subject::Nodepool => pool::explain(opened, &key.name),
         Subject::Hpa => workload::explain_hpa(opened, key),
         Subject::Scalingpolicy => workload::explain_policy(opened, key),
-        Subject::Deployment | Subject::Statefulset | Subject::Replicaset => {
-            workload::explain(opened, subject.kind(), key)
-        }
+        Subject::Deployment
+        | Subject::Statefulset
+        | Subject::Replicaset
+        | Subject::Job
+        | Subject::Daemonset => workload::explain(opened, subject.kind(), key),
     }
 }
 
@@ -136,7 +138,11 @@ fn missing(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> String {
         Subject::Nodepool => evidence.pools.keys().map(ToString::to_string).collect(),
         Subject::Hpa => evidence.hpas.iter().map(|hpa| hpa.key.to_string()).collect(),
         Subject::Scalingpolicy => evidence.policies.iter().map(|policy| policy.key.to_string()).collect(),
-        Subject::Deployment | Subject::Statefulset | Subject::Replicaset => {
+        Subject::Deployment
+        | Subject::Statefulset
+        | Subject::Replicaset
+        | Subject::Job
+        | Subject::Daemonset => {
             let of_kind = evidence.workloads.iter().filter(|workload| workload.kind == subject.kind());
             of_kind.map(|workload| workload.key.to_string()).collect()
         }

@@ -24,6 +24,12 @@ pub enum Subject {
     /// As deployment.
     #[value(aliases = ["replicasets", "rs"])]
     Replicaset,
+    /// What a Job's pods wait for.
+    #[value(aliases = ["jobs"])]
+    Job,
+    /// The same for a DaemonSet, whose size is the nodes that it is meant for.
+    #[value(aliases = ["daemonsets", "ds"])]
+    Daemonset,
     /// What a pool does and what holds it back.
     #[value(aliases = ["nodepools", "hnp", "pool"])]
     Nodepool,
@@ -45,6 +51,8 @@ impl Subject {
             Self::Deployment => "Deployment",
             Self::Statefulset => "StatefulSet",
             Self::Replicaset => "ReplicaSet",
+            Self::Job => "Job",
+            Self::Daemonset => "DaemonSet",
             Self::Nodepool => "NodePool",
             Self::Hpa => "HorizontalPodAutoscaler",
             Self::Scalingpolicy => "ScalingPolicy",

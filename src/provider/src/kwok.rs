@@ -255,7 +255,9 @@ fn state_of(pool: &PoolAtProvider, settings: &Settings, nodes: &[OwnNode]) -> Pr
         })
         .collect();
     for node in nodes {
-        let group = groups.entry(node.group.clone()).or_default();
+        let group = groups
+            .entry(node.group.clone())
+            .or_insert_with(|| GroupState { retired: true, ..GroupState::default() });
         let state = if node.deleting { InstanceState::Deleting } else { InstanceState::Running };
         let instance = Instance { state, node: Some(node.name.clone()), created_at: Some(node.created_at) };
         group.instances.insert(node.provider_id.clone(), instance);
@@ -482,5 +484,6 @@ mod tests {
         let state = state_of(&request.pool, settings, &[node]);
         assert_eq!((state.groups["a"].target, state.groups["a"].max), (1, 0));
         assert_eq!((state.groups["b"].target, state.groups["b"].max), (0, 10));
+        assert_eq!((state.groups["a"].retired, state.groups["b"].retired), (true, false));
     }
 }

@@ -45,7 +45,7 @@ async fn every_other_point(bed: &Bed, first: usize) -> Result<()> {
     let down_points = points(&fs::read_to_string(&log)?, TERMINATE)?;
 
     let (mut reached, mut wanted) = (BTreeSet::new(), BTreeSet::new());
-    // Two runs need not have the same points, so both halves die at the writes.
+    // Both halves die at the writes, which are found by their names: two runs need not have the same numbers.
     let is_write = |points: &[Point], index: usize| points.get(index).is_some_and(|point| point.is_write);
     for index in 0..up_points.len().max(down_points.len()) {
         if index % 2 != first && !is_write(&up_points, index) && !is_write(&down_points, index) {
@@ -57,7 +57,7 @@ async fn every_other_point(bed: &Bed, first: usize) -> Result<()> {
             if point.is_write {
                 wanted.insert(action);
             }
-            reached.extend(round(bed, point.number, nodes).await?);
+            reached.extend(round(bed, &point.at, nodes).await?);
         }
     }
     for action in wanted {
@@ -69,10 +69,10 @@ async fn every_other_point(bed: &Bed, first: usize) -> Result<()> {
 }
 
 /// One purchase or removal that an operator begins, dying at this point, and the next one ends. Returns what was reached.
-async fn round(bed: &Bed, point: u32, nodes: u32) -> Result<Option<String>> {
+async fn round(bed: &Bed, point: &str, nodes: u32) -> Result<Option<String>> {
     let before = bed.aws.terminations().await?.len();
     let working: Vec<String> = bed.aws.live("web").await?.into_iter().map(|i| i.id).collect();
-    let doomed = start(bed, &[("HEADROOM_CRASH_AT", point.to_string())])?;
+    let doomed = start(bed, &[("HEADROOM_CRASH_AT", point.to_owned())])?;
     if nodes == 1 {
         up(bed).await?
     } else {
@@ -99,7 +99,8 @@ async fn round(bed: &Bed, point: u32, nodes: u32) -> Result<Option<String>> {
 
 /// A moment at which the operator dies.
 struct Point {
-    number: u32,
+    /// Its number, or for the write the beginning of its line.
+    at: String,
     /// Whether it is after the write to AWS that it is all about.
     is_write: bool,
 }
@@ -107,7 +108,7 @@ struct Point {
 /// The points after effects that leave different worlds behind; the first one is before anything was done. At least one of
 /// them is after this write to AWS.
 fn points(log: &str, action: &str) -> Result<Vec<Point>> {
-    let mut points: Vec<(Point, bool)> = vec![(Point { number: 1, is_write: false }, false)];
+    let mut points: Vec<(Point, bool)> = vec![(Point { at: "1".into(), is_write: false }, false)];
     for line in log.lines().filter(|line| line.contains(" after ") && !line.contains("/events")) {
         let (number, call) = line.split_once(' ').with_context(|| format!("failed to read {line}"))?;
         // Of status writes in a row only the last is followed by an effect.
@@ -115,7 +116,9 @@ fn points(log: &str, action: &str) -> Result<Vec<Point>> {
         if is_status && points.last().is_some_and(|(_, also)| *also) {
             points.pop();
         }
-        points.push((Point { number: number.parse()?, is_write: call.contains(action) }, is_status));
+        let write = call.find(action).map(|begin| call[..begin + action.len()].to_owned());
+        let is_write = write.is_some();
+        points.push((Point { at: write.unwrap_or_else(|| number.to_owned()), is_write }, is_status));
     }
     ensure!(points.iter().any(|(point, _)| point.is_write), "nobody called {action}:\n{log}");
     Ok(points.into_iter().map(|(point, _)| point).collect())

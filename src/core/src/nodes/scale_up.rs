@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::config::Mode;
 use crate::history::{
-    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent,
+    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent, IntentId,
+    PoolHistory,
 };
 use crate::nodes::anticipation;
 use crate::nodes::balance::{self, Size};
@@ -21,7 +22,7 @@ use crate::nodes::spare;
 use crate::nodes::utilization::GPU_RESOURCES;
 use crate::reason::Reason;
 use crate::resources::Resources;
-use crate::scheduling::{ClassIx, NodeIx, PodRef};
+use crate::scheduling::{ClassIx, NodeIx, PodRef, Snapshot};
 
 /// Fills every pool of this mode up to its minimum.
 ///
@@ -457,16 +458,13 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
             .flat_map(|group| group.controllers.clone())
             .collect();
         anticipation::note(&mut ctx.next, &pool_name, &controllers, ctx.now);
+        let increase = Increase::journalled(group_id.clone(), from, from.saturating_add(purchase.nodes));
         let memory = ctx.next.pools.entry(pool_name.clone()).or_default();
-        let id = memory.next_intent_id(ctx.config.epoch);
+        let id = unused_intent_id(memory, &ctx.snapshot, (&pool_name, &increase), ctx.config.epoch);
         memory.intents.push(Intent {
             id: id.clone(),
             epoch: ctx.config.epoch,
-            action: Action::Increase(Increase::journalled(
-                group_id.clone(),
-                from,
-                from.saturating_add(purchase.nodes),
-            )),
+            action: Action::Increase(increase),
             reason,
             started_at: ctx.now,
             deadline: ctx.now.plus(timeout),
@@ -491,6 +489,24 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
                 .map(|all| all.iter().filter(|other| other.pool != pool_name).cloned().collect())
                 .unwrap_or_default(),
         });
+    }
+}
+
+/// The next id under which no node of the increase has the name of one that is there.
+///
+/// A pool that was deleted leaves its nodes behind. One that is made anew under its name counts from one again, and a node
+/// that it asked for under the name of such an orphan would never come.
+pub(super) fn unused_intent_id(
+    memory: &mut PoolHistory,
+    snapshot: &Snapshot<'_>,
+    (pool, increase): (&str, &Increase),
+    epoch: u64,
+) -> IntentId {
+    loop {
+        let id = memory.next_intent_id(epoch);
+        if increase.node_names(pool, &id).iter().all(|name| snapshot.named(name).is_none()) {
+            return id;
+        }
     }
 }
 

@@ -49,6 +49,9 @@ pub struct GroupState {
     /// Settings that the group's own marks give, over those of its pool; `None` when they give none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Arc<GroupOptions>>,
+    /// Whether the pool's spec names it no more: its nodes count and leave, and it never grows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub retired: bool,
 }
 
 /// Settings of one group that its cloud's marks (tags) give. What is `None` is as the pool says.

@@ -34,6 +34,8 @@ pub struct StoredPool {
     unanswered: Vec<NodePoolStatus>,
     /// What the world has answered since the first of them.
     answers: Vec<Outcome>,
+    /// What of the stored status was not understood or could not be true, until an event has said so.
+    pub left_out: Vec<String>,
     uid: Arc<str>,
 }
 
@@ -52,19 +54,25 @@ pub enum ReadBack {
 const UNANSWERED_MAX: usize = 8;
 
 impl StoredPool {
-    /// The pool as just read.
+    /// The pool as just read. What cannot be read of its status counts as not there, and the next report writes it anew.
     #[must_use]
     pub fn of(object: &PolicyObject<NodePoolSpec>) -> Self {
-        let status = status_in(object);
+        let (status, mut left_out) = report::status_of(&object.status);
+        let (history, not_understood) = report::parse(&status);
+        left_out.extend(not_understood);
+        for note in &left_out {
+            warn!(pool = %object.name, %note, "left out of the stored status");
+        }
         Self {
             resource_version: object.resource_version.clone(),
             generation: object.generation,
-            history: report::parse(&status).0,
+            history,
             status,
             reported_at: None,
             ours: false,
             unanswered: Vec::new(),
             answers: Vec::new(),
+            left_out,
             uid: object.uid.clone(),
         }
     }
@@ -152,15 +160,6 @@ impl StoredPool {
         self.unanswered.clear();
         self.answers.clear();
     }
-}
-
-/// The status of an object; what cannot be read of it counts as not there, and the next report writes it anew.
-fn status_in(object: &PolicyObject<NodePoolSpec>) -> NodePoolStatus {
-    let (status, notes) = report::status_of(&object.status);
-    for note in notes {
-        warn!(pool = %object.name, %note, "left out of the stored status");
-    }
-    status
 }
 
 /// Whether version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
@@ -337,6 +336,42 @@ mod tests {
     use headroom_core::history::Victim;
 
     use super::*;
+    use headroom_core::world::provider::FailureClass;
+    use serde_json::{Value, json};
+
+    fn stored(status: Value) -> PolicyObject<NodePoolSpec> {
+        PolicyObject {
+            name: "general".into(),
+            namespace: "".into(),
+            uid: "u".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created_at: UnixTime(0),
+            deleting: false,
+            controller_uid: None,
+            managed: false,
+            spec: Err("not read here".to_owned()),
+            status,
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_of_a_status_is_kept_for_an_event_and_the_rest_is_used() {
+        let backoff = |class: &str| {
+            json!({"group": class, "class": class, "failures": 1, "since": "2026-01-01T00:00:00Z",
+                "until": "2026-01-01T00:05:00Z", "message": "none left"})
+        };
+        let class = FailureClass::OutOfCapacity.as_str();
+        let pool = StoredPool::of(&stored(json!({
+            "sequence": "seven", "backoffs": [backoff(class), backoff("Sulking")], "intents": 3,
+        })));
+        assert_eq!(pool.history.backoffs.len(), 1);
+        let said = |what: &str| pool.left_out.iter().any(|note| note.starts_with(what));
+        assert!(said("status.sequence"), "{:?}", pool.left_out);
+        assert!(said("status.backoffs[1]"), "{:?}", pool.left_out);
+        assert!(said("status.intents"), "{:?}", pool.left_out);
+        assert_eq!(StoredPool::of(&stored(json!({}))).left_out, Vec::<String>::new());
+    }
 
     #[test]
     fn a_mark_stays_while_its_nodes_deletion_is_under_way() {

@@ -112,7 +112,7 @@ impl Board {
                           pools' status goes."
                     .to_owned(),
             start_at,
-            length_seconds: (inner.at - start_at).max(60),
+            length_seconds: (inner.at - start_at).max(1),
             runs: vec![run],
             live: Some(Live {
                 at: inner.at,

@@ -100,6 +100,7 @@ fn describe<'a>(view: &mut PoolView<'a>, state: &'a PoolState<'_>, reasons: &'a 
         .groups
         .iter()
         .map(|(id, group)| GroupView {
+            retired: group.state.is_some_and(|state| state.retired),
             id: id.clone(),
             zone: group.state.and_then(|known| known.zone.clone()),
             zones: group.state.map(|known| known.zones.clone()).unwrap_or_default(),

@@ -138,6 +138,15 @@ pub fn provider_id_shared(node: Regarding, other: &str) -> EventNote {
     note(node, true, ("ProviderIdShared", "ScaleDown"), &text)
 }
 
+/// On a pool: parts of its stored status that were not understood, or that no decision could have written, are not used;
+/// `None` if there are none or the pool is not known.
+#[must_use]
+pub fn status_left_out(pool: &Arc<str>, config: &Config, left_out: &[String]) -> Option<EventNote> {
+    let pool = pool_named(pool, config).filter(|_| !left_out.is_empty())?;
+    let text = format!("left out of the stored status: {}", listed(left_out));
+    Some(note(pool, true, ("StatusLeftOut", "ReadStatus"), &text))
+}
+
 /// On a pool: a removal failed.
 #[must_use]
 pub fn scale_down_failed(pool: Regarding, decision: &Decision) -> EventNote {
@@ -455,6 +464,16 @@ mod tests {
             })
             .collect();
         assert_eq!(Herald::default().tell(&plan(verdicts), &world, &config(), NOW).len(), EVENTS_MAX);
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_stored_status_is_an_event_on_its_pool() {
+        let config = headroom_core::testing::config([headroom_core::testing::pool("general")]);
+        let notes = ["status.intents[0]: unknown action".to_owned()];
+        let event = status_left_out(&"general".into(), &config, &notes).expect("the pool is known");
+        assert!(event.warning && event.note.ends_with("status.intents[0]: unknown action"), "{event:?}");
+        assert_eq!(status_left_out(&"general".into(), &config, &[]), None);
+        assert_eq!(status_left_out(&"other".into(), &config, &notes), None);
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub struct GroupView {
     pub ready: u32,
     /// What a new node offers, where the spec or the provider says so; a learned one takes its place.
     pub template: Option<(TemplateSource, Resources)>,
+    /// Whether the pool's spec names it no more.
+    pub retired: bool,
 }
 
 /// How a template is known before a live node taught it.
@@ -216,6 +218,7 @@ fn groups(learned: &BTreeMap<Arc<str>, LearnedTemplate>, seen: &[GroupView]) -> 
         row.zones = group.zones.iter().take(ZONES_MAX).map(ToString::to_string).collect();
         row.target = int(group.target);
         row.ready = int(group.ready);
+        row.retired = group.retired;
     }
     rows.into_values().collect()
 }

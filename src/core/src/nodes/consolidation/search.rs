@@ -333,11 +333,12 @@ fn buy(ctx: &mut Context<'_>, offer: Offer) {
         .collect();
     nodes.sort();
     let memory = ctx.next.pools.entry(offer.pool.clone()).or_default();
-    let id = memory.next_intent_id(ctx.config.epoch);
+    let increase = Increase::journalled(offer.group.clone(), from, to);
+    let id = scale_up::unused_intent_id(memory, &ctx.snapshot, (&offer.pool, &increase), ctx.config.epoch);
     memory.intents.push(Intent {
         id: id.clone(),
         epoch: ctx.config.epoch,
-        action: Action::Increase(Increase::journalled(offer.group.clone(), from, to)),
+        action: Action::Increase(increase),
         reason: Reason::CheaperNodes,
         started_at: ctx.now,
         deadline: ctx.now.plus(provision_timeout),

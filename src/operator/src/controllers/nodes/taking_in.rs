@@ -190,7 +190,16 @@ impl NodeLoop {
         }
         let now = self.ports.host.now();
         if !bugs::on(Bug::StatusTrustedBlindly) {
+            let read = self.history.clone();
             clocks::sanitize(&mut self.history, &self.settings.config, now);
+            for (name, memory) in &self.history.pools {
+                if read.pools.get(name) != Some(memory)
+                    && let Some(stored) = self.stored.get_mut(name)
+                {
+                    warn!(pool = %name, "times in the stored status that no decision could have written were set back");
+                    stored.left_out.push("times that no decision could have written were set back".into());
+                }
+            }
             for memory in self.history.pools.values_mut() {
                 clocks::recheck_deletions(memory, &self.world, now);
             }

@@ -11,6 +11,7 @@ use crate::controllers::memory::StoredCluster;
 use crate::controllers::page::Seen;
 use crate::controllers::{config, memory, view};
 use crate::options::REPORT_INTERVAL_MIN;
+use crate::report::events;
 use headroom_observe::host::bugs;
 use headroom_observe::host::bugs::Bug;
 
@@ -107,7 +108,11 @@ impl NodeLoop {
 
     /// Sends the events that tell what is new, beside the loop: they are a courtesy, and nothing waits for them.
     pub(super) fn tell(&mut self, plan: &Plan) {
-        let notes = self.herald.tell(plan, &self.world, &self.settings.config, self.ports.host.now());
+        let mut notes = self.herald.tell(plan, &self.world, &self.settings.config, self.ports.host.now());
+        for (name, stored) in &mut self.stored {
+            let left_out = std::mem::take(&mut stored.left_out);
+            notes.extend(events::status_left_out(name, &self.settings.config, &left_out));
+        }
         if notes.is_empty() {
             return;
         }
