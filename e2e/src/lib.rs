@@ -27,6 +27,7 @@ pub mod binaries;
 pub mod burst;
 pub mod cluster;
 pub mod control_plane;
+pub mod external_grpc;
 pub mod fixtures;
 pub mod link;
 pub mod metrics_api;

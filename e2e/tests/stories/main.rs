@@ -49,6 +49,8 @@ mod every_kind_with_a_scale;
 #[cfg(test)]
 mod explain_page_is_true;
 #[cfg(test)]
+mod external_grpc;
+#[cfg(test)]
 mod foreign_scheduler_buys_nothing;
 #[cfg(test)]
 mod from_zero_to_running;

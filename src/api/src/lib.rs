@@ -6,6 +6,7 @@ pub mod capacity_buffer;
 pub mod cluster_scaling_policy;
 pub mod common;
 pub mod conditions;
+pub mod external_grpc;
 pub mod metric;
 pub mod node_pool;
 pub mod node_pool_status;
@@ -20,6 +21,7 @@ pub use cluster_scaling_policy::{
     NodeScaling, PoolVerdict, PrometheusServer, Removals, UnplacedPods, VoluntaryDisruption, WorkloadScaling,
 };
 pub use common::{BudgetReason, Duration, NodeBudget, Quantity, Window};
+pub use external_grpc::{ExternalGrpcNodeGroup, ExternalGrpcOptions, ExternalGrpcProvider, ExternalGrpcTls};
 pub use node_pool::{
     Backoff, Drain, FailureClass, KwokFailure, KwokProvider, KwokSimulation, Mode, NodePool, NodePoolSpec,
     NodeTemplate, PoolLimits, Price, Provider, ProviderType, ScaleDown, ScaleDownPolicy, ScaleUp, Schedule,

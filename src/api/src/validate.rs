@@ -1,6 +1,7 @@
 //! Turns stored objects into checked settings with every default filled in, or says which fields are wrong and how to
 //! mend them; an object may have been stored before a rule existed, so nothing of the schema is taken for granted.
 
+mod external_grpc;
 mod policy;
 mod pool;
 mod provider;
@@ -22,6 +23,7 @@ pub use pool::{
     ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedRotation, ValidatedScaleDown, ValidatedScaleUp, ValidatedSchedule,
     validate_pool,
 };
+pub use external_grpc::{ValidatedExternalGroup, ValidatedExternalGrpc};
 pub use provider::{
     ValidatedAws, ValidatedAwsGroup, ValidatedFailure, ValidatedKwok, ValidatedProvider, ValidatedTemplate,
 };

@@ -34,7 +34,7 @@ use self::snapshot::Wanted;
 use headroom_observe::host::Host;
 use headroom_provider::gate::Gate;
 use headroom_provider::{
-    Asked, CloudProvider, Error, Increase, Increased, Observation, PoolAtProvider, ProviderSettings,
+    Asked, CloudProvider, Error, Increase, Increased, NodeMetadata, Observation, PoolAtProvider, ProviderSettings,
 };
 
 pub use headroom_provider::aws::{MixedTypes, NamedGroup, Settings};
@@ -238,6 +238,7 @@ impl CloudProvider for Aws {
         &'a self,
         pool: &'a PoolAtProvider,
         victim: &'a Victim,
+        _node: Option<&'a NodeMetadata>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let settings = settings_of(pool)?;

@@ -13,7 +13,9 @@ use headroom_core::world::node::Readiness;
 use headroom_core::world::provider::ProviderState;
 use headroom_observe::host::Host;
 use headroom_observe::{Feed, PolicyChange, Watch, WatchHealth};
-use headroom_provider::{Asked, CloudProvider, Error, Increase, Increased, Observation, PoolAtProvider};
+use headroom_provider::{
+    Asked, CloudProvider, Error, Increase, Increased, NodeMetadata, Observation, PoolAtProvider,
+};
 
 /// An incident that is put in at a seam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -139,7 +141,8 @@ impl CloudProvider for FaultyProvider {
         &'a self,
         pool: &'a PoolAtProvider,
         victim: &'a Victim,
+        node: Option<&'a NodeMetadata>,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        self.inner.delete(pool, victim)
+        self.inner.delete(pool, victim, node)
     }
 }

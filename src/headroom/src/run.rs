@@ -157,7 +157,8 @@ fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> Metric
 fn providers(work: &Client, host: &Arc<Host>, guard: &Guard) -> Arc<dyn CloudProvider> {
     let kwok = Kwok::new(KubeNodes::new(work.clone()));
     let clouds = Clouds::default().with(kwok::Settings::KIND, Arc::new(kwok));
-    Arc::new(with_aws(clouds, host, guard))
+    let clouds = with_aws(clouds, host, guard);
+    Arc::new(with_external_grpc(clouds, host, guard))
 }
 
 #[cfg(feature = "aws")]
@@ -171,6 +172,17 @@ fn with_aws(clouds: Clouds, host: &Arc<Host>, guard: &Guard) -> Clouds {
 
 #[cfg(not(feature = "aws"))]
 fn with_aws(clouds: Clouds, _: &Arc<Host>, _: &Guard) -> Clouds {
+    clouds
+}
+
+#[cfg(feature = "external-grpc")]
+fn with_external_grpc(clouds: Clouds, host: &Arc<Host>, guard: &Guard) -> Clouds {
+    let groups = headroom_externalgrpc::ExternalGrpc::new(host.clone(), Arc::new(guard.clone()));
+    clouds.with(headroom_provider::external_grpc::Settings::KIND, Arc::new(groups))
+}
+
+#[cfg(not(feature = "external-grpc"))]
+fn with_external_grpc(clouds: Clouds, _: &Arc<Host>, _: &Guard) -> Clouds {
     clouds
 }
 

@@ -7,7 +7,10 @@ use futures::future::{self, BoxFuture};
 use headroom_core::history::Victim;
 use headroom_core::world::provider::FailureClass;
 
-use super::{Asked, CloudProvider, CloudSettings, Error, Increase, Increased, Observation, PoolAtProvider};
+use super::{
+    Asked, CloudProvider, CloudSettings, Error, Increase, Increased, NodeMetadata, Observation,
+    PoolAtProvider,
+};
 
 /// The providers of this process, by kind.
 #[derive(Default)]
@@ -85,9 +88,10 @@ impl CloudProvider for Clouds {
         &'a self,
         pool: &'a PoolAtProvider,
         victim: &'a Victim,
+        node: Option<&'a NodeMetadata>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         match self.of(pool) {
-            Ok(provider) => provider.delete(pool, victim),
+            Ok(provider) => provider.delete(pool, victim, node),
             Err(error) => Box::pin(async { Err(error) }),
         }
     }

@@ -17,8 +17,8 @@ use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, TEMPLATE_ANNOTATIO
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
 
 use super::{
-    Asked, CloudProvider, CloudSettings, Error, Increase, Increased, Observation, OwnNode, PoolAtProvider,
-    ProviderSettings,
+    Asked, CloudProvider, CloudSettings, Error, Increase, Increased, NodeMetadata, Observation, OwnNode,
+    PoolAtProvider, ProviderSettings,
 };
 
 /// Node creations under way at once: enough to fill the API server's queue, too few to starve others.
@@ -236,6 +236,7 @@ impl CloudProvider for Kwok {
         &'a self,
         _pool: &'a PoolAtProvider,
         victim: &'a Victim,
+        _node: Option<&'a NodeMetadata>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         self.nodes.delete(&victim.node)
     }
@@ -366,6 +367,7 @@ mod tests {
             from: 1,
             to,
             started_at: UnixTime(100),
+            began_this_term: true,
             now: UnixTime(100),
             known: BTreeSet::new(),
         }

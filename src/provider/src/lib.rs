@@ -2,6 +2,7 @@
 
 pub mod aws;
 pub mod clouds;
+pub mod external_grpc;
 pub mod gate;
 pub mod kube_nodes;
 pub mod kwok;
@@ -47,12 +48,17 @@ pub trait CloudProvider: Send + Sync {
         Box::pin(async { Ok(Increased::Accepted) })
     }
 
-    /// Deletes one instance by id and lowers the target with it; Ok when it is already gone.
+    /// Deletes one instance by id and lowers the target with it; Ok when it is already gone. `node` is what the last look
+    /// at its Node gave; `None` if it has none.
     ///
     /// # Errors
     /// [`Error`] when the cloud refused or did not answer.
-    fn delete<'a>(&'a self, pool: &'a PoolAtProvider, victim: &'a Victim)
-    -> BoxFuture<'a, Result<(), Error>>;
+    fn delete<'a>(
+        &'a self,
+        pool: &'a PoolAtProvider,
+        victim: &'a Victim,
+        node: Option<&'a NodeMetadata>,
+    ) -> BoxFuture<'a, Result<(), Error>>;
 }
 
 /// A pool whose state is asked for.
@@ -134,6 +140,15 @@ pub struct OwnNode {
     pub deleting: bool,
 }
 
+/// Labels and annotations of a Node, for clouds that find its machine by them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeMetadata {
+    /// Labels.
+    pub labels: Labels,
+    /// Annotations.
+    pub annotations: Labels,
+}
+
 /// A wish for more nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Increase {
@@ -149,6 +164,8 @@ pub struct Increase {
     pub to: u32,
     /// When it was decided.
     pub started_at: UnixTime,
+    /// False if an earlier leader term began it, which may have asked the cloud without hearing the answer.
+    pub began_this_term: bool,
     /// The time now.
     pub now: UnixTime,
     /// Names of nodes that the watch knows already, of this increase among others.

@@ -1,9 +1,9 @@
 //! Which cloud a pool has, and its settings: the one list of clouds. Everybody else asks through [`CloudSettings`].
 
-use headroom_api::validate::ValidatedProvider;
+use headroom_api::validate::{ValidatedPool, ValidatedProvider};
 use headroom_core::world::provider::ProviderState;
 
-use super::{OwnNode, PoolAtProvider, aws, kwok};
+use super::{OwnNode, PoolAtProvider, aws, external_grpc, kwok};
 
 /// Which cloud a pool has, and its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +12,8 @@ pub enum ProviderSettings {
     Kwok(kwok::Settings),
     /// Auto Scaling groups.
     Aws(aws::Settings),
+    /// Node groups of a server of the externalgrpc protocol.
+    ExternalGrpc(external_grpc::Settings),
 }
 
 /// Properties of a cloud that the operator and the commands have to know.
@@ -42,6 +44,7 @@ impl ProviderSettings {
         match self {
             Self::Kwok(settings) => settings,
             Self::Aws(settings) => settings,
+            Self::ExternalGrpc(settings) => settings,
         }
     }
 }
@@ -64,11 +67,14 @@ impl CloudSettings for ProviderSettings {
     }
 }
 
-impl From<&ValidatedProvider> for ProviderSettings {
-    fn from(valid: &ValidatedProvider) -> Self {
-        match valid {
+impl From<&ValidatedPool> for ProviderSettings {
+    fn from(pool: &ValidatedPool) -> Self {
+        match &pool.provider {
             ValidatedProvider::Kwok(kwok) => Self::Kwok(kwok.into()),
             ValidatedProvider::Aws(aws) => Self::Aws(aws.into()),
+            ValidatedProvider::ExternalGrpc(valid) => {
+                Self::ExternalGrpc(external_grpc::Settings::of(pool, valid))
+            }
         }
     }
 }

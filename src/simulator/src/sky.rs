@@ -11,7 +11,7 @@ use super::cluster::{SimCluster, Weather};
 use headroom_observe::host::Host;
 use headroom_provider::kwok::{Kwok, PlayedFailure, Settings};
 use headroom_provider::{
-    Asked, CloudProvider, Error, Increase, Increased, Observation, PoolAtProvider, ProviderSettings,
+    Asked, CloudProvider, Error, Increase, Increased, NodeMetadata, Observation, PoolAtProvider, ProviderSettings,
 };
 
 /// The simulated cluster behind a lock that is never held over an await.
@@ -92,7 +92,8 @@ impl CloudProvider for Sky {
         &'a self,
         pool: &'a PoolAtProvider,
         victim: &'a Victim,
+        node: Option<&'a NodeMetadata>,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        self.kwok.delete(pool, victim)
+        self.kwok.delete(pool, victim, node)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::external_grpc::{self, ValidatedExternalGrpc};
 use super::{Amounts, Checker, MAX_NODES, VALUE_FIX, is_label_value, is_qualified_name};
 use crate::node_pool::{
     AwsProvider, FailureClass, KwokProvider, KwokSimulation, MixedTypes, NodeTemplate, Provider,
@@ -16,6 +17,8 @@ pub enum ValidatedProvider {
     Kwok(ValidatedKwok),
     /// Auto Scaling groups.
     Aws(ValidatedAws),
+    /// Node groups of a server of the externalgrpc protocol.
+    ExternalGrpc(ValidatedExternalGrpc),
 }
 
 /// Node objects that KWOK brings to life.
@@ -96,12 +99,20 @@ impl ValidatedTemplate {
 
 /// None, with an error noted, if the member that the type names is missing.
 pub(super) fn read_provider(check: &mut Checker, provider: &Provider) -> Option<ValidatedProvider> {
-    let Provider { type_, kwok, aws } = provider;
+    let Provider { type_, kwok, aws, external_grpc: member } = provider;
     match type_ {
         ProviderType::Aws => match aws {
             Some(aws) => Some(ValidatedProvider::Aws(read_aws(check, aws))),
             None => {
                 check.error("spec.provider.aws", "is missing for provider type AWS", "add spec.provider.aws");
+                None
+            }
+        },
+        ProviderType::ExternalGrpc => match member {
+            Some(written) => Some(ValidatedProvider::ExternalGrpc(external_grpc::read(check, written))),
+            None => {
+                let (path, fix) = ("spec.provider.externalGrpc", "add spec.provider.externalGrpc");
+                check.error(path, "is missing for provider type ExternalGrpc", fix);
                 None
             }
         },
@@ -229,7 +240,7 @@ pub(super) fn read_template(
                 let fix = "set cpu and memory: provider KWOK has no machine to ask";
                 check.error("spec.template.capacity", "is missing", fix);
             }
-            ProviderType::Aws => {}
+            ProviderType::Aws | ProviderType::ExternalGrpc => {}
         },
     }
     for (resource, amount) in &reserved {

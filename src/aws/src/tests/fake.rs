@@ -418,6 +418,7 @@ impl Bench {
             from,
             to,
             started_at: self.host.now(),
+            began_this_term: true,
             now: self.host.now(),
             known: BTreeSet::new(),
         }
@@ -429,7 +430,7 @@ impl Bench {
 
     pub async fn delete(&self, id: &str) -> Result<(), Error> {
         let victim = Victim { node: "n".into(), id: id.into() };
-        self.aws.delete(&self.pool, &victim).await
+        self.aws.delete(&self.pool, &victim, None).await
     }
 
     pub fn ids(&self, group: &str) -> Vec<Arc<str>> {

@@ -255,7 +255,7 @@ async fn a_group_at_its_minimum_keeps_its_nodes_and_replaces_what_never_became_o
     let id = bench.ids("a")[0].clone();
     assert!(bench.delete(&id).await.is_err_and(|error| !error.unknown && error.message.contains("minimum")));
     let never = Victim { node: "".into(), id };
-    assert_eq!(bench.aws.delete(&bench.pool, &never).await, Ok(()));
+    assert_eq!(bench.aws.delete(&bench.pool, &never, None).await, Ok(()));
     assert_eq!((bench.desired("a"), bench.calls(TERMINATE)), (2, 1));
 }
 

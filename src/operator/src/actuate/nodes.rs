@@ -1,5 +1,6 @@
 //! What the operator does to nodes and pods: marks, live looks and evictions, each one guarded call or two.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -14,6 +15,7 @@ use kube::{Client, Error as KubeError};
 use serde_json::{Value, json};
 
 use super::carriers::Carriers;
+use headroom_provider::NodeMetadata;
 
 /// Nodes of one page of a live list.
 const NODES_PER_PAGE: u32 = 500;
@@ -43,6 +45,8 @@ pub struct LiveNode {
     pub ready: bool,
     /// True if the annotation `karpenter.sh/do-not-disrupt` keeps it: it does not where a person asks for its removal.
     pub protected: bool,
+    /// Its labels and annotations.
+    pub metadata: NodeMetadata,
     /// The pods bound to it, with what [`headroom_core::nodes::removal::holds_node`] asks of them and no more.
     pub pods: Vec<Pod>,
 }
@@ -174,6 +178,7 @@ impl NodeActions for KubeActions {
                 ready: is_ready(&node),
                 protected: annotation(&node, DO_NOT_DISRUPT_ANNOTATION) == Some("true")
                     && annotation(&node, REMOVE_ANNOTATION) != Some("requested"),
+                metadata: metadata(&node),
                 pods: list.items.iter().map(live_pod).collect(),
             }))
         })
@@ -236,6 +241,13 @@ fn eviction_body(eviction: &Eviction) -> Value {
 
 fn provider_id(node: &Node) -> &str {
     node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default()
+}
+
+fn metadata(node: &Node) -> NodeMetadata {
+    let pairs = |written: &Option<BTreeMap<String, String>>| {
+        written.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+    };
+    NodeMetadata { labels: pairs(&node.metadata.labels), annotations: pairs(&node.metadata.annotations) }
 }
 
 fn is_ready(node: &Node) -> bool {

@@ -46,6 +46,8 @@ pub struct Facts {
     pub acts: bool,
     /// Pods under this priority are lost with their node and do not hold it.
     pub expendable_cutoff: i32,
+    /// True if the step's intent was journalled in this leader term.
+    pub began_this_term: bool,
     /// The time.
     pub now: UnixTime,
 }
@@ -228,7 +230,7 @@ impl Executor {
         force: bool,
         facts: &Facts,
     ) -> StepResult {
-        match self.right_victim(intent, &victim.node, Some(&victim.id), facts).await {
+        let metadata = match self.right_victim(intent, &victim.node, Some(&victim.id), facts).await {
             Ok(Some(live)) => {
                 // A node that is ready again is not dead, whatever the removal began for.
                 let forced = force && !live.ready;
@@ -238,14 +240,15 @@ impl Executor {
                 if let (Some(pod), false) = (holder(&live, facts), forced) {
                     return StepResult::NotEmpty { node: victim.name().clone(), pod };
                 }
+                Some(live.metadata)
             }
-            Ok(None) => {}
+            Ok(None) => None,
             Err(result) => return result,
-        }
+        };
         if let Err(result) = self.is_alone(victim, facts).await {
             return result;
         }
-        match self.provider.delete(pool, victim).await {
+        match self.provider.delete(pool, victim, metadata.as_ref()).await {
             Ok(()) => StepResult::Deleted,
             Err(error) if error.unknown => StepResult::Unknown { message: error.message.into() },
             Err(error) => {
@@ -351,6 +354,7 @@ fn increase_request(
         from,
         to,
         started_at,
+        began_this_term: facts.began_this_term,
         now: facts.now,
         known: facts.known.clone(),
     })
@@ -373,7 +377,7 @@ mod tests {
     use headroom_core::world::pod::{PROTECTED_FOREVER, PodClass};
 
     use super::*;
-    use headroom_provider::{Asked, Error, NodeShape, Observation, ProviderSettings, kwok};
+    use headroom_provider::{Asked, Error, NodeMetadata, NodeShape, Observation, ProviderSettings, kwok};
 
     const NOW: UnixTime = UnixTime(1_000);
 
@@ -435,7 +439,12 @@ mod tests {
                 Ok(Increased::Accepted)
             })
         }
-        fn delete<'a>(&'a self, _: &'a PoolAtProvider, _: &'a Victim) -> BoxFuture<'a, Result<(), Error>> {
+        fn delete<'a>(
+            &'a self,
+            _: &'a PoolAtProvider,
+            _: &'a Victim,
+            _: Option<&'a NodeMetadata>,
+        ) -> BoxFuture<'a, Result<(), Error>> {
             self.note("delete");
             Box::pin(async { Ok(()) })
         }
@@ -457,6 +466,7 @@ mod tests {
             others: BTreeMap::new(),
             acts: true,
             expendable_cutoff: -10,
+            began_this_term: true,
             now: NOW,
         }
     }
@@ -478,6 +488,7 @@ mod tests {
             provider_id: "kwok://n1".to_owned(),
             ready: true,
             protected: false,
+            metadata: NodeMetadata::default(),
             pods,
         })
     }

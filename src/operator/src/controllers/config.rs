@@ -108,7 +108,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
     let ValidatedPool {
         name,
         mode,
-        provider,
+        provider: _,
         min_nodes,
         max_nodes,
         limits,
@@ -121,7 +121,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         rotation,
         schedules,
     } = valid;
-    let makes_nodes = ProviderSettings::from(provider).makes_nodes();
+    let makes_nodes = ProviderSettings::from(valid).makes_nodes();
     Pool {
         name: name.as_str().into(),
         uid: object.uid.clone(),
@@ -205,17 +205,14 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
 
 /// Fingerprint of what the provider makes nodes of, where these are settings of the pool alone.
 fn made_of(pool: &PoolAtProvider) -> Option<Arc<str>> {
-    match pool.settings {
-        ProviderSettings::Kwok(_) => Some(pool.node.fingerprint()),
-        ProviderSettings::Aws(_) => None,
-    }
+    pool.settings.makes_nodes().then(|| pool.node.fingerprint())
 }
 
 fn at_provider(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> PoolAtProvider {
     let template = &valid.template;
     let mut node_taints = taints(&template.taints);
     node_taints.extend(taints(&template.startup_taints));
-    let settings = ProviderSettings::from(&valid.provider);
+    let settings = ProviderSettings::from(valid);
     // Where machines have labels of their own, only what the user wrote: the rest is for the provider to add.
     let written = || template.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let node_labels = if settings.makes_nodes() { labels(&valid.name, template) } else { written() };

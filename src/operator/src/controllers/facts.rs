@@ -96,8 +96,14 @@ pub fn of_step(step: &Step, world: &World, history: &History, settings: &Setting
         others: others(step, world),
         acts: spec.is_some_and(|spec| spec.mode == Mode::Apply && !spec.deleting),
         expendable_cutoff: settings.config.cluster.expendable_pods_priority_cutoff,
+        began_this_term: intent.is_some_and(|id| is_of_term(id, settings.config.epoch)),
         now,
     }
+}
+
+/// True if an intent of this id was journalled in leader term `epoch`: ids are `<epoch>-<sequence>`.
+fn is_of_term(id: &str, epoch: u64) -> bool {
+    id.split_once('-').is_some_and(|(term, _)| term.parse() == Ok(epoch))
 }
 
 /// How many nodes the pool has and will have through other intents, those of `intent` itself not counted.

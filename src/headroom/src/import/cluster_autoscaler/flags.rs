@@ -89,7 +89,7 @@ pub const FLAGS: &[Flag] = &[
         "cloud-config",
         Text,
         Elsewhere(
-            "the region is provider.aws.region; endpoints are AWS_ENDPOINT_URL and its like in the operator's environment",
+            "the region is provider.aws.region; endpoints are AWS_ENDPOINT_URL and its like in the operator's environment; a server of externalgrpc is provider.externalGrpc",
         ),
     ),
     flag("cluster-name", Text, Elsewhere("provider.aws.clusterName, where groups are found by tags")),

@@ -2,6 +2,7 @@
 //! ClusterScalingPolicy. Nothing is dropped: what has no effect here stands in a comment.
 
 mod arguments;
+mod external;
 mod flags;
 mod groups;
 mod pools;
@@ -54,13 +55,21 @@ pub async fn convert(sources: &[Source], live_groups: bool, region: Option<&str>
         );
     }
     let line = arguments::read(container);
-    if let Some(other) = line.last("cloud-provider").filter(|name| *name != "aws") {
+    let cloud = line.last("cloud-provider").unwrap_or("aws");
+    if cloud != "aws" && cloud != external::WORD {
         anyhow::bail!(
-            "--cloud-provider={other}: pools can be made of Auto Scaling groups of AWS only; Headroom has no provider for this \
-             cloud"
+            "--cloud-provider={cloud}: pools can be made of aws and externalgrpc only; Headroom has no provider for this cloud"
         );
     }
     let mut left_out = Vec::new();
+    if cloud == external::WORD {
+        let mut settings = settings::read(&line, &mut left_out);
+        let pool = external::pool(&line, sources, &mut settings)?;
+        let mut made = Made { drafts: vec![settings.policy, pool], left_out };
+        let is_used = |source: &Source| source == deployment || external::is_config(&line, sources, source);
+        super::say_passed_over(&mut made, sources, is_used);
+        return Ok(made);
+    }
     let wanted = Wanted::read(&line, &mut left_out);
     let mut settings = settings::read(&line, &mut left_out);
     for (flag, words) in DEFAULTS.iter().filter(|(flag, _)| line.last(flag).is_none()) {

@@ -20,7 +20,7 @@ const CLUSTER_TAG: &str = "k8s.io/cluster-autoscaler/";
 /// The tag that all clusters share.
 const ENABLED_TAG: &str = "k8s.io/cluster-autoscaler/enabled";
 /// Most nodes of a pool of which nothing else is known: the field is required, and the groups' own bounds hold anyway.
-const MAX_NODES_UNKNOWN: u32 = 1_000;
+pub const MAX_NODES_UNKNOWN: u32 = 1_000;
 /// Most groups of one pool.
 const GROUPS_MAX: usize = 64;
 
@@ -276,6 +276,11 @@ fn common_fields(draft: &mut Draft, settings: &Settings, region: Option<&str>) {
     if let Some(region) = region {
         draft.set("provider.aws.region", region, "AWS_REGION");
     }
+    pool_fields(draft, settings);
+}
+
+/// What the flags say of every pool, whatever its cloud.
+pub fn pool_fields(draft: &mut Draft, settings: &Settings) {
     for (field, value, flag) in &settings.pool_fields {
         draft.set(field, value.clone(), flag);
     }

@@ -169,3 +169,38 @@ fn groups_that_look_alike_stand_together_only_where_they_were_balanced() {
     assert_eq!(text.matches("kind: NodePool").count(), 3, "{text}");
     assert!(!text.contains("balanceSimilarPools"), "{text}");
 }
+
+/// What is made of a Cluster Autoscaler on the externalgrpc protocol.
+fn external(config: &str, args: &[&str]) -> anyhow::Result<String> {
+    let mut all = vec!["--cloud-provider=externalgrpc", "--cloud-config=/config/cloud.yaml"];
+    all.extend(args);
+    let config = source(json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cloud"}, "data": {"cloud.yaml": config},
+    }));
+    convert_now(&[deployment(&all), config])
+}
+
+#[test]
+fn a_server_of_externalgrpc_becomes_a_pool_of_all_its_groups() {
+    let config = "{address: 'cloud.example:8086', key: /k/tls.key, cert: /k/tls.crt, cacert: /k/ca.crt, grpc_timeout: 10s}";
+    let text = external(config, &["--scale-down-unneeded-time=7m", "--nodes=1:3:web"]).unwrap();
+    for line in [
+        "type: ExternalGrpc",
+        "address: cloud.example:8086",
+        "keyFile: /etc/headroom/external-grpc/cluster-autoscaler/tls.key",
+        "readTimeout: 10s",
+        "unneededFor: 7m",
+        "--nodes=1:3:web",
+    ] {
+        assert!(text.contains(line), "{line} is missing:\n{text}");
+    }
+    assert!(!text.contains("insecure"), "{text}");
+    let text = external("address: cloud.example:8086", &[]).unwrap();
+    assert!(text.contains("insecure: true") && !text.contains("tls:"), "{text}");
+}
+
+#[test]
+fn an_external_server_without_its_configuration_is_an_error() {
+    let error = convert_now(&[deployment(&["--cloud-provider=externalgrpc", "--cloud-config=/c/x.yaml"])]);
+    assert!(error.unwrap_err().to_string().contains("--cloud-config=/c/x.yaml"));
+}

@@ -1,0 +1,144 @@
+//! Upstream's externalgrpc server as a child process, whose groups bring KWOK nodes; it decides nothing about nodes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use crate::control_plane::ControlPlane;
+use crate::process::{Process, Recipe};
+use crate::{binaries, wait};
+
+const START_DEADLINE: Duration = Duration::from_secs(60);
+/// Where the server looks for its ConfigMaps.
+const NAMESPACE: &str = "kube-system";
+/// The label by which templates name their group.
+const GROUP_LABEL: &str = "example.com/group";
+
+/// A running server. Dropping it is SIGKILL.
+#[derive(Debug)]
+pub struct ExternalServer {
+    process: Process,
+    address: String,
+    faults: PathBuf,
+}
+
+impl ExternalServer {
+    /// Starts it with one group of machines of 4 CPU and 16 GiB a name, of 0 to 10 nodes each.
+    pub async fn start(cluster: &ControlPlane, groups: &[&str]) -> Result<Self> {
+        for object in config(groups) {
+            cluster.apply(object).await?;
+        }
+        let program = tokio::task::spawn_blocking(binaries::external_grpc_server).await??;
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let address = format!("127.0.0.1:{port}");
+        let faults = cluster.folder().join("externalgrpc-faults");
+        let recipe = Recipe {
+            name: "externalgrpc".to_owned(),
+            program: program.join("bin/externalgrpc-server"),
+            args: vec![format!("--address={address}"), format!("--faults={}", faults.display())],
+            env: [
+                ("KUBECONFIG", cluster.kubeconfig().display().to_string()),
+                ("KWOK_PROVIDER_MODE", "local".to_owned()),
+                ("POD_NAMESPACE", NAMESPACE.to_owned()),
+            ]
+            .map(|(name, value)| (name.to_owned(), value))
+            .to_vec(),
+            log: cluster.folder().join("logs/externalgrpc.log"),
+        };
+        let server = Self { process: Process::start(recipe)?, address, faults };
+        server.ready(1).await?;
+        Ok(server)
+    }
+
+    /// Host and port.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// SIGKILL, and the same again on the same port.
+    pub async fn restart(&self) -> Result<()> {
+        let starts = self.process.log().matches("listening on ").count();
+        self.process.kill();
+        self.process.restart()?;
+        self.ready(starts + 1).await
+    }
+
+    /// Plays a fault at each call of an RPC from now on: `lose-answer`, `lose-call`, `refuse` or `delay`; none with "".
+    pub fn fault(&self, rpc: &str, fault: &str) -> Result<()> {
+        fs::write(&self.faults, format!("{rpc} {fault}\n")).context("failed to write the faults")
+    }
+
+    /// How often an RPC has been called.
+    pub fn calls(&self, rpc: &str) -> usize {
+        self.process.log().matches(&format!("call {rpc} ")).count()
+    }
+
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    async fn ready(&self, starts: usize) -> Result<()> {
+        wait::until("the externalgrpc server listens", START_DEADLINE, async || {
+            if let Err(ended) = self.process.check_running() {
+                return Ok(Err(ended));
+            }
+            let seen = self.process.log().matches("listening on ").count();
+            anyhow::ensure!(starts <= seen, "it has said so {seen} times");
+            Ok(Ok(()))
+        })
+        .await?
+    }
+}
+
+/// The ConfigMaps that upstream's provider reads.
+fn config(groups: &[&str]) -> Vec<Value> {
+    let items: Vec<Value> = groups.iter().map(|group| template(group)).collect();
+    let templates = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let config = json!({
+        "apiVersion": "v1alpha1",
+        "readNodesFrom": "configmap",
+        "nodegroups": {"fromNodeLabelKey": GROUP_LABEL},
+        "nodes": {"skipTaint": true},
+        "configmap": {"name": "kwok-provider-templates"},
+    });
+    let config_map = |name: &str, key: &str, value: &Value| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "data": {key: value.to_string()},
+        })
+    };
+    vec![
+        config_map("kwok-provider-config", "config", &config),
+        config_map("kwok-provider-templates", "templates", &templates),
+    ]
+}
+
+fn template(group: &str) -> Value {
+    let amounts = json!({"cpu": "4", "memory": "16Gi", "pods": "110"});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": format!("template-{group}"),
+            "labels": {
+                GROUP_LABEL: group,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "topology.kubernetes.io/zone": "z",
+                "type": "kwok",
+            },
+            "annotations": {
+                "kwok.x-k8s.io/node": "fake",
+                "cluster-autoscaler.kwok.nodegroup/min-count": "0",
+                "cluster-autoscaler.kwok.nodegroup/max-count": "10",
+            },
+        },
+        "spec": {},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    })
+}

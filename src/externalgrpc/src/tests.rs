@@ -1,0 +1,9 @@
+//! Rows of the failure table over a scripted server: what is bought, what is deleted, what core reads.
+
+mod faults;
+mod server;
+mod vectors;
+mod views;
+mod writes;
+
+pub use server::{Bench, Fault};
