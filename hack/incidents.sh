@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts the incidents of docs/incidents.md into a copy of the sources, each behind a switch that exists in the copy only, and runs
+# Puts the incidents of docs/development/incidents.md into a copy of the sources, each behind a switch that exists in the copy only, and runs
 # the world of each: the checker must report the invariant that src/faults/tests/incidents/series names. The patches in that folder
 # apply in series, `base.patch` first.
 #

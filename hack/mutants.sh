@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Puts small mistakes into core's decision modules, one at a time, and tells which of them no test of core sees and
-# docs/mistakes.md does not list. cargo-mutants, which is installed into the cache when it is missing, says which mistakes there
+# docs/development/mutants.md does not list. cargo-mutants, which is installed into the cache when it is missing, says which mistakes there
 # are; hack/mutants compiles all of them into one build, each behind a switch. What is tried is the repository's last commit, in
 # copies of it; the page is read as it stands.
 #
@@ -33,5 +33,5 @@ for copy in written switched; do
 done
 
 exec "$work/tool/debug/mutants" --part "$part" --cargo-mutants "$tools/bin/cargo-mutants" --written "$work/written" \
-  --switched "$work/switched" --target "$work/target" --results "$work/results/$commit" --known docs/mistakes.md \
+  --switched "$work/switched" --target "$work/target" --results "$work/results/$commit" --known docs/development/mutants.md \
   --jobs "${HEADROOM_MUTANTS_JOBS:-0}"

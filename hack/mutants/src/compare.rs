@@ -1,4 +1,4 @@
-//! COMPARE: holds the mistakes that no test sees against those that `docs/mistakes.md` lists with a reason. It judges no reason.
+//! COMPARE: holds the mistakes that no test sees against those that `docs/development/mutants.md` lists with a reason. It judges no reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ impl Key {
 /// The mistakes of a page, and how many places of each it lists.
 pub type Listed = BTreeMap<Key, usize>;
 
-/// Reads `docs/mistakes.md`: below a heading with the file's name, rows of function, mistakes, kind and reason. Bars within a
+/// Reads `docs/development/mutants.md`: below a heading with the file's name, rows of function, mistakes, kind and reason. Bars within a
 /// mistake are written `\|`.
 ///
 /// # Errors
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn page_of_the_repository_can_be_read() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mistakes.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/development/mutants.md");
         let listed = read(&std::fs::read_to_string(page).unwrap()).unwrap();
         assert!(!listed.is_empty());
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// Where the decisions are, as cargo-mutants selects files.
 const DECISIONS: [&str; 2] = ["src/core/src/nodes/**", "src/core/src/pods/**"];
 
-/// What the paths of all decisions begin with, and what `docs/mistakes.md` leaves out.
+/// What the paths of all decisions begin with, and what `docs/development/mutants.md` leaves out.
 pub const CORE: &str = "src/core/src/";
 
 /// What kind of place a mistake stands at, by cargo-mutants' names.
@@ -45,7 +45,7 @@ pub struct Mistake {
     pub replacement: String,
     /// The function, with the type that it belongs to: `PoolState<'_>::ready`.
     pub function: String,
-    /// What is changed, as `docs/mistakes.md` says it: `< with <=`, `body: bool with true`, `delete !`.
+    /// What is changed, as `docs/development/mutants.md` says it: `< with <=`, `body: bool with true`, `delete !`.
     pub text: String,
 }
 

@@ -42,7 +42,7 @@ pub fn difference(difference: &Difference, mistakes: &[Mistake]) {
     let Difference { unlisted, seen, gone } = difference;
     if !unlisted.is_empty() {
         println!(
-            "\nNo test sees these, and docs/mistakes.md does not list them. Write a test, or list them with a reason:"
+            "\nNo test sees these, and docs/development/mutants.md does not list them. Write a test, or list them with a reason:"
         );
     }
     for (key, (ids, n_listed)) in unlisted {
@@ -63,7 +63,7 @@ pub fn difference(difference: &Difference, mistakes: &[Mistake]) {
 
 fn extra(what: &str, keys: &BTreeMap<Key, usize>) {
     if !keys.is_empty() {
-        println!("\nListed in docs/mistakes.md, and {what}:");
+        println!("\nListed in docs/development/mutants.md, and {what}:");
     }
     for (key, n_places) in keys {
         let places = if *n_places == 1 { String::new() } else { format!(" ({n_places} places)") };

@@ -30,7 +30,8 @@ pub use node_pool::{
 pub use node_pool_status::{
     AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, ConsolidationBackoffStatus,
     Decision, GroupStatus, GroupTemplate, Instance, Intent, NodeCounts, NodePoolStatus, PodSample,
-    PreviewPlan, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, UnboundStatus, UnneededNodes,
+    PreviewPlan, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, UnboundStatus,
+    UnneededNodes,
 };
 pub use scaling_policy::{
     Fallback, FallbackDirection, HpaName, ReplicaSchedule, ScalingPolicy, ScalingPolicySpec, Target,

@@ -34,7 +34,8 @@ use self::snapshot::Wanted;
 use headroom_observe::host::Host;
 use headroom_provider::gate::Gate;
 use headroom_provider::{
-    Asked, CloudProvider, Error, Increase, Increased, NodeMetadata, Observation, PoolAtProvider, ProviderSettings,
+    Asked, CloudProvider, Error, Increase, Increased, NodeMetadata, Observation, PoolAtProvider,
+    ProviderSettings,
 };
 
 pub use headroom_provider::aws::{MixedTypes, NamedGroup, Settings};

@@ -288,7 +288,9 @@ fn when(
         Reason::RotationStopped => {
             let stop = memory.rotation_stop.as_ref();
             let group = stop.map_or("", |stop| &*stop.group);
-            told.next.push(format!("see why new nodes of group {group} do not get ready, and correct its template"));
+            told.next.push(format!(
+                "see why new nodes of group {group} do not get ready, and correct its template"
+            ));
         }
         Reason::DoNotDisruptAnnotation => {
             told.next.push(match &verdict.object {

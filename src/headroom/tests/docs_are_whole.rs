@@ -239,10 +239,10 @@ mod tests {
         }
     }
 
-    /// A row of docs/mistakes.md may name several mistakes, and one of them several places: `` `< with <=` (2 places) ``.
+    /// A row of docs/development/mutants.md may name several mistakes, and one of them several places: `` `< with <=` (2 places) ``.
     #[test]
     fn numbers_of_mistakes_are_those_of_the_rows() {
-        let page = read("docs/mistakes.md");
+        let page = read("docs/development/mutants.md");
         let (head, sections) = page.split_once("\n### ").unwrap();
         let mut by_kind: BTreeMap<&str, usize> = BTreeMap::new();
         for row in sections.lines().filter(|line| line.starts_with("| `")) {
@@ -263,10 +263,13 @@ mod tests {
         assert!(total > 0);
         assert!(
             head.contains(&format!("the other {total} are below")),
-            "docs/mistakes.md tells another number"
+            "docs/development/mutants.md tells another number"
         );
-        let invariants = read("docs/invariants.md");
-        assert!(invariants.contains(&format!("| no test sees them now | {total} |")), "docs/invariants.md");
+        let invariants = read("docs/development/invariants.md");
+        assert!(
+            invariants.contains(&format!("| no test sees them now | {total} |")),
+            "docs/development/invariants.md"
+        );
         assert!(
             read("README.md").contains(&format!("no test sees {total};")),
             "README.md tells another number"

@@ -11,7 +11,8 @@ use super::cluster::{SimCluster, Weather};
 use headroom_observe::host::Host;
 use headroom_provider::kwok::{Kwok, PlayedFailure, Settings};
 use headroom_provider::{
-    Asked, CloudProvider, Error, Increase, Increased, NodeMetadata, Observation, PoolAtProvider, ProviderSettings,
+    Asked, CloudProvider, Error, Increase, Increased, NodeMetadata, Observation, PoolAtProvider,
+    ProviderSettings,
 };
 
 /// The simulated cluster behind a lock that is never held over an await.

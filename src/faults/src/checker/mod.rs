@@ -1,5 +1,5 @@
 //! Ground-truth ledgers, out of the operator's reach: every write of the operator is held against the invariants of
-//! `docs/invariants.md` with the cluster and the cloud as they truly are at that instant. It changes nothing.
+//! `docs/development/invariants.md` with the cluster and the cloud as they truly are at that instant. It changes nothing.
 
 mod calls;
 mod cloud;

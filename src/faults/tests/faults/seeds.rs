@@ -1,4 +1,4 @@
-//! Random worlds with random faults: no invariant of docs/invariants.md is violated in any of them.
+//! Random worlds with random faults: no invariant of docs/development/invariants.md is violated in any of them.
 //!
 //! `simulate-faults --seed 17` runs one of them alone; `make soak SEEDS=20000` as many as asked for.
 

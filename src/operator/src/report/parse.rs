@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use headroom_core::history::{
     Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision, Increase,
-    Intent, LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop, Unbound,
-    Victim,
+    Intent, LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop,
+    Unbound, Victim,
 };
 use headroom_core::quantity;
 use headroom_core::reason::Reason;

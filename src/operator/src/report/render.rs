@@ -22,7 +22,8 @@ use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use headroom_api::{
     self as api, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool,
     ConsolidationBackoffStatus, GroupStatus, GroupTemplate, Instance, NodeCounts, NodePoolStatus, PodSample,
-    PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, UnboundStatus, UnneededNodes,
+    PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, UnboundStatus,
+    UnneededNodes,
 };
 
 /// What is to be told of a pool besides its memory.

@@ -24,7 +24,7 @@ use headroom_simulator::replica::PortKind;
 /// Shown under `--help`.
 const EXAMPLES: &str = "\
 Each seed draws a small cluster, its load, which kinds of fault strike it and how often. Every write of
-the operator is held against the invariants of docs/invariants.md, and each run ends with a time without
+the operator is held against the invariants of docs/development/invariants.md, and each run ends with a time without
 faults in which everything must come right and stay.
 
 Examples:

@@ -57,7 +57,11 @@ pub fn pool(line: &CommandLine, sources: &[Source], settings: &mut Settings) -> 
     let mut draft = Draft::new("NodePool", None, &names::pool("external", &mut BTreeSet::new()));
     draft.set("provider.type", "ExternalGrpc", &format!("--cloud-provider={WORD}"));
     let server = "provider.externalGrpc";
-    draft.set(&format!("{server}.address"), text("address").unwrap_or_default(), &format!("address of {path}"));
+    draft.set(
+        &format!("{server}.address"),
+        text("address").unwrap_or_default(),
+        &format!("address of {path}"),
+    );
     match (text("cacert"), text("cert"), text("key")) {
         (Some(ca), Some(cert), Some(key)) => {
             for (field, from) in [("caFile", ca), ("certFile", cert), ("keyFile", key)] {
@@ -69,14 +73,23 @@ pub fn pool(line: &CommandLine, sources: &[Source], settings: &mut Settings) -> 
                  provider.externalGrpc.secrets: [cluster-autoscaler] of the chart.",
             );
         }
-        _ => draft.set(&format!("{server}.insecure"), true, "there is no cert: Cluster Autoscaler connects in plaintext"),
+        _ => draft.set(
+            &format!("{server}.insecure"),
+            true,
+            "there is no cert: Cluster Autoscaler connects in plaintext",
+        ),
     }
     if let Some(timeout) = text("grpc_timeout") {
         match go_seconds(timeout) {
             Some(seconds) if (1..=60).contains(&seconds) => {
-                draft.set(&format!("{server}.readTimeout"), written(seconds), "grpc_timeout; writes have writeTimeout");
+                draft.set(
+                    &format!("{server}.readTimeout"),
+                    written(seconds),
+                    "grpc_timeout; writes have writeTimeout",
+                );
             }
-            _ => draft.say(format!("grpc_timeout: {timeout}: not 1s to 60s: the default of readTimeout holds.")),
+            _ => draft
+                .say(format!("grpc_timeout: {timeout}: not 1s to 60s: the default of readTimeout holds.")),
         }
     }
     draft.set(&format!("{server}.idRegex"), ".*", "all groups of the server");
@@ -86,7 +99,10 @@ pub fn pool(line: &CommandLine, sources: &[Source], settings: &mut Settings) -> 
     );
     let given = line.flags.iter().filter(|given| UNUSED.contains(&given.name.as_str()));
     for flag in given {
-        draft.say(format!("{}: Cluster Autoscaler does not pass it to the server: nothing was made of it.", flag.written()));
+        draft.say(format!(
+            "{}: Cluster Autoscaler does not pass it to the server: nothing was made of it.",
+            flag.written()
+        ));
     }
     pool_fields(&mut draft, settings);
     let max = settings.max_nodes.unwrap_or(MAX_NODES_UNKNOWN);
