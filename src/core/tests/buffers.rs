@@ -70,7 +70,7 @@ fn empty(buffers: impl IntoIterator<Item = CapacityBuffer>) -> World {
 
 fn verdict<'p>(plan: &'p Plan, name: &str) -> &'p BufferVerdict {
     let found = plan.reasons.buffers.iter().find(|verdict| &*verdict.name == name);
-    found.unwrap_or_else(|| panic!("no verdict on {name}: {:?}", plan.reasons.buffers))
+    found.expect("a verdict on each buffer")
 }
 
 fn fault(plan: &Plan, name: &str) -> Reason {

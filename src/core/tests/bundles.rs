@@ -47,7 +47,7 @@ fn journal(open: u32) -> History {
         deadline: NOW,
     };
     let memory = PoolHistory { intents: (0..open).map(one).collect(), ..PoolHistory::default() };
-    History { pools: [("a".into(), memory)].into(), ..History::default() }
+    History { pools: [("a".into(), memory)].into() }
 }
 
 #[test]

@@ -348,7 +348,7 @@ fn nodes_are_let_go_of_until_the_rest_has_room_in_any_order() {
 fn removal_is_called_off_when_the_policy_changes() {
     let memory =
         PoolHistory { unneeded: [("a".into(), UnixTime(NOW.0 - 3600))].into(), ..PoolHistory::default() };
-    let history = History { pools: [("small".into(), memory)].into(), ..History::default() };
+    let history = History { pools: [("small".into(), memory)].into() };
     let opened = plan(&roomy().build(), &history, &settings(), NOW);
     assert_eq!(marked(&opened), ["a"]);
     let mut plain = settings();

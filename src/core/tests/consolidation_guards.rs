@@ -77,14 +77,14 @@ fn nothing_is_bought_in_place_of_others_while_anything_else_is_bought_or_removed
     let mut history = bought();
     let intent = history.pools.get_mut("small").expect("it was bought for").intents.remove(0);
     let memory = PoolHistory { intents: vec![intent], ..PoolHistory::default() };
-    let history = History { pools: [("small".into(), memory)].into(), ..History::default() };
+    let history = History { pools: [("small".into(), memory)].into() };
     assert_eq!(increases(&plan(&oversized().build(), &history, &settings(), NOW)), []);
 }
 
 #[test]
 fn after_a_failure_nothing_of_its_pool_is_replaced_for_a_while() {
     let memory = PoolHistory { last_failure: Some(NOW), ..PoolHistory::default() };
-    let history = History { pools: [("large".into(), memory)].into(), ..History::default() };
+    let history = History { pools: [("large".into(), memory)].into() };
     let delay = settings().pools[0].scale_down.delay_after_failure;
     assert!(0 < delay.0);
     let at = |seconds: i64| {

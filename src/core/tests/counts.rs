@@ -85,7 +85,7 @@ fn remembered(action: Action) -> History {
         deadline: UnixTime(NOW.0 + 900),
     };
     let memory = PoolHistory { intents: vec![intent], ..PoolHistory::default() };
-    History { pools: BTreeMap::from([("general".into(), memory)]), ..History::default() }
+    History { pools: BTreeMap::from([("general".into(), memory)]) }
 }
 
 /// A removal of this node, whose instance has this id.

@@ -130,7 +130,7 @@ fn replicas_that_are_to_wait_before_nodes_are_bought_are_bought_for_when_they_ex
 fn remembered(entry: Anticipation) -> History {
     let anticipations = BTreeMap::from([("ReplicaSet/default/web".into(), entry)]);
     let memory = PoolHistory { anticipations, ..PoolHistory::default() };
-    History { pools: BTreeMap::from([("general".into(), memory)]), ..History::default() }
+    History { pools: BTreeMap::from([("general".into(), memory)]) }
 }
 
 fn entry(plan: &Plan) -> Option<Anticipation> {

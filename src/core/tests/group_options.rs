@@ -42,7 +42,7 @@ fn decided(world: &World, config: &Config, unneeded: i64) -> ScaleDown {
     let since = UnixTime(NOW.0 - unneeded);
     let unneeded = ["one", "two", "room"].map(|name| (name.into(), since)).into_iter().collect();
     let memory = PoolHistory { unneeded, ..PoolHistory::default() };
-    let mut history = History { pools: BTreeMap::from([("a".into(), memory)]), ..History::default() };
+    let mut history = History { pools: BTreeMap::from([("a".into(), memory)]) };
     let members = Members::of(world, config);
     let health = Health::of(world, config, &members, NOW);
     let scene = Scene { world, config, members: &members, health: &health, now: NOW, guard: None };

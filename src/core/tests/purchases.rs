@@ -191,7 +191,7 @@ fn pool_tells_that_its_groups_are_full_unless_it_is_full_itself() {
     };
     let key = BackoffKey { group: "a".into(), ..BackoffKey::default() };
     let memory = PoolHistory { backoffs: [(key, failure)].into(), ..PoolHistory::default() };
-    let history = History { pools: [("general".into(), memory)].into(), ..History::default() };
+    let history = History { pools: [("general".into(), memory)].into() };
     assert_eq!(refused(&world, &history, pool("general").bounds(0, 5)).0, Reason::BackingOff);
 }
 

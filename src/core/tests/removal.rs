@@ -92,7 +92,7 @@ pub(crate) fn open(reason: Reason, phase: RemovalPhase, nodes: &[&str]) -> Histo
         sequence: 1,
         ..PoolHistory::default()
     };
-    History { pools: BTreeMap::from([("a".into(), memory)]), ..History::default() }
+    History { pools: BTreeMap::from([("a".into(), memory)]) }
 }
 
 pub(crate) fn draining() -> History {

@@ -36,7 +36,7 @@ fn clocks_beyond_the_cap_go_the_youngest_first() {
     };
     let memory =
         PoolHistory { unneeded: (0..UNNEEDED_MAX + 5).map(clock).collect(), ..PoolHistory::default() };
-    let mut history = History { pools: [("a".into(), memory)].into(), ..History::default() };
+    let mut history = History { pools: [("a".into(), memory)].into() };
     sanitize(&mut history, &settings(|_| {}), NOW);
     let left = &history.pools["a"].unneeded;
     assert_eq!((left.len(), left.keys().next().map(|name| &**name)), (UNNEEDED_MAX, Some("n00005")));

@@ -129,7 +129,7 @@ fn the_plan_looks_again_when_a_replacement_may_be_tried_anew_or_has_taken_too_lo
     let wake_at = |history: &History| plan(&quiet, history, &settings(), NOW).wake_at;
     let held = ConsolidationBackoff { failures: 1, until: NOW.plus(Seconds(500)) };
     let memory = PoolHistory { consolidation_backoff: Some(held), ..PoolHistory::default() };
-    let history = History { pools: [("small".into(), memory)].into(), ..History::default() };
+    let history = History { pools: [("small".into(), memory)].into() };
     assert_eq!(wake_at(&history), Some(NOW.plus(Seconds(501))));
 
     let mut history = bought();

@@ -68,7 +68,7 @@ pub(crate) fn unneeded(nodes: &[&str]) -> History {
     let since = UnixTime(NOW.0 - 3600);
     let unneeded = nodes.iter().map(|name| ((*name).into(), since)).collect();
     let memory = PoolHistory { unneeded, ..PoolHistory::default() };
-    History { pools: BTreeMap::from([("a".into(), memory)]), ..History::default() }
+    History { pools: BTreeMap::from([("a".into(), memory)]) }
 }
 
 pub(crate) fn run(world: &World, config: &Config, history: &mut History, now: UnixTime) -> ScaleDown {

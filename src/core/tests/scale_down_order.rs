@@ -174,7 +174,7 @@ fn what_never_became_a_node_is_deleted_only_where_there_is_work_and_room_for_it(
         let open = removing(History::default(), "another", RemovalPhase::Draining);
         let intent = open.pools["a"].intents[0].clone();
         let memory = PoolHistory { intents: vec![intent; intents], ..PoolHistory::default() };
-        let mut history = History { pools: [("a".into(), memory)].into(), ..History::default() };
+        let mut history = History { pools: [("a".into(), memory)].into() };
         let steps = remove_never_registered(&scene, &mut history);
         matches!(&steps[..], [Step::Delete { .. }])
     };

@@ -38,7 +38,7 @@ fn failing(target: u32, at: UnixTime) -> GroupState {
 
 fn remembered(memories: impl IntoIterator<Item = (&'static str, PoolHistory)>) -> History {
     let pools = memories.into_iter().map(|(pool, memory)| (pool.into(), memory)).collect();
-    History { pools, ..History::default() }
+    History { pools }
 }
 
 #[test]

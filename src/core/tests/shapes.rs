@@ -27,7 +27,7 @@ fn bought_within(most: Option<i64>, pods: Vec<Pod>, cpu_milli: i64, gib: i64, po
     let world = world().group_state("general", "a", state).pods(pods).build();
     let taught = LearnedTemplate { cpu_milli, memory_bytes: gib * GIB, pods: pods_max };
     let memory = PoolHistory { learned: [("a".into(), taught)].into(), ..PoolHistory::default() };
-    let history = History { pools: [("general".into(), memory)].into(), ..History::default() };
+    let history = History { pools: [("general".into(), memory)].into() };
     let mut config = config([pool("general").with(|pool| pool.template = None)]);
     config.cluster.max_cpu_milli = most;
     let plan = plan(&world, &history, &config, NOW);

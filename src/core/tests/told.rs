@@ -139,7 +139,7 @@ fn each_group_that_is_held_back_is_told_once() {
             let class = FailureClass::OutOfCapacity;
             backoff::register(&mut memory, key, class, "", NOW, &ScaleUp::default());
         }
-        let history = History { pools: [("a".into(), memory)].into(), ..History::default() };
+        let history = History { pools: [("a".into(), memory)].into() };
         let found = plan(&world, &history, &config([pool("a")]), NOW);
         let reasons = found.reasons.pools.get("a").cloned().unwrap_or_default();
         let word = |message: &str| message.split(' ').nth(1).expect("its name").to_owned();

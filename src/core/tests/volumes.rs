@@ -316,7 +316,7 @@ fn pod_moves_only_to_where_its_volume_is() {
             .pods((0..4).map(|n| replica(&format!("web-{n}")).cpu("700m").on("n2").build()));
         let since = UnixTime(NOW.0 - 3600);
         let memory = PoolHistory { unneeded: [("n1".into(), since)].into(), ..PoolHistory::default() };
-        let history = History { pools: BTreeMap::from([("a".into(), memory)]), ..History::default() };
+        let history = History { pools: BTreeMap::from([("a".into(), memory)]) };
         let plan = plan(&world.build(), &history, &config, NOW);
         let intents = plan.next_history.pools["a"].intents.clone();
         intents.iter().any(|intent| matches!(intent.action, Action::Remove(_)))

@@ -122,7 +122,7 @@ fn unneeded(count: usize) -> History {
     let since = UnixTime(NOW.0 - 3600);
     let unneeded = (0..count).map(|index| (Arc::from(format!("n{index:02}")), since)).collect();
     let memory = PoolHistory { unneeded, ..PoolHistory::default() };
-    History { pools: [("tpu".into(), memory)].into(), ..History::default() }
+    History { pools: [("tpu".into(), memory)].into() }
 }
 
 fn shrunk(world: WorldBuilder, count: usize, config: &Config) -> Plan {

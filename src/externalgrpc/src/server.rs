@@ -123,7 +123,6 @@ impl Server {
     }
 
     /// Notes the end of a write from a task that outlives its step.
-    #[must_use]
     pub fn noted(self: &Arc<Self>) -> impl Fn(&Arc<str>) + Send + use<> {
         let server = Arc::downgrade(self);
         move |group| {

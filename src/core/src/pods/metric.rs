@@ -369,7 +369,7 @@ fn checked(of: &str, number: &Number) -> Found<i128> {
     match number {
         Number::NotFinite(text) => Err(absurd(&format!("{of} is {text}"))),
         Number::Quantity(quantity) => match quantity.milli() {
-            milli if i64::MAX <= milli.saturating_abs() => Err(absurd(&format!("{of} is beyond 64 bits"))),
+            milli if milli.saturating_abs() == i64::MAX => Err(absurd(&format!("{of} is beyond 64 bits"))),
             milli => Ok(i128::from(milli)),
         },
     }

@@ -37,7 +37,7 @@ async fn run(seed: u64) {
             if let (Some(fault), true) = (fault(&random), bench.sent("IncreaseSize") < 30) {
                 bench.fault("IncreaseSize", &[fault]);
             }
-            if random.random() % 40 == 0 {
+            if random.random().is_multiple_of(40) {
                 // Another leader takes over, and the calls of the old one go on.
                 bench = bench.taken_over();
                 request.began_this_term = false;

@@ -473,8 +473,7 @@ mod tests {
 
     fn plan(intents: Vec<Intent>) -> Plan {
         let memory = PoolHistory { intents, ..PoolHistory::default() };
-        let next_history =
-            History { pools: BTreeMap::from([("general".into(), memory)]), ..History::default() };
+        let next_history = History { pools: BTreeMap::from([("general".into(), memory)]) };
         Plan { next_history, ..Plan::default() }
     }
 

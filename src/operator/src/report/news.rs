@@ -142,7 +142,7 @@ mod tests {
     use headroom_core::time::UnixTime;
 
     fn history(memory: PoolHistory) -> History {
-        History { pools: BTreeMap::from([("general".into(), memory)]), ..History::default() }
+        History { pools: BTreeMap::from([("general".into(), memory)]) }
     }
 
     fn growing(to: u32) -> PoolHistory {

@@ -375,7 +375,7 @@ fn fifteen_thousand() -> (World, Config, History) {
     config.pools[0].max_nodes = 20_000;
     (config.cluster.max_removals, config.cluster.max_drains) = (10_000, 10_000);
     let memory = PoolHistory { unneeded, ..PoolHistory::default() };
-    let history = History { pools: [("general".into(), memory)].into(), ..History::default() };
+    let history = History { pools: [("general".into(), memory)].into() };
     (builder.group("general", "general-a", "a", 15_000).build(), config, history)
 }
 

@@ -12,11 +12,14 @@ use crate::world::pod::{Pod, PodClass};
 /// The label by which pods of a Deployment name their ReplicaSet.
 const HASH_LABEL: &str = "pod-template-hash";
 
-/// Live pods of workloads, by kind, namespace and name.
+/// Live pods of workloads.
 #[derive(Default)]
 pub(super) struct Live {
-    found: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<Arc<str>, Pods>>,
+    /// By kind and namespace.
+    found: BTreeMap<(Arc<str>, Arc<str>), ByName>,
 }
+
+type ByName = BTreeMap<Arc<str>, Pods>;
 
 /// The live pods of one workload.
 #[derive(Clone, Default)]

@@ -98,7 +98,7 @@ impl NodeLoop {
         let calls = writes.iter().map(|(key, status)| sink.write_buffer(key, Some(status)));
         let answers = join_all(calls).await;
         for ((key, _), answer) in writes.into_iter().zip(answers) {
-            self.ports.metrics.status_written(answer.as_ref().map(|()| ()));
+            self.ports.metrics.status_written(answer.as_ref().copied());
             match answer {
                 Ok(()) | Err(WriteError::Gone) => {}
                 Err(WriteError::Conflict) => self.yield_buffer(&key).await,
