@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use e2e::control_plane::{ControlPlane, Options};
 use e2e::fixtures::{deployment, pool};
 use e2e::removal::name;
@@ -23,7 +23,7 @@ async fn do_not_disrupt_keeps_nodes_until_it_is_taken_back_or_over() {
         wait::until("four nodes are ready", MINUTE, async || cluster.ready_nodes_are("general", 4).await)
             .await?;
         let nodes: Vec<String> = cluster.nodes_of_pool("general").await?.iter().map(name).collect();
-        let (forever, marked, for_a_while) = (&nodes[0], &nodes[1], &nodes[2]);
+        let [forever, marked, for_a_while, unprotected] = &nodes[..] else { bail!("nodes are {nodes:?}") };
         let keep = deployment("keep").requests("500m", "1Gi").node_name(forever);
         cluster.apply(keep.pod_annotation(DO_NOT_DISRUPT, "true")).await?;
         let short = deployment("short").requests("500m", "1Gi").node_name(for_a_while);
@@ -37,7 +37,9 @@ async fn do_not_disrupt_keeps_nodes_until_it_is_taken_back_or_over() {
 
         cluster.edit_pool("general", json!({"spec": {"minNodes": 0}})).await?;
         wait::until("the unprotected node has gone", MINUTE, async || {
-            cluster.ready_nodes_are("general", 3).await
+            let left: Vec<String> = cluster.nodes_of_pool("general").await?.iter().map(name).collect();
+            ensure!(!left.contains(unprotected), "nodes are {left:?}");
+            Ok(())
         })
         .await?;
         wait::until("status names what protects", MINUTE, async || {

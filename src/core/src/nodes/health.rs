@@ -91,10 +91,11 @@ impl Health {
     /// Whether a removal in `zone` must wait.
     ///
     /// Differs from upstream: nodes also stay while more than 20 % of the zone or cluster and more than
-    /// `ok_unready_count` nodes of it are unready, because then their pods may be the last ones running.
+    /// `ok_unready_count` nodes of it are unready, and while any zone is out, because then their pods may be the last ones
+    /// running, and those of the others may need the room.
     #[must_use]
     pub fn forbids(&self, zone: &str) -> bool {
-        if self.cluster_unhealthy() {
+        if self.cluster_unhealthy() || self.zones.values().any(|zone| zone.is_out()) {
             return true;
         }
         let zone = self.zones.get(zone).copied().unwrap_or_default();
@@ -105,6 +106,11 @@ impl Health {
 }
 
 impl Count {
+    /// True of a zone in which at least two nodes, and more than half, are unready.
+    fn is_out(self) -> bool {
+        2 <= self.unready && self.all < 2 * self.unready
+    }
+
     fn above(self, percent: u64) -> bool {
         self.unready * 100 > self.all * percent
     }
@@ -143,7 +149,15 @@ mod tests {
     fn nodes_stay_while_more_than_a_fifth_and_more_than_a_few_are_unready() {
         assert!(!health(16, 4).forbids("a"));
         assert!(health(15, 4).forbids("a"));
-        assert!(!health(2, 3).forbids("a"));
+        assert!(!health(3, 3).forbids("a"));
+    }
+
+    #[test]
+    fn all_nodes_stay_while_more_than_half_of_a_zone_and_more_than_one_node_of_it_are_unready() {
+        assert!(health(2, 3).forbids("b"));
+        assert!(health(0, 2).forbids("b"));
+        assert!(!health(2, 2).forbids("b"));
+        assert!(!health(0, 1).forbids("b"));
     }
 
     #[test]
