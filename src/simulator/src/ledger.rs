@@ -18,7 +18,7 @@ pub struct Minute {
     pub wanted_replicas: i64,
     /// Pods without a node.
     pub pending_pods: i64,
-    /// Pods that run.
+    /// Pods that run and have not been deleted.
     pub running_pods: i64,
     /// Node objects.
     pub nodes: i64,
@@ -155,7 +155,7 @@ impl Ledger {
         for (facts, sign) in [(before, -1), (pod, 1)] {
             let Some(facts) = facts else { continue };
             self.pending += sign * i64::from(facts.node.is_none() && facts.active());
-            self.running += sign * i64::from(facts.phase == Phase::Running);
+            self.running += sign * i64::from(facts.phase == Phase::Running && facts.active());
             if facts.occupies() {
                 self.requested_cpu += sign * facts.shape.requests.cpu;
             }
