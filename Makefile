@@ -28,7 +28,7 @@ soak: soak-tests incidents soak-fuzz soak-seeds soak-mutants ## The long runs of
 
 soak-tests: ## Of these, the tests that are too long for every day, and hostile inputs. CASES=1000000
 	cargo test --workspace --release --locked -- --ignored soak
-	cargo test $(CARGO_FLAGS) --test stories -- --ignored soak
+	cargo test $(CARGO_FLAGS) --test end_to_end -- --ignored soak
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test faults -- hostile
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --lib -- no_body_is_an_answer
 
@@ -50,7 +50,7 @@ lint: ## Formatting and clippy, every warning an error.
 	cargo fmt --all --check
 	cargo fmt --manifest-path hack/mutants/Cargo.toml --check
 	cargo clippy $(CARGO_FLAGS) --all-targets -- --deny warnings
-	cargo clippy $(CARGO_FLAGS) --package e2e --test stories -- --deny warnings
+	cargo clippy $(CARGO_FLAGS) --package e2e --test end_to_end -- --deny warnings
 	# As users build it: without crash points. All packages, so that the features of dependencies stay the same.
 	cargo clippy --workspace --locked -- --deny warnings
 	# As the README's first command builds it: without the cloud.
@@ -67,7 +67,7 @@ manifests: ## Writes what follows from crds/ and charts/headroom: the definition
 	@hack/manifests.sh
 
 pages: ## Writes anew what README.md and docs/ show of the program's output.
-	UPDATE=1 cargo test $(CARGO_FLAGS) --test stories -- quick_start explain_page compare_tells walk_through
+	UPDATE=1 cargo test $(CARGO_FLAGS) --test end_to_end -- quick_start explain_page compare_tells walk_through
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test pages_are_true
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test imports_are_true
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test docs_are_whole

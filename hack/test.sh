@@ -46,7 +46,7 @@ lints_are_clean() {
 # Three at a time: end-to-end tests mostly wait, and two cores carry three control planes. What fails has failed: nothing is
 # run again.
 end_to_end() {
-  cargo test "${features[@]}" --test stories -- --test-threads="${HEADROOM_STORIES_AT_ONCE:-3}"
+  cargo test "${features[@]}" --test end_to_end -- --test-threads="${HEADROOM_TESTS_AT_ONCE:-3}"
 }
 
 step "dependencies" make --no-print-directory deny

@@ -1,7 +1,7 @@
-"""The live page of a running operator in a real browser; the story live_page_in_a_browser starts both.
+"""The live page of a running operator in a real browser; the test live_page_in_a_browser starts both.
 
 HEADROOM_PAGE is the page's address. Once the first decision is seen the file HEADROOM_PAGE_WAS_READ is written, upon which
-the story lets more pods appear: the page must show the decision that follows without being loaded anew.
+the test lets more pods appear: the page must show the decision that follows without being loaded anew.
 """
 
 import os

@@ -35,7 +35,7 @@ pub struct Write {
 
 /// A list of writes in the order of the log, narrowed step by step.
 ///
-/// `cluster.writes()?.by(User::Headroom).without("leases").since(steady)` is what the idle story counts.
+/// `cluster.writes()?.by(User::Headroom).without("leases").since(steady)` is what the idle test counts.
 #[derive(Debug, Clone, Default)]
 pub struct Writes(pub Vec<Write>);
 

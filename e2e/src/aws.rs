@@ -1,4 +1,4 @@
-//! AWS for stories: the simulator as a child process, its control API and its groups; it decides nothing about nodes.
+//! AWS for tests: the simulator as a child process, its control API and its groups; it decides nothing about nodes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ mod bed;
 mod bridge;
 mod groups;
 
-pub use bed::{Bed, aws_pool, story};
+pub use bed::{Bed, aws_pool, aws_test};
 pub use bridge::{Bridge, Join};
 pub use groups::GroupBuilder;
 
@@ -26,8 +26,8 @@ pub use groups::GroupBuilder;
 pub const REGION: &str = "us-east-1";
 /// The access key of the operator under test, by which the simulator counts its calls.
 pub const OPERATOR_KEY: &str = "operator";
-/// The access key of the story itself: what a person or another tool does to the groups.
-const STORY_KEY: &str = "story";
+/// The access key of the test itself: what a person or another tool does to the groups.
+const TEST_KEY: &str = "test";
 const START_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running simulator. Dropping it is SIGKILL.
@@ -93,7 +93,7 @@ pub struct ApiCall {
 
 impl Aws {
     /// Starts it on a free port and waits until it has answered a first call: its first answers take seconds, which no
-    /// story's clock should see. Its log goes to `folder`.
+    /// test's clock should see. Its log goes to `folder`.
     pub async fn start(folder: &Path) -> Result<Self> {
         let environment = tokio::task::spawn_blocking(binaries::aws_simulator).await??;
         let recipe = Recipe {
@@ -145,21 +145,21 @@ impl Aws {
         Ok(())
     }
 
-    /// One call of the AWS API with the story's own key, as a person with a command line makes it: parameters are those
+    /// One call of the AWS API with the test's own key, as a person with a command line makes it: parameters are those
     /// of the service's query protocol, such as `Tags.member.1.Key`. Errors with AWS's code and message.
     pub async fn call(&self, service: &str, action: &str, params: &[(&str, &str)]) -> Result<String> {
         let version = match service {
             "autoscaling" => "2011-01-01",
             "ec2" => "2016-11-15",
             "iam" => "2010-05-08",
-            other => bail!("the story does not know service {other}"),
+            other => bail!("the test does not know service {other}"),
         };
         let all = [("Action", action), ("Version", version)];
         let pairs =
             all.iter().chain(params).map(|(key, value)| format!("{}={}", encoded(key), encoded(value)));
         let body = pairs.collect::<Vec<_>>().join("&");
         let auth = format!(
-            "AWS4-HMAC-SHA256 Credential={STORY_KEY}/20260101/{REGION}/{service}/aws4_request, SignedHeaders=host, Signature=0"
+            "AWS4-HMAC-SHA256 Credential={TEST_KEY}/20260101/{REGION}/{service}/aws4_request, SignedHeaders=host, Signature=0"
         );
         let headers =
             [("Content-Type", "application/x-www-form-urlencoded"), ("Authorization", auth.as_str())];
@@ -240,7 +240,7 @@ impl Aws {
         self.read("/_sim/terminations").await
     }
 
-    /// Whether each call from now on is checked against the policies of its key's user. The story's own key has none.
+    /// Whether each call from now on is checked against the policies of its key's user. The test's own key has none.
     pub async fn enforce_permissions(&self, enforce: bool) -> Result<()> {
         let after_calls = if enforce { "0" } else { "inf" };
         let plain = [("Content-Type", "text/plain")];

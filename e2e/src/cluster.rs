@@ -1,4 +1,4 @@
-//! Asking and changing the cluster in a story's words: apply, scale, count, kubectl; it waits for nothing but CRDs.
+//! Asking and changing the cluster in a test's words: apply, scale, count, kubectl; it waits for nothing but CRDs.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ use crate::control_plane::{ControlPlane, User};
 use crate::fixtures::POOL_LABEL;
 use crate::wait;
 
-const FIELD_MANAGER: &str = "story";
+const FIELD_MANAGER: &str = "test";
 
 impl ControlPlane {
     /// Creates or changes an object by server-side apply; its status too where the kind has one (a fake Node).

@@ -1,4 +1,4 @@
-//! A real Kubernetes control plane on loopback ports in a temporary folder; it decides nothing about stories.
+//! A real Kubernetes control plane on loopback ports in a temporary folder; it decides nothing about tests.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -38,7 +38,7 @@ pub enum Component {
 /// Who talks to the API server; each has a token and a kubeconfig, so that the audit log tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum User {
-    /// The story itself and its kubectl.
+    /// The test itself and its kubectl.
     Admin,
     /// The operator under test.
     Headroom,
@@ -159,7 +159,7 @@ impl ControlPlane {
         Ok(started)
     }
 
-    /// A client with the story's own user.
+    /// A client with the test's own user.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
@@ -169,7 +169,7 @@ impl ControlPlane {
         connect(&self.kubeconfig_of(user)).await
     }
 
-    /// The story's own kubeconfig.
+    /// The test's own kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.kubeconfig_of(User::Admin)
     }
@@ -208,12 +208,12 @@ impl ControlPlane {
         self.components.values().try_for_each(Process::check_running)
     }
 
-    /// The ends of all logs, for the reader of a failed story.
+    /// The ends of all logs, for the reader of a failed test.
     pub fn log_tails(&self, n_lines: usize) -> String {
         self.components.values().map(|process| process.log_tail(n_lines)).collect()
     }
 
-    /// The end of each operator's log, for the reader of a failed story.
+    /// The end of each operator's log, for the reader of a failed test.
     pub fn operator_log_tails(&self, n_lines: usize) -> String {
         let files = fs::read_dir(self.folder.path().join("logs")).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = files.map(|file| file.path()).collect();
@@ -228,12 +228,12 @@ impl ControlPlane {
         self.folder.disable_cleanup(true);
     }
 
-    /// The story has failed: its reader needs the ends of the logs, and the folder with the rest.
+    /// The test has failed: its reader needs the ends of the logs, and the folder with the rest.
     pub(crate) fn explain_on_drop(&mut self) {
         self.explain = true;
     }
 
-    /// The API server makes the namespace that all stories use a moment after it says that it is ready.
+    /// The API server makes the namespace that all tests use a moment after it says that it is ready.
     async fn wait_default_namespace(&self) -> Result<()> {
         let namespaces: kube::Api<Namespace> = kube::Api::all(self.client());
         wait::until("the default namespace exists", START_DEADLINE, async || {

@@ -1,4 +1,4 @@
-//! Small builders of the objects that stories apply, as JSON, with defaults that make them valid; sends nothing.
+//! Small builders of the objects that tests apply, as JSON, with defaults that make them valid; sends nothing.
 
 use serde_json::{Map, Value, json};
 

@@ -1,13 +1,13 @@
-//! The harness of the end-to-end stories: control plane, operator process, waiting for conditions; it knows
+//! The harness of the end-to-end tests: control plane, operator process, waiting for conditions; it knows
 //! the operator only from outside, as a user does.
 //!
-//! A story is one file in `tests/stories/`:
+//! A test is one file in `tests/end_to_end/`:
 //! ```no_run
 //! use std::time::Duration;
-//! use e2e::{control_plane::Options, fixtures::{deployment, pool}, story::story, wait};
+//! use e2e::{control_plane::Options, fixtures::{deployment, pool}, harness::cluster_test, wait};
 //!
-//! # async fn one_story() {
-//! story(Options::new(), async |cluster| {
+//! # async fn one_test() {
+//! cluster_test(Options::new(), async |cluster| {
 //!     let operator = cluster.operator().start()?;
 //!     operator.ready().await?;
 //!     cluster.apply(pool("general").capacity("4", "16Gi").nodes(0, 10)).await?;
@@ -29,6 +29,7 @@ pub mod cluster;
 pub mod control_plane;
 pub mod external_grpc;
 pub mod fixtures;
+pub mod harness;
 pub mod link;
 pub mod metrics_api;
 pub mod operator;
@@ -38,7 +39,6 @@ pub mod process;
 mod reaper;
 pub mod removal;
 pub mod shrink;
-pub mod story;
 pub mod tls;
 pub mod tools;
 pub mod wait;

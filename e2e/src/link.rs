@@ -32,7 +32,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link to `target` on loopback, quick and open. It lives on the story's runtime.
+    /// A link to `target` on loopback, quick and open. It lives on the test's runtime.
     pub async fn to(target: u16) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("failed to open a link")?;
         let port = listener.local_addr()?.port();

@@ -1,4 +1,4 @@
-//! An adapter for custom and external metrics on loopback, registered as an APIService; it says what the story sets.
+//! An adapter for custom and external metrics on loopback, registered as an APIService; it says what the test sets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -103,7 +103,7 @@ impl OperatorBuilder {
             Some(binary) => binary,
             None => binaries::operator()?,
         };
-        // A copy: the next build of the workspace must not change the program of a story under way.
+        // A copy: the next build of the workspace must not change the program of a test under way.
         let copy = self.folder.join("headroom");
         if !copy.exists() {
             fs::copy(&binary, &copy).with_context(|| format!("failed to copy {}", binary.display()))?;

@@ -1,7 +1,7 @@
 //! Lets the operator under test do what its users would grant it, from the manifests they would apply, and no more.
 //!
-//! Every story therefore shows that the roles suffice: a call that they do not allow is refused, and the story fails.
-//! The other direction needs all stories together: with HEADROOM_USED_PERMISSIONS set, each control plane adds what the
+//! Every test therefore shows that the roles suffice: a call that they do not allow is refused, and the test fails.
+//! The other direction needs all tests together: with HEADROOM_USED_PERMISSIONS set, each control plane adds what the
 //! operator did to that file, and the program `unused_permissions` compares the whole with the roles.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub const RECORD: &str = "HEADROOM_USED_PERMISSIONS";
 
 /// The namespace of the operator's ServiceAccount and Lease.
 pub const NAMESPACE: &str = "headroom-system";
-/// Where else a story, as the quick start's reader does, may keep the Lease.
+/// Where else a test, as the quick start's reader does, may keep the Lease.
 const LEASE_NAMESPACES: [&str; 2] = [NAMESPACE, "kube-system"];
 
 impl ControlPlane {
@@ -43,7 +43,7 @@ pub struct Permission {
 
 impl Permission {
     /// Whether this grant is what the call `used` needs. Scales of all kinds are read and written by the same lines, and
-    /// which kind happens to be read depends on how a story goes.
+    /// which kind happens to be read depends on how a test goes.
     pub fn covers(&self, used: &Self) -> bool {
         let scale = |resource: &str| resource.ends_with("/scale");
         self.verb == used.verb
@@ -51,7 +51,7 @@ impl Permission {
                 || (self.group == used.group && (self.resource == "*" || self.resource == used.resource)))
     }
 
-    /// Whether the grant is for what no story can bring about at will: reading a policy back after its status write was
+    /// Whether the grant is for what no test can bring about at will: reading a policy back after its status write was
     /// refused because somebody else wrote at the same moment.
     pub fn is_for_conflicts(&self) -> bool {
         self.group == "headroom.dev"
@@ -99,7 +99,7 @@ pub fn read_record(path: &std::path::Path) -> Result<BTreeSet<Permission>> {
         .collect()
 }
 
-/// The story's options, and the operator's calls in the audit log when they are to be recorded.
+/// The test's options, and the operator's calls in the audit log when they are to be recorded.
 pub(crate) fn recorded(options: Options) -> Options {
     if env::var_os(RECORD).is_some() { options.with_reads_audited() } else { options }
 }
@@ -116,7 +116,7 @@ pub(crate) fn record(cluster: &ControlPlane) -> Result<()> {
         lines
             .insert(format!("{}\t{}{slash}{}\t{}\n", call.group, call.resource, call.subresource, call.verb));
     }
-    // One write, so that stories side by side do not mix their lines.
+    // One write, so that tests side by side do not mix their lines.
     let text: String = lines.into_iter().collect();
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
     Ok(file.write_all(text.as_bytes())?)

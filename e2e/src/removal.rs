@@ -1,4 +1,4 @@
-//! What the stories of nodes that leave ask of the cluster: marks, what keeps a node, decisions; it waits only to set a scene.
+//! What the tests of nodes that leave ask of the cluster: marks, what keeps a node, decisions; it waits only to set a scene.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -14,7 +14,7 @@ impl ControlPlane {
     /// Runs helm against this cluster as its administrator, in the repository's root folder, and returns what it prints.
     pub fn helm(&self, args: &[&str]) -> Result<String> {
         let mut command = tool("helm")?;
-        // Everything helm keeps stays in the story's own folder.
+        // Everything helm keeps stays in the test's own folder.
         command
             .env("KUBECONFIG", self.kubeconfig_of(User::Admin))
             .env("HELM_CACHE_HOME", self.folder().join("helm/cache"))

@@ -1,4 +1,4 @@
-//! Workloads and who scales them, in a story's words: policies, HPAs, replicas and usage; it waits for nothing.
+//! Workloads and who scales them, in a test's words: policies, HPAs, replicas and usage; it waits for nothing.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ pub fn hpa(name: &str, min: u32, max: u32) -> Value {
     })
 }
 
-/// The ClusterScalingPolicy for stories: quick sync periods, short windows, CPU that counts from the start.
+/// The ClusterScalingPolicy for tests: quick sync periods, short windows, CPU that counts from the start.
 pub fn quick_workloads(ownership: &str, stabilization: &str) -> Value {
     cluster_policy(json!({"workloads": {
         "hpaOwnership": ownership,

@@ -109,7 +109,7 @@ class Sim:
     def run(self, env, call=None):
         caught = []
         with LOCK:
-            # It slept through a reset: whoever sent it is gone, and its group's name may be another story's.
+            # It slept through a reset: whoever sent it is gone, and its group's name may be another test's.
             if call and call.era != Era.now:
                 return "500 Reset", [], b""
             body = b"".join(self.moto(env, lambda status, headers, exc_info=None: caught.append((status, headers))))

@@ -1,6 +1,6 @@
-//! Beds for stories about AWS: a control plane, a simulator and a node bridge each, wiped between stories; it tells none.
+//! Beds for tests about AWS: a control plane, a simulator and a node bridge each, wiped between tests; it tells none.
 //!
-//! Starting them for each story would take longer than the stories. So there are as many as stories are told at once.
+//! Starting them for each test would take longer than the tests. So there are as many as tests are told at once.
 //! They live on a runtime of their own and end with the process: nobody drops them, so the reaper ends the programs and
 //! removes the folders.
 
@@ -24,7 +24,7 @@ use crate::{cluster, permissions, reaper, wait};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a story about AWS is told on.
+/// What a test about AWS is told on.
 #[derive(Debug)]
 pub struct Bed {
     pub cluster: ControlPlane,
@@ -32,14 +32,14 @@ pub struct Bed {
     pub bridge: Bridge,
 }
 
-/// Beds that no story is told on now.
+/// Beds that no test is told on now.
 static FREE: Mutex<Vec<&'static Bed>> = Mutex::new(Vec::new());
 
-/// Tells a story on a bed of its own for as long as it lasts, which it finds empty.
+/// Tells a test on a bed of its own for as long as it lasts, which it finds empty.
 ///
 /// # Panics
-/// When the story fails. The ends of all logs are printed before, and the folder with the rest is kept.
-pub fn story(body: impl AsyncFnOnce(&Bed) -> Result<()>) {
+/// When the test fails. The ends of all logs are printed before, and the folder with the rest is kept.
+pub fn aws_test(body: impl AsyncFnOnce(&Bed) -> Result<()>) {
     static RUNTIME: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
     #[expect(clippy::unwrap_used, reason = "a test without a runtime ends here")]
     let runtime = RUNTIME.get_or_init(|| tokio::runtime::Runtime::new().unwrap());
@@ -54,18 +54,18 @@ pub fn story(body: impl AsyncFnOnce(&Bed) -> Result<()>) {
             body(bed).await.and_then(|()| bed.bridge.check()).and_then(|()| bed.cluster.check_running());
         if let Err(failure) = &told {
             // First: of a long output, often only the beginning is kept.
-            eprintln!("the story fails: {failure:#}");
+            eprintln!("the test fails: {failure:#}");
             eprintln!("{}{}", bed.cluster.log_tails(5), bed.cluster.operator_log_tails(40));
             eprintln!("logs are kept in {}", bed.cluster.folder().display());
             reaper::keep(bed.cluster.folder())?;
         }
-        // A bed that is broken is nobody's: the next story starts another one.
+        // A bed that is broken is nobody's: the next test starts another one.
         if bed.cluster.check_running().is_ok() {
             FREE.lock().unwrap_or_else(PoisonError::into_inner).push(bed);
         }
         told
     });
-    assert!(told.is_ok(), "the story fails: {:#}", told.err().unwrap_or_else(|| anyhow!("unknown")));
+    assert!(told.is_ok(), "the test fails: {:#}", told.err().unwrap_or_else(|| anyhow!("unknown")));
 }
 
 impl Bed {
@@ -82,7 +82,7 @@ impl Bed {
         self.cluster.operator().flag("--lease-seconds=2").aws(&self.aws)
     }
 
-    /// Takes away whatever the story before has left.
+    /// Takes away whatever the test before has left.
     async fn wipe(&self) -> Result<()> {
         self.bridge.reset();
         self.aws.reset().await?;
@@ -95,7 +95,7 @@ impl Bed {
             let own: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
             own.delete_collection(&DeleteParams::default(), &all).await?;
         }
-        // The operator of the story before is dead; nobody needs to wait for its lease.
+        // The operator of the test before is dead; nobody needs to wait for its lease.
         let leases: Api<Lease> = Api::namespaced(client.clone(), permissions::NAMESPACE);
         leases.delete_collection(&DeleteParams::default(), &all).await?;
         let deployments: Api<Deployment> = Api::default_namespaced(client.clone());

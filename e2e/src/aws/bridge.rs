@@ -39,7 +39,7 @@ pub enum Join {
 struct Rules {
     joins: BTreeMap<String, Join>,
     labels: BTreeMap<String, BTreeMap<String, String>>,
-    /// Trouble since the last look of the story.
+    /// Trouble since the last look of the test.
     trouble: Option<String>,
 }
 

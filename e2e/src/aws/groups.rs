@@ -8,7 +8,7 @@ use super::Aws;
 const IMAGE: &str = "ami-03cf127a";
 
 /// A group about to be made: of m5.xlarge (4 CPU, 16 GiB), on demand, in zone `us-east-1a`, 0 to 10 instances, none
-/// at first. Tags: the node-template tags and the cluster's are the story's business.
+/// at first. Tags: the node-template tags and the cluster's are the test's business.
 #[derive(Debug, Clone)]
 pub struct GroupBuilder<'a> {
     aws: &'a Aws,

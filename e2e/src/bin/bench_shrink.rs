@@ -29,7 +29,7 @@ struct Args {
     /// Seconds after the cut for which nodes are counted.
     #[arg(long, default_value_t = 240)]
     seconds: u64,
-    /// Measure the operator as the stories run it, without an optimized build.
+    /// Measure the operator as the tests run it, without an optimized build.
     #[arg(long)]
     debug: bool,
 }

@@ -44,7 +44,7 @@ struct Args {
     seed: u64,
     #[command(flatten)]
     settings: Settings,
-    /// Run the operator as the stories do, without an optimized build.
+    /// Run the operator as the tests do, without an optimized build.
     #[arg(long)]
     debug: bool,
     /// Break a claim on purpose at the end: the run must fail.

@@ -1,6 +1,6 @@
-//! Says which permissions of the operator no story has used, and fails if there are any.
+//! Says which permissions of the operator no test has used, and fails if there are any.
 //!
-//! `unused_permissions FILE`: FILE is what the stories recorded with HEADROOM_USED_PERMISSIONS=FILE.
+//! `unused_permissions FILE`: FILE is what the tests recorded with HEADROOM_USED_PERMISSIONS=FILE.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use e2e::permissions::{granted, read_record};
 
 #[derive(Debug, Parser)]
 struct Args {
-    /// What the stories recorded.
+    /// What the tests recorded.
     record: PathBuf,
 }
 
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     println!("{} of {} granted permissions were used", granted.len() - idle.len(), granted.len());
     ensure!(
         idle.is_empty(),
-        "granted and used by no story; take it out of charts/headroom/templates/rbac.yaml, or tell a story that needs it:\n  {}",
+        "granted and used by no test; take it out of charts/headroom/templates/rbac.yaml, or tell a test that needs it:\n  {}",
         idle.join("\n  ")
     );
     Ok(())

@@ -79,7 +79,7 @@ impl Plan {
             name: name.to_owned(),
             program: self.binaries.join("bin").join(name),
             args,
-            // KWOK reads a configuration from the home folder, which is no part of a story.
+            // KWOK reads a configuration from the home folder, which is no part of a test.
             env: vec![("HOME".to_owned(), self.folder.display().to_string())],
             log: self.folder.join("logs").join(format!("{name}.log")),
         }
@@ -138,7 +138,7 @@ impl Plan {
             format!("--listen-peer-urls={peer}"),
             format!("--initial-advertise-peer-urls={peer}"),
             format!("--initial-cluster=default={peer}"),
-            // Nothing outlives the story, so nothing needs to reach the disk.
+            // Nothing outlives the test, so nothing needs to reach the disk.
             "--unsafe-no-fsync".to_owned(),
             "--log-level=warn".to_owned(),
         ]

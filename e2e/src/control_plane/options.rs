@@ -1,4 +1,4 @@
-//! What a story may choose about its control plane; the defaults are a cluster with an HPA controller and our CRDs.
+//! What a test may choose about its control plane; the defaults are a cluster with an HPA controller and our CRDs.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ impl Options {
         self
     }
 
-    /// Leaves out the operator's roles of config/base: the story installs them itself.
+    /// Leaves out the operator's roles of config/base: the test installs them itself.
     pub fn without_roles(mut self) -> Self {
         self.roles = false;
         self

@@ -1,4 +1,4 @@
-//! What a story does to the control plane as a whole: ports to put links before, a second API server, a backup restored.
+//! What a test does to the control plane as a whole: ports to put links before, a second API server, a backup restored.
 
 use std::fs;
 use std::path::{Path, PathBuf};

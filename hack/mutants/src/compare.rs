@@ -8,7 +8,7 @@ use crate::trial::Verdicts;
 /// What tells mistakes apart on the page: several places of a function may have equal ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Below core's sources: `nodes/balance.rs`.
+    /// Below core's sources: `nodes/scale_up/balance.rs`.
     pub file: String,
     pub function: String,
     /// As [`Mistake::text`].

@@ -10,11 +10,11 @@ use headroom_core::history::{
     Action, BackoffKey, History, Increase as CoreIncrease, IncreasePhase, Intent, PoolHistory,
 };
 use headroom_core::known::Known;
-use headroom_core::nodes::backoff;
-use headroom_core::nodes::cluster_state::ClusterState;
-use headroom_core::nodes::foreign::Members;
-use headroom_core::nodes::health::Health;
-use headroom_core::nodes::limits;
+use headroom_core::nodes::scale_up::limits;
+use headroom_core::nodes::state::backoff;
+use headroom_core::nodes::state::cluster_state::ClusterState;
+use headroom_core::nodes::state::foreign::Members;
+use headroom_core::nodes::state::health::Health;
 use headroom_core::nodes::wake::Wake;
 use headroom_core::plan::Step as PlanStep;
 use headroom_core::reason::Reason;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headroom_core::nodes::balance::Size;
 use headroom_core::nodes::packing::{self, Growable, PackingLimits, Wanted};
+use headroom_core::nodes::scale_up::balance::Size;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::{ClassIx, PodRef, Snapshot, TemplateNode};
 use headroom_core::world::pod::Pod as CorePod;

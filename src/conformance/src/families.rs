@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use headroom_core::config::{Expander, ScaleUp};
 use headroom_core::history::{BackoffKey, PoolHistory};
-use headroom_core::nodes::backoff;
-use headroom_core::nodes::balance::{self, Size};
-use headroom_core::nodes::cluster_state::backed_off_until;
-use headroom_core::nodes::expander::{self, Offer, least_waste};
+use headroom_core::nodes::scale_up::balance::{self, Size};
+use headroom_core::nodes::scale_up::expander::{self, Offer, least_waste};
+use headroom_core::nodes::state::backoff;
+use headroom_core::nodes::state::cluster_state::backed_off_until;
 use headroom_core::resources::Resources;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::Pod as CorePod;

@@ -1,6 +1,6 @@
 //! The family that asks whether two node templates are alike.
 
-use headroom_core::nodes::similarity::{Comparator, Shape, Similarity};
+use headroom_core::nodes::scale_up::similarity::{Comparator, Shape, Similarity};
 use headroom_core::resources::Resources;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! The families that ask whether a node may go: how full it is, and whether a pod lets it go.
 
 use headroom_core::labels::ObjectKey;
-use headroom_core::nodes::drainability::{Disruptions, Drainability, Rules};
-use headroom_core::nodes::utilization::{self, Measure, Share};
+use headroom_core::nodes::scale_down::drainability::{Disruptions, Drainability, Rules};
+use headroom_core::nodes::scale_down::utilization::{self, Measure, Share};
 use headroom_core::scheduling::constraints::LabelSelector;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::workload::{

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::history::History;
-use crate::nodes::tenure::{KeptNodes, Tenure};
+use crate::nodes::state::blocked_since::{KeptNodes, Tenure};
 use crate::plan::Plan;
 use crate::pods::record::{self, ReplicaDecision, ReplicaRecord};
 use crate::reason::Reason;

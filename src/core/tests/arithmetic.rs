@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use headroom_core::config::{Budget, Ceiling, ScaleUp};
 use headroom_core::history::{Backoff, History};
-use headroom_core::nodes::backoff::{after_failure, forgotten};
-use headroom_core::nodes::budgets::Allowance;
-use headroom_core::nodes::utilization::{Share, deciding};
+use headroom_core::nodes::scale_down::budgets::Allowance;
+use headroom_core::nodes::scale_down::utilization::{Share, deciding};
+use headroom_core::nodes::state::backoff::{after_failure, forgotten};
 use headroom_core::quantity::Quantity;
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, config, pool};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use headroom_core::config::{Config, GroupScaling};
 use headroom_core::history::{Action, History, INTENTS_MAX, Increase, Intent, PoolHistory, Victim};
-use headroom_core::nodes::bundles::{self, INTENTS_KEPT_FREE};
-use headroom_core::nodes::candidates::Candidate;
+use headroom_core::nodes::scale_down::bundles::{self, INTENTS_KEPT_FREE};
+use headroom_core::nodes::scale_down::candidates::Candidate;
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::NodeIx;
 use headroom_core::testing::{NOW, config, pool};

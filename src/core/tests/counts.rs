@@ -7,7 +7,7 @@ use headroom_core::config::Config;
 use headroom_core::history::{
     Action, History, Increase, IncreasePhase, Intent, PoolHistory, Removal, RemovalPhase, Victim,
 };
-use headroom_core::nodes::cluster_state::{ClusterState, GroupCounts};
+use headroom_core::nodes::state::cluster_state::{ClusterState, GroupCounts};
 use headroom_core::nodes::wake::Wake;
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, NodeBuilder, WorldBuilder, config, no_schedule, node, pool, world};

@@ -1,7 +1,7 @@
 //! What PodDisruptionBudgets let go at once and in rounds, and how much demand a world holds.
 
-use headroom_core::nodes::demand::{wanted_count, weight};
-use headroom_core::nodes::drainability::Disruptions;
+use headroom_core::nodes::scale_down::drainability::Disruptions;
+use headroom_core::nodes::scale_up::demand::{wanted_count, weight};
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, PodBuilder, budget, config, controller, node, pod, pool, world};
 use headroom_core::time::Seconds;

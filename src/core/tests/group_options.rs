@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use headroom_core::config::{Config, Pool};
 use headroom_core::history::{History, PoolHistory};
-use headroom_core::nodes::foreign::Members;
-use headroom_core::nodes::health::Health;
 use headroom_core::nodes::removal::Scene;
+use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
 use headroom_core::nodes::scale_down::{ScaleDown, decide};
-use headroom_core::nodes::unregistered::remove_never_registered;
+use headroom_core::nodes::state::foreign::Members;
+use headroom_core::nodes::state::health::Health;
 use headroom_core::plan::Step;
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::Snapshot;

@@ -5,9 +5,9 @@ use headroom_core::history::{
     Action, BackoffKey, Decision, DecisionOutcome, History, INTENTS_MAX, IncreasePhase,
 };
 use headroom_core::known::Known;
-use headroom_core::nodes::cluster_state::ClusterState;
-use headroom_core::nodes::increase;
-use headroom_core::nodes::limits::{Limit, Room, pool_barrier, whole_barrier};
+use headroom_core::nodes::scale_up::increase;
+use headroom_core::nodes::scale_up::limits::{Limit, Room, pool_barrier, whole_barrier};
+use headroom_core::nodes::state::cluster_state::ClusterState;
 use headroom_core::nodes::wake::Wake;
 use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::reason::Reason;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use headroom_core::history::History;
-use headroom_core::nodes::foreign::Members;
-use headroom_core::nodes::health::Health;
 use headroom_core::nodes::removal::Scene;
-use headroom_core::nodes::unregistered::remove_never_registered;
+use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
+use headroom_core::nodes::state::foreign::Members;
+use headroom_core::nodes::state::health::Health;
 use headroom_core::testing::{NOW, config, node, pool, world};
 use headroom_core::time::UnixTime;
 use headroom_core::world::provider::{GroupState, Instance, InstanceState};

@@ -17,7 +17,7 @@ use headroom_core::{absorb, plan};
 /// Pods of one workload: how many, cpu in thousandths of a core, memory in MiB, which rule.
 type Kind = (usize, u32, u32, u8);
 
-/// The mixes of the story random_mixes, seed by seed, and whether the large pool is tainted; else it has no zone a.
+/// The mixes of the test random_mixes, seed by seed, and whether the large pool is tainted; else it has no zone a.
 const MIXES: [(&[Kind], bool); 50] = [
     (&[(3, 1250, 11776, 1), (3, 250, 8704, 1)], true),
     (&[(5, 500, 3584, 7), (2, 1750, 4096, 5), (2, 2750, 4608, 6)], false),

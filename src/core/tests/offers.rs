@@ -1,7 +1,7 @@
 //! Which of several pools, or groups of pools, is taken where more than one would do.
 
 use headroom_core::config::{Expander, GroupScaling};
-use headroom_core::nodes::expander::{Offer, choose};
+use headroom_core::nodes::scale_up::expander::{Offer, choose};
 use headroom_core::resources::Resources;
 use headroom_core::testing::{config, pod, pool, world};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use headroom_core::nodes::balance::Size;
 use headroom_core::nodes::packing::{Growable, Packing, PackingLimits, Wanted, pack};
+use headroom_core::nodes::scale_up::balance::Size;
 use headroom_core::scheduling::{ClassIx, PodRef, Snapshot, TemplateNode};
 use headroom_core::testing::{PodBuilder, node, pod, world};
 use headroom_core::world::World;

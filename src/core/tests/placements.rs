@@ -7,7 +7,8 @@ use std::sync::Arc;
 use headroom_core::config::Config;
 use headroom_core::history::History;
 use headroom_core::nodes::context::{Context, Part, Quarantine};
-use headroom_core::nodes::{demand, scale_up};
+use headroom_core::nodes::scale_up;
+use headroom_core::nodes::scale_up::demand;
 use headroom_core::scheduling::{NodeIx, PodRef};
 use headroom_core::testing::{
     NOW, PoolBuilder, WorldBuilder, bound_claim, config, controller, node, pod, pool, volume, world,

@@ -128,5 +128,5 @@ fn live_look_that_finds_protection_ends_the_removal_without_failure() {
 #[test]
 fn annotation_alone_does_not_make_a_node_karpenters() {
     let kept = node("n").annotation(DO_NOT_DISRUPT_ANNOTATION, "true").build();
-    assert!(!headroom_core::nodes::foreign::is_foreign(&kept));
+    assert!(!headroom_core::nodes::state::foreign::is_foreign(&kept));
 }

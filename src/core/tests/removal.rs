@@ -9,9 +9,9 @@ use headroom_core::history::{
     Victim,
 };
 use headroom_core::labels::ObjectKey;
-use headroom_core::nodes::foreign::Members;
-use headroom_core::nodes::health::Health;
 use headroom_core::nodes::removal::{Advance, Scene, absorb_one, advance};
+use headroom_core::nodes::state::foreign::Members;
+use headroom_core::nodes::state::health::Health;
 use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::testing::{

@@ -6,12 +6,12 @@ use headroom_core::config::{Budget, Ceiling, Config, Mode, ScaleUp};
 use headroom_core::history::{
     Action, BackoffKey, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
 };
-use headroom_core::nodes::backoff;
-use headroom_core::nodes::foreign::Members;
-use headroom_core::nodes::health::Health;
 use headroom_core::nodes::removal::{Scene, absorb_one, advance};
+use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
 use headroom_core::nodes::scale_down::{ScaleDown, decide};
-use headroom_core::nodes::unregistered::remove_never_registered;
+use headroom_core::nodes::state::backoff;
+use headroom_core::nodes::state::foreign::Members;
+use headroom_core::nodes::state::health::Health;
 use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::{PodRef, Snapshot};

@@ -6,11 +6,11 @@ use headroom_core::config::{Budget, Ceiling, Config, Mode};
 use headroom_core::history::{
     Action, History, INTENTS_MAX, Intent, PoolHistory, Removal, RemovalPhase, Victim,
 };
-use headroom_core::nodes::foreign::Members;
-use headroom_core::nodes::health::Health;
-use headroom_core::nodes::memory::sanitize;
 use headroom_core::nodes::removal::{DELETE_TIMEOUT, Scene};
-use headroom_core::nodes::unregistered::remove_never_registered;
+use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
+use headroom_core::nodes::state::foreign::Members;
+use headroom_core::nodes::state::health::Health;
+use headroom_core::nodes::state::memory::sanitize;
 use headroom_core::plan::Step;
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, NodeBuilder, PodBuilder, node, pod, world};

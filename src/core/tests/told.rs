@@ -2,8 +2,8 @@
 
 use headroom_core::config::{Consolidation, Mode, Policy, Pool, ScaleUp};
 use headroom_core::history::{BackoffKey, EXAMPLES_MAX, History, PoolHistory};
-use headroom_core::nodes::backoff;
-use headroom_core::nodes::tenure::Tenure;
+use headroom_core::nodes::state::backoff;
+use headroom_core::nodes::state::blocked_since::Tenure;
 use headroom_core::plan;
 use headroom_core::plan::NodeVerdict;
 use headroom_core::reason::Reason;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headroom_core::config::Config;
 use headroom_core::history::{History, Unbound};
-use headroom_core::nodes::unbound::{LATE_PURCHASES_MAX, PATIENCE, PAUSE, SETTLE};
+use headroom_core::nodes::scale_up::unbound::{LATE_PURCHASES_MAX, PATIENCE, PAUSE, SETTLE};
 use headroom_core::plan;
 use headroom_core::plan::{Plan, Step};
 use headroom_core::reason::Reason;

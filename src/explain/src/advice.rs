@@ -9,8 +9,8 @@ use headroom_core::scheduling::constraints::{Toleration, TolerationOperator};
 use headroom_core::world::pod::Pod;
 
 use super::case::Opened;
+use super::explanation::about;
 use super::pod::verdict_in;
-use super::story::about;
 
 /// Most plans made for one explanation.
 const TRIALS_MAX: usize = 8;

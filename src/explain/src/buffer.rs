@@ -6,7 +6,7 @@ use headroom_core::plan::BufferVerdict;
 use headroom_core::world::buffer::{BufferSource, CapacityBuffer};
 
 use super::case::Opened;
-use super::story::{Explanation, PoolAnswer, Stage, counted};
+use super::explanation::{Explanation, PoolAnswer, Stage, counted};
 
 /// A CapacityBuffer; `None` when there is none of this name.
 #[must_use]

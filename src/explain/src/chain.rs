@@ -9,7 +9,7 @@ use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL, Readiness};
 
 use super::case::Opened;
 use super::evidence::{EventSeen, HpaSeen, PolicySeen};
-use super::story::{Explanation, Stage};
+use super::explanation::{Explanation, Stage};
 
 /// Most events of one object that are told; the newest stay.
 const EVENTS_MAX: usize = 12;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::case::Opened;
 use super::evidence::{EventSeen, PolicySeen, PoolSeen};
-use super::story::about;
+use super::explanation::about;
 use super::table::{Column, Table, wrap};
 
 /// Who is told of by events under this name.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::case::Opened;
 use super::evidence::{EventSeen, Evidence};
-use super::story::{Time, clock};
+use super::explanation::{Time, clock};
 use super::table::{Column, Table};
 
 /// Something that was decided or done.

@@ -8,6 +8,7 @@ pub mod chain;
 pub mod checked;
 pub mod compare;
 pub mod evidence;
+pub mod explanation;
 pub mod journal;
 pub mod node;
 pub mod overview;
@@ -15,7 +16,6 @@ pub mod owners;
 pub mod pod;
 pub mod pool;
 pub mod replicas;
-pub mod story;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -24,4 +24,4 @@ pub mod workload;
 
 pub use case::{Case, Error, ProviderView};
 pub use evidence::Evidence;
-pub use story::{Explanation, Moment};
+pub use explanation::{Explanation, Moment};

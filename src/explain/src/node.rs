@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use headroom_core::config::Pool;
 use headroom_core::history::{Action, Decision, DecisionAction, PoolHistory};
 use headroom_core::known::Known;
-use headroom_core::nodes::drainability::{Disruptions, Drainability, Rules};
-use headroom_core::nodes::group_settings::GroupSettings;
-use headroom_core::nodes::utilization::{Measure, Share, utilization};
+use headroom_core::nodes::scale_down::drainability::{Disruptions, Drainability, Rules};
+use headroom_core::nodes::scale_down::utilization::{Measure, Share, utilization};
+use headroom_core::nodes::state::group_settings::GroupSettings;
 use headroom_core::plan::NodeVerdict;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
@@ -17,7 +17,7 @@ use headroom_core::world::provider::GroupState;
 
 use super::case::Opened;
 use super::chain;
-use super::story::{Explanation, Stage, about};
+use super::explanation::{Explanation, Stage, about};
 
 /// Most pods that are told one by one.
 const PODS_MAX: usize = 8;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::case::{Opened, ProviderView};
 use super::chain;
 use super::evidence::{Evidence, HpaSeen, PolicySeen};
-use super::story::{Time, about, counted, short};
+use super::explanation::{Time, about, counted, short};
 use super::table::{Column, Table, wrap};
 
 /// Most rows of a list; what is left out is counted.

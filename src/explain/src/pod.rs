@@ -2,7 +2,7 @@
 
 use headroom_core::history::{Action, DecisionAction};
 use headroom_core::labels::ObjectKey;
-use headroom_core::nodes::utilization::long_terminating;
+use headroom_core::nodes::scale_down::utilization::long_terminating;
 use headroom_core::plan::{Plan, PodVerdict};
 use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
@@ -11,7 +11,7 @@ use headroom_core::world::pod::{Pod, PodPhase};
 use super::advice::advice;
 use super::case::Opened;
 use super::chain;
-use super::story::{Explanation, PoolAnswer, Stage, about};
+use super::explanation::{Explanation, PoolAnswer, Stage, about};
 
 /// A node may come so long before the pods that it was bought for.
 const ANTICIPATED: Seconds = Seconds(60);
@@ -31,7 +31,7 @@ pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
             chain.iter().map(|(kind, key)| format!("{} {}", kind.to_lowercase(), key.name)).collect();
         told.fact("owned by", words.join(", of "));
         chain::scaling(&mut told, opened, &owner.kind, &controller, Some(&key.name));
-        // How the workload was scaled after this pod was made is not this pod's story.
+        // How the workload was scaled after this pod was made is not part of this pod's timeline.
         let made_at = pod.created_at.plus(Seconds(1));
         let names_it = |what: &str| what.split(' ').any(|word| word == &*key.name);
         told.timeline.retain(|moment| moment.time.0 <= made_at || names_it(&moment.what));
@@ -76,7 +76,7 @@ fn placed(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &str) {
 pub(super) fn place(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &str) {
     let times = opened.case.evidence.pod(&pod.key);
     if let Some((_, node, _)) = opened.world.node_named(name) {
-        // A node that was there long before the pod is not part of its story; replicas that were decided on have theirs
+        // A node that was there long before the pod is not part of its timeline; replicas that were decided on have theirs
         // bought before they exist.
         if pod.created_at <= node.created_at.plus(ANTICIPATED) {
             if let Some((pool, decision)) = chain::decision_of_node(opened, node) {

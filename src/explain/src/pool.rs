@@ -11,7 +11,7 @@ use headroom_core::time::UnixTime;
 use super::case::Opened;
 use super::chain;
 use super::evidence::PoolSeen;
-use super::story::{Explanation, Stage, about, counted};
+use super::explanation::{Explanation, Stage, about, counted};
 
 /// Most kinds of pods told that the pool does not take.
 const REFUSED_MAX: usize = 5;

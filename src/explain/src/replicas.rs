@@ -8,7 +8,7 @@ use headroom_core::pods::record::{Leave, ReplicaDecision};
 
 use super::case::{Opened, ProviderView};
 use super::evidence::PolicySeen;
-use super::story::{StepTold, clock};
+use super::explanation::{StepTold, clock};
 use super::table::{Column, Table, wrap};
 
 /// The decision of a policy that was made again, where that tells more than the policy's status: from the operator's own

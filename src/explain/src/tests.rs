@@ -256,7 +256,7 @@ fn a_node_that_stays_names_its_blocker_since_when_and_what_helps() {
         };
         // The operator has watched: this node has been kept for a shorter time than others of its pool.
         let own = "this node kept for this reason since";
-        let row = |seen| headroom_core::nodes::tenure::KeptNodes {
+        let row = |seen| headroom_core::nodes::state::blocked_since::KeptNodes {
             reason: Reason::NotEnoughPdb,
             since: at(-120),
             seen,
@@ -764,6 +764,6 @@ fn paragraphs_keep_their_columns() {
     assert!(wrapped.lines().skip(1).all(|line| line.starts_with("             word")), "{wrapped}");
     let deep = wrap(&format!("{}{}", "x".repeat(60) + " ", "word ".repeat(20)), 61);
     assert!(deep.lines().skip(1).all(|line| line.starts_with(&" ".repeat(61))), "{deep}");
-    assert_eq!(story::short(Seconds(3700)), "1h1m");
-    assert_eq!(story::about(at(-90), NOW), "1m30s ago");
+    assert_eq!(explanation::short(Seconds(3700)), "1h1m");
+    assert_eq!(explanation::about(at(-90), NOW), "1m30s ago");
 }

@@ -6,10 +6,10 @@ use headroom_core::time::UnixTime;
 use super::case::Opened;
 use super::chain;
 use super::evidence::{ConditionSeen, HpaSeen, PolicySeen};
+use super::explanation::{Explanation, PoolAnswer, Stage, StepTold, about};
 use super::owners::{Scaler, Scalers};
 use super::pod::{place, verdict_of};
 use super::replicas;
-use super::story::{Explanation, PoolAnswer, Stage, StepTold, about};
 
 /// Pods of one workload whose lives are told one by one.
 const PODS_MAX: usize = 3;

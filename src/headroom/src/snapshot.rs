@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::source::{self, Live, Output};
 use crate::{gather, terminal};
 use headroom_explain::Case;
-use headroom_explain::story::counted;
+use headroom_explain::explanation::counted;
 use headroom_explain::table::wrap;
 use headroom_explain::{overview, replicas};
 use headroom_observe::host::Host;

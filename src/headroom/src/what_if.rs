@@ -12,7 +12,7 @@ use jiff::SignedDuration;
 use crate::simulate::length;
 use crate::{scalers, source};
 use headroom_explain::Case;
-use headroom_explain::story::counted;
+use headroom_explain::explanation::counted;
 use headroom_simulator::changes::{Changes, Start, read_price, read_times};
 use headroom_simulator::cluster::Timings;
 use headroom_simulator::scenario::{Scenario, read_manifests};

@@ -1,4 +1,4 @@
-//! The pages leave nothing out and name nothing that is not there: conditions, reasons, alerts, stories, links. It runs nothing.
+//! The pages leave nothing out and name nothing that is not there: conditions, reasons, alerts, tests, links. It runs nothing.
 
 #[cfg(test)]
 mod tests {
@@ -153,12 +153,11 @@ mod tests {
         );
     }
 
-    /// After "end-to-end test" and its plural come file names in backquotes, until the sentence says something else; so do they
-    /// after "story" on pages that have not been rewritten yet.
-    fn stories_named(page: &str) -> BTreeSet<String> {
+    /// After "end-to-end test" and its plural come file names in backquotes, until the sentence says something else.
+    fn tests_named(page: &str) -> BTreeSet<String> {
         let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut named = BTreeSet::new();
-        for word in ["nd-to-end test `", "nd-to-end tests `", "tory `", "tories `"] {
+        for word in ["nd-to-end test `", "nd-to-end tests `"] {
             for rest in text.split(word).skip(1) {
                 let mut parts = rest.split('`');
                 while let Some(name) = parts.next() {
@@ -174,11 +173,11 @@ mod tests {
 
     #[test]
     fn stories_that_pages_name_exist() {
-        let there = |name: &String| root().join(format!("e2e/tests/stories/{name}.rs")).exists();
+        let there = |name: &String| root().join(format!("e2e/tests/end_to_end/{name}.rs")).exists();
         let mut missing = Vec::new();
         let mut n_named = 0;
         for page in pages() {
-            let named = stories_named(&read(&page));
+            let named = tests_named(&read(&page));
             n_named += named.len();
             missing
                 .extend(named.into_iter().filter(|name| !there(name)).map(|name| format!("{page}: {name}")));
@@ -220,7 +219,7 @@ mod tests {
             assert!(!names.is_empty(), "no test shows {row}");
             for name in names {
                 let mut places = vec![
-                    format!("e2e/tests/stories/{name}.rs"),
+                    format!("e2e/tests/end_to_end/{name}.rs"),
                     format!("src/{name}.rs"),
                     format!("{name}.rs"),
                 ];

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use headroom_core::nodes::balance::Size;
 use headroom_core::nodes::packing::{Growable, PackingLimits, Wanted, pack};
+use headroom_core::nodes::scale_up::balance::Size;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::{ClassIx, PodRef, Snapshot, TemplateNode};
 use headroom_core::testing::{node, pod};

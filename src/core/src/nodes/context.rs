@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::history::History;
-use crate::nodes::cluster_state::{ClusterState, Stage};
-use crate::nodes::demand::{Demand, PodGroup};
-use crate::nodes::increase;
-use crate::nodes::template;
-use crate::nodes::utilization::TERMINATING_EXTRA;
+use crate::nodes::scale_down::utilization::TERMINATING_EXTRA;
+use crate::nodes::scale_up::demand::{Demand, PodGroup};
+use crate::nodes::scale_up::increase;
+use crate::nodes::state::cluster_state::{ClusterState, Stage};
+use crate::nodes::state::template;
 use crate::nodes::wake::Wake;
 use crate::plan::{Plan, Reasons, Step};
 use crate::resources::Resources;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use crate::config::Mode;
 use crate::history::{Considered, EXAMPLES_MAX, History, Refusal as Refused};
 use crate::nodes::context::Context;
-use crate::nodes::demand;
-use crate::nodes::limits::Limit;
 use crate::nodes::scale_up;
+use crate::nodes::scale_up::demand;
+use crate::nodes::scale_up::limits::Limit;
 use crate::plan::{PodVerdict, PoolReason};
 use crate::reason::Reason;
 use crate::resources::Resources;
@@ -305,7 +305,7 @@ pub fn pools(ctx: &mut Context<'_>) {
         reasons.extend(scale_up::barrier(ctx, &pool.name));
         if let Some(state) = ctx.cluster.pools.get(&pool.name) {
             let partly = state.groups.iter().filter_map(|(id, group)| {
-                let barrier = crate::nodes::limits::group_barrier(id, group)?;
+                let barrier = crate::nodes::scale_up::limits::group_barrier(id, group)?;
                 (barrier.reason == Reason::BackingOff).then_some(barrier)
             });
             let known: BTreeSet<Arc<str>> = reasons.iter().map(|limit| limit.message.clone()).collect();

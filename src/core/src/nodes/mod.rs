@@ -1,53 +1,28 @@
 //! Which nodes are bought and which are given back, and why. It reads World, History and Config, and touches nothing.
+//!
+//! The order of one plan (`plan_nodes`):
+//!
+//! 1. `removal`: each open removal gets its next step.
+//! 2. `state`: nodes and groups are counted by state; templates are learned from live nodes.
+//! 3. `scale_up`: minimum sizes, then demand: pods are placed on nodes that exist or are on their way, and for the rest
+//!    one offer after the other is packed (`packing`), chosen (`scale_up::expander`) and journalled.
+//! 4. `buffers`: room that CapacityBuffers keep free, after all pods.
+//! 5. `explain`, `preview`: why pods got no node, and what Preview pools would do.
+//! 6. `scale_down`: which nodes go, from candidates to those that leave now; then `rotation` and `consolidation`, whose
+//!    replacements are bought first.
+//!
+//! `context` is what all of it works on.
 
-pub mod plan_nodes;
-
-pub mod anticipation;
-pub mod backoff;
-pub mod balance;
-pub mod bounds;
-pub mod budgets;
 pub mod buffers;
-pub mod bundles;
-pub mod candidates;
-pub mod cluster_state;
 pub mod consolidation;
 pub mod context;
-pub mod demand;
-pub mod drainability;
-mod ending;
-pub mod expander;
 pub mod explain;
-pub mod followers;
-pub mod foreign;
-pub mod group_settings;
-pub mod health;
-pub mod increase;
-pub mod learn;
-pub mod limits;
-pub mod memory;
 pub mod packing;
-pub mod patterns;
-pub mod placement;
+pub mod plan_nodes;
 pub mod preview;
-mod promised;
-pub mod relocation;
 pub mod removal;
-mod room;
 pub mod rotation;
 pub mod scale_down;
 pub mod scale_up;
-mod similar_pools;
-pub mod similarity;
-mod spare;
-pub mod template;
-pub mod tenure;
-mod together;
-mod trial;
-pub mod unbound;
-pub mod unregistered;
-pub mod utilization;
-pub mod verdicts;
+pub mod state;
 pub mod wake;
-mod whole;
-mod zone_balance;

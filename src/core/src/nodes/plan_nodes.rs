@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use crate::config::{Config, Mode};
 use crate::history::History;
-use crate::nodes::anticipation;
 use crate::nodes::context::{Context, Part, Quarantine};
-use crate::nodes::demand::{self, Skipped};
-use crate::nodes::foreign::Members;
-use crate::nodes::health::Health;
 use crate::nodes::removal::{self, Scene};
-use crate::nodes::{
-    buffers, consolidation, explain, increase, learn, preview, rotation, scale_down, scale_up, unbound,
-    unregistered,
-};
+use crate::nodes::scale_down::unregistered;
+use crate::nodes::scale_up::anticipation;
+use crate::nodes::scale_up::demand::{self, Skipped};
+use crate::nodes::scale_up::{increase, unbound};
+use crate::nodes::state::foreign::Members;
+use crate::nodes::state::health::Health;
+use crate::nodes::state::learn;
+use crate::nodes::{buffers, consolidation, explain, preview, rotation, scale_down, scale_up};
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
 use crate::scheduling::Shares;

@@ -1,4 +1,4 @@
-//! Tests of the rules in the definitions against the objects that the end-to-end stories try, without an API server.
+//! Tests of the rules in the definitions against the objects that the end-to-end tests try, without an API server.
 
 use std::collections::BTreeMap;
 use std::path::Path;

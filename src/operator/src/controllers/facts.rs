@@ -6,7 +6,7 @@ use std::sync::Arc;
 use headroom_core::config::Mode;
 use headroom_core::history::{Action, History, IncreasePhase, Victim};
 use headroom_core::known::Known;
-use headroom_core::nodes::bounds;
+use headroom_core::nodes::state::bounds;
 use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use headroom_core::config::{Mode, Pool};
 use headroom_core::history::{History, PoolHistory};
-use headroom_core::nodes::bounds;
-use headroom_core::nodes::cluster_state::{ClusterState, PoolState};
+use headroom_core::nodes::state::bounds;
+use headroom_core::nodes::state::cluster_state::{ClusterState, PoolState};
 use headroom_core::nodes::wake::Wake;
 use headroom_core::plan::{PodVerdict, Reasons};
 use headroom_core::reason::Reason;
@@ -166,7 +166,7 @@ fn provider_bounds(state: &PoolState<'_>) -> Option<(u32, u32)> {
 }
 
 fn counts(state: &PoolState<'_>) -> NodeCounts {
-    let sum = |count: fn(&headroom_core::nodes::cluster_state::GroupCounts<'_>) -> u32| {
+    let sum = |count: fn(&headroom_core::nodes::state::cluster_state::GroupCounts<'_>) -> u32| {
         int(state.groups.values().map(count).fold(0, u32::saturating_add))
     };
     NodeCounts {

@@ -8,7 +8,7 @@ use headroom_core::config::{
 };
 use headroom_core::known::Known;
 use headroom_core::labels::Labels;
-use headroom_core::nodes::template::is_passing;
+use headroom_core::nodes::state::template::is_passing;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::Taint;
 use headroom_core::snapshot::Snapshot;

@@ -202,7 +202,7 @@ fn eviction_of_another_uid_is_409_and_has_spent_the_budget() {
     let mut store = running_pods_with_budget(1);
     let other = DeleteOptions { uid: Some("other".into()), ..DeleteOptions::default() };
     assert_eq!(store.evict(&in_default("a"), &other, ME).unwrap_err().code, 409);
-    // As on a real server, by the story simulated_api_server_is_true: the budget is spent before the pod is deleted.
+    // As on a real server, by the test simulated_api_server_is_true: the budget is spent before the pod is deleted.
     let budget = store.find(Kind::PodDisruptionBudget, &in_default("web")).unwrap();
     assert_eq!(number(budget, &["status", "disruptionsAllowed"]), Some(0));
 }

@@ -7,11 +7,11 @@ use crate::config::{Mode, Policy};
 use crate::history::{
     Action, ConsolidationBackoff, DecisionOutcome, History, IncreasePhase, PoolHistory, Replaced, Replacement,
 };
-use crate::nodes::candidates::Candidate;
 use crate::nodes::consolidation::search::REMOVAL_TIME;
-use crate::nodes::foreign::Membership;
 use crate::nodes::removal::Scene;
 use crate::nodes::rotation::{self, is_rotation};
+use crate::nodes::scale_down::candidates::Candidate;
+use crate::nodes::state::foreign::Membership;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{Node, Readiness};

@@ -9,20 +9,20 @@ use crate::history::{
     Action, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent, REPLACED_MAX,
     Replaced, Replacement,
 };
-use crate::nodes::budgets::Allowance;
-use crate::nodes::candidates::{self, Candidate};
 use crate::nodes::consolidation::price;
 use crate::nodes::consolidation::replacing::wake_at;
 use crate::nodes::context::Context;
-use crate::nodes::drainability::Disruptions;
-use crate::nodes::group_settings::GroupSettings;
-use crate::nodes::limits;
 use crate::nodes::packing::{self, Growable, PackingLimits, Wanted};
-use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::Scene;
-use crate::nodes::room::{self, Room, Spare};
+use crate::nodes::scale_down::budgets::Allowance;
+use crate::nodes::scale_down::candidates::{self, Candidate};
+use crate::nodes::scale_down::drainability::Disruptions;
+use crate::nodes::scale_down::minimums::{self, Room, Spare};
+use crate::nodes::scale_down::relocation::Destinations;
+use crate::nodes::scale_down::trial::pods_to_move;
 use crate::nodes::scale_up;
-use crate::nodes::trial::pods_to_move;
+use crate::nodes::scale_up::limits;
+use crate::nodes::state::group_settings::GroupSettings;
 use crate::plan::Step;
 use crate::reason::Reason;
 use crate::resources::Resources;
@@ -81,7 +81,7 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
         (std::cmp::Reverse(idle), one.victim.node.clone())
     });
     let begun = ctx.snapshot.work_units;
-    let room = room::of(scene, &BTreeMap::new());
+    let room = minimums::of(scene, &BTreeMap::new());
     let singles = nodes.iter().take(SINGLES_MAX).map(|one| vec![one.clone()]);
     let several = (2..=REPLACED_MAX.min(nodes.len())).map(|count| {
         let mut set = nodes[..count].to_vec();
@@ -251,7 +251,7 @@ fn may_grow(ctx: &mut Context<'_>, pool: &Pool) -> Vec<Growable> {
     if apart || held || barred || ctx.quarantine.pools.contains(&pool.name) {
         return Vec::new();
     }
-    let mut groups = scale_up::growables(ctx, &pool.name);
+    let mut groups = scale_up::serve::growables(ctx, &pool.name);
     groups.truncate(GROUPS_MAX);
     groups
 }
@@ -263,7 +263,7 @@ pub(in crate::nodes) fn packed(
     growable: &Growable,
     rest: &BTreeMap<ClassIx, Vec<PodRef>>,
 ) -> Option<u32> {
-    let most = scale_up::room(ctx, &pool.name, &growable.template.node.capacity);
+    let most = scale_up::serve::room(ctx, &pool.name, &growable.template.node.capacity);
     let wanted: Vec<Wanted<'_>> = rest
         .iter()
         .map(|(class, pods)| Wanted { class: *class, priority: ctx.snapshot.class(*class).priority, pods })
@@ -354,7 +354,8 @@ pub(in crate::nodes) fn buy(ctx: &mut Context<'_>, purchase: Purchase) {
     nodes.sort();
     let memory = ctx.next.pools.entry(offer.pool.clone()).or_default();
     let increase = Increase::journalled(offer.group.clone(), from, to);
-    let id = scale_up::unused_intent_id(memory, &ctx.snapshot, (&offer.pool, &increase), ctx.config.epoch);
+    let id =
+        scale_up::serve::unused_intent_id(memory, &ctx.snapshot, (&offer.pool, &increase), ctx.config.epoch);
     if 0 < offer.count {
         memory.intents.push(Intent {
             id: id.clone(),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::config::Pool;
 use crate::history::{DecisionOutcome, Removal, RemovalPhase, Victim};
-use crate::nodes::drainability::{Block, Disruptions, Drainability, Rules};
 use crate::nodes::removal::phases::One;
 use crate::nodes::removal::{EVICTIONS_MAX, GONE_EXTRA, RETRY, RETRY_SOON, Scene};
-use crate::nodes::utilization::long_terminating;
+use crate::nodes::scale_down::drainability::{Block, Disruptions, Drainability, Rules};
+use crate::nodes::scale_down::utilization::long_terminating;
 use crate::plan::{Eviction, Step};
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::config::{Mode, Policy, Pool};
 use crate::history::{DecisionOutcome, Intent, PoolHistory, Removal, RemovalPhase, Victim};
 use crate::known::Known;
-use crate::nodes::drainability::Disruptions;
-use crate::nodes::foreign::{carries_mark, is_foreign, marked_by};
 use crate::nodes::removal::ending::{self, undo};
 use crate::nodes::removal::{
     Advance, DELAY_DELETION_MAX, DELETE_TIMEOUT, NODES_MAX, RETRY, SETTLE, SETTLE_DRAIN, Scene, holds_node,
     removal_of, removal_of_mut,
 };
 use crate::nodes::rotation::is_rotation;
+use crate::nodes::scale_down::drainability::Disruptions;
+use crate::nodes::state::foreign::{carries_mark, is_foreign, marked_by};
 use crate::plan::Step;
 use crate::reason::Reason;
 use crate::time::Seconds;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::config::Pool;
 use crate::history::{DecisionOutcome, History, PoolHistory, RemovalPhase};
-use crate::nodes::bounds::bounds;
-use crate::nodes::foreign::marked_by;
 use crate::nodes::removal::ending::let_go;
 use crate::nodes::removal::{Advance, Scene};
+use crate::nodes::state::bounds::bounds;
+use crate::nodes::state::foreign::marked_by;
 use crate::nodes::wake::Wake;
 use crate::plan::Step;
 use crate::reason::Reason;

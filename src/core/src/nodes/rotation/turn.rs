@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use crate::config::{Mode, Pool};
 use crate::history::{Action, PoolHistory, REPLACED_MAX};
-use crate::nodes::budgets::Allowance;
-use crate::nodes::candidates::{self, Candidate};
 use crate::nodes::consolidation::{Offer, Purchase, buy, may_leave, packed, spares};
 use crate::nodes::context::Context;
-use crate::nodes::drainability::Disruptions;
-use crate::nodes::limits;
-use crate::nodes::relocation::Destinations;
 use crate::nodes::removal::Scene;
-use crate::nodes::room::{self, Room};
 use crate::nodes::rotation::{is_proven, is_stopped, resumes_at};
+use crate::nodes::scale_down::budgets::Allowance;
+use crate::nodes::scale_down::candidates::{self, Candidate};
+use crate::nodes::scale_down::drainability::Disruptions;
+use crate::nodes::scale_down::minimums::{self, Room};
+use crate::nodes::scale_down::relocation::Destinations;
+use crate::nodes::scale_down::trial::pods_to_move;
 use crate::nodes::scale_up;
-use crate::nodes::trial::pods_to_move;
+use crate::nodes::scale_up::limits;
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Presence};
 use crate::time::UnixTime;
@@ -172,7 +172,7 @@ fn purchase(
     turn: &[Candidate],
     rest: &BTreeMap<ClassIx, Vec<PodRef>>,
 ) -> Option<(Arc<str>, u32)> {
-    let room = room::of(scene, &BTreeMap::new());
+    let room = minimums::of(scene, &BTreeMap::new());
     let own = turn.first()?.group.clone();
     let capacity =
         |one: &Candidate| scene.world.node_named(&one.victim.node).map(|(_, node, _)| node.capacity.clone());
@@ -184,14 +184,14 @@ fn purchase(
     if limits::pool_barrier(state, ctx.next.pools.get(&pool.name)).is_some() {
         return None;
     }
-    let mut groups = scale_up::growables(ctx, &pool.name);
+    let mut groups = scale_up::serve::growables(ctx, &pool.name);
     // The zone of the old nodes first: volumes may be bound to it.
     groups.sort_by_key(|group| group.id != own);
     groups.into_iter().find_map(|group| {
         let needed = if rest.is_empty() { 0 } else { packed(ctx, pool, &group, rest)? };
         let new = &group.template.node.capacity;
-        let most =
-            scale_up::room(ctx, &pool.name, new).min(group.size.max.saturating_sub(group.size.current));
+        let most = scale_up::serve::room(ctx, &pool.name, new)
+            .min(group.size.max.saturating_sub(group.size.current));
         let short = minimum_short(turn, &room, &pool.name);
         let count = needed.max(short);
         let fits = count <= most

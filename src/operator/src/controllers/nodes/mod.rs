@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::history::History;
-use headroom_core::nodes::demand::wanted_count;
-use headroom_core::nodes::tenure::Tenure;
+use headroom_core::nodes::scale_up::demand::wanted_count;
+use headroom_core::nodes::state::blocked_since::Tenure;
 use headroom_core::plan::{Outcome, Plan};
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::UnixTime;

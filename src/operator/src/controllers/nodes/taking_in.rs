@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use headroom_core::history::History;
 use headroom_core::known::Known;
-use headroom_core::nodes::memory as clocks;
-use headroom_core::nodes::tenure::Tenure;
+use headroom_core::nodes::state::blocked_since::Tenure;
+use headroom_core::nodes::state::memory as clocks;
 use headroom_core::plan::StepResult;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::{Delta, Kind};

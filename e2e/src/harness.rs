@@ -1,0 +1,26 @@
+//! The frame of one test: a control plane of its own, and everybody's last words when it fails.
+
+use anyhow::{Result, anyhow};
+
+use crate::control_plane::{ControlPlane, Options};
+
+/// Starts a control plane and tells the test on it.
+///
+/// # Panics
+/// When the test fails or a program of the control plane has died. The control plane's drop then prints the
+/// ends of all logs and says where the folder with the rest is kept.
+pub async fn cluster_test(options: Options, body: impl AsyncFnOnce(&ControlPlane) -> Result<()>) {
+    let told = tell(options, body).await;
+    assert!(told.is_ok(), "the test fails: {:#}", told.err().unwrap_or_else(|| anyhow!("unknown")));
+}
+
+async fn tell(options: Options, body: impl AsyncFnOnce(&ControlPlane) -> Result<()>) -> Result<()> {
+    let mut cluster = ControlPlane::start(options).await?;
+    let told = body(&cluster).await.and_then(|()| cluster.check_running());
+    if let Err(failure) = &told {
+        // First: of a long output, often only the beginning is kept.
+        eprintln!("the test fails: {failure:#}");
+        cluster.explain_on_drop();
+    }
+    told
+}

@@ -1,0 +1,6 @@
+//! How many new nodes a set of pods needs: first fit by descending size (`pack`), or node by node (`patterns`).
+
+mod pack;
+pub mod patterns;
+
+pub use pack::{Growable, PackedNode, Packing, PackingLimits, Wanted, may_come_round, pack, score};

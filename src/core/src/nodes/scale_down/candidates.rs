@@ -1,0 +1,394 @@
+//! Which nodes might go: each node's own state and its own pods. Whether its pods fit elsewhere is asked later.
+
+use std::sync::Arc;
+
+use crate::config::{Config, Mode, Policy, Pool};
+use crate::history::Victim;
+use crate::nodes::removal::Scene;
+use crate::nodes::rotation::is_rotation;
+use crate::nodes::scale_down::drainability::{Block, Disruptions, Drainability, Rules};
+use crate::nodes::scale_down::utilization::{
+    Measure, Share, Utilization, deciding, utilization, utilization_of_sum,
+};
+use crate::nodes::scale_down::verdicts::Verdict;
+use crate::nodes::state::foreign::{Membership, Standing, marked_by};
+use crate::nodes::state::group_settings::GroupSettings;
+use crate::nodes::state::health::not_started;
+use crate::reason::Reason;
+use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
+use crate::time::{Seconds, UnixTime};
+use crate::world::digest::NodeDigest;
+use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION};
+use crate::world::pod::{PROTECTED_FOREVER, Pod};
+use crate::world::{NodeEntry, NodeId, PodId};
+
+/// A provider view older than this says nothing about sizes (law 6).
+pub const PROVIDER_AGE_MAX: Seconds = Seconds(300);
+
+/// Rounds of evictions for which pods of nodes that leave together may wait, where nodes get full: each round takes what
+/// the budgets allow at once. The last ones wait about as long as replacements need to start, that many times.
+pub const ROUNDS_MAX: u32 = 5;
+
+/// Whether nodes of this pool get full. Then all that can leave are marked together, even if their budgets let the pods go
+/// only in rounds: pods that moved to a node which leaves next would be disrupted twice.
+#[must_use]
+pub fn is_tight(pool: &Pool) -> bool {
+    pool.scale_down.policy != Policy::WhenUnderutilized
+}
+
+/// A node that may go if its pods find other places.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Its place in the snapshot.
+    pub ix: NodeIx,
+    /// Index into [`Config::pools`].
+    pub pool: usize,
+    /// Its group.
+    pub group: Arc<str>,
+    /// Its zone; empty when it has none.
+    pub zone: Arc<str>,
+    /// What would be named to the provider.
+    pub victim: Victim,
+    /// Why it would go.
+    pub reason: Reason,
+    /// Pods that need another place.
+    pub movable: Vec<PodId>,
+    /// The first pod that must run to its end before.
+    pub waits_for: Option<PodId>,
+    /// The PodDisruptionBudget that allows no eviction of one of them now.
+    pub guarded_by: Option<usize>,
+    /// Since when it has been unneeded.
+    pub since: Option<UnixTime>,
+    /// Until when it is too young to be consolidated, or one of its pods is; only for `Consolidated`.
+    pub fresh_until: Option<UnixTime>,
+    /// Whether nodes that cost less were bought in its place and are ready: it has no clock to wait for.
+    pub replaced: bool,
+}
+
+/// What a candidate's pods mean for its removal.
+#[derive(Default)]
+struct Load {
+    movable: Vec<PodId>,
+    waits_for: Option<PodId>,
+    guarded_by: Option<usize>,
+}
+
+impl Candidate {
+    /// Whether it may wait so as to leave together with others, or because they leave no room: in pools whose nodes get
+    /// full, and for its utilization alone.
+    #[must_use]
+    pub fn may_wait(&self, config: &Config) -> bool {
+        is_tight(&config.pools[self.pool])
+            && matches!(self.reason, Reason::Underutilized | Reason::Consolidated)
+            && !self.replaced
+    }
+
+    /// The order in which candidates are looked at: those asked for, empty ones, dead ones, then others. Among equals
+    /// those that were unneeded before keep their turn, so that clocks do not start anew, then those with fewer pods.
+    /// What a budget guards comes last: it may stay for long, and must not take places from what can go.
+    #[must_use]
+    pub fn rank(&self) -> (bool, u8, UnixTime, usize) {
+        let class = match self.reason {
+            Reason::RemovalRequested => 0,
+            // Before empty ones, on which its pods may have their place.
+            reason if self.replaced && is_rotation(reason) => 0,
+            Reason::Empty => 1,
+            Reason::Unready => 2,
+            _ if self.replaced => 2,
+            Reason::Consolidated => 4,
+            _ => 3,
+        };
+        (self.guarded_by.is_some(), class, self.since.unwrap_or(UnixTime(i64::MAX)), self.movable.len())
+    }
+}
+
+/// Either a verdict, or a candidate. `None` for nodes on their way out or of no concern.
+#[derive(Clone, Debug)]
+pub enum Judgement {
+    /// It stays.
+    Stays(Verdict),
+    /// It may go.
+    Candidate(Candidate),
+}
+
+/// Whether nothing keeps the nodes of a pool from being judged one by one.
+#[must_use]
+pub fn open_to_judge(pool: &Pool, scene: &Scene<'_>) -> bool {
+    let open = scene.work_on(&pool.name) && pool_in_the_way(pool, false, scene).is_none();
+    scene.work_done();
+    open
+}
+
+/// Whether a node's digest tells that [`judge`] would call it not underutilized: most nodes need no second look. Only
+/// for members of pools that are [`open_to_judge`].
+#[must_use]
+pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, config: &Config) -> bool {
+    let NodeDigest { requested, allocatable, .. } = *digest;
+    let summed = digest.unusual_count == 0 && config.cluster.expendable_pods_priority_cutoff <= 0;
+    let measured = allocatable.cpu_milli != 0 && allocatable.memory_bytes != 0 && !digest.extended;
+    let share = |requested, allocatable| Share { requested, allocatable };
+    pool.scale_down.policy == Policy::WhenUnderutilized
+        && digest.is_ordinary()
+        && summed
+        && measured
+        && settings.counts_all_pods()
+        && deciding(
+            share(requested.cpu_milli, allocatable.cpu_milli),
+            share(requested.memory_bytes, allocatable.memory_bytes),
+        )
+        .exceeds_percent(settings.utilization_threshold_percent())
+}
+
+/// Judges one node that no open removal names. An `outdated` one may go whatever its use.
+///
+/// Source: Cluster Autoscaler, scaledown/eligibility/eligibility.go, FilterOutUnremovable.
+/// Differs from upstream: a node that is unready is judged by its state and not by its requests, and
+/// pending pods planned onto a node keep it.
+#[must_use]
+pub fn judge(
+    id: NodeId,
+    ix: NodeIx,
+    scene: &Scene<'_>,
+    snapshot: &Snapshot<'_>,
+    disruptions: &mut Disruptions<'_>,
+    since: Option<UnixTime>,
+    outdated: Option<Reason>,
+) -> Judgement {
+    let entry = scene.world.node(id);
+    let Some(node) = &entry.node else { return Judgement::Stays(Reason::NotManaged.into()) };
+    let stays = |reason: Reason| Judgement::Stays(reason.into());
+    let member = match scene.members.standing(id) {
+        Standing::Member(member) => member,
+        Standing::Unlisted { .. } => return stays(Reason::ProviderUnknown),
+        Standing::SharedId { .. } => return Judgement::Stays(Verdict::twin(scene.world.twin_of(id))),
+        Standing::Foreign => return stays(Reason::ForeignNode),
+        Standing::NotManaged => return stays(Reason::NotManaged),
+    };
+    let pool = &scene.config.pools[member.pool];
+    if !scene.work_on(&pool.name) {
+        return stays(Reason::Internal);
+    }
+    let requested = node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
+    if let Some(reason) =
+        pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, requested, scene, pool))
+    {
+        return stays(reason);
+    }
+    let unready = node.ready != Readiness::Ready;
+    let above = !requested
+        && !unready
+        && outdated.is_none()
+        && above_threshold(entry, ix, scene, snapshot, GroupSettings::of(pool, member.group, scene.world));
+    if above && pool.scale_down.policy == Policy::WhenUnderutilized {
+        return stays(Reason::NotUnderutilized);
+    }
+    if planned_for(ix, &entry.name, scene, snapshot) {
+        return stays(Reason::PlannedFor);
+    }
+    match load(id, scene, pool, disruptions) {
+        // A node that is well used stays for that, whatever else would keep it.
+        Err(_) if above => stays(Reason::NotUnderutilized),
+        Err(verdict) => Judgement::Stays(verdict),
+        Ok(load) => {
+            let reason = match (requested, unready) {
+                (true, _) => Reason::RemovalRequested,
+                (false, true) => Reason::Unready,
+                (false, false) if outdated.is_some() => outdated.unwrap_or(Reason::Expired),
+                (false, false) if load.movable.is_empty() && load.waits_for.is_none() => Reason::Empty,
+                (false, false) if above => Reason::Consolidated,
+                (false, false) => Reason::Underutilized,
+            };
+            let mut candidate = candidate(ix, node, member, reason, load, since);
+            if reason == Reason::Consolidated {
+                candidate.fresh_until = fresh_until(node, &candidate.movable, pool, scene);
+            }
+            Judgement::Candidate(candidate)
+        }
+    }
+}
+
+/// Until when the node or one of these pods is too young to be disturbed by consolidation; `None` when none is.
+#[must_use]
+pub fn fresh_until(node: &Node, movable: &[PodId], pool: &Pool, scene: &Scene<'_>) -> Option<UnixTime> {
+    let Policy::WhenCheaper(consolidation) = pool.scale_down.policy else { return None };
+    let pods = movable.iter().map(|id| scene.world.pod(*id).pod.created_at);
+    let until = pods.chain([node.created_at]).max()?.plus(consolidation.consolidate_after);
+    Some(until).filter(|until| scene.now < *until)
+}
+
+fn candidate(
+    ix: NodeIx,
+    node: &Node,
+    member: &Membership<'_>,
+    reason: Reason,
+    load: Load,
+    since: Option<UnixTime>,
+) -> Candidate {
+    let Load { movable, waits_for, guarded_by } = load;
+    Candidate {
+        ix,
+        pool: member.pool,
+        group: Arc::clone(member.group),
+        zone: node.zone().into(),
+        victim: Victim { node: node.name.clone(), id: Arc::clone(member.instance) },
+        reason,
+        movable,
+        waits_for,
+        guarded_by,
+        since,
+        fresh_until: None,
+        replaced: false,
+    }
+}
+
+/// Why no node of the pool may go.
+fn pool_in_the_way(pool: &Pool, requested: bool, scene: &Scene<'_>) -> Option<Reason> {
+    if pool.deleting {
+        return Some(Reason::PoolDeleting);
+    }
+    if pool.mode == Mode::Suspend {
+        return Some(Reason::Suspended);
+    }
+    if !pool.scale_down.enabled && !requested {
+        return Some(Reason::ScaleDownDisabled);
+    }
+    let provider = scene.world.provider(&pool.name);
+    let fresh = provider.is_some_and(|known| known.fresh(scene.now, PROVIDER_AGE_MAX).is_some());
+    (!fresh).then_some(Reason::ProviderUnknown)
+}
+
+/// Why this node may not go, whatever runs on it.
+fn node_in_the_way(node: &Node, requested: bool, scene: &Scene<'_>, pool: &Pool) -> Option<Reason> {
+    if node.deleting {
+        return Some(Reason::NodeGone);
+    }
+    if marked_by(node).is_some() {
+        // The mark of a removal that has ended: it is coming off now.
+        return Some(Reason::InCooldown);
+    }
+    if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
+        return Some(Reason::ScaleDownDisabledAnnotation);
+    }
+    if node.is_protected() && !requested {
+        return Some(Reason::DoNotDisruptAnnotation);
+    }
+    not_started(node, pool, scene.now).then_some(Reason::NotStarted)
+}
+
+fn above_threshold(
+    entry: &NodeEntry,
+    ix: NodeIx,
+    scene: &Scene<'_>,
+    snapshot: &Snapshot<'_>,
+    settings: GroupSettings<'_>,
+) -> bool {
+    let Some(node) = &entry.node else { return true };
+    let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
+    let measure = Measure {
+        priority_cutoff: Some(cutoff),
+        ignore_daemon_sets: settings.ignore_daemon_sets(),
+        ignore_mirror: settings.ignore_mirror(),
+        ..Measure::default()
+    };
+    let above = |found: Utilization| {
+        let percent = if found.on_gpu {
+            settings.gpu_utilization_threshold_percent()
+        } else {
+            settings.utilization_threshold_percent()
+        };
+        found.share().exceeds_percent(percent)
+    };
+    // Where no pod can be left out, the sum that the world keeps says the same without a look at each pod.
+    if entry.unusual_count == 0 && cutoff <= 0 && settings.counts_all_pods() {
+        return utilization_of_sum(node, &entry.requested, &measure).map_or(true, above);
+    }
+    // What is only planned counts apart: it keeps the node without ending its clock.
+    let counts = |pod: &&Pod| pod.node.as_ref() == Some(&node.name);
+    let pods = snapshot.pods(ix).filter_map(|pod| match pod {
+        PodRef::Real(id) => Some(&scene.world.pod(id).pod).filter(counts),
+        PodRef::Virtual(_) | PodRef::Standby(_) => None,
+    });
+    // A node that offers nothing cannot be measured, and stays.
+    utilization(node, pods, &measure, scene.now).map_or(true, above)
+}
+
+/// Whether the plan has put pods on the node that are not bound to it. Room that a buffer keeps is not a pod: it finds
+/// another place, or holds the node when it is tried.
+fn planned_for(ix: NodeIx, name: &Arc<str>, scene: &Scene<'_>, snapshot: &Snapshot<'_>) -> bool {
+    !snapshot.untouched(ix)
+        && snapshot.pods(ix).any(|pod| match pod {
+            PodRef::Real(id) => scene.world.pod(id).pod.node.as_ref() != Some(name),
+            PodRef::Virtual(_) => true,
+            PodRef::Standby(_) => false,
+        })
+}
+
+/// The pods that must move, the first one that must end, and what guards them for now; or what blocks.
+///
+/// Differs from upstream: a budget without room says nothing about whether the node is needed. It holds
+/// the removal back and not the clock, which would else start anew after each eviction of a neighbour's pod.
+fn load(
+    id: NodeId,
+    scene: &Scene<'_>,
+    pool: &Pool,
+    disruptions: &mut Disruptions<'_>,
+) -> Result<Load, Verdict> {
+    let rules = Rules::of(&pool.scale_down.drain);
+    let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
+    let mut load = Load::default();
+    for pod in &scene.world.node(id).pods {
+        let entry = scene.world.pod(*pod);
+        let expendable = entry.pod.class.priority < cutoff;
+        if entry.pod.phase.finished() {
+            continue;
+        }
+        let answer = rules.judge(entry, scene.world, disruptions, scene.now);
+        let evicted = match &answer {
+            Drainability::Move => true,
+            Drainability::Block(block) => block.budget.is_some(),
+            Drainability::Skip | Drainability::DaemonSet | Drainability::OnCompletion => false,
+        };
+        if evicted && let Some(budget) = disruptions.several(entry) {
+            return Err(Verdict::pdb(disruptions.key(budget)));
+        }
+        match answer {
+            Drainability::Skip | Drainability::DaemonSet => {}
+            Drainability::Move => load.movable.push(*pod),
+            Drainability::Block(Block { reason: Reason::DoNotDisruptAnnotation, .. }) => {
+                return Err(Verdict::pod(Reason::DoNotDisruptAnnotation, &entry.pod.key));
+            }
+            _ if expendable => load.movable.push(*pod),
+            Drainability::OnCompletion => load.waits_for = load.waits_for.or(Some(*pod)),
+            Drainability::Block(block) => match block.budget {
+                Some(budget) => {
+                    let guard = if is_tight(pool) {
+                        disruptions.crowded(entry.class, &entry.pod.class, ROUNDS_MAX)
+                    } else {
+                        Some(budget)
+                    };
+                    load.guarded_by = load.guarded_by.or(guard);
+                    load.movable.push(*pod);
+                }
+                None => return Err(Verdict::pod(block.reason, &entry.pod.key)),
+            },
+        }
+    }
+    load.movable.sort_by(|a, b| scene.world.pod(*a).pod.key.cmp(&scene.world.pod(*b).pod.key));
+    Ok(load)
+}
+
+/// The next instant at which the protection of one of the node's pods ends; `None` when none ends by time.
+#[must_use]
+pub fn protection_end(id: NodeId, scene: &Scene<'_>) -> Option<UnixTime> {
+    let pods = scene.world.node(id).pods.iter().map(|pod| &scene.world.pod(*pod).pod);
+    let ends = pods.filter(|pod| pod.is_protected(scene.now)).filter_map(|pod| pod.protected_until);
+    ends.min().filter(|end| *end < PROTECTED_FOREVER)
+}
+
+/// Whether the node may take pods of others: it is there, real, and nothing is known against it.
+#[must_use]
+pub fn takes_pods(ix: NodeIx, snapshot: &Snapshot<'_>) -> bool {
+    let view = snapshot.node(ix);
+    view.presence() == Presence::Present
+        && view.real().is_some_and(|(_, node)| node.ready == Readiness::Ready)
+}

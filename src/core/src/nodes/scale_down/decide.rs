@@ -1,0 +1,524 @@
+//! Which nodes go now: eligible, placed elsewhere, unneeded for long enough, and within every bound. It marks and
+//! evicts nothing: that is the life of a removal.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::config::Mode;
+use crate::history::{History, PoolHistory, RemovalPhase};
+use crate::nodes::consolidation::Replacing;
+use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
+use crate::nodes::rotation;
+use crate::nodes::scale_down::budgets::{self, Allowance};
+use crate::nodes::scale_down::bundles;
+use crate::nodes::scale_down::candidates::{self, Candidate, Judgement};
+use crate::nodes::scale_down::drainability::Disruptions;
+use crate::nodes::scale_down::minimums::{self, Room, Spare};
+use crate::nodes::scale_down::promised::Promised;
+use crate::nodes::scale_down::relocation::Destinations;
+use crate::nodes::scale_down::terminating::Ending;
+use crate::nodes::scale_down::trial;
+use crate::nodes::scale_down::verdicts::{self, Verdict};
+use crate::nodes::scale_down::whole::Wholes;
+use crate::nodes::scale_down::zone_balance;
+use crate::nodes::state::foreign::{Membership, Standing};
+use crate::nodes::state::group_settings::GroupSettings;
+use crate::nodes::state::memory::trim_unneeded;
+use crate::plan::{NodeVerdict, PreviewAction, Step};
+use crate::reason::Reason;
+use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
+use crate::time::{Seconds, UnixTime};
+use crate::world::NodeId;
+use crate::world::digest::NodeDigest;
+use crate::world::node::POOL_LABEL;
+
+/// What was decided.
+#[derive(Clone, Debug, Default)]
+pub struct ScaleDown {
+    /// The first steps of new removals.
+    pub steps: Vec<Step>,
+    /// One verdict for each node, in order of names.
+    pub verdicts: Vec<NodeVerdict>,
+    /// What Preview pools would have removed.
+    pub preview: Vec<PreviewAction>,
+    /// Nodes whose pods find no place on others, and might do on nodes that cost less.
+    pub replaceable: Vec<Candidate>,
+    /// Outdated nodes that could leave if others took over.
+    pub outdated: Vec<Candidate>,
+    /// Outdated nodes of each pool that rotates.
+    pub outdated_counts: BTreeMap<Arc<str>, u32>,
+    /// When another decision may be due although nothing happens.
+    pub wake_at: Option<UnixTime>,
+}
+
+/// Decides which nodes go, opens their removals in `history`, and says why the others stay.
+///
+/// `snapshot` holds what the same plan has placed before: pending pods on nodes that exist, and nodes to come. Open
+/// removals have been advanced.
+#[must_use]
+pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut History) -> ScaleDown {
+    let mut pass = Pass::new(scene, history);
+    if scene.world.is_stale() {
+        pass.all_stay(Reason::StaleView);
+    } else {
+        pass.promised = Promised::of(scene, snapshot);
+        pass.reserve(snapshot, history);
+        let candidates = pass.judge_all(snapshot, history);
+        scene.work_done();
+        pass.try_all(candidates, snapshot, history);
+        pass.drop_refused(history);
+        pass.open_all(history);
+        pass.note_clocks(history);
+        if let Some(at) = budgets::next_change(scene.config, scene.now) {
+            pass.wake(at);
+        }
+    }
+    pass.verdicts.sort_by(|a, b| a.node.cmp(&b.node));
+    verdicts::remember(history, &pass.verdicts, scene.world, scene.now);
+    ScaleDown {
+        steps: pass.steps,
+        verdicts: pass.verdicts,
+        preview: pass.preview.into_values().collect(),
+        outdated: pass.outdated,
+        outdated_counts: pass.outdated_counts,
+        replaceable: if pass.ending.holds_up() { Vec::new() } else { pass.replaceable },
+        wake_at: pass.wake_at,
+    }
+}
+
+/// One pass over all nodes.
+pub(in crate::nodes) struct Pass<'a, 's> {
+    pub(in crate::nodes) scene: &'a Scene<'s>,
+    pub(in crate::nodes) disruptions: Disruptions<'s>,
+    pub(in crate::nodes) allowance: Allowance<'s>,
+    /// Nodes that may still go before a bound is reached, by pool and by group.
+    pub(in crate::nodes) room: Room,
+    /// Cpu and memory that may still leave before the cluster's minimum is reached.
+    pub(in crate::nodes) spare: Spare,
+    /// Nodes of open removals, with the reason.
+    leaving: BTreeMap<Arc<str>, Reason>,
+    /// Clocks as they shall be, by index of the pool.
+    clocks: BTreeMap<usize, BTreeMap<Arc<str>, UnixTime>>,
+    pub(in crate::nodes) chosen: Vec<Candidate>,
+    /// Candidates that only lack another place, in pools that may replace them.
+    pub(in crate::nodes) replaceable: Vec<Candidate>,
+    /// The snapshot's work counter when candidates began to be tried.
+    pub(in crate::nodes) work_before: u64,
+    /// What lacks room only because pods are ending.
+    pub(in crate::nodes) ending: Ending,
+    /// Room on ready nodes that pods are waiting for.
+    pub(in crate::nodes) promised: Promised,
+    replacing: Replacing,
+    outdated: Vec<Candidate>,
+    outdated_counts: BTreeMap<Arc<str>, u32>,
+    verdicts: Vec<NodeVerdict>,
+    preview: BTreeMap<Arc<str>, PreviewAction>,
+    steps: Vec<Step>,
+    wake_at: Option<UnixTime>,
+}
+
+impl<'a, 's> Pass<'a, 's> {
+    fn new(scene: &'a Scene<'s>, history: &History) -> Self {
+        let mut leaving = BTreeMap::new();
+        for memory in history.pools.values() {
+            for (intent, removal) in memory.removals() {
+                leaving.extend(removal.victims.iter().map(|victim| (victim.node.clone(), intent.reason)));
+            }
+        }
+        Self {
+            scene,
+            disruptions: Disruptions::of(scene.world),
+            allowance: Allowance::new(scene.config, history, scene.health.ready.clone(), scene.now),
+            room: minimums::of(scene, &leaving),
+            spare: Spare::of(scene, &leaving),
+            leaving,
+            clocks: BTreeMap::new(),
+            chosen: Vec::new(),
+            replaceable: Vec::new(),
+            work_before: 0,
+            ending: Ending::default(),
+            promised: Promised::default(),
+            replacing: Replacing::of(scene, history),
+            outdated: Vec::new(),
+            outdated_counts: BTreeMap::new(),
+            verdicts: Vec::new(),
+            preview: BTreeMap::new(),
+            steps: Vec::new(),
+            wake_at: None,
+        }
+    }
+
+    pub(in crate::nodes) fn wake(&mut self, at: UnixTime) {
+        if self.scene.now < at {
+            self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at)));
+        }
+    }
+
+    pub(in crate::nodes) fn verdict(&mut self, node: &Arc<str>, pool: Option<usize>, verdict: Verdict) {
+        let pool = pool.map_or_else(|| Arc::from(""), |pool| self.scene.config.pools[pool].name.clone());
+        let Verdict { reason, object } = verdict;
+        self.verdicts.push(NodeVerdict { node: node.clone(), pool, reason, object });
+    }
+
+    /// The pool that a verdict on this node belongs to.
+    fn pool_of(&self, id: NodeId) -> Option<usize> {
+        match self.scene.members.standing(id) {
+            Standing::Member(member) => Some(member.pool),
+            Standing::Unlisted { pool } | Standing::SharedId { pool } => Some(*pool),
+            // Ours by its label, and taken by another autoscaler: the pool it is missing from says so.
+            Standing::Foreign => self.labelled(id),
+            Standing::NotManaged => None,
+        }
+    }
+
+    /// The pool that the node's label names.
+    fn labelled(&self, id: NodeId) -> Option<usize> {
+        let name = self.scene.world.node(id).node.as_ref()?.labels.get(POOL_LABEL)?;
+        self.scene.config.pools.iter().position(|pool| &*pool.name == name)
+    }
+
+    /// Every node stays for one reason; clocks are left as they are.
+    fn all_stay(&mut self, reason: Reason) {
+        for (id, node, _) in self.scene.world.nodes() {
+            let pool = self.pool_of(id);
+            self.verdict(&node.name, pool, reason.into());
+        }
+    }
+
+    /// Reserves other places for the pods of nodes that are leaving, and spends the budgets that guard them.
+    fn reserve(&mut self, snapshot: &mut Snapshot<'_>, history: &History) {
+        let mut nodes = Vec::new();
+        for memory in history.pools.values() {
+            for (_, removal) in memory.removals() {
+                if removal.phase != RemovalPhase::Undoing {
+                    nodes.extend(removal.victims.iter().filter_map(|victim| snapshot.named(&victim.node)));
+                }
+            }
+        }
+        if nodes.is_empty() {
+            return;
+        }
+        let order = snapshot.nodes().map(|(ix, _)| ix);
+        let order = order.filter(|ix| candidates::takes_pods(*ix, snapshot)).collect();
+        let mut destinations = Destinations::new(order);
+        for ix in nodes {
+            snapshot.set_presence(ix, Presence::Ghost);
+            let mut pods: Vec<PodRef> = snapshot.pods(ix).collect();
+            trial::most_important_first(&mut pods, snapshot);
+            for pod in pods {
+                let PodRef::Real(id) = pod else { continue };
+                let entry = self.scene.world.pod(id);
+                if !holds_node(&entry.pod, self.scene.now) {
+                    continue;
+                }
+                match entry.pod.deletion_at {
+                    None => self.disruptions.spend(entry.class, &entry.pod.class),
+                    Some(_) => self.disruptions.note_stopping(entry.class, &entry.pod.class),
+                }
+                // No place: it is demand for new nodes, and others' concern.
+                let _ = destinations.move_all(snapshot, &[pod], ix);
+            }
+        }
+    }
+
+    /// Judges every node by itself.
+    fn judge_all(&mut self, snapshot: &Snapshot<'_>, history: &History) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        let clocks = |pool: usize| history.pools.get(&self.scene.config.pools[pool].name);
+        let clocks: Vec<_> = (0..self.scene.config.pools.len())
+            .map(|pool| clocks(pool).map(|memory| &memory.unneeded))
+            .collect();
+        let config = self.scene.config;
+        let open: Vec<bool> =
+            config.pools.iter().map(|pool| candidates::open_to_judge(pool, self.scene)).collect();
+        self.verdicts.reserve(snapshot.real_count());
+        let rotations = self.rotations(history);
+        for (id, name, digest) in self.scene.world.digests() {
+            let pool = self.pool_of(id);
+            let outdated = if rotations.is_empty() { None } else { self.outdated_now(id) };
+            if let Some(reason) = (!self.leaving.is_empty()).then(|| self.leaving.get(name)).flatten() {
+                let verdict = Verdict::from(*reason);
+                self.verdict(name, pool, verdict);
+                continue;
+            }
+            if let Some(member) = self.scene.members.member(id)
+                && outdated.is_none()
+                && open[member.pool]
+                && self.is_busy(digest, member)
+            {
+                self.verdict(name, pool, Reason::NotUnderutilized.into());
+                continue;
+            }
+            let Some(ix) = snapshot.index_of(id) else { continue };
+            let since = pool.and_then(|pool| clocks[pool]?.get(name).copied());
+            match candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated) {
+                Judgement::Stays(verdict) => {
+                    self.replacing.refuse(name, verdict.reason);
+                    if keeps_clock(verdict.reason) {
+                        self.keep_clock(pool, name, since);
+                    }
+                    if verdict.reason == Reason::DoNotDisruptAnnotation
+                        && let Some(end) = candidates::protection_end(id, self.scene)
+                    {
+                        self.wake(end);
+                    }
+                    self.verdict(name, pool, verdict);
+                }
+                Judgement::Candidate(mut candidate) => match self.replacing.judge(&mut candidate) {
+                    None if rotation::is_rotation(candidate.reason) && !candidate.replaced => {
+                        self.await_turn(candidate, &rotations);
+                    }
+                    None => found.push(candidate),
+                    Some(reason) => {
+                        self.keep_clock(pool, name, since);
+                        self.verdict(name, pool, reason.into());
+                    }
+                },
+            }
+        }
+        found
+    }
+
+    /// Why outdated nodes of each rotating pool wait when nothing of their own keeps them.
+    fn rotations(&self, history: &History) -> BTreeMap<usize, Reason> {
+        let pools = self.scene.config.pools.iter().enumerate();
+        let rotating = pools.filter(|(_, pool)| pool.scale_down.rotation.is_on());
+        rotating
+            .map(|(index, pool)| {
+                let stopped = |memory: &PoolHistory| rotation::is_stopped(memory, pool, self.scene);
+                let full = || pool.max_nodes <= minimums::size(self.scene, &pool.name, &BTreeMap::new());
+                let reason = match history.pools.get(&pool.name) {
+                    Some(memory) if stopped(memory) => Reason::RotationStopped,
+                    _ if full() => Reason::NoRoomToRotate,
+                    _ => Reason::AwaitsRotation,
+                };
+                (index, reason)
+            })
+            .collect()
+    }
+
+    /// Why the node is outdated now; it is counted, and a node that is not yet is looked at again when it expires.
+    fn outdated_now(&mut self, id: NodeId) -> Option<Reason> {
+        let member = self.scene.members.member(id)?;
+        let pool = &self.scene.config.pools[member.pool];
+        let node = self.scene.world.node(id).node.as_ref().filter(|_| pool.scale_down.rotation.is_on())?;
+        let found = rotation::outdated(node, member, pool, self.scene);
+        let count = self.outdated_counts.entry(pool.name.clone()).or_insert(0);
+        *count += u32::from(found.is_some());
+        if let Some(at) = rotation::expires_at(node, &pool.scale_down.rotation) {
+            self.wake(at);
+        }
+        found
+    }
+
+    /// Keeps an outdated node until nodes have been bought in its place.
+    fn await_turn(&mut self, candidate: Candidate, rotations: &BTreeMap<usize, Reason>) {
+        let (node, pool) = (candidate.victim.node.clone(), Some(candidate.pool));
+        if let Some(pod) = candidate.waits_for {
+            let key = &self.scene.world.pod(pod).pod.key;
+            return self.verdict(&node, pool, Verdict::pod(Reason::BlockedByOnCompletionPod, key));
+        }
+        if let Some(budget) = candidate.guarded_by {
+            let verdict = Verdict::pdb(self.disruptions.key(budget));
+            return self.verdict(&node, pool, verdict);
+        }
+        let reason = rotations.get(&candidate.pool).copied().unwrap_or(Reason::AwaitsRotation);
+        self.verdict(&node, pool, reason.into());
+        self.outdated.push(candidate);
+    }
+
+    fn is_busy(&self, digest: &NodeDigest, member: &Membership<'_>) -> bool {
+        let pool = &self.scene.config.pools[member.pool];
+        let settings = GroupSettings::of(pool, member.group, self.scene.world);
+        candidates::is_busy(digest, pool, settings, self.scene.config)
+    }
+
+    pub(in crate::nodes) fn keep_clock(
+        &mut self,
+        pool: Option<usize>,
+        node: &Arc<str>,
+        since: Option<UnixTime>,
+    ) {
+        if let (Some(pool), Some(since)) = (pool, since) {
+            self.clocks.entry(pool).or_default().insert(node.clone(), since);
+        }
+    }
+
+    /// Looks at candidates in order; what one takes is gone for the next. Preview pools come after all others.
+    fn try_all(&mut self, mut found: Vec<Candidate>, snapshot: &mut Snapshot<'_>, history: &History) {
+        if found.is_empty() {
+            return;
+        }
+        let apply = |candidate: &Candidate| self.scene.config.pools[candidate.pool].mode == Mode::Apply;
+        let turns = zone_balance::turns(&found, self.scene, &self.leaving);
+        found.sort_by(|a, b| {
+            let turn = |one: &Candidate| Reverse(turns.get(&one.victim.node).copied());
+            let key = |one: &Candidate| (!apply(one), one.rank(), turn(one));
+            key(a).cmp(&key(b)).then_with(|| a.victim.node.cmp(&b.victim.node))
+        });
+        let mut destinations = Destinations::new(destination_order(&found, snapshot));
+        self.work_before = snapshot.work_units;
+        self.take_places(&mut found, snapshot, &destinations);
+        self.foresee(&found, snapshot, &destinations);
+        let mark = snapshot.checkpoint();
+        let mut wholes = Wholes::of(&mut found, self.scene);
+        for candidate in found {
+            if bundles::goes_whole(&candidate, self.scene.config)
+                && let Some(members) = wholes.take(&candidate)
+            {
+                let outside = wholes.outside(&candidate, &members);
+                self.try_whole(&members, outside, snapshot, &mut destinations, history);
+                continue;
+            }
+            if let Err(verdict) = self.try_one(&candidate, snapshot, &mut destinations, history) {
+                let node = candidate.victim.node.clone();
+                self.verdict(&node, Some(candidate.pool), verdict);
+            }
+        }
+        snapshot.rollback(mark);
+        self.wait_for_what_is_held_up();
+        self.keep_what_fits_together(snapshot);
+    }
+
+    /// Nodes that were replaced go together or not at all: where one of them has no place for its pods any more, buying
+    /// for them was in vain.
+    fn take_places(
+        &mut self,
+        found: &mut [Candidate],
+        snapshot: &mut Snapshot<'_>,
+        destinations: &Destinations,
+    ) {
+        if !found.iter().any(|candidate| candidate.replaced) {
+            return;
+        }
+        let (mark, mut trial) = (snapshot.checkpoint(), destinations.clone());
+        let replaced = found.iter().filter(|candidate| candidate.replaced);
+        let nodes: Vec<NodeIx> = replaced.clone().map(|candidate| candidate.ix).collect();
+        nodes.iter().for_each(|ix| snapshot.set_presence(*ix, Presence::Ghost));
+        let refused: Vec<Arc<str>> = replaced
+            .filter(|candidate| self.relocate(candidate, snapshot, &mut trial).is_err())
+            .map(|candidate| candidate.victim.node.clone())
+            .collect();
+        snapshot.rollback(mark);
+        for node in &refused {
+            self.replacing.refuse(node, Reason::NoPlaceToMovePods);
+        }
+        if !refused.is_empty() {
+            // Judged anew as what they are, nodes that are well used, by the next plan.
+            found.iter_mut().filter(|candidate| candidate.replaced).for_each(|candidate| {
+                candidate.replaced = false;
+                candidate.fresh_until = Some(self.scene.now.plus(Seconds(1)));
+            });
+        }
+    }
+
+    /// A replacement whose nodes cannot leave has failed.
+    fn drop_refused(&mut self, history: &mut History) {
+        self.replacing.settle(history, self.scene);
+    }
+
+    /// Opens the removals of the chosen, those that go together in one intent.
+    fn open_all(&mut self, history: &mut History) {
+        for bundle in bundles::of(std::mem::take(&mut self.chosen), history, self.scene.config) {
+            self.open(&bundle, history);
+        }
+    }
+
+    fn open(&mut self, candidates: &[Candidate], history: &mut History) {
+        let Some(first) = candidates.first() else { return };
+        let pool = &self.scene.config.pools[first.pool];
+        let pods = candidates.iter().map(|candidate| candidate.movable.len()).sum::<usize>();
+        let pods_count = u32::try_from(pods).unwrap_or(u32::MAX);
+        let count = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
+        let message =
+            message(candidates, pods_count, GroupSettings::of(pool, &first.group, self.scene.world));
+        let verdict = if pool.mode == Mode::Apply { first.reason } else { Reason::PreviewOnly };
+        for candidate in candidates {
+            self.verdict(&candidate.victim.node, Some(first.pool), verdict.into());
+        }
+        let from = minimums::size(self.scene, &pool.name, &self.leaving);
+        if pool.mode != Mode::Apply {
+            let action = self.preview.entry(pool.name.clone()).or_insert_with(|| PreviewAction {
+                pool: pool.name.clone(),
+                from,
+                to: from,
+                reason: first.reason,
+                message: message.clone().into(),
+            });
+            action.to = action.to.saturating_sub(count);
+            return;
+        }
+        let opening = Opening {
+            group: first.group.clone(),
+            victims: candidates.iter().map(|candidate| candidate.victim.clone()).collect(),
+            reason: first.reason,
+            message,
+            pods_count,
+            from,
+        };
+        let memory = history.pools.entry(pool.name.clone()).or_default();
+        self.steps.extend(open_intent(memory, self.scene.config, pool, opening, self.scene.now));
+        for candidate in candidates {
+            self.leaving.insert(candidate.victim.node.clone(), first.reason);
+            if let Some(clocks) = self.clocks.get_mut(&first.pool) {
+                clocks.remove(&candidate.victim.node);
+            }
+        }
+    }
+
+    /// Writes each pool's clocks: kept where the node was found removable again, gone for all others.
+    fn note_clocks(&mut self, history: &mut History) {
+        for (index, pool) in self.scene.config.pools.iter().enumerate() {
+            let mut clocks = self.clocks.remove(&index).unwrap_or_default();
+            trim_unneeded(&mut clocks);
+            match history.pools.get_mut(&pool.name) {
+                Some(memory) => memory.unneeded = clocks,
+                None if clocks.is_empty() => {}
+                None => history.pools.entry(pool.name.clone()).or_default().unneeded = clocks,
+            }
+        }
+    }
+}
+
+/// Whether a node that stays for this reason keeps its clock: the reason says nothing about whether it is needed.
+fn keeps_clock(reason: Reason) -> bool {
+    matches!(reason, Reason::PlannedFor | Reason::ProviderUnknown)
+}
+
+/// Nodes that stay for sure first, by name; then candidates, those likeliest to go last: pods that must move twice
+/// are moved for nothing.
+fn destination_order(found: &[Candidate], snapshot: &Snapshot<'_>) -> Vec<NodeIx> {
+    let candidates: BTreeSet<NodeIx> = found.iter().map(|candidate| candidate.ix).collect();
+    let takes = |ix: &NodeIx| candidates::takes_pods(*ix, snapshot);
+    let stay = snapshot.nodes().map(|(ix, _)| ix).filter(|ix| !candidates.contains(ix));
+    stay.chain(found.iter().rev().map(|candidate| candidate.ix)).filter(takes).collect()
+}
+
+/// The decision in words.
+fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_>) -> String {
+    let names: Vec<&str> = candidates.iter().take(3).map(|candidate| &*candidate.victim.node).collect();
+    let more = if candidates.len() > names.len() { " and others" } else { "" };
+    let nodes = format!("node{} {}{more}", if candidates.len() == 1 { "" } else { "s" }, names.join(", "));
+    let unneeded_for = settings.unneeded_for();
+    let moves = match pods_count {
+        0 => "no pod has to move".to_owned(),
+        1 => "1 pod fits elsewhere".to_owned(),
+        count => format!("{count} pods fit elsewhere"),
+    };
+    match candidates.first().map(|candidate| candidate.reason) {
+        Some(Reason::Empty) => format!("{nodes} empty for {unneeded_for}"),
+        Some(Reason::Unready) => format!("{nodes} unready for {}", settings.unready_for()),
+        Some(Reason::RemovalRequested) => format!("{nodes} asked to go; {moves}"),
+        Some(Reason::Consolidated) if candidates.iter().any(|candidate| candidate.replaced) => {
+            format!("{nodes} replaced by nodes that cost less; {moves}")
+        }
+        Some(Reason::Drifted) => format!("{nodes} made of another template than the pool's; {moves}"),
+        Some(Reason::Expired) => format!("{nodes} older than rotation.maxAge; {moves}"),
+        Some(Reason::Consolidated) => format!("{nodes} not needed for {unneeded_for}; {moves}"),
+        _ => format!(
+            "{nodes} at or under {}% for {unneeded_for}; {moves}",
+            settings.utilization_threshold_percent()
+        ),
+    }
+}

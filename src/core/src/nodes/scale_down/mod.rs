@@ -1,0 +1,26 @@
+//! Scale-down: which nodes go now. What happens to them then is the life of a removal (`crate::nodes::removal`).
+//!
+//! In the order in which `decide` uses them: `candidates` judges each node by its own state (`utilization`,
+//! `drainability`, `minimums`), `promised` keeps room that pods are waiting for, `trial` looks for other places for the
+//! pods (`relocation`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance`
+//! orders equal candidates, `budgets`, `whole` and `together` bound what leaves at once, `bundles` shares intents, and
+//! `verdicts` keeps one reason for each node. `unregistered` deletes instances that never became nodes.
+
+pub mod budgets;
+pub mod bundles;
+pub mod candidates;
+mod decide;
+pub mod drainability;
+pub(in crate::nodes) mod minimums;
+pub(in crate::nodes) mod promised;
+pub mod relocation;
+pub(in crate::nodes) mod terminating;
+pub(in crate::nodes) mod together;
+pub(in crate::nodes) mod trial;
+pub mod unregistered;
+pub mod utilization;
+pub mod verdicts;
+pub(in crate::nodes) mod whole;
+pub(in crate::nodes) mod zone_balance;
+
+pub use decide::{ScaleDown, decide};

@@ -1,0 +1,88 @@
+//! Room on ready nodes that pods are waiting for: nothing is drained that could take it. It places none for good.
+
+use rustc_hash::FxHashMap;
+
+use crate::nodes::removal::Scene;
+use crate::nodes::scale_down::candidates::{self, Candidate};
+use crate::nodes::scale_down::decide::Pass;
+use crate::nodes::scale_down::trial::pods_to_move;
+use crate::nodes::scale_up::followers::SCHEDULER_LOOKS;
+use crate::nodes::scale_up::unbound::waiting_on;
+use crate::reason::Reason;
+use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Snapshot};
+
+/// Most nodes that are looked at: a plan with more of them is about many pods that are all about to be bound.
+const NODES_MAX: usize = 100;
+
+/// Ready nodes on which pods have their place that have waited for longer than the scheduler needs.
+///
+/// The scheduler knows nothing of these places: it puts what is evicted on the emptiest node, which is often the one that
+/// was just bought. Those who waited for it would be bought for once more, and so on. Pods whose class backs off have no
+/// place, so this ends.
+#[derive(Default)]
+pub(in crate::nodes) struct Promised {
+    nodes: Vec<(NodeIx, Vec<PodRef>)>,
+    /// Whether a class fits such a node as it is.
+    fits: FxHashMap<ClassIx, bool>,
+}
+
+impl Promised {
+    /// Reads the places of a plan.
+    pub(in crate::nodes) fn of(scene: &Scene<'_>, snapshot: &Snapshot<'_>) -> Self {
+        let mut nodes = Vec::new();
+        for (ix, _) in snapshot.nodes() {
+            if snapshot.untouched(ix) || !candidates::takes_pods(ix, snapshot) {
+                continue;
+            }
+            let waiting: Vec<PodRef> = waiting_on(scene.world, snapshot.pods(ix)).map(PodRef::Real).collect();
+            let late = |pod: &PodRef| match pod {
+                PodRef::Real(id) => scene.world.pod(*id).pod.created_at.plus(SCHEDULER_LOOKS) <= scene.now,
+                PodRef::Virtual(_) | PodRef::Standby(_) => false,
+            };
+            if waiting.iter().any(late) {
+                nodes.push((ix, waiting));
+            }
+            if nodes.len() == NODES_MAX {
+                break;
+            }
+        }
+        Self { nodes, fits: FxHashMap::default() }
+    }
+
+    /// True if a pod of the class fits one of the nodes without those who wait for it.
+    fn takes(&mut self, class: ClassIx, snapshot: &mut Snapshot<'_>) -> bool {
+        if let Some(known) = self.fits.get(&class) {
+            return *known;
+        }
+        let fits = self.nodes.iter().any(|(node, waiting)| {
+            let mark = snapshot.checkpoint();
+            waiting.iter().for_each(|pod| {
+                snapshot.remove(*pod, *node);
+            });
+            let fits = snapshot.fits(class, *node);
+            snapshot.rollback(mark);
+            fits
+        });
+        self.fits.insert(class, fits);
+        fits
+    }
+}
+
+impl Pass<'_, '_> {
+    /// True if pods of the candidate could take room that others are waiting for. Who asks for one node gets that one.
+    pub(in crate::nodes) fn takes_promised_room(
+        &mut self,
+        candidate: &Candidate,
+        snapshot: &mut Snapshot<'_>,
+    ) -> bool {
+        let waits = matches!(candidate.reason, Reason::Underutilized | Reason::Consolidated);
+        if !waits || self.promised.nodes.is_empty() {
+            return false;
+        }
+        let pods = pods_to_move(candidate, snapshot, self.scene);
+        pods.into_iter().any(|pod| {
+            let class = snapshot.class_of(pod);
+            self.promised.takes(class, snapshot)
+        })
+    }
+}

@@ -1,0 +1,269 @@
+//! The trial of one candidate: other places for its pods, its clock, and the bounds. What it takes is gone for the next.
+
+use std::cmp::Reverse;
+
+use crate::config::Pool;
+use crate::history::{History, PoolHistory};
+use crate::nodes::removal::{RETRY, Scene};
+use crate::nodes::scale_down::bundles;
+use crate::nodes::scale_down::candidates::{Candidate, ROUNDS_MAX, is_tight};
+use crate::nodes::scale_down::decide::Pass;
+use crate::nodes::scale_down::relocation::Destinations;
+use crate::nodes::scale_down::verdicts::Verdict;
+use crate::nodes::scale_up::increase;
+use crate::nodes::state::group_settings::GroupSettings;
+use crate::reason::Reason;
+use crate::scheduling::snapshot::{PodRef, Presence, Snapshot};
+use crate::time::{Seconds, UnixTime};
+
+/// Work units that one plan spends on nodes above the threshold, pod-node checks as elsewhere: a tenth of a second or
+/// so. What is not reached keeps its clock, and the next plan may reach it.
+pub(in crate::nodes) const CONSOLIDATION_WORK_MAX: u64 = 2_000_000;
+
+impl Pass<'_, '_> {
+    /// Whether one candidate goes now; the verdict says why not.
+    pub(in crate::nodes) fn try_one(
+        &mut self,
+        candidate: &Candidate,
+        snapshot: &mut Snapshot<'_>,
+        destinations: &mut Destinations,
+        history: &History,
+    ) -> Result<(), Verdict> {
+        let config = self.scene.config;
+        let pool = &config.pools[candidate.pool];
+        let well_used = candidate.reason == Reason::Consolidated;
+        let memory = history.pools.get(&pool.name);
+        let keys = [(pool.name.clone(), None), (pool.name.clone(), Some(candidate.group.clone()))];
+        if keys.iter().any(|key| self.room.get(key).copied().unwrap_or(0) == 0) {
+            return Err(if well_used { Reason::NotUnderutilized } else { Reason::MinNodesReached }.into());
+        }
+        let capacity =
+            snapshot.node(candidate.ix).real().map(|(_, node)| node.capacity.clone()).unwrap_or_default();
+        if !self.spare.has(&capacity) {
+            return Err(
+                if well_used { Reason::NotUnderutilized } else { Reason::ClusterMinimumReached }.into()
+            );
+        }
+        if let Some(at) = candidate.fresh_until {
+            self.wake(at);
+            return Err(Reason::RecentlyDisrupted.into());
+        }
+        if well_used && CONSOLIDATION_WORK_MAX < snapshot.work_units.saturating_sub(self.work_before) {
+            let since = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
+            self.keep_clock(Some(candidate.pool), &candidate.victim.node, since);
+            return Err(Reason::NotUnderutilized.into());
+        }
+        let guard = candidate.guarded_by.map(|budget| Verdict::pdb(self.disruptions.key(budget)));
+        if let Err(no_place) = self.relocate(candidate, snapshot, destinations) {
+            if self.ending.foresees(&candidate.victim.node) {
+                self.ending.hold_up(is_tight(pool));
+                self.ripe(candidate, pool, memory)?;
+                return Err(guard.unwrap_or(no_place));
+            }
+            if guard.is_none() && is_tight(pool) {
+                self.replaceable.push(candidate.clone());
+            }
+            return Err(match guard {
+                Some(guard) => guard,
+                None if well_used => Reason::NotUnderutilized.into(),
+                None => no_place,
+            });
+        }
+        for key in keys {
+            if let Some(left) = self.room.get_mut(&key) {
+                *left -= 1;
+            }
+        }
+        self.spare.take(&capacity);
+        let ripe = self.ripe(candidate, pool, memory);
+        if let Some(guard) = guard {
+            return Err(guard);
+        }
+        ripe?;
+        if self.takes_promised_room(candidate, snapshot) {
+            return Err(Reason::PromisedRoom.into());
+        }
+        if let Some(held) = self.held(candidate, pool, memory) {
+            return Err(held);
+        }
+        for pod in &candidate.movable {
+            let entry = self.scene.world.pod(*pod);
+            self.disruptions.spend(entry.class, &entry.pod.class);
+        }
+        self.chosen.push(candidate.clone());
+        Ok(())
+    }
+
+    /// Finds other places for its pods; the node takes no more pods after that.
+    pub(in crate::nodes) fn relocate(
+        &mut self,
+        candidate: &Candidate,
+        snapshot: &mut Snapshot<'_>,
+        destinations: &mut Destinations,
+    ) -> Result<(), Verdict> {
+        let pods = pods_to_move(candidate, snapshot, self.scene);
+        let mark = snapshot.checkpoint();
+        let before = snapshot.node(candidate.ix).presence();
+        snapshot.set_presence(candidate.ix, Presence::Ghost);
+        let mut moved = destinations.move_all(snapshot, &pods, candidate.ix);
+        let tight = is_tight(&self.scene.config.pools[candidate.pool]);
+        if moved.is_ok() && tight && !pods.is_empty() {
+            // Where nodes get full, one is taken away only if the pods find room however they are spread.
+            snapshot.rollback(mark);
+            destinations.forget_last();
+            snapshot.set_presence(candidate.ix, Presence::Ghost);
+            moved = destinations.spread_all(snapshot, &pods, candidate.ix);
+        }
+        if let Err(pod) = moved
+            && candidate.reason != Reason::Unready
+        {
+            snapshot.set_presence(candidate.ix, before);
+            return Err(no_place(pod, snapshot, self.scene));
+        }
+        Ok(())
+    }
+
+    /// Whether the candidate's clock has run out; it is kept or started here.
+    fn ripe(
+        &mut self,
+        candidate: &Candidate,
+        pool: &Pool,
+        memory: Option<&PoolHistory>,
+    ) -> Result<(), Verdict> {
+        let now = self.scene.now;
+        let scale_down = &pool.scale_down;
+        let unready = candidate.reason == Reason::Unready;
+        let stored = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
+        // As upstream: a node that turns unready, or ready again, keeps its clock, and only the limit changes.
+        let since = stored.unwrap_or(now);
+        if candidate.reason != Reason::RemovalRequested {
+            self.keep_clock(Some(candidate.pool), &candidate.victim.node, Some(since));
+        }
+        if let Some(pod) = candidate.waits_for {
+            let key = &self.scene.world.pod(pod).pod.key;
+            return Err(Verdict::pod(Reason::BlockedByOnCompletionPod, key));
+        }
+        // What has just come to nothing would again: the view may be behind, or a permission missing. Without a wait it
+        // would be journalled and given up with each plan, many times a second.
+        let vain_at = memory.and_then(|memory| memory.removed_in_vain(&candidate.victim.node));
+        self.cooled_down(vain_at.filter(|at| *at <= now).map(|at| at.plus(RETRY)))?;
+        let failed_at = memory.and_then(|memory| memory.last_failure);
+        let after_failure = failed_at.map(|at| at.plus(scale_down.delay_after_failure));
+        if candidate.reason == Reason::RemovalRequested {
+            let failed = memory.is_some_and(|memory| memory.failed_to_remove(&candidate.victim.node));
+            return self.cooled_down(after_failure.filter(|_| failed));
+        }
+        if candidate.replaced {
+            return self.cooled_down(after_failure);
+        }
+        let settings = GroupSettings::of(pool, &candidate.group, self.scene.world);
+        let (limit, reason) = if unready {
+            (settings.unready_for(), Reason::NotUnreadyLongEnough)
+        } else {
+            (settings.unneeded_for(), Reason::NotUnneededLongEnough)
+        };
+        let due = since.plus(limit);
+        // Strictly later, as upstream compares; a limit of 0 is no wait at all.
+        if limit > Seconds(0) && now <= due {
+            self.wake(due.plus(Seconds(1)));
+            return Err(reason.into());
+        }
+        let Some(memory) = memory else { return Ok(()) };
+        // Until the cloud has answered, what was asked of it counts as added.
+        let asked = memory.intents.iter().filter(|intent| increase::is_asked(intent));
+        let asked_at = asked.map(|intent| intent.started_at).max();
+        let cooldowns = [
+            (memory.last_scale_up.max(asked_at), scale_down.delay_after_add),
+            (memory.last_scale_down, scale_down.delay_after_delete),
+        ];
+        let ends = cooldowns.iter().filter_map(|(last, delay)| last.map(|last| last.plus(*delay)));
+        self.cooled_down(ends.chain(after_failure).max())
+    }
+
+    fn cooled_down(&mut self, until: Option<UnixTime>) -> Result<(), Verdict> {
+        match until {
+            Some(until) if self.scene.now < until => {
+                self.wake(until);
+                Err(Reason::InCooldown.into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What holds a ripe candidate back; nothing is taken from a budget if so.
+    fn held(&mut self, candidate: &Candidate, pool: &Pool, memory: Option<&PoolHistory>) -> Option<Verdict> {
+        if self.scene.config.cluster.voluntary_disruption_stopped {
+            return Some(Reason::DisruptionStopped.into());
+        }
+        if self.scene.health.forbids(&candidate.zone) {
+            return Some(Reason::ClusterUnhealthy.into());
+        }
+        if !bundles::has_room(&self.chosen, candidate, memory) {
+            return Some(Reason::JournalFull.into());
+        }
+        let world = self.scene.world;
+        for pod in &candidate.movable {
+            let entry = world.pod(*pod);
+            let class = &entry.pod.class;
+            let guard = if is_tight(pool) {
+                self.disruptions.crowded(entry.class, class, ROUNDS_MAX)
+            } else {
+                self.disruptions.exhausted(entry.class, class)
+            };
+            if let Some(budget) = guard {
+                return Some(Verdict::pdb(self.disruptions.key(budget)));
+            }
+        }
+        let held = self.allowance.take(pool, candidate.reason).err()?;
+        Some(Verdict { reason: held.reason, object: held.object })
+    }
+}
+
+/// Puts pods into the order in which they are moved: highest priority first, since the scheduler serves them so.
+///
+/// Source: simulator/scheduling/hinting_simulator.go and clustersnapshot, SortPodsByPriority.
+pub(in crate::nodes) fn most_important_first(pods: &mut [PodRef], snapshot: &Snapshot<'_>) {
+    pods.sort_by_key(|pod| Reverse(snapshot.class(snapshot.class_of(*pod)).priority));
+}
+
+/// The pods that must find another place, in the order in which they are moved: its own, and those that were moved here
+/// in the same pass.
+pub(in crate::nodes) fn pods_to_move(
+    candidate: &Candidate,
+    snapshot: &Snapshot<'_>,
+    scene: &Scene<'_>,
+) -> Vec<PodRef> {
+    let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
+    let needs_place = |pod: &PodRef| match pod {
+        PodRef::Real(id) => {
+            let pod = &scene.world.pod(*id).pod;
+            pod.class.priority >= cutoff && pod.deletion_at.is_none()
+        }
+        PodRef::Virtual(_) => true,
+        // Who asks for a node gets it, and a dead one holds no room: the buffer is filled again elsewhere.
+        PodRef::Standby(_) => !matches!(candidate.reason, Reason::RemovalRequested | Reason::Unready),
+    };
+    let mut pods: Vec<PodRef> = candidate.movable.iter().map(|id| PodRef::Real(*id)).collect();
+    pods.extend(snapshot.pods(candidate.ix).filter(|pod| moved_in(pod, candidate, scene)));
+    pods.retain(needs_place);
+    most_important_first(&mut pods, snapshot);
+    pods
+}
+
+/// Whether this pod of the snapshot was moved here from another node in the same pass.
+fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
+    match pod {
+        PodRef::Real(id) => scene.world.pod(*id).pod.node.as_ref() != Some(&candidate.victim.node),
+        PodRef::Virtual(_) | PodRef::Standby(_) => true,
+    }
+}
+
+pub(in crate::nodes) fn no_place(pod: PodRef, snapshot: &Snapshot<'_>, scene: &Scene<'_>) -> Verdict {
+    match pod {
+        PodRef::Real(id) => Verdict::pod(Reason::NoPlaceToMovePods, &scene.world.pod(id).pod.key),
+        PodRef::Virtual(_) => Reason::NoPlaceToMovePods.into(),
+        PodRef::Standby(number) => {
+            Verdict { reason: Reason::HoldsBuffer, object: Some(snapshot.buffer_of(number).clone()) }
+        }
+    }
+}

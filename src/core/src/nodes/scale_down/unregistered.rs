@@ -1,0 +1,94 @@
+//! Instances that never became nodes: they are deleted by id. Backing off after them is scale-up's concern.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::config::{Mode, Pool};
+use crate::history::{Action, History, INTENTS_MAX, IncreasePhase, PoolHistory, VICTIMS_MAX, Victim};
+use crate::nodes::removal::{Opening, Scene, open_intent};
+use crate::nodes::scale_down::bundles::INTENTS_KEPT_FREE;
+use crate::nodes::scale_down::candidates::PROVIDER_AGE_MAX;
+use crate::nodes::state::group_settings::GroupSettings;
+use crate::plan::Step;
+use crate::reason::Reason;
+use crate::time::Seconds;
+use crate::world::listing::Listing;
+use crate::world::provider::{GroupState, InstanceState};
+
+/// Deletes instances that never became nodes within the pool's provision timeout: by their own id, without drain and
+/// outside of budgets, but never below the group's own minimum.
+///
+/// Source: Cluster Autoscaler, static_autoscaler.go, removeOldUnregisteredNodes.
+/// Differs from upstream: without knowing when an instance was asked for, it is left alone.
+#[must_use]
+pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if scene.world.is_stale() {
+        return steps;
+    }
+    for pool in scene.config.pools.iter().filter(|pool| pool.mode == Mode::Apply && !pool.deleting) {
+        if !scene.work_on(&pool.name) {
+            continue;
+        }
+        let provider = scene.world.provider(&pool.name);
+        let Some(state) = provider.and_then(|known| known.fresh(scene.now, PROVIDER_AGE_MAX)) else {
+            continue;
+        };
+        for (group, state) in &state.groups {
+            let memory = history.pools.entry(pool.name.clone()).or_default();
+            let named: BTreeSet<Arc<str>> = named_instances(memory);
+            let room =
+                state.target.saturating_sub(state.min).min(u32::try_from(VICTIMS_MAX).unwrap_or(u32::MAX));
+            let timeout = GroupSettings::new(pool, state.options.as_deref()).provision_timeout();
+            let late = late_instances(scene, pool, state, timeout, &named);
+            let victims: Vec<Victim> = late.into_iter().take(usize::try_from(room).unwrap_or(0)).collect();
+            // An increase that is not answered asks for its size again, and would buy what goes here once more.
+            let unanswered =
+                memory.growing(group).any(|(_, increase)| increase.phase == IncreasePhase::Journalled);
+            let full = memory.intents.len() >= INTENTS_MAX - INTENTS_KEPT_FREE;
+            if victims.is_empty() || unanswered || full {
+                continue;
+            }
+            let opening = Opening {
+                group: group.clone(),
+                message: format!("{} instances did not become nodes within {timeout}", victims.len()),
+                victims,
+                reason: Reason::NeverRegistered,
+                pods_count: 0,
+                from: state.target,
+            };
+            steps.extend(open_intent(memory, scene.config, pool, opening, scene.now));
+        }
+    }
+    scene.work_done();
+    steps
+}
+
+/// Provider ids that open removals name.
+fn named_instances(memory: &PoolHistory) -> BTreeSet<Arc<str>> {
+    let victims = memory.intents.iter().filter_map(|intent| match &intent.action {
+        Action::Remove(removal) => Some(&removal.victims),
+        Action::Increase(_) => None,
+    });
+    victims.flatten().map(|victim| victim.id.clone()).collect()
+}
+
+fn late_instances(
+    scene: &Scene<'_>,
+    pool: &Pool,
+    state: &GroupState,
+    timeout: Seconds,
+    named: &BTreeSet<Arc<str>>,
+) -> Vec<Victim> {
+    let unseen = scene.world.listing(&pool.name).map(Listing::unseen);
+    let told = |id| Some((id, state.instances.get(id)?));
+    let seen_at = scene.world.nodes_as_of(scene.now);
+    let late = unseen.into_iter().flatten().filter_map(told).filter(|(id, instance)| {
+        let is_node = instance.node.as_ref().is_some_and(|name| scene.world.node_named(name).is_some());
+        let due = instance.created_at.map(|at| at.plus(timeout));
+        let deleting = instance.state == InstanceState::Deleting;
+        !is_node && !deleting && !named.contains(&**id) && due.is_some_and(|due| due < seen_at)
+    });
+    late.map(|(id, instance)| Victim { node: instance.node.clone().unwrap_or_default(), id: Arc::clone(id) })
+        .collect()
+}

@@ -1,0 +1,23 @@
+//! Scale-up: which pools grow by how much, and which group gets the nodes.
+//!
+//! In the order in which a plan uses them: `demand` collects pods that want a node (`unbound` and `anticipation` leave
+//! out those that nodes were bought for in vain), `placement` places them on nodes that exist or are on their way,
+//! `serve` asks each pool for an offer (`packing`, `limits`), `expander` chooses one, `balance` spreads it over the
+//! groups (`similar_pools`, `similarity`), `followers` holds back pods that follow others into a domain, `spare` gives
+//! up what is not needed after all, and `increase` is the life of the intent.
+
+pub mod anticipation;
+pub mod balance;
+pub mod demand;
+pub mod expander;
+pub mod followers;
+pub mod increase;
+pub mod limits;
+pub mod placement;
+pub(in crate::nodes) mod serve;
+pub(in crate::nodes) mod similar_pools;
+pub mod similarity;
+pub(in crate::nodes) mod spare;
+pub mod unbound;
+
+pub use serve::{barrier, enforce_min, journal, note_pods, rooms, serve, serve_all};

@@ -1,0 +1,574 @@
+//! Which pools grow by how much: minimum sizes, then offers, the expander's choice, and again for what is left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::config::Mode;
+use crate::history::{
+    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent, IntentId,
+    PoolHistory,
+};
+use crate::nodes::context::{Context, Part, Purchase};
+use crate::nodes::packing::{self, Growable, Packing, PackingLimits, Wanted};
+use crate::nodes::scale_up::anticipation;
+use crate::nodes::scale_up::balance::{self, Size};
+use crate::nodes::scale_up::demand::{Demand, PodGroup};
+use crate::nodes::scale_up::expander::{self, Offer};
+use crate::nodes::scale_up::followers::{self, Held};
+use crate::nodes::scale_up::limits::{self, Limit};
+use crate::nodes::scale_up::similar_pools;
+use crate::nodes::scale_up::spare;
+use crate::nodes::state::group_settings::GroupSettings;
+use crate::reason::Reason;
+use crate::resources::Resources;
+use crate::scheduling::{ClassIx, NodeIx, PodRef, Snapshot};
+
+/// Fills every pool of this mode up to its minimum.
+///
+/// Differs from upstream: before pods are placed and not at the end of the loop, so that pods use those nodes.
+pub fn enforce_min(ctx: &mut Context<'_>, mode: Mode) {
+    for pool in &ctx.config.pools {
+        if pool.mode != mode || ctx.quarantine.pools.contains(&pool.name) {
+            continue;
+        }
+        ctx.working_on(Part::Pool(pool.name.clone()));
+        let Some(state) = ctx.cluster.pools.get(&pool.name) else { continue };
+        let missing = state.bounds.min.saturating_sub(state.target());
+        if missing == 0 || limits::pool_barrier(state, ctx.next.pools.get(&pool.name)).is_some() {
+            continue;
+        }
+        let capacity = pool.template.as_ref().map(|template| template.capacity.clone()).unwrap_or_default();
+        let room = room(ctx, &pool.name, &capacity);
+        let (ids, mut sizes) = open_groups(ctx, &pool.name);
+        let mut left = missing.min(room);
+        while left != 0 {
+            let Some(group) = balance::next_group(&sizes) else { break };
+            // A group that grows as a whole may take the pool beyond its minimum.
+            let step = if pool.scales_whole() { sizes[group].max - sizes[group].current } else { 1 };
+            sizes[group].current += step;
+            if pool.scales_whole() && whole_barrier(ctx, &pool.name, &ids[group]).is_some() {
+                continue;
+            }
+            for _ in 0..step {
+                buy(ctx, &pool.name, &ids[group]);
+            }
+            if let Some(purchase) = ctx.purchases.get_mut(&(pool.name.clone(), ids[group].clone())) {
+                purchase.for_min += step;
+                purchase.kept += step;
+            }
+            left = left.saturating_sub(step);
+        }
+    }
+}
+
+/// Most rounds of buying and placing anew; each but the last buys at least one node.
+const ROUNDS_MAX: usize = 8;
+
+/// Places all pods on what is there or on its way and buys nodes for the rest, until nothing more is placed.
+///
+/// After each purchase all pods are placed anew, exactly as the next plan will place them: what this plan counts as
+/// served, the next one does not buy for again. Pods that follow another one wait: see [`followers::hold_back`]. What is
+/// bought without them stays when all are looked at again, since to the next plan it is on its way.
+pub fn serve_all(ctx: &mut Context<'_>) {
+    let all = ctx.demand.clone();
+    for _ in 0..ROUNDS_MAX {
+        let (base, before) = (ctx.purchases.clone(), ctx.purchased_total());
+        serve_rounds(ctx, &all);
+        if ctx.purchased_total() == before {
+            break;
+        }
+        let mut wanted = all.clone();
+        match followers::hold_back(ctx, &mut wanted) {
+            Held::NoneAsked => break,
+            Held::None => {
+                spare::place_anew(ctx, &all);
+                break;
+            }
+            Held::Some => {}
+        }
+        ctx.purchases = base;
+        serve_rounds(ctx, &wanted);
+        if ctx.purchased_total() == before {
+            break;
+        }
+        ctx.purchases.values_mut().for_each(|purchase| purchase.kept = purchase.nodes);
+    }
+    set_aside_cut(ctx);
+    note_pods(ctx);
+}
+
+/// Pods for which the search ended early are no demand of this plan: whether they have a place is not known.
+fn set_aside_cut(ctx: &mut Context<'_>) {
+    if !ctx.snapshot.shares.any_cut() {
+        return;
+    }
+    for group in &mut ctx.demand.groups {
+        if ctx.snapshot.shares.is_cut(group.class) && !group.pods.is_empty() {
+            let skipped = group.set_aside(0, Reason::WorkLimitReached, ctx.world);
+            ctx.demand.skipped.push(skipped);
+        }
+    }
+}
+
+fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {
+    for _ in 0..ROUNDS_MAX {
+        spare::place_anew(ctx, wanted);
+        let before = ctx.purchased_total();
+        serve(ctx, Mode::Apply);
+        if ctx.purchased_total() == before {
+            spare::give_up_unneeded(ctx, wanted);
+            break;
+        }
+    }
+}
+
+/// Buys nodes for pods without a place in pools of this mode, until nothing helps any more.
+pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
+    let rounds = 4 * ctx.config.pools.len() + 8;
+    for _ in 0..rounds {
+        if ctx.demand.groups.iter().all(|group| !may_be_bought_for(ctx, group)) {
+            return;
+        }
+        let options = options(ctx, mode);
+        let offers: Vec<Offer> = options.iter().map(|option| option.offer.clone()).collect();
+        let Some(best) = expander::choose(&offers, &ctx.config.cluster.expanders) else { return };
+        let shares = if ctx.config.cluster.balance_similar_pools {
+            similar_pools::shares(ctx, &options, best)
+        } else {
+            Vec::new()
+        };
+        commit(ctx, &options, best, &shares);
+    }
+}
+
+/// Whether pods of the group have no place, and it is certain that none is left for them.
+fn may_be_bought_for(ctx: &Context<'_>, group: &PodGroup) -> bool {
+    !group.pods.is_empty() && !ctx.snapshot.shares.is_cut(group.class)
+}
+
+/// What one pool could do.
+pub(in crate::nodes) struct PoolOption {
+    pub(in crate::nodes) pool: Arc<str>,
+    pub(in crate::nodes) groups: Vec<Growable>,
+    /// Indexes of the demand's groups, in the order of the packing's.
+    wanted: Vec<usize>,
+    pub(in crate::nodes) packing: Packing,
+    pub(in crate::nodes) offer: Offer,
+}
+
+fn options(ctx: &mut Context<'_>, mode: Mode) -> Vec<PoolOption> {
+    let names: Vec<Arc<str>> =
+        ctx.config.pools.iter().filter(|pool| pool.mode == mode).map(|pool| pool.name.clone()).collect();
+    let mut options = Vec::new();
+    for name in names {
+        if ctx.quarantine.pools.contains(&name) {
+            continue;
+        }
+        ctx.working_on(Part::Pool(name.clone()));
+        options.extend(option(ctx, &name));
+    }
+    ctx.working_on(Part::Whole);
+    options
+}
+
+/// The option of one pool; `None` when it cannot grow or helps no pod.
+fn option(ctx: &mut Context<'_>, name: &Arc<str>) -> Option<PoolOption> {
+    let state = ctx.cluster.pools.get(name)?;
+    if limits::pool_barrier(state, ctx.next.pools.get(name)).is_some() {
+        return None;
+    }
+    if state.pool.scales_whole() {
+        // One group at a time: it is filled before another one is begun.
+        let groups: Vec<Growable> = growables(ctx, name);
+        return groups.into_iter().find_map(|group| option_of(ctx, name, vec![group]));
+    }
+    let groups = growables(ctx, name);
+    option_of(ctx, name, groups)
+}
+
+/// What these groups of one pool could do.
+fn option_of(ctx: &mut Context<'_>, name: &Arc<str>, groups: Vec<Growable>) -> Option<PoolOption> {
+    let pool = ctx.cluster.pools.get(name)?.pool;
+    let capacity = groups.first()?.template.node.capacity.clone();
+    let room = room(ctx, name, &capacity);
+    if room == 0 {
+        return None;
+    }
+    let budget = ctx.config.cluster.max_work_units;
+    let indexes: Vec<usize> = (0..ctx.demand.groups.len())
+        .filter(|index| may_be_bought_for(ctx, &ctx.demand.groups[*index]))
+        .collect();
+    let wanted: Vec<Wanted<'_>> = indexes
+        .iter()
+        .map(|index| {
+            let group = &ctx.demand.groups[*index];
+            Wanted { class: group.class, priority: group.priority, pods: &group.pods }
+        })
+        .collect();
+    let limits = PackingLimits { nodes: room, work_units: budget };
+    ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
+    let packing = packing::pack(&mut ctx.snapshot, &groups, &wanted, limits);
+    let requested = requested(ctx, &indexes, &packing);
+    let packed = u32::try_from(packing.nodes.len()).unwrap_or(u32::MAX);
+    // Source: estimator, ZeroOrMax → max: the expander compares with what will be bought.
+    let whole = groups[0].size.max.saturating_sub(groups[0].size.current);
+    let offer = Offer {
+        name: name.clone(),
+        nodes: if pool.scales_whole() && packed != 0 { whole } else { packed },
+        pods: u32::try_from(packing.pods()).unwrap_or(u32::MAX),
+        node: capacity,
+        requested,
+        priority: pool.priority,
+        price_per_hour_micro: pool.price_per_hour_micro,
+        limited: packing.limited,
+    };
+    (offer.nodes != 0 && offer.pods != 0).then(|| PoolOption {
+        pool: name.clone(),
+        groups,
+        wanted: indexes,
+        packing,
+        offer,
+    })
+}
+
+fn requested(ctx: &Context<'_>, indexes: &[usize], packing: &Packing) -> Resources {
+    let mut sum = Resources::default();
+    for (index, placed) in indexes.iter().zip(&packing.placed) {
+        let class = ctx.snapshot.class(ctx.demand.groups[*index].class);
+        sum.add(&class.requests.times(i64::try_from(*placed).unwrap_or(i64::MAX)));
+    }
+    sum
+}
+
+/// How many nodes the pool may still get by its own and the cluster's limits.
+pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> u32 {
+    rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
+}
+
+/// The rooms that bound a pool: its own and the cluster's.
+pub fn rooms(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> Vec<limits::Room> {
+    let Some(state) = ctx.cluster.pools.get(pool) else { return Vec::new() };
+    let own = limits::pool_room(state, ctx.purchased(pool), capacity);
+    let all = limits::cluster_room(
+        &ctx.config.cluster,
+        &ctx.cluster,
+        ctx.purchased_total(),
+        &ctx.unseen_capacity,
+        capacity,
+    );
+    vec![own, all]
+}
+
+/// Groups of a pool that can grow, with their sizes in this plan.
+fn open_groups(ctx: &Context<'_>, pool: &Arc<str>) -> (Vec<Arc<str>>, Vec<Size>) {
+    let Some(state) = ctx.cluster.pools.get(pool) else { return (Vec::new(), Vec::new()) };
+    let most = limits::per_scale_up(ctx.config);
+    let open = state.groups.iter().filter(|(id, group)| limits::group_barrier(id, group).is_none());
+    open.map(|(id, group)| {
+        let bought = ctx.purchases.get(&(pool.clone(), id.clone())).map_or(0, |purchase| purchase.nodes);
+        let max = group.state.map_or(0, |state| state.max).min(group.target.saturating_add(most));
+        (id.clone(), Size { current: group.target.saturating_add(bought), max })
+    })
+    .unzip()
+}
+
+pub(in crate::nodes) fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec<Growable> {
+    let (ids, sizes) = open_groups(ctx, pool);
+    let mut groups = Vec::new();
+    for (id, size) in ids.into_iter().zip(sizes) {
+        if size.current < size.max
+            && whole_barrier(ctx, pool, &id).is_none()
+            && let Some(template) = ctx.template(pool, &id)
+        {
+            groups.push(Growable { id, template, size });
+        }
+    }
+    groups
+}
+
+/// Why a group that grows as a whole cannot do so now; `None` for others.
+fn whole_barrier(ctx: &Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<Limit> {
+    let state = ctx.cluster.pools.get(pool).filter(|state| state.pool.scales_whole())?;
+    let counts = state.groups.get(group)?;
+    let bought = ctx.purchases.get(&(pool.clone(), group.clone())).map_or(0, |purchase| purchase.nodes);
+    let size = counts.target.saturating_add(bought);
+    let missing = counts.state.map_or(0, |state| state.max).saturating_sub(size);
+    let capacity = state.pool.template.as_ref().map(|template| template.capacity.clone()).unwrap_or_default();
+    limits::whole_barrier(group, missing, limits::per_scale_up(ctx.config), rooms(ctx, pool, &capacity))
+}
+
+/// Adds a node of the group to the purchases, and to the snapshot if its shape is known.
+fn buy(ctx: &mut Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<NodeIx> {
+    let key = (pool.clone(), group.clone());
+    let number = ctx.purchases.get(&key).map_or(0, |purchase| purchase.nodes);
+    let node = ctx.add_planned(pool, group, format!("bought-{pool}-{group}-{number}"), true);
+    ctx.purchases.entry(key).or_default().nodes += 1;
+    node
+}
+
+/// The smallest group of the pool that can grow.
+fn smallest_group(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Arc<str>> {
+    let groups = growables(ctx, pool);
+    let sizes: Vec<Size> = groups.iter().map(|group| group.size).collect();
+    balance::next_group(&sizes).map(|at| groups[at].id.clone())
+}
+
+/// Carries a packing out on the snapshot: its nodes are bought, its pods placed there.
+///
+/// By `shares` some of the nodes are bought of other pools; without any, all are its own. Pods that do not fit there go back
+/// into the demand, and are served in the next round.
+fn commit(ctx: &mut Context<'_>, options: &[PoolOption], best: usize, shares: &[(usize, u32)]) {
+    let option = &options[best];
+    let mut others = shares.iter().filter(|(at, _)| *at != best).copied();
+    let mut other = others.next();
+    let mut own = shares.iter().find(|(at, _)| *at == best).map_or(u32::MAX, |(_, nodes)| *nodes);
+    let mut queues: Vec<std::vec::IntoIter<PodRef>> = Vec::new();
+    for (index, placed) in option.wanted.iter().zip(&option.packing.placed) {
+        let group = &mut ctx.demand.groups[*index];
+        queues.push(group.pods.drain(..*placed).collect::<Vec<_>>().into_iter());
+    }
+    for (node, index) in &option.packing.elsewhere {
+        if let Some(pod) = queues[*index].next() {
+            ctx.snapshot.place(pod, *node);
+            ctx.demand.groups[option.wanted[*index]].on_existing += 1;
+        }
+    }
+    for packed in &option.packing.nodes {
+        while own == 0 && other.is_some_and(|(_, left)| left == 0) {
+            other = others.next();
+        }
+        let elsewhere = match &mut other {
+            Some((at, left)) if own == 0 => {
+                *left -= 1;
+                let pool = options[*at].pool.clone();
+                smallest_group(ctx, &pool).map(|group| (pool, group))
+            }
+            _ => None,
+        };
+        own = own.saturating_sub(1);
+        // What nobody else takes stays where it was planned.
+        let here = || (option.pool.clone(), option.groups[packed.group].id.clone());
+        let (pool, group_id) = elsewhere.unwrap_or_else(here);
+        let node = buy(ctx, &pool, &group_id);
+        for (index, count) in &packed.pods {
+            let pods: Vec<PodRef> = queues[*index].by_ref().take(*count).collect();
+            let class = ctx.demand.groups[option.wanted[*index]].class;
+            let (mut served, mut left) = (0, Vec::new());
+            for pod in pods {
+                match node {
+                    Some(node) if pool == option.pool || ctx.snapshot.fits(class, node) => {
+                        ctx.snapshot.place(pod, node);
+                        served += 1;
+                    }
+                    _ => left.push(pod),
+                }
+            }
+            let group = &mut ctx.demand.groups[option.wanted[*index]];
+            group.pods.splice(0..0, left);
+            *group.on_new.entry(pool.clone()).or_insert(0) += served;
+        }
+    }
+    if ctx.config.scales_whole(&option.pool) {
+        let packed = u32::try_from(option.packing.nodes.len()).unwrap_or(u32::MAX);
+        for _ in packed..option.offer.nodes {
+            buy(ctx, &option.pool, &option.groups[0].id);
+        }
+    }
+}
+
+/// Books the pods that stand on bought nodes on the purchases, and on the groups of pods they belong to.
+pub fn note_pods(ctx: &mut Context<'_>) {
+    // Pods that exist and pods that do not may be in two groups of one class.
+    let mut by_class: BTreeMap<(ClassIx, bool), usize> = BTreeMap::new();
+    for (index, group) in ctx.demand.groups.iter().enumerate() {
+        if group.anticipated_count < group.pods_count {
+            by_class.insert((group.class, false), index);
+        }
+        if 0 < group.anticipated_count {
+            by_class.insert((group.class, true), index);
+        }
+    }
+    let mut served: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<usize, u32>> = BTreeMap::new();
+    let mut on_new: BTreeMap<(usize, Arc<str>), u32> = BTreeMap::new();
+    for planned in ctx.planned.iter().filter(|planned| planned.bought) {
+        let key = (planned.pool.clone(), planned.group.clone());
+        let Some(purchase) = ctx.purchases.get_mut(&key) else { continue };
+        for pod in ctx.snapshot.pods(planned.node) {
+            let anticipated = matches!(pod, PodRef::Virtual(_));
+            let Some(index) = by_class.get(&(ctx.snapshot.class_of(pod), anticipated)) else { continue };
+            *served.entry(key.clone()).or_default().entry(*index).or_insert(0) += 1;
+            *on_new.entry((*index, planned.pool.clone())).or_insert(0) += 1;
+            purchase.pods += 1;
+            match pod {
+                PodRef::Virtual(_) => purchase.anticipated += 1,
+                PodRef::Real(id) if purchase.examples.len() < EXAMPLES_MAX => {
+                    purchase.examples.push(ctx.world.pod(id).pod.key.to_string().into());
+                }
+                PodRef::Real(_) | PodRef::Standby(_) => {}
+            }
+        }
+    }
+    for group in &mut ctx.demand.groups {
+        group.on_new.clear();
+    }
+    for ((index, pool), count) in on_new {
+        ctx.demand.groups[index].on_new.insert(pool, count);
+    }
+    for group in &mut ctx.demand.groups {
+        let elsewhere: u32 = group.on_new.values().sum();
+        group.on_existing = group.pods_count.saturating_sub(group.unplaced()).saturating_sub(elsewhere);
+    }
+    for (key, counts) in served {
+        let largest = counts.into_iter().max_by_key(|(index, count)| (*count, std::cmp::Reverse(*index)));
+        if let Some(purchase) = ctx.purchases.get_mut(&key) {
+            purchase.largest = largest;
+        }
+    }
+}
+
+/// Writes the purchases down as intents, with the decision that each stands for.
+///
+/// `considered` tells what other pools said to a group of pods.
+pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considered>>) {
+    // A pool that grows in two groups at once grows by one decision after the other, as its reader sees it.
+    let mut sizes: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+    for ((pool_name, group_id), purchase) in ctx.purchases.clone() {
+        let Some(state) = ctx.cluster.pools.get(&pool_name) else { continue };
+        let Some(group) = state.groups.get(&group_id) else { continue };
+        let from = group.target;
+        let size = sizes.entry(pool_name.clone()).or_insert_with(|| state.target());
+        let pool_from = *size;
+        *size = size.saturating_add(purchase.nodes);
+        let reason = match () {
+            () if purchase.nodes <= purchase.for_min => Reason::BelowMinNodes,
+            () if purchase.pods == 0 && 0 < purchase.standby => Reason::StandbyCapacity,
+            () if 0 < purchase.pods && purchase.anticipated == purchase.pods => Reason::ReplicasAnticipated,
+            () => Reason::PodsUnschedulable,
+        };
+        let message = message(ctx, &purchase, reason, state.bounds.min);
+        let own = group.state.and_then(|state| state.options.as_deref());
+        let timeout = GroupSettings::new(state.pool, own).provision_timeout();
+        let controllers: Vec<Arc<str>> = ctx
+            .demand
+            .groups
+            .iter()
+            .filter(|group| group.on_new.contains_key(&pool_name))
+            .flat_map(|group| group.controllers.clone())
+            .collect();
+        anticipation::note(&mut ctx.next, &pool_name, &controllers, ctx.now);
+        let increase = Increase::journalled(group_id.clone(), from, from.saturating_add(purchase.nodes));
+        let memory = ctx.next.pools.entry(pool_name.clone()).or_default();
+        let id = unused_intent_id(memory, &ctx.snapshot, (&pool_name, &increase), ctx.config.epoch);
+        memory.intents.push(Intent {
+            id: id.clone(),
+            epoch: ctx.config.epoch,
+            action: Action::Increase(increase),
+            reason,
+            started_at: ctx.now,
+            deadline: ctx.now.plus(timeout),
+        });
+        let mut examples = purchase.examples.clone();
+        examples.sort();
+        memory.record(Decision {
+            id,
+            time: ctx.now,
+            action: DecisionAction::ScaleUp,
+            group: group_id,
+            from: pool_from,
+            to: pool_from.saturating_add(purchase.nodes),
+            reason,
+            message,
+            outcome: DecisionOutcome::InProgress,
+            pods_count: purchase.pods,
+            examples,
+            considered: purchase
+                .largest
+                .and_then(|(index, _)| considered.get(&index))
+                .map(|all| all.iter().filter(|other| other.pool != pool_name).cloned().collect())
+                .unwrap_or_default(),
+        });
+    }
+}
+
+/// The next id under which no node of the increase has the name of one that is there.
+///
+/// A pool that was deleted leaves its nodes behind. One that is made anew under its name counts from one again, and a node
+/// that it asked for under the name of such an orphan would never come.
+pub(in crate::nodes) fn unused_intent_id(
+    memory: &mut PoolHistory,
+    snapshot: &Snapshot<'_>,
+    (pool, increase): (&str, &Increase),
+    epoch: u64,
+) -> IntentId {
+    loop {
+        let id = memory.next_intent_id(epoch);
+        if increase.node_names(pool, &id).iter().all(|name| snapshot.named(name).is_none()) {
+            return id;
+        }
+    }
+}
+
+/// What a decision says to a person.
+fn message(ctx: &Context<'_>, purchase: &Purchase, reason: Reason, min: u32) -> Arc<str> {
+    let nodes = purchase.nodes;
+    let plural = if nodes == 1 { "" } else { "s" };
+    let one = purchase.pods == 1;
+    let owner = purchase.largest.map(|(index, _)| owner_of(&ctx.demand.groups[index])).unwrap_or_default();
+    let text = match reason {
+        Reason::BelowMinNodes => format!("+{nodes} node{plural}: the pool is to have at least {min}"),
+        Reason::ReplicasAnticipated => {
+            let replicas = if one { "replica that does" } else { "replicas that do" };
+            format!("+{nodes} node{plural} for {} {replicas} not exist yet, most of {owner}", purchase.pods)
+        }
+        Reason::StandbyCapacity => {
+            let standby = if purchase.standby == 1 { "standby pod" } else { "standby pods" };
+            let buffer = purchase.standby_of.as_deref().unwrap_or_default();
+            format!(
+                "+{nodes} node{plural} for {} {standby}, most of CapacityBuffer {buffer}",
+                purchase.standby
+            )
+        }
+        // Pods that spread, or that follow others, were counted on it before all were placed anew.
+        _ if purchase.pods == 0 => {
+            format!("+{nodes} node{plural} for pods that choose nodes by where others stand")
+        }
+        _ => {
+            let missing = match purchase.anticipated {
+                0 => String::new(),
+                count => format!(", {count} of them not created yet"),
+            };
+            let pods = if one { "pod that fits" } else { "pods that fit" };
+            format!("+{nodes} node{plural} for {} {pods} no node{missing}, most of {owner}", purchase.pods)
+        }
+    };
+    text.into()
+}
+
+fn owner_of(group: &PodGroup) -> String {
+    format!("{}/{}", group.key.namespace, group.owner)
+}
+
+/// Why a group of the pool cannot take part; for verdicts.
+#[must_use]
+pub fn barrier(ctx: &Context<'_>, pool: &Arc<str>) -> Option<Limit> {
+    let state = ctx.cluster.pools.get(pool)?;
+    if let Some(barrier) = limits::pool_barrier(state, ctx.next.pools.get(pool)) {
+        return Some(barrier);
+    }
+    if state.groups.is_empty() {
+        return Some(Limit::new(Reason::ProviderUnknown, "the provider has no group for this pool"));
+    }
+    let barriers: Vec<Limit> =
+        state.groups.iter().filter_map(|(id, group)| limits::group_barrier(id, group)).collect();
+    if barriers.len() != state.groups.len() {
+        let open = state.groups.iter().filter(|(id, group)| limits::group_barrier(id, group).is_none());
+        let whole: Vec<Option<Limit>> = open.map(|(id, _)| whole_barrier(ctx, pool, id)).collect();
+        return whole.into_iter().collect::<Option<Vec<Limit>>>()?.into_iter().next();
+    }
+    // A full pool says so itself: its groups' maximum may be no more than the pool's, seen from inside the cloud.
+    let full = state.bounds.max <= state.target();
+    if full && barriers.iter().all(|barrier| barrier.reason == Reason::GroupMaxNodesReached) {
+        return Some(limits::pool_room(state, 0, &Resources::default()).limit);
+    }
+    barriers.into_iter().next()
+}

@@ -1,0 +1,64 @@
+//! What one pool would get, spread over all pools whose nodes are alike. It chooses no pool, and buys nothing.
+
+use std::sync::Arc;
+
+use crate::nodes::context::Context;
+use crate::nodes::scale_up::balance::{self, Size};
+use crate::nodes::scale_up::serve::{self, PoolOption};
+use crate::nodes::scale_up::similarity::{Comparator, Shape, Similarity};
+use crate::scheduling::TemplateNode;
+use crate::world::node::{GROUP_LABEL, POOL_LABEL};
+
+/// How many of the nodes of the option `best` each pool gets, that of `best` first. Only of `best`, where no other pool is
+/// like it.
+///
+/// A pool is like it if its nodes are ([`Similarity`], with the labels of pools themselves apart) and if it would take some
+/// of each class of pods that `best` takes. Nodes are given one by one to the smallest pool with room. Pools whose groups
+/// grow as a whole are never balanced.
+///
+/// Source: nodegroupset/balancing_node_group_set_processor.go, FindSimilarNodeGroups and BalanceScaleUpBetweenGroups.
+/// Differs from upstream: whole pools are compared and balanced and not groups, since those of one pool always are.
+pub(in crate::nodes) fn shares(ctx: &Context<'_>, options: &[PoolOption], best: usize) -> Vec<(usize, u32)> {
+    let wanted = options[best].offer.nodes;
+    let alike = |other: &usize| *other != best && alike(ctx, &options[best], &options[*other]);
+    let mut members = vec![best];
+    members.extend((0..options.len()).filter(alike));
+    if members.len() == 1 {
+        return vec![(best, wanted)];
+    }
+    let sizes: Vec<Size> = members.iter().map(|at| size(ctx, &options[*at])).collect();
+    let grown = balance::balance(&sizes, wanted);
+    let share = |((at, size), grown): ((&usize, &Size), u32)| (*at, grown.saturating_sub(size.current));
+    members.iter().zip(&sizes).zip(grown).map(share).collect()
+}
+
+fn alike(ctx: &Context<'_>, best: &PoolOption, other: &PoolOption) -> bool {
+    let whole = |option: &PoolOption| ctx.config.scales_whole(&option.pool);
+    let rule = Similarity {
+        // Its labels mean the same wherever they stand.
+        comparator: Comparator::Aws,
+        ignored_labels: vec![Arc::from(POOL_LABEL), Arc::from(GROUP_LABEL)],
+        ..Similarity::default()
+    };
+    let hosts =
+        best.packing.placed.iter().zip(&other.packing.placed).all(|(best, other)| *best == 0 || *other != 0);
+    let shapes = best.groups.first().zip(other.groups.first());
+    !whole(best)
+        && !whole(other)
+        && hosts
+        && shapes.is_some_and(|(a, b)| rule.similar(shape(&a.template), shape(&b.template)))
+}
+
+fn shape(template: &TemplateNode) -> Shape<'_> {
+    Shape { node: &template.node, requested: &template.daemon_requested }
+}
+
+/// A pool's size in this plan, and the most nodes that it may have.
+fn size(ctx: &Context<'_>, option: &PoolOption) -> Size {
+    let target = ctx.cluster.pools.get(&option.pool).map_or(0, |state| state.target());
+    let current = target.saturating_add(ctx.purchased(&option.pool));
+    let groups = option.groups.iter().map(|group| group.size.max.saturating_sub(group.size.current));
+    let open = groups.fold(0, u32::saturating_add);
+    let room = serve::room(ctx, &option.pool, &option.offer.node);
+    Size { current, max: current.saturating_add(room.min(open)) }
+}

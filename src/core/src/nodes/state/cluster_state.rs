@@ -1,0 +1,675 @@
+//! How many nodes each pool and group has, by state, and how many are on their way. It counts and decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::config::{Config, NodeTemplate, Pool};
+use crate::history::{
+    Action, BackoffKey, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
+};
+use crate::known::Known;
+use crate::nodes::scale_up::increase;
+use crate::nodes::state::bounds::{self, Bounds};
+use crate::nodes::state::group_settings::GroupSettings;
+use crate::nodes::state::template;
+use crate::nodes::wake::Wake;
+use crate::resources::Resources;
+use crate::scheduling::constraints::Taint;
+use crate::time::UnixTime;
+use crate::world::digest::{Badge, NodeDigest};
+use crate::world::listing::Listing;
+use crate::world::node::{Node, Readiness};
+use crate::world::provider::{GroupState, InstanceState, ProviderState, TemplateTrust};
+use crate::world::{NodeId, World};
+
+/// Put on cordoned nodes by the node lifecycle controller; it does not go by itself.
+const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
+
+/// Every pool's state.
+#[derive(Clone, Debug)]
+pub struct ClusterState<'w> {
+    /// By pool name; every pool of the configuration has an entry.
+    pub pools: BTreeMap<Arc<str>, PoolState<'w>>,
+    /// Nodes of the world that no pool owns.
+    pub foreign_count: u32,
+    /// Capacity of all nodes of the world, foreign ones included, that are not leaving; summed only where the cluster's
+    /// cpu or memory is limited.
+    pub capacity: Resources,
+    /// By node id: the index in `kins` and the state of each node that a pool owns.
+    members: Vec<Option<(usize, Stage)>>,
+    /// Pool and group of nodes.
+    kins: Vec<(Arc<str>, Arc<str>)>,
+    /// Whether a limit on the cluster's cpu or memory asks for its capacity.
+    limited: bool,
+}
+
+/// A node's place in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member<'c> {
+    /// The pool.
+    pub pool: &'c Arc<str>,
+    /// The group; empty when the node does not say and the provider does not know.
+    pub group: &'c Arc<str>,
+    /// What it does.
+    pub stage: Stage,
+}
+
+/// The state of a registered node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// Ready and without startup taints.
+    Ready,
+    /// Not ready yet, and younger than the pool's startup timeout: it counts as on its way.
+    NotStarted,
+    /// Not ready.
+    Unready,
+    /// Suspended by the cloud: neither ready nor unready.
+    Suspended,
+    /// Carries our mark or a deletion timestamp, or is the victim of an open removal.
+    Leaving,
+}
+
+/// One pool's state.
+#[derive(Clone, Debug)]
+pub struct PoolState<'w> {
+    /// The pool.
+    pub pool: &'w Pool,
+    /// What the provider said; `None` when that is not known.
+    pub provider: Option<&'w ProviderState>,
+    /// Why it is not known.
+    pub provider_unknown: Option<Arc<str>>,
+    /// Its bounds now.
+    pub bounds: Bounds,
+    /// Its groups: those of the provider, and those that nodes or open increases name.
+    pub groups: BTreeMap<Arc<str>, GroupCounts<'w>>,
+}
+
+/// One group's counts.
+#[derive(Clone, Debug, Default)]
+pub struct GroupCounts<'w> {
+    /// What the provider said of the group; `None` when it did not name it.
+    pub state: Option<&'w GroupState>,
+    /// The nodes of the world.
+    pub nodes: Vec<NodeId>,
+    /// Ready nodes.
+    pub ready: u32,
+    /// Nodes that are not ready and too old to be starting.
+    pub unready: u32,
+    /// Nodes that are still starting.
+    pub not_started: u32,
+    /// Nodes that the cloud has suspended.
+    pub suspended: u32,
+    /// Nodes that are leaving.
+    pub leaving: u32,
+    /// Instances that are no node yet and may still become one.
+    pub unregistered: u32,
+    /// Instances that did not become nodes in time.
+    pub long_unregistered: Vec<Arc<str>>,
+    /// Nodes that will come: asked for or running, but not in the world yet.
+    pub upcoming: u32,
+    /// The target as far as we know: what the provider said, or what an open increase will make of it.
+    pub target: u32,
+    /// Whether a failure holds the group back, and until when.
+    pub backed_off_until: Option<UnixTime>,
+    /// Whether the group has an open increase.
+    pub growing: bool,
+    /// Instances that are no node and that an open removal names.
+    pub going: u32,
+    /// True if so many of the nodes that it wants are missing or unready that it must not grow.
+    pub unhealthy: bool,
+}
+
+impl GroupCounts<'_> {
+    /// Nodes of the world, leaving ones too.
+    #[must_use]
+    pub fn registered(&self) -> u32 {
+        self.ready + self.unready + self.not_started + self.suspended + self.leaving
+    }
+}
+
+impl PoolState<'_> {
+    /// Nodes that the pool wants: the sum of its groups' targets.
+    #[must_use]
+    pub fn target(&self) -> u32 {
+        self.groups.values().map(|group| group.target).fold(0, u32::saturating_add)
+    }
+
+    /// Registered nodes that are not leaving.
+    #[must_use]
+    pub fn registered(&self) -> u32 {
+        self.groups.values().map(|group| group.registered() - group.leaving).sum()
+    }
+}
+
+impl<'w> ClusterState<'w> {
+    /// Counts the nodes of `world` as the pools of `config` see them at `now`.
+    #[must_use]
+    pub fn new(
+        world: &'w World,
+        history: &History,
+        config: &'w Config,
+        now: UnixTime,
+        wake: &mut Wake,
+    ) -> Self {
+        let mut pools = BTreeMap::new();
+        for pool in &config.pools {
+            pools.insert(pool.name.clone(), empty_pool(pool, world, history, now, wake));
+        }
+        let mut state = Self {
+            pools,
+            foreign_count: 0,
+            capacity: Resources::default(),
+            members: vec![None; world.node_capacity()],
+            kins: Vec::new(),
+            limited: config.cluster.max_cpu_milli.is_some() || config.cluster.max_memory_bytes.is_some(),
+        };
+        state.count_nodes(world, history, now, wake);
+        for pool_state in state.pools.values_mut() {
+            let memory = history.pools.get(&pool_state.pool.name);
+            count_instances(pool_state, memory, world, now, wake);
+            for (id, group) in &mut pool_state.groups {
+                let asked = memory.map_or(0, |memory| asked_for(memory, id));
+                group.unhealthy = unhealthy(group, asked, config);
+            }
+        }
+        state
+    }
+
+    /// The pool, group and stage of a node; `None` for foreign ones.
+    #[must_use]
+    pub fn member(&self, node: NodeId) -> Option<Member<'_>> {
+        let (kin, stage) = self.members.get(node.0 as usize).copied().flatten()?;
+        let (pool, group) = &self.kins[kin];
+        Some(Member { pool, group, stage })
+    }
+
+    /// Whether the provider says that new nodes of the group have devices.
+    #[must_use]
+    pub fn group_has_devices(&self, pool: &str, group: &str) -> bool {
+        let state =
+            self.pools.get(pool).and_then(|pool| pool.groups.get(group)).and_then(|group| group.state);
+        let said = state.and_then(|state| state.template.as_deref());
+        said.is_some_and(|said| said.node.allocatable.extended_iter().any(|(_, amount)| 0 < amount))
+    }
+
+    /// Nodes there are and nodes on their way, foreign ones included, leaving ones too.
+    #[must_use]
+    pub fn nodes_total(&self) -> u32 {
+        let owned = self.pools.values().flat_map(|pool| pool.groups.values());
+        owned.map(|group| group.registered() + group.upcoming).fold(self.foreign_count, u32::saturating_add)
+    }
+
+    /// Ids of the instances that a provider says are going away.
+    fn going(&self) -> FxHashSet<&'w str> {
+        let groups =
+            self.pools.values().flat_map(|pool| pool.groups.values()).filter_map(|group| group.state);
+        let instances = groups.flat_map(|state| &state.instances);
+        let going = instances.filter(|(_, instance)| instance.state == InstanceState::Deleting);
+        going.map(|(id, _)| &**id).collect()
+    }
+
+    /// Whether the provider says that the node's machine is going away: it is no capacity, whatever the node says yet.
+    fn terminating(&self, pool: &str, group: &str, node: &Node) -> bool {
+        let state =
+            self.pools.get(pool).and_then(|pool| pool.groups.get(group)).and_then(|group| group.state);
+        let instance = state.and_then(|state| state.instances.get(&node.provider_id));
+        instance.is_some_and(|instance| instance.state == InstanceState::Deleting)
+    }
+
+    fn count_nodes(&mut self, world: &'w World, history: &History, now: UnixTime, wake: &mut Wake) {
+        let (victims, seen_at) = (victims(history), world.nodes_as_of(now));
+        // Mostly empty, and without it every node would be looked up in its group's instances, on each plan.
+        let going = self.going();
+        let mut owners = Owners::new(world, &self.pools);
+        for (id, name, digest) in world.digests() {
+            let owner = owners.of(id, digest);
+            if owner.is_some() && world.is_later_twin(id) {
+                continue;
+            }
+            let whole = || world.node(id).node.as_ref();
+            let leaving = digest.deleting
+                || digest.deletion_taint
+                || !victims.is_empty() && victims.contains(name)
+                || !going.is_empty()
+                    && owner.zip(whole()).is_some_and(|(owner, node)| {
+                        let Kin { pool, group, .. } = &owners.kins[owner];
+                        going.contains(&*node.provider_id) && self.terminating(pool, group, node)
+                    });
+            if let (true, false, Some(node)) = (self.limited, leaving, whole()) {
+                self.capacity.add(&node.capacity);
+            }
+            let Some(owner) = owner else {
+                self.foreign_count += 1;
+                continue;
+            };
+            let kin = &mut owners.kins[owner];
+            let ordinary = digest.ready == Readiness::Ready && !digest.tainted;
+            let stage = match (leaving, ordinary, whole()) {
+                (true, _, _) => Stage::Leaving,
+                (false, true, Some(node)) if kin.lacks_devices(node, seen_at, wake) => Stage::NotStarted,
+                (false, false, Some(node)) => stage(node, kin.spec, seen_at, wake),
+                (false, _, _) => Stage::Ready,
+            };
+            kin.nodes.push((id, stage));
+        }
+        for Kin { pool, group, nodes, .. } in owners.kins {
+            let Some(state) = self.pools.get_mut(&pool) else { continue };
+            if nodes.is_empty() {
+                continue;
+            }
+            let counts = state.groups.entry(group.clone()).or_default();
+            let kin = self.kins.len();
+            for (id, stage) in nodes {
+                counts.nodes.push(id);
+                match stage {
+                    Stage::Ready => counts.ready += 1,
+                    Stage::NotStarted => counts.not_started += 1,
+                    Stage::Unready => counts.unready += 1,
+                    Stage::Suspended => counts.suspended += 1,
+                    Stage::Leaving => counts.leaving += 1,
+                }
+                self.members[id.0 as usize] = Some((kin, stage));
+            }
+            self.kins.push((pool, group));
+        }
+    }
+}
+
+/// The nodes of one group while they are counted.
+struct Kin<'w> {
+    pool: Arc<str>,
+    group: Arc<str>,
+    spec: &'w Pool,
+    /// The provider's template, if it has devices.
+    devices: Option<&'w NodeTemplate>,
+    nodes: Vec<(NodeId, Stage)>,
+}
+
+impl Kin<'_> {
+    /// Whether the driver of the node's devices may still be starting: it offers none, and it is young.
+    ///
+    /// Source: processors/customresources/gpu_processor.go, FilterOutNodesWithUnreadyResources.
+    fn lacks_devices(&self, node: &Node, now: UnixTime, wake: &mut Wake) -> bool {
+        let started_by = node.created_at.plus(self.spec.scale_up.startup_timeout);
+        let lacks = self.devices.is_some_and(|said| !template::has_devices(&node.allocatable, said))
+            && now < started_by;
+        if lacks {
+            wake.note(started_by);
+        }
+        lacks
+    }
+}
+
+/// Which group each node belongs to: by its labels, or else by its instance.
+struct Owners<'w> {
+    kins: Vec<Kin<'w>>,
+    /// By badge: what it tells; made when a node first shows it.
+    claims: Vec<Option<Claim>>,
+    /// By node: the group that lists its instance; made when labels do not tell.
+    listed: Option<Vec<Option<usize>>>,
+    world: &'w World,
+    specs: BTreeMap<Arc<str>, (&'w Pool, Vec<Arc<str>>)>,
+}
+
+/// What a badge tells of a node's group.
+#[derive(Clone)]
+enum Claim {
+    /// It names the group.
+    Named(usize),
+    /// It names the pool: the group is that of the instance, if the pool lists it, or else the group without a name.
+    Pool(usize),
+    /// It tells nothing: the instance does.
+    Silent,
+}
+
+impl<'w> Owners<'w> {
+    fn new(world: &'w World, pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> Self {
+        let spec = |(name, state): (&Arc<str>, &PoolState<'w>)| {
+            (name.clone(), (state.pool, state.groups.keys().cloned().collect()))
+        };
+        let specs = pools.iter().map(spec).collect();
+        Self { kins: Vec::new(), claims: vec![None; world.badges().capacity()], listed: None, world, specs }
+    }
+
+    /// The index of the node's group; `None` for a node of no pool.
+    fn of(&mut self, id: NodeId, digest: &NodeDigest) -> Option<usize> {
+        let badge = digest.badge.0 as usize;
+        let claim = match &self.claims[badge] {
+            Some(claim) => claim.clone(),
+            None => {
+                let claim = self.claim(&self.world.badges().get(digest.badge).clone());
+                self.claims[badge] = Some(claim.clone());
+                claim
+            }
+        };
+        match claim {
+            Claim::Named(kin) => Some(kin),
+            Claim::Pool(unnamed) => {
+                let listed = self.listed(id);
+                listed.filter(|kin| self.kins[*kin].pool == self.kins[unnamed].pool).or(Some(unnamed))
+            }
+            Claim::Silent => self.listed(id),
+        }
+    }
+
+    fn claim(&mut self, badge: &Badge) -> Claim {
+        let known = badge.pool.as_ref().and_then(|pool| self.specs.get_key_value(pool));
+        let Some((pool, (_, groups))) = known else { return Claim::Silent };
+        let pool = pool.clone();
+        match &badge.group {
+            Some(group) => {
+                let group = groups.iter().find(|known| *known == group).unwrap_or(group).clone();
+                Claim::Named(self.kin(&pool, &group))
+            }
+            None => Claim::Pool(self.kin(&pool, &Arc::from(""))),
+        }
+    }
+
+    fn listed(&mut self, id: NodeId) -> Option<usize> {
+        let listed = match self.listed.take() {
+            Some(listed) => listed,
+            None => self.list(),
+        };
+        let found = listed[id.0 as usize];
+        self.listed = Some(listed);
+        found
+    }
+
+    /// The group of each listed node; of two pools that list one, the first by name.
+    fn list(&mut self) -> Vec<Option<usize>> {
+        let mut listed = vec![None; self.world.node_capacity()];
+        let pools: Vec<Arc<str>> = self.specs.keys().rev().cloned().collect();
+        for pool in pools {
+            let Some(listing) = self.world.listing(&pool) else { continue };
+            let mut last: Option<(&Arc<str>, usize)> = None;
+            for (node, group, _) in listing.by_id() {
+                let kin = match last {
+                    Some((known, kin)) if Arc::ptr_eq(known, group) => kin,
+                    _ => self.kin(&pool, group),
+                };
+                last = Some((group, kin));
+                listed[node.0 as usize] = Some(kin);
+            }
+        }
+        listed
+    }
+
+    /// The template of a group whose nodes have devices, as its provider says. Where machines differ nothing is expected.
+    fn devices(&self, pool: &Arc<str>, group: &str) -> Option<&'w NodeTemplate> {
+        let state = self.world.provider(pool).and_then(Known::value)?.groups.get(group)?;
+        let said = state.template.as_deref().filter(|said| said.trust == TemplateTrust::Estimate)?;
+        said.node.allocatable.extended_iter().any(|(_, amount)| 0 < amount).then_some(&said.node)
+    }
+
+    /// The index of a group of a known pool.
+    fn kin(&mut self, pool: &Arc<str>, group: &Arc<str>) -> usize {
+        if let Some(known) = self.kins.iter().position(|kin| kin.pool == *pool && kin.group == *group) {
+            return known;
+        }
+        let spec = self.specs[pool].0;
+        let devices = self.devices(pool, group);
+        self.kins.push(Kin { pool: pool.clone(), group: group.clone(), spec, devices, nodes: Vec::new() });
+        self.kins.len() - 1
+    }
+}
+
+fn empty_pool<'w>(
+    pool: &'w Pool,
+    world: &'w World,
+    history: &History,
+    now: UnixTime,
+    wake: &mut Wake,
+) -> PoolState<'w> {
+    let (provider, provider_unknown) = match world.provider(&pool.name) {
+        Some(Known::Known { value, .. }) => (Some(value), None),
+        Some(Known::Unknown { why }) => (None, Some(Arc::from(why.as_str()))),
+        None => (None, Some(Arc::from("the provider has not been asked yet"))),
+    };
+    let mut groups: BTreeMap<Arc<str>, GroupCounts<'w>> = BTreeMap::new();
+    for (id, state) in provider.iter().flat_map(|provider| &provider.groups) {
+        groups.insert(id.clone(), GroupCounts { state: Some(state), ..GroupCounts::default() });
+    }
+    if let Some(memory) = history.pools.get(&pool.name) {
+        for intent in &memory.intents {
+            if let Action::Increase(increase) = &intent.action {
+                groups.entry(increase.group.clone()).or_default();
+            }
+        }
+    }
+    let bounds = bounds::bounds(pool, now, wake);
+    PoolState { pool, provider, provider_unknown, bounds, groups }
+}
+
+/// Names of the nodes that open removals name, those being undone apart.
+fn victims(history: &History) -> BTreeSet<Arc<str>> {
+    history
+        .pools
+        .values()
+        .flat_map(PoolHistory::removals)
+        .filter(|(_, removal)| removal.phase != RemovalPhase::Undoing)
+        .flat_map(|(_, removal)| removal.victims.iter().map(|victim| victim.node.clone()))
+        .collect()
+}
+
+/// Ready, starting or unready as of `now`, the instant at which the node was as it is told; a starting node's deadline is
+/// noted in `wake`.
+///
+/// Source: clusterstate.go, getReadiness: a node counts as not started while created + startup timeout > now.
+fn stage(node: &Node, pool: &Pool, now: UnixTime, wake: &mut Wake) -> Stage {
+    if node.ready == Readiness::Suspended {
+        return Stage::Suspended;
+    }
+    let started_by = node.created_at.plus(pool.scale_up.startup_timeout);
+    let young = now < started_by;
+    // The condition turns Ready a moment before the taints of a new node are taken off: judged by the condition alone,
+    // the node would neither take pods nor count as on its way, and its pods would be bought for twice.
+    let held = node
+        .taints
+        .iter()
+        .any(|taint| if young { keeps_pods_off(taint, pool) } else { template::is_startup(taint, pool) });
+    if node.ready == Readiness::Ready && !held {
+        return Stage::Ready;
+    }
+    if young {
+        wake.note(started_by);
+        Stage::NotStarted
+    } else {
+        Stage::Unready
+    }
+}
+
+/// Whether a taint of a new node will go by itself, and keeps pods off until then.
+fn keeps_pods_off(taint: &Taint, pool: &Pool) -> bool {
+    template::delays_start(taint, pool) && &*taint.key != UNSCHEDULABLE_TAINT
+}
+
+/// Targets, instances without nodes, and nodes on their way.
+fn count_instances(
+    pool: &mut PoolState<'_>,
+    memory: Option<&PoolHistory>,
+    world: &World,
+    now: UnixTime,
+    wake: &mut Wake,
+) {
+    let removed = memory.map(removed_instances).unwrap_or_default();
+    let read_at = world.provider(&pool.pool.name).and_then(Known::read_at);
+    for (id, group) in &mut pool.groups {
+        let wanted = |(intent, of): (&Intent, &Increase)| increase::wanted(intent, of, group.state, read_at);
+        let open = memory.map_or(0, |memory| memory.growing(id).map(wanted).max().unwrap_or(0));
+        group.growing = memory.is_some_and(|memory| memory.growing(id).next().is_some());
+        group.backed_off_until = memory.and_then(|memory| backed_off_until(memory, id, now));
+        if let Some(until) = group.backed_off_until {
+            wake.note(UnixTime(until.0 + 1));
+        }
+        let seen = instances_seen(group, pool.pool, &removed, world, read_at, now, wake);
+        group.unregistered = seen.unregistered;
+        group.long_unregistered = seen.long_unregistered;
+        group.going = seen.going;
+        let observed = group.state.map_or(0, |state| state.target);
+        group.target = observed.max(open).max(seen.accounted);
+        let missing = group.target.saturating_sub(seen.accounted);
+        // Source: clusterstate.go, GetUpcomingNodes since 1.36 (#9360): what was asked for and is not even an
+        // instance counts only while an increase is open and no failure says that it will not come. What is to be taken
+        // back is such an increase too: as long as the cloud is asked for it, it may bring it, and after the failure's
+        // time it is no less likely to than what would be asked for on top.
+        let asked_for = memory.is_some_and(|memory| memory.increases_of(id).next().is_some());
+        let expected = match group.backed_off_until {
+            None if asked_for => missing,
+            None => 0,
+            // What the cloud has not answered yet is still being asked for, though another purchase of the group failed.
+            Some(_) => missing.min(memory.map_or(0, |memory| being_asked_for(memory, id))),
+        };
+        group.upcoming = seen.unregistered.saturating_add(expected);
+    }
+}
+
+/// By how many nodes the open increases of `group` whose calls have not been answered would let it grow.
+fn being_asked_for(memory: &PoolHistory, group: &str) -> u32 {
+    let unanswered =
+        memory.growing(group).filter(|(_, increase)| increase.phase == IncreasePhase::Journalled);
+    unanswered
+        .fold(0, |sum: u32, (_, increase)| sum.saturating_add(increase.to.saturating_sub(increase.from)))
+}
+
+/// Until when `group` is held back, if it is at `now`: the latest of its failures.
+#[must_use]
+pub fn backed_off_until(memory: &PoolHistory, group: &str, now: UnixTime) -> Option<UnixTime> {
+    let holds = |(key, _): &(&BackoffKey, _)| &*key.group == group;
+    let until = memory.backoffs.iter().filter(holds).map(|(_, backoff)| backoff.until).max()?;
+    (now <= until).then_some(until)
+}
+
+/// Node names and provider ids of the victims of open removals: their instances are no news.
+fn removed_instances(memory: &PoolHistory) -> BTreeSet<Arc<str>> {
+    memory
+        .removals()
+        .flat_map(|(_, removal)| &removal.victims)
+        .flat_map(|victim| [victim.node.clone(), victim.id.clone()])
+        .collect()
+}
+
+/// What [`instances_seen`] found.
+#[derive(Default)]
+struct Seen {
+    /// Instances that are or may become nodes, and nodes that came after the provider was read.
+    accounted: u32,
+    unregistered: u32,
+    long_unregistered: Vec<Arc<str>>,
+    /// Instances that never became nodes and that an open removal names.
+    going: u32,
+}
+
+fn instances_seen(
+    group: &GroupCounts<'_>,
+    pool: &Pool,
+    removed: &BTreeSet<Arc<str>>,
+    world: &World,
+    read_at: Option<UnixTime>,
+    now: UnixTime,
+    wake: &mut Wake,
+) -> Seen {
+    let mut seen = Seen::default();
+    let own = group.state.and_then(|state| state.options.as_deref());
+    let timeout = GroupSettings::new(pool, own).provision_timeout();
+    let no_instances = BTreeMap::new();
+    let instances = group.state.map_or(&no_instances, |state| &state.instances);
+    for id in &group.nodes {
+        let digest = world.digest(*id);
+        let late = read_at.is_none_or(|read_at| read_at <= digest.created_at);
+        if !late || digest.deleting || digest.deletion_taint {
+            continue;
+        }
+        let Some(node) = &world.node(*id).node else { continue };
+        if !instances.contains_key(&node.provider_id) && !instances.contains_key(&node.name) {
+            seen.accounted += 1;
+        }
+    }
+    let nobody = BTreeSet::new();
+    let unseen = world.listing(&pool.name).map_or(&nobody, Listing::unseen);
+    for (id, instance) in instances {
+        let named = |name: &Arc<str>| removed.contains(name);
+        let gone = !removed.is_empty() && (named(id) || instance.node.as_ref().is_some_and(named));
+        if instance.state == InstanceState::Deleting || gone {
+            let wanted = instance.state != InstanceState::Deleting;
+            seen.going += u32::from(wanted && unseen.contains(id));
+            continue;
+        }
+        seen.accounted += 1;
+        let is_node = |name: &Arc<str>| world.node_named(name).is_some();
+        if unseen.is_empty() || !unseen.contains(id) || instance.node.as_ref().is_some_and(is_node) {
+            continue;
+        }
+        let due = instance.created_at.map(|created| created.plus(timeout));
+        match due {
+            // A machine that became a node while nothing was heard of nodes is not late.
+            Some(due) if due < world.nodes_as_of(now) => seen.long_unregistered.push(id.clone()),
+            Some(due) => {
+                seen.unregistered += 1;
+                wake.note(UnixTime(due.0 + 1));
+            }
+            None if group.growing => seen.unregistered += 1,
+            None => {}
+        }
+    }
+    seen
+}
+
+/// Whether more of the nodes that a group wants are missing or unready than may be: both limits must be passed. Where none
+/// has come at all, none may be missing. Nodes that an open increase has asked for, that start, and that leave are not
+/// missing; nor are instances that are still young.
+///
+/// Source: clusterstate.go, IsNodeGroupHealthy.
+fn unhealthy(group: &GroupCounts<'_>, asked: u32, config: &Config) -> bool {
+    let Some(state) = group.state else { return false };
+    let late = u32::try_from(group.long_unregistered.len()).unwrap_or(u32::MAX);
+    let wanted = state.target.saturating_sub(late).saturating_sub(group.going).saturating_sub(asked);
+    let registered = group.registered();
+    let missing = wanted.saturating_sub(registered - group.unready + group.unregistered);
+    if registered + group.unregistered + late + group.going == 0 {
+        return 0 < missing;
+    }
+    let (most, percent) = (config.cluster.ok_unready_count, config.cluster.max_unready_percent);
+    most < missing && u64::from(registered) * u64::from(percent) < u64::from(missing) * 100
+}
+
+/// By how many nodes the open increases of `group` let it grow, those that are taken back included.
+fn asked_for(memory: &PoolHistory, group: &str) -> u32 {
+    let grown = |(_, increase): (&Intent, &Increase)| increase.to.saturating_sub(increase.from);
+    memory.increases_of(group).map(grown).fold(0, u32::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduling::constraints::TaintEffect;
+    use crate::testing;
+
+    const NOW: UnixTime = UnixTime(1_000);
+
+    fn new_node(taint: &str) -> Node {
+        let taint = Taint { key: taint.into(), value: "".into(), effect: TaintEffect::NoSchedule };
+        Node { ready: Readiness::Ready, created_at: NOW, taints: vec![taint], ..Node::default() }
+    }
+
+    fn stage_of(node: &Node, now: UnixTime) -> Stage {
+        stage(node, &testing::pool("general").build(), now, &mut Wake::new(now))
+    }
+
+    #[test]
+    fn new_node_is_on_its_way_until_its_not_ready_taint_is_gone() {
+        assert_eq!(stage_of(&new_node("node.kubernetes.io/not-ready"), NOW), Stage::NotStarted);
+    }
+
+    #[test]
+    fn cordoned_new_node_is_ready() {
+        assert_eq!(stage_of(&new_node(UNSCHEDULABLE_TAINT), NOW), Stage::Ready);
+    }
+
+    #[test]
+    fn old_node_under_memory_pressure_is_ready() {
+        let later = UnixTime(1_000_000);
+        assert_eq!(stage_of(&new_node("node.kubernetes.io/memory-pressure"), later), Stage::Ready);
+    }
+}

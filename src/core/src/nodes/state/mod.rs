@@ -1,0 +1,12 @@
+//! What is known of nodes and groups before anything is decided: counts, templates, bounds, backoffs and memory.
+
+pub mod backoff;
+pub mod blocked_since;
+pub mod bounds;
+pub mod cluster_state;
+pub mod foreign;
+pub mod group_settings;
+pub mod health;
+pub mod learn;
+pub mod memory;
+pub mod template;
