@@ -190,6 +190,9 @@ pub enum StepResult {
         node: Arc<str>,
         /// Pods refused, each with whether a PDB refused it and the API server's words.
         refused: Vec<(ObjectKey, bool, Arc<str>)>,
+        /// Pods whose eviction the API server accepted, with their unique ids. Only events report them: a plan learns from
+        /// the pods themselves that they are going.
+        accepted: Vec<(ObjectKey, Arc<str>)>,
     },
     /// The provider accepted the deletion of all victims.
     Deleted,

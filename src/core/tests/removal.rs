@@ -282,7 +282,7 @@ fn refusal_of_a_webhook_is_told_in_its_own_words() {
     let mut history = draining();
     let refused =
         vec![(ObjectKey::new("default", "p"), false, Arc::from("webhook keeper denied the request"))];
-    let result = StepResult::Evicted { node: "n".into(), refused };
+    let result = StepResult::Evicted { node: "n".into(), refused, accepted: Vec::new() };
     let outcome = Outcome { pool: "a".into(), intent: ID.into(), result };
     absorb_one(
         history.pools.get_mut("a").expect("there"),

@@ -296,7 +296,11 @@ impl Cluster {
                         refused.push((eviction.pod.clone(), true, Arc::from("disruption budget")));
                     }
                 }
-                vec![answer(pool, intent, StepResult::Evicted { node: node.clone(), refused })]
+                vec![answer(
+                    pool,
+                    intent,
+                    StepResult::Evicted { node: node.clone(), refused, accepted: Vec::new() },
+                )]
             }
             Step::Delete { pool, intent, victims, force, .. } => {
                 let mut outcomes = Vec::new();

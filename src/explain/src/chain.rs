@@ -94,6 +94,31 @@ pub fn events<'a>(
     }
 }
 
+/// The reason of the operator's event on a pod that it evicted.
+pub const EVICTED: &str = "Evicted";
+
+/// Evictions of a workload's pods. Evicted pods no longer exist, so they are known by their names: that of the workload, or
+/// of a ReplicaSet or Job that it owns, and what its controller appends.
+pub fn evictions(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) {
+    let evidence = &opened.case.evidence;
+    let of_this = |owner: &(String, String)| owner.0 == kind && owner.1 == *key.name;
+    let owned = evidence.workloads.iter().filter(|workload| {
+        workload.key.namespace == key.namespace && workload.owner.as_ref().is_some_and(of_this)
+    });
+    let controllers: Vec<String> =
+        owned.map(|workload| &workload.key.name).chain([&key.name]).map(|name| format!("{name}-")).collect();
+    let is_one_of_its_pods = |name: &str| {
+        controllers.iter().any(|start| name.strip_prefix(&**start).is_some_and(|end| !end.contains('-')))
+    };
+    let evicted = evidence.events.iter().filter(|event| {
+        event.kind == "Pod"
+            && event.reason == EVICTED
+            && event.key.namespace == key.namespace
+            && is_one_of_its_pods(&event.key.name)
+    });
+    events(told, evicted, Stage::Removal, "pod");
+}
+
 /// A decision of a pool.
 pub fn decision(told: &mut Explanation, pool: &str, decision: &Decision) {
     let what = match decision.action {

@@ -10,7 +10,7 @@ use headroom_core::world::pod::{Pod, PodPhase};
 
 use super::advice::advice;
 use super::case::Opened;
-use super::chain;
+use super::chain::{self, EVICTED};
 use super::explanation::{Explanation, PoolAnswer, Stage, about};
 
 /// A node may come so long before the pods that it was bought for.
@@ -54,6 +54,14 @@ pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
     }
     told.gaps.clone_from(&evidence.gaps);
     Some(told.finished())
+}
+
+/// How a pod that no longer exists was evicted, if an event says so.
+#[must_use]
+pub fn end(opened: &Opened<'_>, key: &ObjectKey) -> Option<String> {
+    let evicted =
+        opened.case.evidence.events_of("Pod", key).filter(|event| event.reason == EVICTED).last()?;
+    Some(format!("{}, at {}", evicted.note, evicted.at))
 }
 
 /// A pod with a node: the decision that brought the node, the node, and the pod's own start.

@@ -767,3 +767,33 @@ fn paragraphs_keep_their_columns() {
     assert_eq!(explanation::short(Seconds(3700)), "1h1m");
     assert_eq!(explanation::about(at(-90), NOW), "1m30s ago");
 }
+
+#[test]
+fn evictions_of_a_workloads_pods_are_in_its_timeline_and_explain_a_pod_that_is_gone() {
+    let mut case = five_pods();
+    let note = "evicted: node n2 of pool general is being removed: Underutilized";
+    let evicted = ["web-5d4-x7k", "web-other-5d4-x7k", "shop-5d4-x7k"];
+    case.evidence.events.extend(evicted.iter().map(|name| event("Pod", name, "Evicted", note)));
+    let of = |kind: &str, name: &str| WorkloadSeen {
+        kind: kind.to_owned(),
+        key: key(name),
+        ..WorkloadSeen::default()
+    };
+    let owner = Some(("Deployment".to_owned(), "web".to_owned()));
+    case.evidence
+        .workloads
+        .extend([of("Deployment", "web"), WorkloadSeen { owner, ..of("ReplicaSet", "web-5d4") }]);
+    case.evidence.sort();
+    let opened = case.open().unwrap();
+    let explained = workload::explain(&opened, "Deployment", &key("web")).unwrap();
+    let evictions: Vec<&str> = explained
+        .timeline
+        .iter()
+        .map(|moment| &*moment.what)
+        .filter(|what| what.contains("evicted"))
+        .collect();
+    assert_eq!(evictions, [format!("pod default/web-5d4-x7k: Evicted: {note}")]);
+    let end = pod::end(&opened, &key("web-5d4-x7k")).unwrap();
+    assert!(end.starts_with(note), "{end}");
+    assert_eq!(pod::end(&opened, &key("web-5d4-y8l")), None);
+}

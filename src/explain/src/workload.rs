@@ -41,6 +41,7 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
         hpa.into_iter().for_each(|hpa| steps_of_hpa(&mut told, hpa));
     }
     let waiting = pods(&mut told, opened, kind, key);
+    chain::evictions(&mut told, opened, kind, key);
     let why = policy.and_then(why).or_else(|| hpa.and_then(why_of_hpa)).unwrap_or_default();
     told.summary = match (sized_by_itself, workload.replicas) {
         (true, 1) => "1 pod".to_owned(),

@@ -110,6 +110,11 @@ pub async fn explain(options: ExplainOptions) -> anyhow::Result<()> {
         {
             bail!("no Node {}: {end}", key.name);
         }
+        if subject == Subject::Pod
+            && let Some(end) = pod::end(&opened, &key)
+        {
+            bail!("no Pod {key}: {end}");
+        }
         bail!("{}", missing(&opened, subject, &key));
     };
     options.output.print(&told, || told.text())

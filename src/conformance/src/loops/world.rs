@@ -359,7 +359,7 @@ impl<'i> VectorWorld<'i> {
             }
             self.trace.evictions.push((now, node.clone(), pod.clone()));
         }
-        StepResult::Evicted { node: node.clone(), refused }
+        StepResult::Evicted { node: node.clone(), refused, accepted: Vec::new() }
     }
 
     fn delete(&mut self, group: &Arc<str>, victims: &[Victim], force: bool, now: i64) -> Vec<StepResult> {

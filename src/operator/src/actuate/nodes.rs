@@ -54,8 +54,10 @@ pub struct LiveNode {
 /// What the API server said to an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionAnswer {
-    /// The pod is going, or gone.
+    /// The pod is terminating.
     Accepted,
+    /// The pod was gone, or another pod has its name.
+    AlreadyGone,
     /// Not now.
     Refused {
         /// Whether a PodDisruptionBudget refused it.
@@ -213,7 +215,7 @@ impl NodeActions for KubeActions {
                 Ok(_) => Ok(EvictionAnswer::Accepted),
                 Err(KubeError::Api(status)) if status.is_not_found() || status.is_conflict() => {
                     // Gone, or another pod of the same name: either way the one we meant is not there any more.
-                    Ok(EvictionAnswer::Accepted)
+                    Ok(EvictionAnswer::AlreadyGone)
                 }
                 Err(KubeError::Api(status)) => Ok(EvictionAnswer::Refused {
                     by_budget: status.code == 429,

@@ -171,25 +171,28 @@ impl Executor {
                     return kept;
                 }
             }
-            Ok(None) => return StepResult::Evicted { node: node.clone(), refused: Vec::new() },
+            Ok(None) => {
+                let (refused, accepted) = (Vec::new(), Vec::new());
+                return StepResult::Evicted { node: node.clone(), refused, accepted };
+            }
             Err(result) => return result,
         }
         let not_after = self.host.monotonic() + EVICTION_TURN_MAX;
         let calls: Vec<_> = pods.iter().map(|pod| self.evict_in_turn(pod, not_after)).collect();
         let answers: Vec<Option<Result<EvictionAnswer, ActionError>>> =
             stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
-        let refused = pods
-            .iter()
-            .zip(answers)
-            .filter_map(|(pod, answer)| match answer? {
-                Ok(EvictionAnswer::Accepted) => None,
-                Ok(EvictionAnswer::Refused { by_budget, message }) => {
-                    Some((pod.pod.clone(), by_budget, message.into()))
+        let (mut refused, mut accepted) = (Vec::new(), Vec::new());
+        for (pod, answer) in pods.iter().zip(answers) {
+            match answer {
+                None | Some(Ok(EvictionAnswer::AlreadyGone)) => {}
+                Some(Ok(EvictionAnswer::Accepted)) => accepted.push((pod.pod.clone(), pod.uid.clone())),
+                Some(Ok(EvictionAnswer::Refused { by_budget, message })) => {
+                    refused.push((pod.pod.clone(), by_budget, message.into()));
                 }
-                Err(error) => Some((pod.pod.clone(), false, error.to_string().into())),
-            })
-            .collect();
-        StepResult::Evicted { node: node.clone(), refused }
+                Some(Err(error)) => refused.push((pod.pod.clone(), false, error.to_string().into())),
+            }
+        }
+        StepResult::Evicted { node: node.clone(), refused, accepted }
     }
 
     /// Evicts a pod when it is its turn at its budget; `None` when that was too late, and nothing was asked for.
@@ -662,8 +665,12 @@ mod tests {
         let fake =
             Arc::new(Fake { live: marked(Vec::new()), eviction: Duration::from_secs(1), ..Fake::default() });
         let outcomes = Executor::new(fake.clone(), fake.clone(), Host::machine()).run(&step, &facts()).await;
-        assert_eq!(outcomes[0].result, StepResult::Evicted { node: "n1".into(), refused: Vec::new() });
+        let StepResult::Evicted { refused, accepted, .. } = &outcomes[0].result else {
+            panic!("{:?}", outcomes[0].result);
+        };
+        assert!(refused.is_empty());
         let done = fake.done.lock().expect("no panic inside");
+        assert_eq!(accepted.len(), done.len());
         done.iter().filter(|what| *what == "evict").count()
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use headroom_core::config::Config;
 use headroom_core::history::{BackoffKey, Decision, DecisionAction, DecisionOutcome, History, Victim};
 use headroom_core::labels::ObjectKey;
-use headroom_core::plan::{NodeVerdict, Plan, PodVerdict};
+use headroom_core::plan::{NodeVerdict, Outcome, Plan, PodVerdict, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
@@ -129,6 +129,23 @@ pub fn scale_down(node: Regarding, pool: &str, reason: Reason) -> EventNote {
         other => ("ScaleDown", format!("scale-down: removing node, pool {pool}: {}", other.as_str())),
     };
     note(node, false, (word, "ScaleDown"), &text)
+}
+
+/// On pods: they were evicted because their node is being removed, for `reason`. One event for each pod whose eviction
+/// was accepted, for the first 30.
+#[must_use]
+pub fn evicted(outcomes: &[Outcome], reason: Reason) -> Vec<EventNote> {
+    let mut events = Vec::new();
+    for outcome in outcomes {
+        let StepResult::Evicted { node, accepted, .. } = &outcome.result else { continue };
+        let text =
+            format!("evicted: node {node} of pool {} is being removed: {}", outcome.pool, reason.as_str());
+        for (key, uid) in accepted.iter().take(EVENTS_MAX) {
+            let pod = Regarding { kind: RegardingKind::Pod, key: key.clone(), uid: uid.clone() };
+            events.push(note(pod, false, ("Evicted", "Evict"), &text));
+        }
+    }
+    events
 }
 
 /// On a node: another node carries the same provider id.

@@ -21,7 +21,7 @@ pub fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, config: &Config, 
             memory.unneeded.insert(node.clone(), now);
             let_go(memory, id, node, whole, Reason::DeletionFailed, &words, DecisionOutcome::Cancelled, now);
         }
-        StepResult::Evicted { node, refused } => {
+        StepResult::Evicted { node, refused, .. } => {
             let Some((pod, by_budget, message)) = refused.iter().min() else { return };
             let by = if *by_budget { "by a PodDisruptionBudget" } else { "by the API server" };
             let words = format!("eviction of pod {pod} on node {node} refused {by}: {message}");

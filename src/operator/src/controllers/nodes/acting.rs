@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use headroom_core::plan::{Plan, Step};
+use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
 use tracing::info;
 
 use super::{Finished, NodeLoop, Statuses};
 use crate::controllers::memory::{StepKey, journal_differs, journal_of};
+use crate::controllers::nodes::telling::write_events;
 use crate::controllers::{facts, turns};
 use crate::options::STEPS_MAX;
-use crate::report::WriteError;
 use crate::report::traces::{Call, trace_id};
+use crate::report::{WriteError, events};
 use headroom_api::NodePoolStatus;
 use headroom_provider::CloudSettings;
 
@@ -139,16 +141,26 @@ impl NodeLoop {
         let facts = facts::of_step(&step, &self.world, &self.history, &self.settings, now);
         let word = step.word();
         let (executor, finish) = (self.ports.executor.clone(), self.finish.clone());
+        let (sink, removal) = (self.ports.sink.clone(), self.reason_of(&step));
         let host = self.ports.host.clone();
         let began_at = host.wall();
         self.ports.host.spawn(async move {
             let outcomes = executor.run(&step, &facts).await;
             let ended_at = host.wall();
             let failure = facts::failure_of(&outcomes);
+            let events = removal.map(|reason| events::evicted(&outcomes, reason)).unwrap_or_default();
             let call =
                 decision.map(|(pool, intent)| Call { pool, intent, step: word, failure, began_at, ended_at });
             // The loop may have ended meanwhile; the next one finds out from status.
             let _ = finish.send(Finished { key, outcomes, call });
+            write_events(&*sink, events, host.time()).await;
         });
+    }
+
+    /// The reason of the removal that an eviction belongs to.
+    fn reason_of(&self, step: &Step) -> Option<Reason> {
+        let Step::Evict { pool, intent, .. } = step else { return None };
+        let memory = self.history.pools.get(pool)?;
+        memory.intents.iter().find(|one| one.id == *intent).map(|one| one.reason)
     }
 }

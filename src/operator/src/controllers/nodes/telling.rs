@@ -11,7 +11,8 @@ use crate::controllers::memory::StoredCluster;
 use crate::controllers::page::Seen;
 use crate::controllers::{config, memory, view};
 use crate::options::REPORT_INTERVAL_MIN;
-use crate::report::events;
+use crate::report::StatusSink;
+use crate::report::events::{self, EventNote};
 
 impl NodeLoop {
     /// Lets what tells of news take new pools as they stand, so that the next plan's decisions for them are news.
@@ -115,12 +116,15 @@ impl NodeLoop {
             return;
         }
         let (sink, at) = (self.ports.sink.clone(), self.ports.host.time());
-        self.ports.host.spawn(async move {
-            for note in notes {
-                if let Err(error) = sink.write_event(&note, at).await {
-                    debug!(reason = note.reason, %error, "event not written");
-                }
-            }
-        });
+        self.ports.host.spawn(async move { write_events(&*sink, notes, at).await });
+    }
+}
+
+/// Writes events one after the other. One that fails is left out: the same is in status.
+pub(super) async fn write_events(sink: &dyn StatusSink, notes: Vec<EventNote>, at: Timestamp) {
+    for note in notes {
+        if let Err(error) = sink.write_event(&note, at).await {
+            debug!(reason = note.reason, %error, "event not written");
+        }
     }
 }
