@@ -45,6 +45,13 @@ async fn pdb_without_room_keeps_the_node_and_one_at_a_time_lets_it_go() {
         })
         .await?;
         ensure!(fewest >= 3, "only {fewest} pods ran at a time");
+        wait::until("both evictions are reported on their pods", MINUTE, async || {
+            let events = cluster.kubectl(&["get", "events", "--field-selector=reason=Evicted"])?;
+            let reported = events.lines().filter(|line| line.contains("pod/web-")).count();
+            ensure!(reported == 2 && events.contains("pool general is being removed"), "{events}");
+            Ok(())
+        })
+        .await?;
         let ours = cluster.writes()?.by(User::Headroom).accepted();
         ensure!(ours.clone().to("pods").is_empty(), "{}", ours.describe());
         Ok(())
