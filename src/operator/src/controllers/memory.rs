@@ -248,23 +248,32 @@ impl StepKey {
     }
 }
 
+/// How a step begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// For the first time.
+    First,
+    /// After it was pending, refused, or ended without an answer.
+    Again,
+}
+
 impl InFlight {
-    /// Notes a step as begun; false when the same step is under way already, or is to wait. While a node's deletion is
+    /// Notes a step as begun; `None` when the same step is under way already, or is to wait. While a node's deletion is
     /// under way its mark stays, whatever has become of its removal or its pool: the node has had its last look, and no pod
     /// may come after it.
-    pub fn begin(&mut self, key: &StepKey, step: &Step, now: UnixTime) -> bool {
+    pub fn begin(&mut self, key: &StepKey, step: &Step, now: UnixTime) -> Option<Beginning> {
         let waits = self.waiting.get(key).is_some_and(|until| now < *until);
         let ends = |node: &Arc<str>| self.ending.values().flatten().any(|ending| ending == node);
         if waits || matches!(step, Step::Unmark { node, .. } if ends(node)) {
-            return false;
+            return None;
         }
-        self.waiting.remove(key);
+        let waited = self.waiting.remove(key).is_some();
         let begins = self.running.insert(key.clone());
         if let (true, Step::Delete { victims, .. }) = (begins, step) {
             let nodes = victims.iter().map(|victim| victim.node.clone()).collect();
             self.ending.insert(key.clone(), nodes);
         }
-        begins
+        begins.then_some(if waited { Beginning::Again } else { Beginning::First })
     }
 
     /// Notes a step as ended; it is not begun again before `until`, if that is said.
@@ -378,11 +387,25 @@ mod tests {
         let delete = Step::Delete { pool, intent, group: "g".into(), victims: vec![victim], force: false };
         let unmark = |node: &str| Step::Unmark { pool: None, intent: None, node: node.into() };
         let mut in_flight = InFlight::default();
-        let mut begins = |step: &Step| in_flight.begin(&StepKey::of(step), step, now);
+        let mut begins = |step: &Step| in_flight.begin(&StepKey::of(step), step, now).is_some();
         assert!(begins(&delete));
         assert!(!begins(&unmark("n")), "a pod could come after the last look");
         assert!(begins(&unmark("other")));
         in_flight.end(&StepKey::of(&delete), None);
-        assert!(in_flight.begin(&StepKey::of(&unmark("n")), &unmark("n"), now));
+        assert!(in_flight.begin(&StepKey::of(&unmark("n")), &unmark("n"), now).is_some());
+    }
+
+    #[test]
+    fn a_step_that_was_pending_begins_again_and_is_not_a_new_one() {
+        let now = UnixTime(1000);
+        let step = Step::Mark { pool: "p".into(), intent: "1-1".into(), nodes: vec!["n".into()] };
+        let (key, mut in_flight) = (StepKey::of(&step), InFlight::default());
+        assert_eq!(in_flight.begin(&key, &step, now), Some(Beginning::First));
+        assert_eq!(in_flight.begin(&key, &step, now), None);
+        in_flight.end(&key, Some(UnixTime(1010)));
+        assert_eq!(in_flight.begin(&key, &step, now), None);
+        assert_eq!(in_flight.begin(&key, &step, UnixTime(1010)), Some(Beginning::Again));
+        in_flight.end(&key, None);
+        assert_eq!(in_flight.begin(&key, &step, UnixTime(1020)), Some(Beginning::First));
     }
 }

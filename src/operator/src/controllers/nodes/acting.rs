@@ -7,10 +7,10 @@ use futures::future::join_all;
 use headroom_core::plan::{Plan, Step};
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
-use tracing::info;
+use tracing::{debug, info};
 
 use super::{Finished, NodeLoop, Statuses};
-use crate::controllers::memory::{StepKey, journal_differs, journal_of};
+use crate::controllers::memory::{Beginning, StepKey, journal_differs, journal_of};
 use crate::controllers::nodes::telling::write_events;
 use crate::controllers::{facts, turns};
 use crate::options::STEPS_MAX;
@@ -118,8 +118,8 @@ impl NodeLoop {
                 continue;
             }
             let key = StepKey::of(step);
-            if self.in_flight.begin(&key, step, now) {
-                self.begin(step.clone(), key, now);
+            if let Some(beginning) = self.in_flight.begin(&key, step, now) {
+                self.begin(step.clone(), key, beginning, now);
             }
         }
     }
@@ -133,11 +133,15 @@ impl NodeLoop {
             && turns::waits(step, memory, &self.in_flight.deletions())
     }
 
-    fn begin(&mut self, step: Step, key: StepKey, now: UnixTime) {
+    fn begin(&mut self, step: Step, key: StepKey, beginning: Beginning, now: UnixTime) {
         let (pool, intent) = step.address();
         let decision = pool.cloned().zip(intent.cloned()).filter(|_| self.ports.traces.is_some());
         let trace = decision.as_ref().map(|(pool, intent)| trace_id(pool, intent));
-        info!(step = %facts::in_words(&step), trace, "step begun");
+        match beginning {
+            Beginning::First => info!(step = %facts::in_words(&step), trace, "step begun"),
+            // One launch or one refusal can take many attempts.
+            Beginning::Again => debug!(step = %facts::in_words(&step), trace, "step begun again"),
+        }
         let facts = facts::of_step(&step, &self.world, &self.history, &self.settings, now);
         let word = step.word();
         let (executor, finish) = (self.ports.executor.clone(), self.finish.clone());
