@@ -394,7 +394,7 @@ pub struct AnticipationStatus {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnboundStatus {
-    /// The controller, as kind/namespace/name; the pod itself where it has none.
+    /// The controller, as kind/namespace/name; Pod/namespace where it has none or another pod has made it. CronJobs count, not each of their Jobs.
     #[schemars(length(max = 600))]
     pub owner: String,
 

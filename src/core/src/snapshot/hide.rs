@@ -320,7 +320,13 @@ impl<'a> Hider<'a> {
     }
 
     fn unbound(&self, mut key: PodClassKey, mut row: Unbound) -> (PodClassKey, Unbound) {
-        key.owner = self.path(&key.owner);
+        key.owner = match key.owner.split_once('/') {
+            // Pods without a controller: their kind and namespace.
+            Some((kind, namespace)) if !namespace.contains('/') => {
+                format!("{kind}/{}", self.name(namespace)).into()
+            }
+            _ => self.path(&key.owner),
+        };
         row.examples.iter_mut().for_each(|example| *example = self.path(example));
         (key, row)
     }

@@ -9,6 +9,7 @@ use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
 use crate::scheduling::constraints::{PodAffinityTerm, RequiredNodeAffinity, Toleration, TopologySpread};
 use crate::time::{Seconds, UnixTime};
+use crate::world::World;
 use crate::world::volume::PodClaim;
 
 /// Everything about a pod that decides where it may run and what its move costs.
@@ -155,6 +156,12 @@ pub const DO_NOT_DISRUPT_ANNOTATION: &str = "karpenter.sh/do-not-disrupt";
 pub const PROTECTED_FOREVER: UnixTime = UnixTime(i64::MAX);
 
 impl Pod {
+    /// The node that it is nominated for, if that exists: what it names stays when the node goes.
+    #[must_use]
+    pub fn nominated_to(&self, world: &World) -> Option<&Arc<str>> {
+        self.nominated_node.as_ref().filter(|node| world.node_named(node).is_some())
+    }
+
     /// True while the pod must not be disrupted: it is neither finished nor being deleted, whoever its controller is.
     ///
     /// Source: Karpenter, pkg/utils/pod/scheduling.go, IsDisruptable.

@@ -114,7 +114,10 @@ impl Replacing {
     /// Notes that a node cannot leave although its replacement is ready: it has failed. Where nodes are outdated, the others
     /// go on without one that something of its own keeps.
     pub fn refuse(&mut self, node: &str, reason: Reason) {
-        let passing = matches!(reason, Reason::PlannedFor | Reason::ProviderUnknown | Reason::InCooldown);
+        let passing = matches!(
+            reason,
+            Reason::PlannedFor | Reason::PromisedRoom | Reason::ProviderUnknown | Reason::InCooldown
+        );
         if let Some(owner) = self.waiting.get(node)
             && self.stages.get(owner) == Some(&Stage::Ready)
             && !passing

@@ -85,15 +85,11 @@ pub fn collect(
     let mut demand = Demand::default();
     let mut groups: FxHashMap<ClassIx, usize> = FxHashMap::default();
     for (id, entry) in world.unbound() {
-        match judge(&entry.pod, config, now, wake) {
+        match judge(&entry.pod, world, config, now, wake) {
             Verdict::Silent => {}
             Verdict::Skipped(reason) => skip(&mut demand.skipped, reason, &entry.pod),
-            Verdict::Nominated(node) if world.node_named(&node).is_some() => {
-                demand.nominated.push((id, node));
-            }
-            Verdict::Nominated(_) | Verdict::Wanted => {
-                add_pod(&mut demand.groups, &mut groups, id, entry);
-            }
+            Verdict::Nominated(node) => demand.nominated.push((id, node)),
+            Verdict::Wanted => add_pod(&mut demand.groups, &mut groups, id, entry),
         }
     }
     let mut anticipated = Vec::new();
@@ -137,6 +133,7 @@ enum Verdict {
     /// Not pending, or held back by its owner.
     Silent,
     Skipped(Reason),
+    /// For a node that exists.
     Nominated(Arc<str>),
     Wanted,
 }
@@ -146,7 +143,7 @@ enum Verdict {
 /// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream: pods of the
 /// default scheduler count before it has looked at them, because waiting helps nobody; upstream bypasses no scheduler
 /// unless told to. And a delay of 0 lets a pod in at once rather than a second later.
-fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict {
+fn judge(pod: &Pod, world: &World, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict {
     if pod.phase.finished() || pod.deletion_at.is_some() || pod.gated {
         return Verdict::Silent;
     }
@@ -156,7 +153,8 @@ fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict 
     if pod.class.priority < config.cluster.expendable_pods_priority_cutoff {
         return Verdict::Skipped(Reason::Expendable);
     }
-    if let Some(node) = &pod.nominated_node {
+    // One whose node is gone is a pod like any other: its scheduler has to mark it once more, or never did.
+    if let Some(node) = pod.nominated_to(world) {
         return Verdict::Nominated(node.clone());
     }
     if !pod.unschedulable && !is_immediate(&pod.class, config) {
