@@ -69,7 +69,7 @@ fn answer_limit(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx, unplaced
     if unplaced == 0 {
         return Limit::new(Reason::AnotherPoolChosen, "another pool was chosen");
     }
-    let capacity = first_capacity(ctx, pool);
+    let capacity = scale_up::new_capacity(ctx, pool);
     let full = scale_up::rooms(ctx, pool, &capacity).into_iter().find(|room| room.nodes == 0);
     match full {
         Some(room) => room.limit,
@@ -78,12 +78,6 @@ fn answer_limit(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx, unplaced
             Limit::new(Reason::PoolLimitReached, format!("one plan adds at most {most} nodes to a group"))
         }
     }
-}
-
-fn first_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> crate::resources::Resources {
-    let group = ctx.cluster.pools.get(pool).and_then(|state| state.groups.keys().next().cloned());
-    let template = group.and_then(|group| ctx.template(pool, &group));
-    template.map(|template| template.node.capacity.clone()).unwrap_or_default()
 }
 
 /// The rule that a new node of every group fails; `None` when one group's node would take the pod.
@@ -278,7 +272,7 @@ fn out_of_bounds(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Limit> {
     if barrier.as_ref().is_some_and(|limit| limit.reason == Reason::BackingOff) {
         return None;
     }
-    let capacity = first_capacity(ctx, pool);
+    let capacity = scale_up::new_capacity(ctx, pool);
     let full = || scale_up::rooms(ctx, pool, &capacity).into_iter().find(|room| room.nodes == 0);
     let limit = barrier.or_else(|| full().map(|room| room.limit))?;
     let each = match limit.reason {

@@ -37,7 +37,7 @@ pub fn enforce_min(ctx: &mut Context<'_>, mode: Mode) {
         if missing == 0 || limits::pool_barrier(state, ctx.next.pools.get(&pool.name)).is_some() {
             continue;
         }
-        let capacity = pool.template.as_ref().map(|template| template.capacity.clone()).unwrap_or_default();
+        let capacity = new_capacity(ctx, &pool.name);
         let room = room(ctx, &pool.name, &capacity);
         let (ids, mut sizes) = open_groups(ctx, &pool.name);
         let mut left = missing.min(room);
@@ -245,6 +245,15 @@ pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Reso
     rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
 }
 
+/// What a new node of the pool has, by the first group that tells; nothing where none does, and then only limits that are
+/// reached hold it back.
+pub fn new_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> Resources {
+    let groups = ctx.cluster.pools.get(pool).into_iter().flat_map(|state| state.groups.keys().cloned());
+    let groups: Vec<Arc<str>> = groups.collect();
+    let template = groups.into_iter().find_map(|group| ctx.template(pool, &group));
+    template.map(|template| template.node.capacity.clone()).unwrap_or_default()
+}
+
 /// The rooms that bound a pool: its own and the cluster's.
 pub fn rooms(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> Vec<limits::Room> {
     let Some(state) = ctx.cluster.pools.get(pool) else { return Vec::new() };
@@ -287,13 +296,16 @@ pub(in crate::nodes) fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec
 }
 
 /// Why a group that grows as a whole cannot do so now; `None` for others.
-fn whole_barrier(ctx: &Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<Limit> {
-    let state = ctx.cluster.pools.get(pool).filter(|state| state.pool.scales_whole())?;
+fn whole_barrier(ctx: &mut Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<Limit> {
+    if !ctx.cluster.pools.get(pool)?.pool.scales_whole() {
+        return None;
+    }
+    let capacity = new_capacity(ctx, pool);
+    let state = ctx.cluster.pools.get(pool)?;
     let counts = state.groups.get(group)?;
     let bought = ctx.purchases.get(&(pool.clone(), group.clone())).map_or(0, |purchase| purchase.nodes);
     let size = counts.target.saturating_add(bought);
     let missing = counts.state.map_or(0, |state| state.max).saturating_sub(size);
-    let capacity = state.pool.template.as_ref().map(|template| template.capacity.clone()).unwrap_or_default();
     limits::whole_barrier(group, missing, limits::per_scale_up(ctx.config), rooms(ctx, pool, &capacity))
 }
 
@@ -550,7 +562,7 @@ fn owner_of(group: &PodGroup) -> String {
 
 /// Why a group of the pool cannot take part; for verdicts.
 #[must_use]
-pub fn barrier(ctx: &Context<'_>, pool: &Arc<str>) -> Option<Limit> {
+pub fn barrier(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Limit> {
     let state = ctx.cluster.pools.get(pool)?;
     if let Some(barrier) = limits::pool_barrier(state, ctx.next.pools.get(pool)) {
         return Some(barrier);
@@ -562,7 +574,8 @@ pub fn barrier(ctx: &Context<'_>, pool: &Arc<str>) -> Option<Limit> {
         state.groups.iter().filter_map(|(id, group)| limits::group_barrier(id, group)).collect();
     if barriers.len() != state.groups.len() {
         let open = state.groups.iter().filter(|(id, group)| limits::group_barrier(id, group).is_none());
-        let whole: Vec<Option<Limit>> = open.map(|(id, _)| whole_barrier(ctx, pool, id)).collect();
+        let open: Vec<Arc<str>> = open.map(|(id, _)| id.clone()).collect();
+        let whole: Vec<Option<Limit>> = open.iter().map(|id| whole_barrier(ctx, pool, id)).collect();
         return whole.into_iter().collect::<Option<Vec<Limit>>>()?.into_iter().next();
     }
     // A full pool says so itself: its groups' maximum may be no more than the pool's, seen from inside the cloud.
