@@ -160,8 +160,18 @@ pub fn provider_id_shared(node: Regarding, other: &str) -> EventNote {
 #[must_use]
 pub fn status_left_out(pool: &Arc<str>, config: &Config, left_out: &[String]) -> Option<EventNote> {
     let pool = pool_named(pool, config).filter(|_| !left_out.is_empty())?;
+    Some(left_out_of(pool, left_out))
+}
+
+/// On a ScalingPolicy: parts of its stored status could not be read and are not used.
+#[must_use]
+pub fn scaling_status_left_out(policy: Regarding, left_out: &[String]) -> EventNote {
+    left_out_of(policy, left_out)
+}
+
+fn left_out_of(regarding: Regarding, left_out: &[String]) -> EventNote {
     let text = format!("left out of the stored status: {}", listed(left_out));
-    Some(note(pool, true, ("StatusLeftOut", "ReadStatus"), &text))
+    note(regarding, true, ("StatusLeftOut", "ReadStatus"), &text)
 }
 
 /// On a pool: a removal failed.
@@ -194,6 +204,17 @@ pub fn not_triggered_scale_up(pod: Regarding, verdict: &PodVerdict) -> EventNote
     note(pod, false, ("NotTriggerScaleUp", "ScaleUp"), &format!("pod didn't trigger scale-up: {why}"))
 }
 
+/// On a pod: nodes were bought for it, or it has room, and its scheduler does not bind it.
+#[must_use]
+pub fn refused_by_scheduler(pod: Regarding, scheduler: &str) -> EventNote {
+    let text = format!(
+        "pod didn't trigger scale-up: {}: scheduler {scheduler} does not bind such pods although they fit, so nothing is bought for \
+         them until their backoff ends (status.unbound of the NodePool): ask {scheduler} why",
+        Reason::RefusedByScheduler.as_str()
+    );
+    note(pod, true, ("NotTriggerScaleUp", "ScaleUp"), &text)
+}
+
 /// Remembers what has been told, so that only changes are.
 #[derive(Clone, Debug, Default)]
 pub struct Herald {
@@ -219,6 +240,8 @@ struct Conversation {
 enum Said {
     Growing(BTreeSet<Arc<str>>),
     Refused(BTreeSet<(Arc<str>, Reason)>),
+    /// The scheduler does not bind them.
+    Held,
 }
 
 impl Herald {
@@ -273,7 +296,7 @@ impl Herald {
             let changed = before.is_none_or(|before| !before.last.contains(&says));
             let mut told = conversation.refused_at.iter().filter(|(_, at)| *at != now);
             if changed && !told.any(|(refused, _)| *refused == says) {
-                if matches!(says, Said::Refused(_)) {
+                if !matches!(says, Said::Growing(_)) {
                     conversation.refused_at.push((says.clone(), now));
                 }
                 let pods = verdict.examples.iter().filter_map(|pod| pod_named(pod, verdict, world));
@@ -282,6 +305,7 @@ impl Herald {
                     events.push(match says {
                         Said::Growing(_) => triggered_scale_up(pod, &verdict.on_new),
                         Said::Refused(_) => not_triggered_scale_up(pod, verdict),
+                        Said::Held => refused_by_scheduler(pod.clone(), &scheduler_of(&pod, world)),
                     });
                 }
             }
@@ -294,6 +318,9 @@ impl Herald {
 fn said_of(verdict: &PodVerdict) -> Option<Said> {
     if !verdict.on_new.is_empty() {
         return Some(Said::Growing(verdict.on_new.keys().cloned().collect()));
+    }
+    if verdict.skipped == Some(Reason::RefusedByScheduler) {
+        return Some(Said::Held);
     }
     let refused = verdict.unplaced_count > 0 && verdict.skipped.is_none();
     refused
@@ -329,6 +356,12 @@ fn tell_news(news: &News, world: &World, config: &Config, events: &mut Vec<Event
 fn pool_named(name: &Arc<str>, config: &Config) -> Option<Regarding> {
     let pool = config.pool(name)?;
     Some(Regarding { kind: RegardingKind::NodePool, key: ObjectKey::new("", &**name), uid: pool.uid.clone() })
+}
+
+/// The name of the pod's scheduler.
+fn scheduler_of(pod: &Regarding, world: &World) -> Arc<str> {
+    let id = world.pod_id(&pod.key);
+    id.map(|id| world.pod(id).pod.class.scheduler.clone()).unwrap_or_default()
 }
 
 fn node_named(name: &Arc<str>, world: &World) -> Option<Regarding> {
@@ -397,6 +430,34 @@ mod tests {
         assert_eq!(herald.tell(&other_numbers, &world, &config(), NOW), []);
         let limit = plan(vec![verdict(Reason::MaxNodesReached, "10 of 10")]);
         assert_eq!(herald.tell(&limit, &world, &config(), NOW).len(), 2);
+    }
+
+    #[test]
+    fn pods_that_their_scheduler_does_not_bind_have_an_event_that_names_it_when_their_backoff_begins() {
+        let (mut herald, mut world) = (Herald::default(), World::new());
+        let class = headroom_core::world::pod::PodClass { scheduler: "volcano".into(), ..Default::default() };
+        let key = ObjectKey::new("shop", "web-1");
+        world.apply(Delta::PodApplied(Box::new(Pod { key, class: class.into(), ..Pod::default() })));
+        let of = |skipped| {
+            let pools = Vec::new();
+            plan(vec![PodVerdict { unplaced_count: 0, skipped, pools, ..verdict(Reason::Pending, "") }])
+        };
+        assert_eq!(herald.tell(&of(Some(Reason::AwaitsScheduler)), &world, &config(), NOW), []);
+        let held = of(Some(Reason::RefusedByScheduler));
+        let events = herald.tell(&held, &world, &config(), NOW);
+        assert_eq!(
+            (events.len(), events[0].reason, &*events[0].regarding.key.name),
+            (1, "NotTriggerScaleUp", "web-1")
+        );
+        assert!(
+            events[0].note.contains("RefusedByScheduler: scheduler volcano does not bind"),
+            "{}",
+            events[0].note
+        );
+        assert_eq!(herald.tell(&held, &world, &config(), NOW.plus(Seconds(60))), []);
+        // The backoff ends, and another one begins.
+        assert_eq!(herald.tell(&of(None), &world, &config(), NOW.plus(Seconds(900))), []);
+        assert_eq!(herald.tell(&held, &world, &config(), NOW.plus(Seconds(1260))).len(), 1);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub mod write_scaling;
 pub use events::{EventNote, Herald};
 pub use fit::fit;
 pub use metrics::Metrics;
-pub use parse::{parse, status_of};
+pub use parse::{parse, scaling_status_of, status_of};
 pub use policy::{ClusterView, render_cluster};
 pub use render::{Acceptance, GroupView, PoolView, TemplateSource, render};
 pub use workload::{HpaOwned, MetricTrouble, PolicyStanding, WorkloadMemory, WorkloadView};

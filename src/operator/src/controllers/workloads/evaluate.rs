@@ -77,6 +77,7 @@ impl Crew {
     /// Looks at a workload once. What is remembered comes back in the state.
     pub async fn evaluate(&self, workload: &Arc<Workload>, rules: &Rules, state: &mut State) -> Ended {
         self.adopt_version(workload, state);
+        self.report_left_out(workload, state);
         let standing = standing_of(workload);
         let judged = matches!(standing, PolicyStanding::Accepted | PolicyStanding::Preview);
         let hpa = workload

@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 use super::evaluate::{Crew, Ended};
 use super::state::{HpaWritten, State, hpa_status, newer};
 use super::survey::Workload;
-use crate::report::events::{Regarding, RegardingKind, on_workload};
+use crate::report::events::{EventNote, Regarding, RegardingKind, on_workload, scaling_status_left_out};
 use crate::report::workload::{render, without_numbers, without_repetitions};
 use crate::report::{
     HpaOwned, MetricTrouble, PolicyStanding, StatusSink, WorkloadMemory, WorkloadView, WriteError,
@@ -135,6 +135,24 @@ impl Crew {
             .filter(|event| event.type_ == EventType::Normal || !state.warned.contains(event.reason));
         let notes: Vec<_> = news.map(|event| on_workload(regarding.clone(), &event)).collect();
         state.warned = warned;
+        self.send(notes);
+    }
+
+    /// Writes an event on the policy if parts of its stored status could not be read.
+    pub(super) fn report_left_out(&self, workload: &Workload, state: &mut State) {
+        let left_out = std::mem::take(&mut state.left_out);
+        if left_out.is_empty() {
+            return;
+        }
+        warn!(policy = %workload.key, ?left_out, "left out of the stored status");
+        let (kind, key) = (RegardingKind::ScalingPolicy, workload.key.clone());
+        self.send(vec![scaling_status_left_out(
+            Regarding { kind, key, uid: workload.uid.clone() },
+            &left_out,
+        )]);
+    }
+
+    fn send(&self, notes: Vec<EventNote>) {
         if notes.is_empty() {
             return;
         }
