@@ -202,6 +202,15 @@ mod tests {
     }
 
     #[test]
+    fn axis_of_time_ends_at_the_last_note() {
+        let board = Board::default();
+        note(&board, 1_000);
+        note(&board, 1_005);
+        let document = board.document();
+        assert_eq!((document.start_at, document.length_seconds), (1_000, 5));
+    }
+
+    #[test]
     fn samples_are_bounded_and_reach_back_to_the_start() {
         let board = Board::default();
         for second in 0..50_000 {

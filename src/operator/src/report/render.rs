@@ -485,3 +485,31 @@ fn preview(plan: &PreviewAction, old: Option<&PreviewPlan>, now: UnixTime) -> Pr
     }
     row
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_core::plan::PoolReason;
+
+    #[test]
+    fn group_that_the_spec_names_no_more_is_shown_as_retired() {
+        let group = |id: &str, retired: bool| GroupView { id: id.into(), retired, ..GroupView::default() };
+        let rows = groups(&BTreeMap::new(), &[group("old", true), group("new", false)]);
+        let shown: Vec<(&str, bool)> = rows.iter().map(|row| (&*row.id, row.retired)).collect();
+        assert_eq!(shown, [("new", false), ("old", true)]);
+    }
+
+    #[test]
+    fn reason_of_a_pool_outside_of_its_bounds_is_that() {
+        let accepted = PoolView { acceptance: Acceptance::Accepted, ..PoolView::default() };
+        let shown = |view: &PoolView<'_>| headline_reason(&PoolHistory::default(), view, UnixTime(0));
+        assert_eq!(shown(&accepted), Reason::Accepted);
+        for reason in [Reason::MinNodesUnreachable, Reason::MaxNodesExceeded] {
+            let reasons = [PoolReason { pool: "a".into(), reason, message: "".into() }];
+            assert_eq!(shown(&PoolView { reasons: &reasons, ..accepted.clone() }), reason);
+            let preview = Acceptance::Preview;
+            let preview = PoolView { reasons: &reasons, acceptance: preview, ..accepted.clone() };
+            assert_eq!(shown(&preview), Reason::PreviewOnly);
+        }
+    }
+}
