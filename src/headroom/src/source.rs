@@ -1,7 +1,7 @@
 //! Where a command reads its case from: a snapshot file, or the cluster; and in what form it answers.
 
 use std::fs;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -199,7 +199,7 @@ pub fn yaml<T: Serialize>(value: &T) -> anyhow::Result<String> {
 /// Titles in bold, on a terminal whose owner has not asked for none.
 fn coloured(text: &str) -> String {
     let wanted =
-        std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+        terminal::is_read_by_a_person() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
     if !wanted {
         return text.to_owned();
     }
