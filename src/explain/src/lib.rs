@@ -6,6 +6,7 @@ pub mod buffer;
 pub mod case;
 pub mod chain;
 pub mod checked;
+mod clean;
 pub mod compare;
 pub mod evidence;
 pub mod explanation;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +23,7 @@ use tokio::time::Instant;
 
 use crate::evidence::{self, Both, Scaled, Testimony, TimedPod};
 use crate::source::Live;
+use crate::terminal;
 use headroom_api::{NodePoolStatus, StoredClusterScalingPolicy, StoredNodePool};
 use headroom_explain::evidence::PoolSeen;
 use headroom_explain::{Case, Evidence, ProviderView};
@@ -463,17 +463,16 @@ pub struct Progress {
 
 impl Progress {
     fn say(&mut self, now: Instant, what: &str, count: usize) {
-        if now.duration_since(self.since) < QUIET || !std::io::stderr().is_terminal() {
+        if now.duration_since(self.since) < QUIET || !terminal::complaints_are_read_by_a_person() {
             return;
         }
         self.shown = true;
-        eprint!("\r\u{1b}[Kreading {what}: {count}");
-        let _ = std::io::stderr().flush();
+        terminal::show_progress(&format!("reading {what}: {count}"));
     }
 
     fn done(&mut self) {
         if std::mem::take(&mut self.shown) {
-            eprint!("\r\u{1b}[K");
+            terminal::clear_progress();
         }
     }
 }

@@ -1,6 +1,5 @@
 //! `headroom simulate`: reads a scenario, runs it and prints what happened, as text, JSON or a page.
 
-use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -232,7 +231,7 @@ fn narrated(
     spectate: &mut dyn FnMut(&Scene<'_>),
 ) -> anyhow::Result<Outcome> {
     let style = Style {
-        colours: stdout().is_terminal(),
+        colours: terminal::is_read_by_a_person(),
         every: options.every.unwrap_or_else(|| usual_interval(scenario.duration)),
     };
     let mut narrator = Narrator::new(scenario, style);

@@ -15,7 +15,8 @@ const DIRECTED: [(Theme, u64); 8] = [
     (Theme::Handover, 6),
     (Theme::Pools, 10),
     (Theme::Refused, 8),
-    (Theme::Forgery, 10),
+    // Each forgery once: 6 a world, 100 in all.
+    (Theme::Forgery, 17),
 ];
 /// Seeds of themes that failed once, each with the faults without which its event cannot come about, and what it found.
 const KEPT_ON: &[(Theme, u64, &[&str], &str)] = &[

@@ -381,6 +381,10 @@ spec:
     assert!(!found.iter().any(|one| one.contains("prometheus.query")), "{found:?}");
     for (query, expected) in [
         ("vector(0) # \\r + sum(secret)", "a carriage return (U+000D) at character 13"),
+        (
+            "vector(0) # \\r + sum(container_memory_usage_bytes{namespace=\\\"kube-system\\\"})",
+            "a carriage return (U+000D) at character 13",
+        ),
         ("vector(0) # \\n + sum(secret)", "a comment (#) at character 11"),
         ("a \\u2028+ b", "a space outside of ASCII (U+2028)"),
         ("rate(a[1y])", "looks back 8760h"),
