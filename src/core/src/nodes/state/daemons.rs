@@ -124,15 +124,18 @@ fn asks_alike(one: &PodClass, other: &PodClass) -> bool {
         && one.claims.len() == other.claims.len()
 }
 
-/// A running pod's class as the set's pod on a new node would be: each pod's affinity names its own node, and its claims
-/// are its own, so both are the template's; of claims no more than the pod has.
+/// A running pod's class as the set's pod on a new node would be. How much it takes is the pod's. Where it goes is the
+/// template's, which the next pod is made of, and each pod's own affinity names its node. Claims are each pod's own: they are
+/// the template's, and no more than the pod has.
 fn placed_class(set: &DaemonSet, running: &Arc<PodClass>) -> Arc<PodClass> {
     let template = &set.class;
     if Arc::ptr_eq(template, running) && template.daemon_set {
         return template.clone();
     }
     Arc::new(PodClass {
+        node_selector: template.node_selector.clone(),
         node_affinity: template.node_affinity.clone(),
+        tolerations: template.tolerations.clone(),
         claims: template.claims.iter().take(running.claims.len()).cloned().collect(),
         daemon_set: true,
         ..PodClass::clone(running)
