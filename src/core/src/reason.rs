@@ -119,7 +119,7 @@ reasons! {
     TooYoung,
     /// The pod belongs to a DaemonSet, which never causes nodes.
     DaemonSetPod,
-    /// More anticipated replicas than the limit.
+    /// More anticipated replicas than the limits, than the ResourceQuotas of their namespace let in, or than the pods of their StatefulSet or Job that exist vouch for.
     AnticipationLimit,
     /// Replicas decided on have not appeared for too long.
     AnticipationBackoff,
@@ -129,7 +129,7 @@ reasons! {
     RefusedByScheduler,
     /// The pod goes where the first of its kind goes, and the scheduler has not chosen that place yet.
     FollowsFirstPod,
-    /// The pods of its namespace took all the work that one plan may spend on them; a later plan gets to this pod.
+    /// The pods of its namespace, or for a node those of all nodes that may go, took all the work that one plan may spend on them; a later plan gets to it.
     WorkLimitReached,
 
     // === why a CapacityBuffer has not all its room ===

@@ -235,7 +235,7 @@ fn grown_by_rule(case: &Case<'_>) -> Result<Option<Rule>, String> {
     Ok(None)
 }
 
-/// The input with a pod of each DaemonSet on each node: each set counts on new nodes then.
+/// The input with a pod of each DaemonSet on each node: each set counts on new nodes then, as its pods ask.
 fn with_running_sets(input: &Input) -> Input {
     let mut changed = input.clone();
     let pods = changed.pods.get_or_insert_default();
@@ -243,6 +243,8 @@ fn with_running_sets(input: &Input) -> Input {
         pods.extend(input.nodes.iter().flatten().map(|node| Pod {
             name: format!("{}-runs-{}", set.name, node.name),
             ns: Some(set.ns.clone().unwrap_or_else(|| "kube-system".into())),
+            cpu_m: set.cpu_m,
+            mem: set.mem,
             node: Some(node.name.clone()),
             owner: Some(Owner { kind: "DaemonSet".into(), name: set.name.clone(), ..Owner::default() }),
             ..Pod::default()

@@ -10,6 +10,7 @@ use crate::nodes::scale_down::utilization::TERMINATING_EXTRA;
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
 use crate::nodes::scale_up::increase;
 use crate::nodes::state::cluster_state::{ClusterState, Stage};
+use crate::nodes::state::daemons::Daemons;
 use crate::nodes::state::template;
 use crate::nodes::wake::Wake;
 use crate::plan::{Plan, Reasons, Step};
@@ -110,6 +111,7 @@ pub struct Context<'w> {
     /// Nodes in the snapshot that no node of the world is: those on their way, and those bought so far.
     pub planned: Vec<PlannedNode>,
     templates: Templates,
+    daemons: Daemons,
     base: Mark,
     /// Nodes of the world that have not started, in order.
     starting: Vec<NodeIx>,
@@ -179,6 +181,7 @@ impl<'w> Context<'w> {
             part,
             planned: Vec::new(),
             templates: BTreeMap::new(),
+            daemons: Daemons::default(),
             starting: Vec::new(),
             ending: Vec::new(),
         };
@@ -209,7 +212,9 @@ impl<'w> Context<'w> {
         let node = template::template_node(state, group, &self.cluster, memory, self.world);
         let limits = template::attach_limits(state, group, self.world);
         let alike = template::started_nodes(state, group, &self.cluster, self.world, self.now);
-        let made = node.map(|node| template::with_daemon_sets(node, limits, &alike, &mut self.snapshot));
+        let made = node.map(|node| {
+            template::with_daemon_sets(node, limits, &alike, &mut self.daemons, &mut self.snapshot)
+        });
         self.templates.insert(key, made.clone());
         made
     }

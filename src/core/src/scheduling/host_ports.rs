@@ -35,7 +35,9 @@ impl Snapshot<'_> {
             return Ok(());
         }
         let others = self.take_port_holders(node);
-        self.work_units += u64::try_from(others.len()).unwrap_or(u64::MAX) / 8;
+        let theirs: usize = others.iter().map(|other| self.class(*other).host_ports.len()).sum();
+        let pairs = theirs.saturating_mul(pod.host_ports.len());
+        self.work_units += u64::try_from(pairs).unwrap_or(u64::MAX) / 8;
         let free = self.check_ports_of(pod, &others);
         self.give_port_holders(node, others);
         free

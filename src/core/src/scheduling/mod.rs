@@ -3,6 +3,7 @@
 mod capacity;
 mod class_rules;
 pub mod constraints;
+mod cost;
 mod counter;
 pub mod fit;
 mod guards;

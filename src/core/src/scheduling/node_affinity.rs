@@ -171,9 +171,16 @@ fn refuse(affinity: &RequiredNodeAffinity, node: &impl LabelledNode) -> Refusal 
     Refusal::NodeAffinity { wanted: "a term that can match".into(), key: "".into(), found: None }
 }
 
-/// A requirement as `kubectl` users write set-based selectors.
+/// Most values of a requirement that a person is told.
+const VALUES_TOLD_MAX: usize = 16;
+
+/// A requirement as `kubectl` users write set-based selectors; of a long list only the beginning.
 fn words(requirement: &Requirement) -> String {
-    let values = requirement.values.iter().map(|v| &**v).collect::<Vec<_>>().join(", ");
+    let told = requirement.values.iter().take(VALUES_TOLD_MAX);
+    let mut values = told.map(|v| &**v).collect::<Vec<_>>().join(", ");
+    if VALUES_TOLD_MAX < requirement.values.len() {
+        values.push_str(&format!(" and {} more", requirement.values.len() - VALUES_TOLD_MAX));
+    }
     let key = &requirement.key;
     match requirement.operator {
         Operator::In => format!("{key} in ({values})"),

@@ -51,6 +51,19 @@ impl Shares {
         Self { common, search: purse(max / SEARCHES), plan: purse(max), cut: BTreeMap::new() }
     }
 
+    /// Everybody together may search until the work counter stands at `until`.
+    #[must_use]
+    pub fn until(until: u64) -> Self {
+        let plan = Purse { common_until: until, share: 0, spent: BTreeMap::new() };
+        Self { plan, ..Self::default() }
+    }
+
+    /// Whether nobody may search any more when the work counter stands at `now`.
+    #[must_use]
+    pub fn is_spent(&self, now: u64) -> bool {
+        self.plan.share == 0 && self.plan.common_until <= now
+    }
+
     /// All pods are searched for anew; the work counter stands at `now`.
     pub fn begin_search(&mut self, now: u64) {
         self.search.common_until = now.saturating_add(self.common);

@@ -133,6 +133,8 @@ pub struct Snapshot<'w> {
     touched: Vec<NodeIx>,
     is_touched: Vec<bool>,
     pub(super) topology: Topology,
+    /// By class, once asked: see [`Snapshot::look_cost`].
+    pub(super) look_costs: Vec<Option<u64>>,
     /// By node, once asked: the classes of its pods that hold host ports.
     pub(super) port_holders: Vec<Option<Vec<ClassIx>>>,
     /// By node, once asked: the volumes of its pods.
@@ -184,6 +186,7 @@ impl<'w> Snapshot<'w> {
             touched: Vec::new(),
             is_touched: Vec::new(),
             topology: Topology::default(),
+            look_costs: Vec::new(),
             port_holders: Vec::new(),
             node_volumes: Vec::new(),
             volumes: Vec::new(),

@@ -162,7 +162,7 @@ pub struct StandbyRecord {
     pub templates: Vec<TemplateRecord>,
     /// Deployments that they name.
     pub deployments: Vec<TemplateRecord>,
-    /// ResourceQuotas of their namespaces.
+    /// ResourceQuotas.
     pub quotas: Vec<Quota>,
     /// Buffers that another controller writes.
     pub of_others: BTreeSet<ObjectKey>,

@@ -1,7 +1,7 @@
 //! Room that CapacityBuffers keep free: the last demand of a plan, placed anew each time. No pod is made for it.
 
 mod live;
-mod quotas;
+pub(in crate::nodes) mod quotas;
 mod size;
 pub mod status;
 

@@ -92,11 +92,7 @@ fn wish(
     let wanted = size(buffer, &shape, &class, verdict)?;
     verdict.resolved = true;
     verdict.before_quotas_count = wanted;
-    let priority_class = match &shape.priority_class {
-        PrioritySource::Named(name) => Some(&**name),
-        PrioritySource::Template | PrioritySource::Default => None,
-    };
-    let cut = quotas.take(world, &class, priority_class, wanted);
+    let cut = quotas.take(world, &class, shape.priority_class.name(), wanted);
     verdict.wanted_count = cut.as_ref().map_or(wanted, |cut| cut.pods_count);
     verdict.quota = cut.map(|cut| cut.message.into());
     if verdict.wanted_count == 0 {

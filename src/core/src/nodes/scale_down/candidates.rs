@@ -88,7 +88,18 @@ impl Candidate {
     /// What a budget guards comes last: it may stay for long, and must not take places from what can go.
     #[must_use]
     pub fn rank(&self) -> (bool, u8, UnixTime, usize) {
-        let class = match self.reason {
+        let class = self.turn();
+        (self.guarded_by.is_some(), class, self.since.unwrap_or(UnixTime(i64::MAX)), self.movable.len())
+    }
+
+    /// Whether it is neither asked for, empty, dead nor replaced: the pods of such nodes are what may take much work.
+    #[must_use]
+    pub fn is_one_of_many(&self) -> bool {
+        2 < self.turn()
+    }
+
+    fn turn(&self) -> u8 {
+        match self.reason {
             Reason::RemovalRequested => 0,
             // Before empty ones, on which its pods may have their place.
             reason if self.replaced && is_rotation(reason) => 0,
@@ -97,8 +108,7 @@ impl Candidate {
             _ if self.replaced => 2,
             Reason::Consolidated => 4,
             _ => 3,
-        };
-        (self.guarded_by.is_some(), class, self.since.unwrap_or(UnixTime(i64::MAX)), self.movable.len())
+        }
     }
 }
 

@@ -357,6 +357,7 @@ impl<'a, 's> Pass<'a, 's> {
             let key = |one: &Candidate| (!apply(one), one.rank(), turn(one));
             key(a).cmp(&key(b)).then_with(|| a.victim.node.cmp(&b.victim.node))
         });
+        begin_elsewhere(&mut found, history, self.scene);
         let mut destinations = Destinations::new(destination_order(&found, snapshot));
         self.work_before = snapshot.work_units;
         self.take_places(&mut found, snapshot, &destinations);
@@ -396,10 +397,13 @@ impl<'a, 's> Pass<'a, 's> {
         let replaced = found.iter().filter(|candidate| candidate.replaced);
         let nodes: Vec<NodeIx> = replaced.clone().map(|candidate| candidate.ix).collect();
         nodes.iter().for_each(|ix| snapshot.set_presence(*ix, Presence::Ghost));
-        let refused: Vec<Arc<str>> = replaced
-            .filter(|candidate| self.relocate(candidate, snapshot, &mut trial).is_err())
-            .map(|candidate| candidate.victim.node.clone())
-            .collect();
+        let stays = |candidate: &&Candidate| match self.relocate(candidate, snapshot, &mut trial) {
+            // What was not looked at is neither refused nor, as it is tried once more below, let go.
+            Err(verdict) => verdict.reason != Reason::WorkLimitReached,
+            Ok(()) => false,
+        };
+        let refused: Vec<Arc<str>> =
+            replaced.filter(stays).map(|candidate| candidate.victim.node.clone()).collect();
         snapshot.rollback(mark);
         for node in &refused {
             self.replacing.refuse(node, Reason::NoPlaceToMovePods);
@@ -484,6 +488,28 @@ impl<'a, 's> Pass<'a, 's> {
 /// Whether a node that stays for this reason keeps its clock: the reason says nothing about whether it is needed.
 fn keeps_clock(reason: Reason) -> bool {
     matches!(reason, Reason::PlannedFor | Reason::ProviderUnknown)
+}
+
+/// After a plan whose work did not reach all candidates, those of one turn begin at another one each second: nobody's pods
+/// keep the others from being looked at for good.
+fn begin_elsewhere(found: &mut [Candidate], history: &History, scene: &Scene<'_>) {
+    let cut = |memory: &PoolHistory| {
+        memory.blocked.iter().any(|blocked| blocked.reason == Reason::WorkLimitReached)
+    };
+    if !history.pools.values().any(cut) {
+        return;
+    }
+    let may_go =
+        |one: &Candidate| scene.config.pools[one.pool].mode == Mode::Apply && one.guarded_by.is_none();
+    let first = found.partition_point(|one| may_go(one) && !one.is_one_of_many());
+    let count = found[first..].partition_point(may_go);
+    if let Some(last) = u64::try_from(count).ok().filter(|count| 1 < *count) {
+        let seconds = scene.now.0.unsigned_abs();
+        // Instants of plans are no even numbers of seconds apart: every candidate gets its turn.
+        let scattered = seconds.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let begin = usize::try_from(scattered % last).unwrap_or(0);
+        found[first..first + count].rotate_left(begin);
+    }
 }
 
 /// Nodes that stay for sure first, by name; then candidates, those likeliest to go last: pods that must move twice

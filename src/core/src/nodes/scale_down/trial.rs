@@ -55,6 +55,11 @@ impl Pass<'_, '_> {
         }
         let guard = candidate.guarded_by.map(|budget| Verdict::pdb(self.disruptions.key(budget)));
         if let Err(no_place) = self.relocate(candidate, snapshot, destinations) {
+            if no_place.reason == Reason::WorkLimitReached {
+                let since = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
+                self.keep_clock(Some(candidate.pool), &candidate.victim.node, since);
+                return Err(no_place);
+            }
             if self.ending.foresees(&candidate.victim.node) {
                 self.ending.hold_up(is_tight(pool));
                 self.ripe(candidate, pool, memory)?;
@@ -258,7 +263,11 @@ fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
     }
 }
 
+/// Why a pod has no other place, as far as there was work left to look for one.
 pub(in crate::nodes) fn no_place(pod: PodRef, snapshot: &Snapshot<'_>, scene: &Scene<'_>) -> Verdict {
+    if snapshot.is_spent() {
+        return Reason::WorkLimitReached.into();
+    }
     match pod {
         PodRef::Real(id) => Verdict::pod(Reason::NoPlaceToMovePods, &scene.world.pod(id).pod.key),
         PodRef::Virtual(_) => Reason::NoPlaceToMovePods.into(),

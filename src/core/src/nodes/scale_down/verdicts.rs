@@ -76,6 +76,7 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::JournalFull
             | Reason::NoRoomToRotate
             | Reason::RotationStopped
+            | Reason::WorkLimitReached
     )
 }
 

@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::config::Config;
 use crate::history::{EXAMPLES_MAX, History};
 use crate::labels::ObjectKey;
+use crate::nodes::buffers::quotas::Quotas;
 use crate::nodes::scale_up::anticipation;
 use crate::nodes::wake::Wake;
 use crate::reason::Reason;
@@ -16,6 +17,10 @@ use crate::time::{Seconds, UnixTime};
 use crate::world::pod::{Pod, PodClass};
 use crate::world::workload::{Controller, ControllerKind};
 use crate::world::{PodEntry, PodId, World};
+
+/// Replicas of a StatefulSet or Job that count before they exist, for each pod that does; and the fewest, once one does.
+const VOUCHED_EACH: u32 = 2;
+const VOUCHED_MIN: u32 = 10;
 
 /// Pods of one class that want a node.
 #[derive(Clone, Debug)]
@@ -303,8 +308,7 @@ fn anticipate(
 ) -> Vec<PodGroup> {
     let world = snapshot.world();
     let (mut groups, mut by_class) = (Vec::new(), FxHashMap::default());
-    let mut left = config.cluster.max_anticipated_pods;
-    let mut left_of: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut allowance = Allowance { left: config.cluster.max_anticipated_pods, ..Allowance::default() };
     anticipation::settle(world, history, now);
     for controller in world.controllers() {
         let missing = missing_replicas(controller, world);
@@ -324,11 +328,7 @@ fn anticipate(
             skipped.push(skipped_replicas(controller, Reason::AnticipationBackoff, missing));
             continue;
         }
-        let most = config.cluster.max_anticipated_pods_per_namespace;
-        let left_here = left_of.entry(&controller.key.namespace).or_insert(most);
-        let taken = missing.min(left).min(*left_here);
-        left -= taken;
-        *left_here -= taken;
+        let taken = allowance.take(controller, &pods, missing, world, config);
         if taken < missing {
             skipped.push(skipped_replicas(controller, Reason::AnticipationLimit, missing - taken));
         }
@@ -348,6 +348,52 @@ fn anticipate(
         group.controllers.push(controller_name(controller));
     }
     groups
+}
+
+/// Replicas that may still count before they exist.
+#[derive(Default)]
+struct Allowance<'w> {
+    /// In the whole cluster.
+    left: u32,
+    /// By namespace.
+    left_of: BTreeMap<&'w str, u32>,
+    quotas: Quotas,
+}
+
+impl<'w> Allowance<'w> {
+    /// Takes as many of the missing replicas as count: no more than those that exist vouch for, than the limits leave, and
+    /// than the quotas of their namespace let in.
+    fn take(
+        &mut self,
+        controller: &'w Controller,
+        pods: &PodClass,
+        missing: u32,
+        world: &World,
+        config: &Config,
+    ) -> u32 {
+        let most = config.cluster.max_anticipated_pods_per_namespace;
+        let left_here = self.left_of.entry(&controller.key.namespace).or_insert(most);
+        let wanted = missing.min(vouched_for(controller, world)).min(self.left).min(*left_here);
+        if wanted == 0 {
+            return 0;
+        }
+        let cut = self.quotas.take(world, pods, controller.priority_class.name(), wanted);
+        let taken = cut.map_or(wanted, |cut| cut.pods_count);
+        self.left -= taken;
+        *left_here -= taken;
+        taken
+    }
+}
+
+/// Replicas of a controller that count because others exist. What refuses pods of StatefulSets and Jobs is told nowhere, so
+/// one pod does not vouch for thousands; ReplicaSets say when they are refused.
+fn vouched_for(controller: &Controller, world: &World) -> u32 {
+    match controller.kind {
+        ControllerKind::StatefulSet | ControllerKind::Job => {
+            world.active_pods_of(&controller.uid).saturating_mul(VOUCHED_EACH).max(VOUCHED_MIN)
+        }
+        ControllerKind::ReplicaSet | ControllerKind::ReplicationController => u32::MAX,
+    }
 }
 
 /// How many pods are wanted in all, bound or not: replicas decided on, and pods without a node that no controller here
