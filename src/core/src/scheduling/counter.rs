@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::labels::Labels;
-use crate::scheduling::constraints::{LabelSelector, PodAffinityTerm, RequiredNodeAffinity, Toleration};
+use crate::scheduling::constraints::{
+    LabelSelector, PodAffinityTerm, RequiredNodeAffinity, Taint, TaintEffect, Toleration,
+};
 use crate::scheduling::node_affinity::{self, LabelledNode};
-use crate::scheduling::snapshot::{NodeView, TemplateNode};
+use crate::scheduling::snapshot::{NodeView, Presence, TemplateNode};
 use crate::scheduling::taints;
-use crate::world::node::HOSTNAME_LABEL;
+use crate::world::node::{DELETION_TAINT, HOSTNAME_LABEL};
 use crate::world::pod::PodClass;
 
 /// Which pods a counter counts. Counters of equal meaning are one.
@@ -121,6 +123,13 @@ impl Counter {
     }
 }
 
+/// The taint of a node that leaves, as a ghost stands for one.
+///
+/// Source: simulator/cluster.go, which puts it on the node that stays in the snapshot in place of the removed one.
+fn mark() -> Taint {
+    Taint { key: DELETION_TAINT.into(), value: "".into(), effect: TaintEffect::NoSchedule }
+}
+
 /// Which nodes count for spread constraints.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct InclusionRule {
@@ -154,11 +163,19 @@ impl InclusionRule {
         let affine = |(selector, affinity): &(Labels, Option<RequiredNodeAffinity>)| {
             node_affinity::matches(selector, affinity.as_ref(), node)
         };
-        let tolerated =
-            |tolerations: &Vec<Toleration>| taints::first_untolerated(node.taints(), tolerations).is_none();
+        let marked = node.presence() == Presence::Ghost;
+        let tolerated = |tolerations: &Vec<Toleration>| {
+            taints::first_untolerated(node.taints(), tolerations).is_none()
+                && (!marked || taints::first_untolerated(&[mark()], tolerations).is_none())
+        };
         self.keys.iter().all(|key| node.label(key).is_some())
             && self.affinity.as_ref().is_none_or(affine)
             && self.tolerations.as_ref().is_none_or(tolerated)
+    }
+
+    /// Whether nodes are left out whose taints are not tolerated.
+    pub(super) fn honors_taints(&self) -> bool {
+        self.tolerations.is_some()
     }
 
     /// Whether the name of a node may decide.
@@ -194,7 +211,8 @@ impl Inclusion {
 
     /// The next node is there: whether it counts is worked out.
     pub(super) fn push(&mut self, node: &NodeView<'_>) {
-        let template = node.template().filter(|_| !self.rule.asks_for_names());
+        let ordinary = node.presence() != Presence::Ghost && !self.rule.asks_for_names();
+        let template = node.template().filter(|_| ordinary);
         let counts = match (template, &self.template) {
             (Some(template), Some((known, counts))) if Arc::ptr_eq(known, template) => *counts,
             _ => self.rule.includes(node),
@@ -203,6 +221,11 @@ impl Inclusion {
             self.template = Some((template.clone(), counts));
         }
         self.included.push(counts);
+    }
+
+    /// A node has been marked as leaving, or is no more: whether it counts is worked out anew.
+    pub(super) fn remark(&mut self, at: usize, node: &NodeView<'_>) {
+        self.included[at] = self.rule.includes(node);
     }
 
     /// The last node goes.
