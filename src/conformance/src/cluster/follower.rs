@@ -38,6 +38,9 @@ pub(super) struct Undone {
     pub(super) failures: bool,
 }
 
+/// How many machines of each group have lost their node.
+pub(super) type Left = BTreeMap<String, u64>;
+
 /// The product's view of the groups, and what it remembers.
 pub(super) struct Follower {
     config: Config,
@@ -91,7 +94,7 @@ impl Follower {
     }
 
     /// What is decided by after each step, and how many machines of each group have lost their node.
-    pub(super) fn follow(mut self, input: &Input) -> Result<Vec<(Value, BTreeMap<String, u64>)>, String> {
+    pub(super) fn follow(mut self, input: &Input) -> Result<Vec<(Value, Left)>, String> {
         let mut steps = Vec::new();
         for step in &input.steps {
             self.take_up(step);
@@ -300,7 +303,7 @@ impl Follower {
         }
     }
 
-    fn left(&self) -> BTreeMap<String, u64> {
+    fn left(&self) -> Left {
         let count = |group: &String| {
             let listing = self.world.listing(group)?;
             let left = listing.unseen().iter().filter(|id| listing.left(id).is_some());
