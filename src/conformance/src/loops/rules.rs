@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use headroom_core::nodes::scale_up::similarity::{Shape, Similarity};
 use headroom_core::reason::Reason;
+use headroom_core::resources::Resources;
 
 use super::compare::Case;
 use super::drive;
@@ -60,7 +62,7 @@ fn equal_choice(case: &Case<'_>) -> bool {
     (case.ours.grown == case.theirs.grown || offered(case))
         && case.our_worth.costs_as(&case.their_worth)
         && case.our_worth.helped == case.their_worth.helped
-        && (!balanced || spread(case, &case.ours.targets) <= spread(case, &case.theirs.targets))
+        && (!balanced || spread(case, case.ours) <= spread(case, &case.theirs))
 }
 
 /// The rule by which the product keeps each of these nodes at the time at which the reference removes it.
@@ -307,11 +309,28 @@ fn offered(case: &Case<'_>) -> bool {
     case.ours.grown.keys().all(|group| case.theirs.offered.contains(group))
 }
 
-/// How far apart the sizes of the groups are that either side grows.
-fn spread(case: &Case<'_>, targets: &BTreeMap<String, i64>) -> i64 {
+/// How far apart one side's sizes are of the groups that either side grows, among those that are alike to one that it grows.
+fn spread(case: &Case<'_>, side: &Actions) -> i64 {
     let grown: BTreeSet<&String> = case.ours.grown.keys().chain(case.theirs.grown.keys()).collect();
-    let sizes: Vec<i64> = grown.iter().filter_map(|id| targets.get(*id).copied()).collect();
-    sizes.iter().max().copied().unwrap_or(0) - sizes.iter().min().copied().unwrap_or(0)
+    let shape = |id: &String| {
+        let group = case.input.groups.iter().find(|group| group.id == *id);
+        let mut node = group.and_then(|group| group.template.as_ref()).map(Node::to_core).unwrap_or_default();
+        for key in &case.input.options.balancing_ignore_labels {
+            node.labels.remove(key);
+        }
+        node
+    };
+    let (nothing, rule) = (Resources::default(), Similarity::default());
+    let alike = |a: &String, b: &String| {
+        let (a, b) = (shape(a), shape(b));
+        rule.similar(Shape { node: &a, requested: &nothing }, Shape { node: &b, requested: &nothing })
+    };
+    let apart = |id: &String| {
+        let own = grown.iter().filter(|other| alike(id, other));
+        let sizes: Vec<i64> = own.filter_map(|other| side.targets.get(*other).copied()).collect();
+        sizes.iter().max().copied().unwrap_or(0) - sizes.iter().min().copied().unwrap_or(0)
+    };
+    side.grown.keys().map(apart).max().unwrap_or(0)
 }
 
 /// Whether as many nodes are spread more evenly, over groups of which one has no node.
@@ -323,7 +342,7 @@ fn balances_empty(case: &Case<'_>) -> bool {
         && empty
         && sum(&case.ours.grown) == sum(&case.theirs.grown)
         && case.our_worth.helps_all_of(&case.their_worth)
-        && spread(case, &case.ours.targets) < spread(case, &case.theirs.targets)
+        && spread(case, case.ours) < spread(case, &case.theirs)
 }
 
 /// Whether the reference grows a whole group to a part of its size, or by more nodes than one plan may add.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::labels::Labels;
 use crate::scheduling::constraints::{
-    LabelSelector, PodAffinityTerm, RequiredNodeAffinity, Toleration, TopologySpread,
+    LabelSelector, PodAffinityTerm, RequiredNodeAffinity, Taint, TaintEffect, Toleration, TopologySpread,
 };
 use crate::scheduling::cost;
 use crate::scheduling::node_affinity::{self, LabelledNode};
-use crate::scheduling::snapshot::{NodeView, TemplateNode};
+use crate::scheduling::snapshot::{NodeView, Presence, TemplateNode};
 use crate::scheduling::taints;
-use crate::world::node::HOSTNAME_LABEL;
+use crate::world::node::{DELETION_TAINT, HOSTNAME_LABEL};
 use crate::world::pod::PodClass;
 
 /// Which pods a counter counts. Counters of equal meaning are one.
@@ -254,6 +254,13 @@ impl Counter {
     }
 }
 
+/// The taint of a node that leaves, as a ghost stands for one.
+///
+/// Source: simulator/cluster.go, which puts it on the node that stays in the snapshot in place of the removed one.
+fn mark() -> Taint {
+    Taint { key: DELETION_TAINT.into(), value: "".into(), effect: TaintEffect::NoSchedule }
+}
+
 /// Which nodes count for spread constraints: the topology keys that a node must have, the selector and affinity that it
 /// must meet, and the tolerations that its taints must meet, where those are honoured.
 #[derive(Clone, Debug)]
@@ -317,11 +324,19 @@ impl InclusionRule {
         let affine = |(selector, affinity): (&Labels, Option<&RequiredNodeAffinity>)| {
             node_affinity::matches(selector, affinity, node)
         };
-        let tolerated =
-            |tolerations: &[Toleration]| taints::first_untolerated(node.taints(), tolerations).is_none();
+        let marked = node.presence() == Presence::Ghost;
+        let tolerated = |tolerations: &[Toleration]| {
+            taints::first_untolerated(node.taints(), tolerations).is_none()
+                && (!marked || taints::first_untolerated(&[mark()], tolerations).is_none())
+        };
         self.keys().all(|key| node.label(key).is_some())
             && self.affinity().is_none_or(affine)
             && self.tolerations().is_none_or(tolerated)
+    }
+
+    /// Whether nodes are left out whose taints are not tolerated.
+    pub(super) fn honors_taints(&self) -> bool {
+        self.tolerations().is_some()
     }
 
     /// Whether the name of a node may decide.
@@ -359,7 +374,8 @@ impl Inclusion {
 
     /// The next node is there: whether it counts is worked out.
     pub(super) fn push(&mut self, node: &NodeView<'_>) {
-        let template = node.template().filter(|_| !self.rule.asks_for_names());
+        let ordinary = node.presence() != Presence::Ghost && !self.rule.asks_for_names();
+        let template = node.template().filter(|_| ordinary);
         let counts = match (template, &self.template) {
             (Some(template), Some((known, counts))) if Arc::ptr_eq(known, template) => *counts,
             _ => self.rule.includes(node),
@@ -368,6 +384,11 @@ impl Inclusion {
             self.template = Some((template.clone(), counts));
         }
         self.included.push(counts);
+    }
+
+    /// A node has been marked as leaving, or is no more: whether it counts is worked out anew.
+    pub(super) fn remark(&mut self, at: usize, node: &NodeView<'_>) {
+        self.included[at] = self.rule.includes(node);
     }
 
     /// The last node goes.

@@ -440,11 +440,18 @@ impl<'w> Snapshot<'w> {
 
     fn apply_presence(&mut self, node: NodeIx, presence: Presence) {
         let before = self.nodes[node.0 as usize].presence;
-        if presence == Presence::Gone && before != Presence::Gone {
+        let (was, is) = (before != Presence::Gone, presence != Presence::Gone);
+        let (was_marked, is_marked) = (before == Presence::Ghost, presence == Presence::Ghost);
+        // A node that leaves carries a mark, and some rules leave nodes with such taints out of what they count.
+        let remarked = was_marked != is_marked && self.honors_taints();
+        if was && (!is || remarked) {
             self.node_moved(node, -1);
         }
         self.nodes[node.0 as usize].presence = presence;
-        if before == Presence::Gone && presence != Presence::Gone {
+        if remarked {
+            self.remark(node);
+        }
+        if is && (!was || remarked) {
             self.node_moved(node, 1);
         }
     }

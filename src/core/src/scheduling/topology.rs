@@ -275,6 +275,22 @@ impl Snapshot<'_> {
         self.work_units += work;
     }
 
+    /// Whether a rule in use leaves out nodes whose taints are not tolerated.
+    pub(super) fn honors_taints(&self) -> bool {
+        self.topology.inclusions.iter().any(|inclusion| inclusion.rule.honors_taints())
+    }
+
+    /// A node that is out of all counts has been marked as leaving, or is no more: which rules it counts for is worked
+    /// out anew.
+    pub(super) fn remark(&mut self, node: NodeIx) {
+        let mut topology = std::mem::take(&mut self.topology);
+        let view = self.node(node);
+        for inclusion in topology.inclusions.iter_mut().filter(|inclusion| inclusion.rule.honors_taints()) {
+            inclusion.remark(node.0 as usize, view);
+        }
+        self.topology = topology;
+    }
+
     /// The last node is new: its domains are looked up.
     pub(super) fn node_added(&mut self) {
         let mut topology = std::mem::take(&mut self.topology);

@@ -279,13 +279,15 @@ impl World {
             Known::Unknown { .. } => {
                 self.listings.remove(&pool);
             }
-            Known::Known { value, .. } => {
+            Known::Known { value, at } => {
                 let before = self.providers.get(&pool).and_then(Known::value);
                 if !before.is_some_and(|before| same(before, value)) || !self.listings.contains_key(&pool) {
                     let named = |name: &str| self.node_named(name).map(|(id, _, _)| id);
-                    let listing = Listing::new(value, &self.provider_ids, named);
+                    let mut listing = Listing::new(value, &self.provider_ids, named);
+                    self.listings.remove(&pool).into_iter().for_each(|before| listing.remember(before));
                     self.listings.insert(pool.clone(), listing);
                 }
+                self.listings.get_mut(&pool).into_iter().for_each(|listing| listing.read(*at));
             }
         }
         self.providers.insert(pool, state);

@@ -86,7 +86,8 @@ impl One<'_, '_> {
                 break;
             }
             let Some((node, _, _)) = self.node(victim) else { continue };
-            let load = load(self.scene, self.pool, node, self.intent.started_at);
+            let mut load = load(self.scene, self.pool, node, self.intent.started_at);
+            self.give_up_expendable(&mut load);
             match self.progress(victim, &load) {
                 Progress::Failed(reason, words, outcome) => self.spare(&victim.node, reason, &words, outcome),
                 Progress::Empty => {}
@@ -118,6 +119,17 @@ impl One<'_, '_> {
             return self.begin_delete();
         }
         self.evict_due(first, &due);
+    }
+
+    /// Waits no longer for expendable pods that cannot be evicted in time, or do not stop: they keep no node.
+    ///
+    /// Source: core/static_autoscaler.go, initializeClusterSnapshot: the reference never looks at such pods.
+    fn give_up_expendable(&self, load: &mut Load<'_>) {
+        let (now, cutoff) = (self.scene.now, self.scene.config.cluster.expendable_pods_priority_cutoff);
+        let expendable = |entry: &PodEntry| entry.pod.class.priority < cutoff;
+        let refused = self.intent.deadline <= now;
+        load.waiting.retain(|entry| !(refused && expendable(entry)));
+        load.leaving.retain(|entry| !(expendable(entry) && self.overdue_at(entry) <= now));
     }
 
     /// The next round of evictions, if it is time for one.
@@ -340,6 +352,9 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, started_at: UnixTime) 
                 }
             }
             _ if pod.deletion_at.is_some() => load.leaving.push(entry),
+            // The API server evicts it never, and it keeps no node.
+            Drainability::Move | Drainability::Block(Block { budget: Some(_), .. })
+                if expendable && disruptions.several(entry).is_some() => {}
             Drainability::Move | Drainability::Block(Block { budget: Some(_), .. })
                 if disruptions.several(entry).is_some() =>
             {

@@ -19,6 +19,7 @@ use crate::time::Seconds;
 use crate::world::node::{
     DELAY_DELETION_PREFIX, Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION,
 };
+use crate::world::pod::Pod;
 use crate::world::provider::InstanceState;
 use crate::world::{NodeEntry, NodeId};
 
@@ -260,8 +261,11 @@ impl One<'_, '_> {
         }
     }
 
-    /// Lets go of victims to which a pod has come.
+    /// Lets go of victims to which a pod has come that is not expendable.
     fn release_occupied(&mut self) {
+        let (now, cutoff) = (self.scene.now, self.scene.config.cluster.expendable_pods_priority_cutoff);
+        let holds =
+            |pod: &&Pod| holds_node(pod, now) && (cutoff <= pod.class.priority || pod.is_protected(now));
         let occupied: Vec<(Arc<str>, String)> = self
             .removal()
             .victims
@@ -269,7 +273,7 @@ impl One<'_, '_> {
             .filter_map(|victim| {
                 let (_, _, entry) = self.node(victim)?;
                 let pods = entry.pods.iter().map(|id| &self.scene.world.pod(*id).pod);
-                let arrived = pods.filter(|pod| holds_node(pod, self.scene.now)).map(|pod| &pod.key).min()?;
+                let arrived = pods.filter(holds).map(|pod| &pod.key).min()?;
                 Some((victim.node.clone(), format!("pod {arrived} came to node {}", victim.node)))
             })
             .collect();

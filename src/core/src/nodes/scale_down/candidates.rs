@@ -358,7 +358,10 @@ fn load(
             Drainability::Block(block) => block.budget.is_some(),
             Drainability::Skip | Drainability::DaemonSet | Drainability::OnCompletion => false,
         };
-        if evicted && let Some(budget) = disruptions.several(entry) {
+        if evicted
+            && !expendable
+            && let Some(budget) = disruptions.several(entry)
+        {
             return Err(Verdict::pdb(disruptions.key(budget)));
         }
         match answer {

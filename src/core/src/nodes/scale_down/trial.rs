@@ -207,9 +207,13 @@ impl Pass<'_, '_> {
             return Some(Reason::JournalFull.into());
         }
         let world = self.scene.world;
+        let cutoff = self.scene.config.cluster.expendable_pods_priority_cutoff;
         for pod in &candidate.movable {
             let entry = world.pod(*pod);
             let class = &entry.pod.class;
+            if class.priority < cutoff {
+                continue;
+            }
             let guard = if is_tight(pool) {
                 self.disruptions.crowded(entry.class, class, ROUNDS_MAX)
             } else {

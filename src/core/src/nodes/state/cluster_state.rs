@@ -586,8 +586,8 @@ fn instances_seen(
             seen.accounted += 1;
         }
     }
-    let nobody = BTreeSet::new();
-    let unseen = world.listing(&pool.name).map_or(&nobody, Listing::unseen);
+    let (nobody, listing) = (BTreeSet::new(), world.listing(&pool.name));
+    let unseen = listing.map_or(&nobody, Listing::unseen);
     for (id, instance) in instances {
         let named = |name: &Arc<str>| removed.contains(name);
         let gone = !removed.is_empty() && (named(id) || instance.node.as_ref().is_some_and(named));
@@ -599,6 +599,16 @@ fn instances_seen(
         seen.accounted += 1;
         let is_node = |name: &Arc<str>| world.node_named(name).is_some();
         if unseen.is_empty() || !unseen.contains(id) || instance.node.as_ref().is_some_and(is_node) {
+            continue;
+        }
+        if let Some(left_at) = listing.and_then(|listing| listing.left(id)) {
+            // Its node was there and may come again, which nobody waits for; until then its machine is left alone.
+            let due = left_at.map(|left_at| left_at.plus(timeout));
+            if due.is_some_and(|due| due < world.nodes_as_of(now)) {
+                seen.long_unregistered.push(id.clone());
+            } else if let Some(due) = due {
+                wake.note(UnixTime(due.0 + 1));
+            }
             continue;
         }
         let due = instance.created_at.map(|created| created.plus(timeout));
