@@ -4,6 +4,7 @@ mod capacity;
 mod class_rules;
 pub mod constraints;
 mod counter;
+pub mod devices;
 pub mod fit;
 mod guards;
 pub mod host_ports;
