@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::quantity::Quantity;
-use headroom_core::scheduling::constraints::NodeSelectorTerm;
 use headroom_core::scheduling::devices::{
     self, AllocatedDevice, Answer, Claim, ClaimAllocation, Class, Device, DeviceError, DeviceId,
-    DeviceSelector, Held, MAX_STEPS, NodeSelector, Offer, SelectorError, Selectors, Slice,
+    DeviceSelector, Held, NodeSelector, Offer, SelectorError, Selectors, Slice,
 };
 use headroom_core::scheduling::node_affinity::LabelledNode;
 use serde::Deserialize;
@@ -163,7 +162,7 @@ fn compare_allocation(input: &Input, expected: &Expected) -> Result<(), String> 
     let mut selectors = Selectors::default();
     let mut once = |held: &Held| {
         let offer = Offer { slices, classes: &classes, held };
-        devices::allocate(&input.node, offer, &input.claims, &mut selectors, MAX_STEPS)
+        devices::allocate(&input.node, offer, &input.claims, &mut selectors)
     };
     let answer = once(&held);
     let (outcome, kind) = match &answer {
@@ -217,7 +216,7 @@ impl ExpectedClaim {
         let term = selector.and_then(|selector| selector.node_selector_terms.first());
         ClaimAllocation {
             devices: self.results.iter().map(ExpectedDevice::to_core).collect(),
-            node_selector: term.map(NodeSelectorTerm::clone),
+            node_selector: term.cloned(),
         }
     }
 }

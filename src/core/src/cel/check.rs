@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::declarations::{FUNCTIONS, UNSUPPORTED};
-use super::syntax::{Each, EachKind, Entry, Expr};
+use super::functions;
+use super::syntax::{Entry, Expr};
 use super::types::{Found, Type, is_wider};
 use super::value::{TYPE_NAMES, Value};
 use super::{CompileError, MAX_DEPTH};
@@ -17,8 +18,8 @@ pub(super) struct Checked {
     pub(super) patterns: BTreeMap<Arc<str>, regex::Regex>,
 }
 
-struct Check {
-    found: Found,
+pub(super) struct Check {
+    pub(super) found: Found,
     open: u32,
     depth: usize,
     scope: Vec<(Arc<str>, Type)>,
@@ -44,7 +45,7 @@ pub(super) fn check(root: &mut Expr, variables: &[(&str, Type)]) -> Result<Check
     Ok(Checked { output: check.found.closed(&output), patterns: check.patterns })
 }
 
-fn refused(text: impl Into<String>) -> CompileError {
+pub(super) fn refused(text: impl Into<String>) -> CompileError {
     CompileError::Check(text.into())
 }
 
@@ -58,12 +59,12 @@ fn qualified(expr: &Expr) -> Option<String> {
 }
 
 impl Check {
-    fn new_open(&mut self) -> Type {
+    pub(super) fn new_open(&mut self) -> Type {
         self.open += 1;
         Type::Var(self.open)
     }
 
-    fn expr(&mut self, expr: &mut Expr) -> Result<Type, CompileError> {
+    pub(super) fn expr(&mut self, expr: &mut Expr) -> Result<Type, CompileError> {
         if self.depth == MAX_DEPTH {
             return Err(refused(format!("nested deeper than {MAX_DEPTH}")));
         }
@@ -97,29 +98,11 @@ impl Check {
                 let value = self.expr(value)?;
                 self.scoped([(name.clone(), value)], |check| check.expr(body))
             }
-            Expr::IfPresent { target, name, body, flat } => {
-                let target = self.expr(target)?;
-                let inner = self.new_open();
-                if !self.found.assign(&target, &Type::optional(inner.clone())) {
-                    return Err(refused(format!("found no optional but {target}")));
-                }
-                let inner = self.found.put_in(&inner);
-                let body = self.scoped([(name.clone(), inner)], |check| check.expr(body))?;
-                if !*flat {
-                    return Ok(Type::optional(body));
-                }
-                let open = self.new_open();
-                let optional = Type::optional(open);
-                if self.found.assign(&body, &optional) {
-                    Ok(self.found.put_in(&optional))
-                } else {
-                    Err(refused("optFlatMap wants an optional"))
-                }
-            }
+            Expr::IfPresent { target, name, body, flat } => self.if_present(target, name, body, *flat),
         }
     }
 
-    fn scoped<const N: usize>(
+    pub(super) fn scoped<const N: usize>(
         &mut self,
         names: [(Arc<str>, Type); N],
         inside: impl FnOnce(&mut Self) -> Result<Type, CompileError>,
@@ -136,7 +119,7 @@ impl Check {
             return Ok(of.clone());
         }
         if TYPE_NAMES.contains(&name) {
-            return Ok(Type::Type(Arc::new(Type::Dyn)));
+            return Ok(Type::Type(Arc::new(type_named(name))));
         }
         Err(refused(format!("undeclared reference to '{name}'")))
     }
@@ -146,7 +129,7 @@ impl Check {
             && let Some(known) = TYPE_NAMES.iter().find(|known| **known == name)
         {
             *expr = Expr::Name((*known).into());
-            return Ok(Type::Type(Arc::new(Type::Dyn)));
+            return Ok(Type::Type(Arc::new(type_named(known))));
         }
         let Expr::Select { operand, field, optional } = expr else { return Ok(Type::Dyn) };
         let (of, of_optional) = self.field(operand, field)?;
@@ -209,6 +192,7 @@ impl Check {
         }
         let (function, member) = (function.clone(), target.is_some());
         self.literal_pattern(&function, arguments, member)?;
+        literal_conversion(&function, arguments)?;
         self.overload(&function, member, &types)
     }
 
@@ -269,7 +253,7 @@ impl Check {
         })
     }
 
-    fn must_be_bool(&mut self, of: &Type) -> Result<(), CompileError> {
+    pub(super) fn must_be_bool(&mut self, of: &Type) -> Result<(), CompileError> {
         if self.found.assign(of, &Type::Bool) {
             return Ok(());
         }
@@ -315,73 +299,35 @@ impl Check {
         let value = values.map_or_else(|| self.new_open(), |(_, of)| of);
         Ok(Type::map(key, value))
     }
+}
 
-    fn each(&mut self, each: &mut Each) -> Result<Type, CompileError> {
-        let range = self.expr(&mut each.range)?;
-        let range = self.found.put_in(&range);
-        let two = each.names.1.is_some();
-        let (first, second) = match &range {
-            Type::List(of) if two => (Type::Int, (**of).clone()),
-            Type::List(of) => ((**of).clone(), Type::Dyn),
-            Type::Map(pair) => (pair.0.clone(), pair.1.clone()),
-            Type::Dyn => (Type::Dyn, Type::Dyn),
-            Type::Var(_) => {
-                self.found.assign(&Type::Dyn, &range);
-                (Type::Dyn, Type::Dyn)
-            }
-            other => return Err(refused(format!("'{other}' cannot be the range of a comprehension"))),
-        };
-        let second_name = each.names.1.clone().unwrap_or_else(|| "".into());
-        let names = [(each.names.0.clone(), first.clone()), (second_name, second.clone())];
-        let kind = each.kind;
-        self.scoped(names, |check| {
-            if let Some(filter) = &mut each.filter {
-                let filter = check.expr(filter)?;
-                check.must_be_bool(&filter)?;
-            }
-            let body = check.expr(&mut each.body)?;
-            check.result_of_each(kind, &range, first, second, two, body)
-        })
+/// Conversions of what is written out are made beforehand, and fail then.
+fn literal_conversion(function: &str, arguments: &[Expr]) -> Result<(), CompileError> {
+    let [Expr::Literal(value)] = arguments else { return Ok(()) };
+    match functions::conversion(function, value) {
+        Err(error) => Err(refused(error.to_string())),
+        Ok(None) if function == "string" => Err(refused("no such overload: string(null_type)")),
+        Ok(_) => Ok(()),
     }
+}
 
-    fn result_of_each(
-        &mut self,
-        kind: EachKind,
-        range: &Type,
-        first: Type,
-        second: Type,
-        two: bool,
-        body: Type,
-    ) -> Result<Type, CompileError> {
-        match kind {
-            EachKind::All | EachKind::Exists | EachKind::ExistsOne => {
-                self.must_be_bool(&body)?;
-                Ok(Type::Bool)
-            }
-            EachKind::Filter => {
-                self.must_be_bool(&body)?;
-                Ok(Type::list(first))
-            }
-            EachKind::ToList => Ok(Type::list(body)),
-            EachKind::ToMap => Ok(Type::map(first, body)),
-            EachKind::ToMapEntries => match self.found.put_in(&body) {
-                found @ (Type::Map(_) | Type::Dyn) => Ok(found),
-                other => Err(refused(format!("transformMapEntry wants a map but found '{other}'"))),
-            },
-            EachKind::SortBy => match (range, self.found.put_in(&body)) {
-                (
-                    Type::List(_) | Type::Dyn,
-                    Type::Int
-                    | Type::Uint
-                    | Type::Double
-                    | Type::Bool
-                    | Type::String
-                    | Type::Bytes
-                    | Type::Dyn,
-                ) => Ok(Type::list(if two { second } else { first })),
-                (_, other) => Err(refused(format!("cannot sort by '{other}'"))),
-            },
-        }
+fn type_named(name: &str) -> Type {
+    match name {
+        "null_type" => Type::Null,
+        "bool" => Type::Bool,
+        "int" => Type::Int,
+        "uint" => Type::Uint,
+        "double" => Type::Double,
+        "string" => Type::String,
+        "bytes" => Type::Bytes,
+        "list" => Type::list(Type::Dyn),
+        "map" => Type::map(Type::Dyn, Type::Dyn),
+        "optional_type" => Type::optional(Type::Dyn),
+        "google.protobuf.Duration" => Type::Opaque("google.protobuf.Duration"),
+        "google.protobuf.Timestamp" => Type::Opaque("google.protobuf.Timestamp"),
+        "net.IP" => Type::Opaque("net.IP"),
+        "net.CIDR" => Type::Opaque("net.CIDR"),
+        _ => Type::Type(Arc::new(Type::Dyn)),
     }
 }
 

@@ -27,31 +27,12 @@ pub(super) static FUNCTIONS: LazyLock<BTreeMap<&str, Vec<Overload>>> = LazyLock:
 });
 
 /// Functions that Kubernetes has and that are not here.
-pub(super) const UNSUPPORTED: [&str; 19] = [
-    "timestamp",
-    "duration",
-    "getDate",
-    "getDayOfMonth",
-    "getDayOfWeek",
-    "getDayOfYear",
-    "getFullYear",
-    "getHours",
-    "getMilliseconds",
-    "getMinutes",
-    "getMonth",
-    "getSeconds",
-    "path",
-    "group",
-    "serviceAccount",
-    "resource",
-    "format.uri",
-    "format.date",
-    "format.datetime",
-];
+pub(super) const UNSUPPORTED: [&str; 6] =
+    ["path", "group", "serviceAccount", "resource", "format.date", "format.datetime"];
 
 const ORDERED: &str = "bool, bool: bool; int, int: bool; int, uint: bool; int, double: bool; uint, uint: bool; \
 uint, int: bool; uint, double: bool; double, double: bool; double, int: bool; double, uint: bool; \
-string, string: bool; bytes, bytes: bool";
+string, string: bool; bytes, bytes: bool; timestamp, timestamp: bool; duration, duration: bool";
 
 /// `name ways`, ways parted by semicolons: types of the arguments, the target with an @, and of the result.
 ///
@@ -64,6 +45,8 @@ _?_:_ bool, A, A: A
 -_ int: int; double: double
 _+_ int, int: int; uint, uint: uint; double, double: double; string, string: string; bytes, bytes: bytes
 _+_ list(A), list(A): list(A)
+_+_ timestamp, duration: timestamp; duration, timestamp: timestamp; duration, duration: duration
+_-_ timestamp, timestamp: duration; timestamp, duration: timestamp; duration, duration: duration
 _-_ int, int: int; uint, uint: uint; double, double: double
 _*_ int, int: int; uint, uint: uint; double, double: double
 _/_ int, int: int; uint, uint: uint; double, double: double
@@ -75,12 +58,25 @@ _[?_] optional(list(A)), int: optional(A); optional(map(A,B)), A: optional(B)
 size string: int; bytes: int; list(A): int; map(A,B): int; @string: int; @bytes: int; @list(A): int; @map(A,B): int
 type A: type(A)
 dyn A: dyn
-int int: int; uint: int; double: int; string: int
+int int: int; uint: int; double: int; string: int; timestamp: int; duration: int
 uint uint: uint; int: uint; double: uint; string: uint
 double double: double; int: double; uint: double; string: double
 bool bool: bool; string: bool
 bytes bytes: bytes; string: bytes
 string string: string; bool: string; int: string; uint: string; double: string; bytes: string; ip: string; cidr: string
+string timestamp: string; duration: string
+timestamp string: timestamp; int: timestamp; timestamp: timestamp
+duration string: duration; duration: duration
+getFullYear @timestamp: int; @timestamp, string: int
+getMonth @timestamp: int; @timestamp, string: int
+getDayOfYear @timestamp: int; @timestamp, string: int
+getDayOfMonth @timestamp: int; @timestamp, string: int
+getDate @timestamp: int; @timestamp, string: int
+getDayOfWeek @timestamp: int; @timestamp, string: int
+getHours @timestamp: int; @timestamp, string: int; @duration: int
+getMinutes @timestamp: int; @timestamp, string: int; @duration: int
+getSeconds @timestamp: int; @timestamp, string: int; @duration: int
+getMilliseconds @timestamp: int; @timestamp, string: int; @duration: int
 contains @string, string: bool
 startsWith @string, string: bool
 endsWith @string, string: bool
@@ -100,13 +96,17 @@ strings.quote string: string
 find @string, string: string
 findAll @string, string: list(string); @string, string, int: list(string)
 isSorted @list(int): bool; @list(uint): bool; @list(double): bool; @list(bool): bool; @list(string): bool; @list(bytes): bool
-sum @list(int): int; @list(uint): uint; @list(double): double
+isSorted @list(timestamp): bool; @list(duration): bool
+sum @list(int): int; @list(uint): uint; @list(double): double; @list(duration): duration
 max @list(int): int; @list(uint): uint; @list(double): double; @list(bool): bool; @list(string): string; @list(bytes): bytes
+max @list(timestamp): timestamp; @list(duration): duration
 min @list(int): int; @list(uint): uint; @list(double): double; @list(bool): bool; @list(string): string; @list(bytes): bytes
+min @list(timestamp): timestamp; @list(duration): duration
 slice @list(A), int, int: list(A)
-flatten @list(list(A)): list(A); @list(dyn): list(dyn); @list(dyn), int: list(dyn)
+flatten @list(list(A)): list(A); @list(dyn), int: list(dyn)
 sort @list(int): list(int); @list(uint): list(uint); @list(double): list(double)
 sort @list(bool): list(bool); @list(string): list(string); @list(bytes): list(bytes)
+sort @list(timestamp): list(timestamp); @list(duration): list(duration)
 lists.range int: list(int)
 reverse @list(A): list(A)
 distinct @list(A): list(A)
@@ -175,6 +175,7 @@ format.qualifiedName : format
 format.labelValue : format
 format.uuid : format
 format.byte : format
+format.uri : format
 ";
 
 fn overload(text: &str) -> Overload {
@@ -211,6 +212,8 @@ fn type_of(text: &str) -> Type {
         "bytes" => Type::Bytes,
         "quantity" => super::types::QUANTITY,
         "semver" => Type::Opaque("kubernetes.Semver"),
+        "timestamp" => Type::Opaque("google.protobuf.Timestamp"),
+        "duration" => Type::Opaque("google.protobuf.Duration"),
         "ip" => Type::Opaque("net.IP"),
         "cidr" => Type::Opaque("net.CIDR"),
         "url" => Type::Opaque("kubernetes.URL"),

@@ -61,7 +61,7 @@ impl<'a> Run<'a> {
             }
             Expr::Has { operand, field } => {
                 let operand = self.value(operand)?;
-                has(&operand, field).map(Value::Bool)
+                Ok(Value::Bool(has(&operand, field)))
             }
             Expr::Call { function, target, arguments } => self.call(function, target.as_deref(), arguments),
             Expr::List(entries) => self.list(entries),
@@ -125,6 +125,14 @@ impl<'a> Run<'a> {
                 for part in target.into_iter().chain(arguments) {
                     values.push(self.value(part)?);
                 }
+                if function == "@in"
+                    && matches!(values[..], [Value::Version(_), _])
+                    && is_written_out(arguments)
+                {
+                    // The evaluation ends: nothing makes up for this error.
+                    self.cost = MAX_COST + 1;
+                    return Err(RuntimeError::new("a version is unhashable"));
+                }
                 functions::call(self, function, &values)
             }
         }
@@ -155,7 +163,10 @@ impl<'a> Run<'a> {
         let mut found: Vec<(Value, Value)> = Vec::with_capacity(entries.len());
         for (key, entry) in entries {
             let key = self.value(key)?;
-            if !matches!(key, Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_)) {
+            if !matches!(
+                key,
+                Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Bool(_)
+            ) {
                 return Err(RuntimeError::new("unsupported key type"));
             }
             if let Some(value) = self.entry(entry)? {
@@ -221,7 +232,7 @@ impl<'a> Run<'a> {
                 }
                 Ok(Value::list(made))
             }
-            EachKind::ToMap | EachKind::ToMapEntries => self.to_map(each, elements),
+            EachKind::ToMap | EachKind::ToMapEntries => self.new_map(each, elements),
             EachKind::SortBy => self.sort_by(each, elements),
         }
     }
@@ -267,7 +278,7 @@ impl<'a> Run<'a> {
         answer
     }
 
-    fn to_map(&mut self, each: &Each, elements: Vec<(Value, Value)>) -> Found {
+    fn new_map(&mut self, each: &Each, elements: Vec<(Value, Value)>) -> Found {
         let mut made: Vec<(Value, Value)> = Vec::new();
         for element in elements {
             if !self.passes(each, &element)? {
@@ -299,6 +310,12 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Whether the list of `in` is of constants, which upstream makes a hash table of.
+fn is_written_out(arguments: &[Expr]) -> bool {
+    let constant = |entry: &Entry| !entry.optional && matches!(entry.value, Expr::Literal(_));
+    matches!(arguments, [_, Expr::List(entries)] if !entries.is_empty() && entries.iter().all(constant))
+}
+
 fn select(operand: &Value, field: &str, optional: bool) -> Found {
     match operand {
         Value::Map(map) if optional => {
@@ -307,16 +324,17 @@ fn select(operand: &Value, field: &str, optional: bool) -> Found {
         Value::Map(map) => map.field(field).cloned().ok_or_else(|| no_such_key(field)),
         Value::Optional(None) => Ok(Value::Optional(None)),
         Value::Optional(Some(inner)) => select(inner, field, true),
+        _ if optional => Ok(Value::Optional(None)),
         _ => Err(RuntimeError::overload()),
     }
 }
 
-fn has(operand: &Value, field: &str) -> Result<bool, RuntimeError> {
+/// Whether there is a field; what has no fields does not have it.
+fn has(operand: &Value, field: &str) -> bool {
     match operand {
-        Value::Map(map) => Ok(map.field(field).is_some()),
-        Value::Optional(None) => Ok(false),
+        Value::Map(map) => map.field(field).is_some(),
         Value::Optional(Some(inner)) => has(inner, field),
-        _ => Err(RuntimeError::overload()),
+        _ => false,
     }
 }
 
@@ -338,6 +356,7 @@ pub(super) fn index(operand: &Value, key: &Value, optional: bool) -> Found {
         }
         Value::Optional(None) => return Ok(Value::Optional(None)),
         Value::Optional(Some(inner)) => return index(inner, key, true),
+        _ if optional => return Ok(Value::Optional(None)),
         _ => return Err(RuntimeError::overload()),
     };
     if optional { Ok(Value::Optional(found.ok().map(Arc::new))) } else { found }

@@ -22,6 +22,8 @@ pub(super) enum TokenKind {
     Double(f64),
     String(Arc<str>),
     Bytes(Arc<[u8]>),
+    /// A field in backquotes.
+    Quoted(Arc<str>),
     Symbol(&'static str),
     End,
 }
@@ -91,6 +93,16 @@ impl Lexer<'_> {
         if let Some((raw, bytes, length)) = self.quote_ahead() {
             self.at += length;
             return self.quoted(raw, bytes);
+        }
+        if first == '`' {
+            self.at += 1;
+            let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' ');
+            let name: Arc<str> = self.take_while(letters).into();
+            if name.is_empty() || !self.rest().starts_with('`') {
+                return Err(self.error("a name in backquotes that does not end"));
+            }
+            self.at += 1;
+            return Ok(TokenKind::Quoted(name));
         }
         if first == '_' || first.is_ascii_alphabetic() {
             let name = self.take_while(|c| c == '_' || c.is_ascii_alphanumeric());
@@ -220,8 +232,8 @@ impl Lexer<'_> {
             double = true;
         }
         if double {
-            let number = self.text[start..self.at].parse();
-            return number.map(TokenKind::Double).map_err(|_| self.error("invalid number"));
+            let number = self.text[start..self.at].parse().ok().filter(|number: &f64| number.is_finite());
+            return number.map(TokenKind::Double).ok_or_else(|| self.error("invalid number"));
         }
         self.integer(whole.parse().ok())
     }

@@ -58,7 +58,8 @@ fn each_kind(function: &str, count: usize) -> Option<(EachKind, usize, bool)> {
     Some(match (function, count) {
         ("all", 2 | 3) => (EachKind::All, count - 1, false),
         ("exists", 2 | 3) => (EachKind::Exists, count - 1, false),
-        ("exists_one" | "existsOne", 2 | 3) => (EachKind::ExistsOne, count - 1, false),
+        ("exists_one", 2) => (EachKind::ExistsOne, 1, false),
+        ("exists_one" | "existsOne", 3) => (EachKind::ExistsOne, 2, false),
         ("map", 2) => (EachKind::ToList, 1, false),
         ("map", 3) => (EachKind::ToList, 1, true),
         ("filter", 2) => (EachKind::Filter, 1, false),

@@ -1,10 +1,11 @@
 //! Common Expression Language as Kubernetes compiles and runs it: lexer, parser, type check, evaluator. It knows no device.
 //!
-//! Of the libraries that Kubernetes 1.34 and later offer, timestamps, durations and authorization are left out: an
-//! expression that uses them fails to compile with [`CompileError::Unsupported`]. Costs are counted in steps and in
-//! characters, close to upstream's cost units; the limit is the one of a selector of a device.
+//! Of the libraries that Kubernetes 1.34 and later offer, messages and authorization are left out: an expression that uses
+//! them fails to compile with [`CompileError::Unsupported`]. Costs are counted in steps and in characters, close to
+//! upstream's cost units; the limit is the one of a selector of a device.
 
 mod check;
+mod check_macros;
 mod declarations;
 mod eval;
 mod functions;
@@ -15,6 +16,7 @@ mod parser;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod times;
 mod types;
 mod value;
 mod version;

@@ -90,41 +90,33 @@ impl Cidr {
 }
 
 impl Url {
-    /// An absolute URL, or an absolute path.
+    /// An absolute URL, or an absolute path. A fragment is left out.
     ///
-    /// Source: apiserver pkg/cel/library/urls.go, which reads them by Go's url.ParseRequestURI.
+    /// Source: apiserver pkg/cel/library/urls.go, which reads them by Go's url.ParseRequestURI and url.Parse.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        if text.is_empty() || text.chars().any(|c| c.is_control() || c == ' ') {
+        if text.is_empty() || text.chars().any(|c| c.is_ascii_control()) {
             return None;
         }
+        let text = text.split_once('#').map_or(text, |(text, _)| text);
         let (rest, query) = text.split_once('?').unwrap_or((text, ""));
-        if rest.starts_with('/') {
-            return Some(Self { scheme: "".into(), host: "".into(), path: rest.into(), query: query.into() });
-        }
-        let (scheme, rest) = rest.split_once(':')?;
+        let (scheme, rest) =
+            if rest.starts_with('/') || rest == "*" { ("", rest) } else { rest.split_once(':')? };
         let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-        if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) || !scheme.chars().all(letters) {
+        let starts = scheme.is_empty() || scheme.starts_with(|c: char| c.is_ascii_alphabetic());
+        if !starts || !scheme.chars().all(letters) || (scheme.is_empty() && text.starts_with(':')) {
             return None;
         }
+        let (host, path) = match rest.strip_prefix("//") {
+            Some(rest) => {
+                let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+                (host_of(authority)?, path)
+            }
+            // Of what is neither host nor path, such as mailto:a@b, nothing is told.
+            None if rest.starts_with('/') || rest == "*" => ("", rest),
+            None => ("", ""),
+        };
+        let path = escaped(path)?;
         let scheme = scheme.to_ascii_lowercase();
-        let Some(rest) = rest.strip_prefix("//") else {
-            let path = if rest.starts_with('/') { rest } else { "" };
-            return Some(Self {
-                scheme: scheme.into(),
-                host: "".into(),
-                path: path.into(),
-                query: query.into(),
-            });
-        };
-        let (authority, path) = match rest.find('/') {
-            Some(at) => rest.split_at(at),
-            None => (rest, ""),
-        };
-        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        let port = port_of(host);
-        if !port.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
         Some(Self { scheme: scheme.into(), host: host.into(), path: path.into(), query: query.into() })
     }
 
@@ -146,6 +138,33 @@ impl Url {
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         pairs.map(|(key, value)| (unescaped(key), unescaped(value))).collect()
     }
+}
+
+/// The host and port of an authority.
+fn host_of(authority: &str) -> Option<&str> {
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let closed = !host.starts_with('[') || host.contains(']');
+    let digits = port_of(host).bytes().all(|byte| byte.is_ascii_digit());
+    (closed && digits && !host.contains(' ')).then_some(host)
+}
+
+/// A path with what may not be in one escaped; none if an escape is broken.
+fn escaped(path: &str) -> Option<String> {
+    let mut escaped = String::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
+        match first {
+            b'%' if !hex => return None,
+            b'%' => escaped.push('%'),
+            first if first.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*[]".contains(first) => {
+                escaped.push(char::from(*first));
+            }
+            first => escaped.push_str(&format!("%{first:02X}")),
+        }
+        rest = after;
+    }
+    Some(escaped)
 }
 
 fn port_of(host: &str) -> &str {

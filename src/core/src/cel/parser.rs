@@ -199,6 +199,11 @@ impl Parser {
                 self.advance();
                 Ok(name)
             }
+            // A method cannot be quoted.
+            TokenKind::Quoted(name) => {
+                self.advance();
+                if self.is("(") { Err(self.error("a method in backquotes")) } else { Ok(name) }
+            }
             _ => Err(self.error("expected a field name")),
         }
     }

@@ -34,8 +34,12 @@ pub enum Value {
     Optional(Option<Arc<Value>>),
     /// A type, by its name.
     Type(&'static str),
-    /// A quantity of Kubernetes.
-    Quantity(Quantity),
+    /// A duration, in nanoseconds.
+    Duration(i64),
+    /// A point in time.
+    Timestamp(jiff::Timestamp),
+    /// A quantity of Kubernetes, and whether it counts as an integer.
+    Quantity(Quantity, bool),
     /// A semantic version.
     Version(Arc<Version>),
     /// An IP address.
@@ -57,7 +61,7 @@ pub struct Map {
 }
 
 /// Names of types that an expression may compare `type(x)` with.
-pub(super) const TYPE_NAMES: [&str; 16] = [
+pub(super) const TYPE_NAMES: [&str; 15] = [
     "null_type",
     "bool",
     "int",
@@ -69,11 +73,10 @@ pub(super) const TYPE_NAMES: [&str; 16] = [
     "map",
     "type",
     "optional_type",
-    "kubernetes.Quantity",
-    "kubernetes.Semver",
+    "google.protobuf.Duration",
+    "google.protobuf.Timestamp",
     "net.IP",
     "net.CIDR",
-    "kubernetes.URL",
 ];
 
 impl Value {
@@ -93,6 +96,12 @@ impl Value {
     #[must_use]
     pub fn map_of_maps(entries: Vec<(Self, Self)>) -> Self {
         Self::Map(Arc::new(Map { entries, default: Some(Self::map(Vec::new())) }))
+    }
+
+    /// A quantity as the API server writes it.
+    #[must_use]
+    pub fn quantity(quantity: Quantity) -> Self {
+        Self::Quantity(quantity, quantity.whole_units().is_some())
     }
 
     pub(super) fn list(values: Vec<Self>) -> Self {
@@ -116,7 +125,9 @@ impl Value {
             Self::Map(_) => "map",
             Self::Optional(_) => "optional_type",
             Self::Type(_) => "type",
-            Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Duration(_) => "google.protobuf.Duration",
+            Self::Timestamp(_) => "google.protobuf.Timestamp",
+            Self::Quantity(..) => "kubernetes.Quantity",
             Self::Version(_) => "kubernetes.Semver",
             Self::Ip(_) => "net.IP",
             Self::Cidr(_) => "net.CIDR",
@@ -131,31 +142,29 @@ impl Value {
     /// Source: cel-go common/types, Equal of each type; apiserver pkg/cel, Equal of quantity, semver, ip, cidr, url.
     pub(super) fn equals(&self, other: &Self) -> Result<bool, RuntimeError> {
         Ok(match (self, other) {
-            (Self::Null, Self::Null) => true,
+            (Self::Null, other) | (other, Self::Null) => matches!(other, Self::Null),
             (Self::Bool(a), Self::Bool(b)) => a == b,
             (Self::String(a), Self::String(b)) => a == b,
             (Self::Bytes(a), Self::Bytes(b)) => a == b,
             (Self::Type(a), Self::Type(b)) | (Self::Format(a), Self::Format(b)) => a == b,
-            (Self::Quantity(a), Self::Quantity(b)) => a == b,
+            (Self::Duration(a), Self::Duration(b)) => a == b,
+            (Self::Timestamp(a), Self::Timestamp(b)) => a == b,
+            (Self::Quantity(a, _), Self::Quantity(b, _)) => a == b,
             (Self::Version(a), Self::Version(b)) => a == b,
             (Self::Ip(a), Self::Ip(b)) => a == b,
             (Self::Cidr(a), Self::Cidr(b)) => a == b,
             (Self::Url(a), Self::Url(b)) => a == b,
-            (Self::Quantity(_) | Self::Version(_) | Self::Ip(_) | Self::Cidr(_) | Self::Url(_), _) => {
+            (Self::Quantity(..) | Self::Version(_) | Self::Ip(_) | Self::Cidr(_) | Self::Url(_), _) => {
                 return Err(RuntimeError::overload());
             }
             (Self::List(a), Self::List(b)) => {
                 if a.len() != b.len() {
                     return Ok(false);
                 }
-                for (a, b) in a.iter().zip(b.iter()) {
-                    if !a.equals(b)? {
-                        return Ok(false);
-                    }
-                }
-                true
+                // Upstream looks for an element that differs, which one that cannot be compared does not.
+                a.iter().zip(b.iter()).all(|(a, b)| a.equals(b) != Ok(false))
             }
-            (Self::Map(a), Self::Map(b)) => a.equals(b)?,
+            (Self::Map(a), Self::Map(b)) => a.equals(b),
             (Self::Optional(None), Self::Optional(None)) => true,
             (Self::Optional(Some(a)), Self::Optional(Some(b))) => a.equals(b)?,
             (a, b) => a.number_order(b) == Some(Ordering::Equal),
@@ -188,6 +197,8 @@ impl Value {
             (Self::Bool(a), Self::Bool(b)) => Ok(a.cmp(b)),
             (Self::String(a), Self::String(b)) => Ok(a.cmp(b)),
             (Self::Bytes(a), Self::Bytes(b)) => Ok(a.cmp(b)),
+            (Self::Duration(a), Self::Duration(b)) => Ok(a.cmp(b)),
+            (Self::Timestamp(a), Self::Timestamp(b)) => Ok(a.cmp(b)),
             (a, b) => a.number_order(b).ok_or_else(RuntimeError::overload),
         }
     }
@@ -213,8 +224,13 @@ fn order_of_double(double: f64, integer: i128) -> Option<Ordering> {
 
 impl Map {
     /// The value of a key that is in it.
+    ///
+    /// A double finds integers, and an integer finds no double.
     pub(super) fn get(&self, key: &Value) -> Option<&Value> {
-        let found = self.entries.iter().find(|(known, _)| known.equals(key).unwrap_or(false));
+        let only_double =
+            |known: &Value| matches!(known, Value::Double(_)) && !matches!(key, Value::Double(_));
+        let is_key = |known: &Value| !only_double(known) && known.equals(key).unwrap_or(false);
+        let found = self.entries.iter().find(|(known, _)| is_key(known));
         found.map(|(_, value)| value)
     }
 
@@ -234,16 +250,10 @@ impl Map {
         &self.entries
     }
 
-    fn equals(&self, other: &Self) -> Result<bool, RuntimeError> {
-        if self.entries.len() != other.entries.len() {
-            return Ok(false);
-        }
-        for (key, value) in &self.entries {
-            let Some(found) = other.find(key) else { return Ok(false) };
-            if !value.equals(found)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    fn equals(&self, other: &Self) -> bool {
+        let same = |(key, value): &(Value, Value)| {
+            other.find(key).is_some_and(|found| value.equals(found) != Ok(false))
+        };
+        self.entries.len() == other.entries.len() && self.entries.iter().all(same)
     }
 }

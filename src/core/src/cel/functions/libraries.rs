@@ -24,7 +24,7 @@ fn error(text: impl std::fmt::Display) -> RuntimeError {
 
 pub(super) fn call(function: &str, arguments: &[Value]) -> Called {
     match arguments {
-        [Value::Quantity(subject), rest @ ..] => quantity(function, *subject, rest),
+        [Value::Quantity(subject, whole), rest @ ..] => quantity(function, *subject, *whole, rest),
         [Value::Version(subject), rest @ ..] => version(function, subject, rest),
         [Value::Ip(subject)] => ip(function, subject),
         [Value::Cidr(subject), rest @ ..] => cidr(function, subject, rest),
@@ -48,7 +48,10 @@ fn of_text(function: &str, subject: &str, rest: &[Value]) -> Called {
     let lenient = matches!(rest, [Value::Bool(true)]);
     let version = || if lenient { Version::parse_lenient(subject) } else { Version::parse(subject) };
     match (function, rest) {
-        ("quantity", []) => Ok(Some(Value::Quantity(Quantity::parse(subject).map_err(error)?))),
+        ("quantity", []) => {
+            let quantity = Quantity::parse(subject).map_err(error)?;
+            Ok(Some(Value::Quantity(quantity, counts_as_integer(subject))))
+        }
         ("isQuantity", []) => bool(Quantity::parse(subject).is_ok()),
         ("semver", [] | [Value::Bool(_)]) => Ok(Some(Value::Version(Arc::new(version().map_err(error)?)))),
         ("isSemver", [] | [Value::Bool(_)]) => bool(version().is_ok()),
@@ -83,25 +86,58 @@ fn sign(order: Ordering) -> Called {
     int(order as i64)
 }
 
-fn quantity(function: &str, a: Quantity, rest: &[Value]) -> Called {
-    let made = |quantity: Quantity| Ok(Some(Value::Quantity(quantity)));
+fn quantity(function: &str, a: Quantity, whole: bool, rest: &[Value]) -> Called {
+    let made = |quantity: Quantity, other_whole: bool| {
+        Ok(Some(Value::Quantity(quantity, (whole || a.is_zero()) && other_whole)))
+    };
     match (function, rest) {
-        ("compareTo", [Value::Quantity(b)]) => sign(a.cmp(b)),
-        ("isGreaterThan", [Value::Quantity(b)]) => bool(a > *b),
-        ("isLessThan", [Value::Quantity(b)]) => bool(a < *b),
+        ("compareTo", [Value::Quantity(b, _)]) => sign(a.cmp(b)),
+        ("isGreaterThan", [Value::Quantity(b, _)]) => bool(a > *b),
+        ("isLessThan", [Value::Quantity(b, _)]) => bool(a < *b),
         ("sign", []) => sign(a.cmp(&Quantity::default())),
-        ("add", [Value::Quantity(b)]) => made(a.plus(*b)),
-        ("add", [Value::Int(b)]) => made(a.plus(Quantity::from_units(*b))),
-        ("sub", [Value::Quantity(b)]) => made(a.minus(*b)),
-        ("sub", [Value::Int(b)]) => made(a.minus(Quantity::from_units(*b))),
-        ("isInteger", []) => bool(a.whole_units().is_some()),
-        ("asInteger", []) => a
-            .whole_units()
-            .map(|units| Some(Value::Int(units)))
-            .ok_or_else(|| error("cannot convert value to integer")),
+        ("add", [Value::Quantity(b, other_whole)]) => made(a.plus(*b), *other_whole),
+        ("add", [Value::Int(b)]) => made(a.plus(Quantity::from_units(*b)), true),
+        ("sub", [Value::Quantity(b, other_whole)]) => made(a.minus(*b), *other_whole),
+        ("sub", [Value::Int(b)]) => made(a.minus(Quantity::from_units(*b)), true),
+        ("isInteger", []) => bool(whole),
+        ("asInteger", []) => {
+            let units = a.whole_units().filter(|_| whole);
+            units.map(|units| Some(Value::Int(units))).ok_or_else(|| error("cannot convert value to integer"))
+        }
         ("asApproximateFloat", []) => Ok(Some(Value::Double(a.to_f64()))),
         _ => Ok(None),
     }
+}
+
+/// Whether a quantity that is written so is kept as an integer: few digits, none behind the point, no small suffix.
+///
+/// Source: apimachinery pkg/api/resource/quantity.go, the fast path of ParseQuantity, and AsInt64.
+fn counts_as_integer(text: &str) -> bool {
+    let unsigned = text.trim_start_matches(['+', '-']);
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = whole.trim_start_matches('0').len().max(1) + fraction.len();
+    if let Some(power) = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().position(|known| *known == suffix) {
+        return fraction.is_empty() && digits + 3 * (power + 1) < 15;
+    }
+    let exponent = match suffix {
+        "" => Some(0),
+        "k" => Some(3),
+        "M" => Some(6),
+        "G" => Some(9),
+        "T" => Some(12),
+        "P" => Some(15),
+        "E" => Some(18),
+        other => other.get(1..).and_then(|exponent| exponent.parse::<i32>().ok()),
+    };
+    let scale = exponent.and_then(|exponent| exponent.checked_sub(i32::try_from(fraction.len()).ok()?));
+    let fits = |scale: i32| {
+        let value = format!("{whole}{fraction}").parse::<i64>().ok();
+        let factor = u32::try_from(scale).ok().and_then(|scale| 10_i64.checked_pow(scale));
+        value.zip(factor).is_some_and(|(value, factor)| value.checked_mul(factor).is_some())
+    };
+    digits <= 18 && scale.is_some_and(fits)
 }
 
 fn version(function: &str, a: &Version, rest: &[Value]) -> Called {
@@ -171,7 +207,7 @@ fn url(function: &str, url: &Url) -> Called {
 }
 
 /// Formats by the functions that make them.
-const FORMATS: [&str; 10] = [
+const FORMATS: [&str; 11] = [
     "format.dns1123Label",
     "format.dns1123LabelPrefix",
     "format.dns1123Subdomain",
@@ -182,6 +218,7 @@ const FORMATS: [&str; 10] = [
     "format.labelValue",
     "format.uuid",
     "format.byte",
+    "format.uri",
 ];
 
 fn is_label(text: &str) -> bool {
@@ -211,7 +248,9 @@ fn is_subdomain(text: &str) -> bool {
 ///
 /// Source: apimachinery pkg/util/validation; apiserver pkg/cel/library/format.go.
 fn wrong_in(format: &str, text: &str) -> Option<String> {
-    let prefix = text.strip_suffix('-').unwrap_or(text);
+    // The last two characters of a prefix with a hyphen at its end stand for one that is right.
+    let masked = || Some(format!("{}a", text.strip_suffix('-')?.strip_suffix(|_| true)?));
+    let prefix = &*masked().unwrap_or_else(|| text.to_owned());
     let right = match format {
         "format.dns1123Label" => is_short_label(text),
         "format.dns1123LabelPrefix" => is_short_label(prefix),
@@ -223,17 +262,20 @@ fn wrong_in(format: &str, text: &str) -> Option<String> {
             Some((domain, name)) => is_subdomain(domain) && is_name_part(name),
             None => is_name_part(text),
         },
+        "format.uri" => Url::parse(text).is_some(),
         "format.labelValue" => text.is_empty() || is_name_part(text),
         "format.uuid" => {
-            let groups: Vec<&str> = text.split('-').collect();
-            let hex = |group: &str| group.bytes().all(|byte| byte.is_ascii_hexdigit());
-            groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
-                && groups.iter().all(|group| hex(group))
+            let hex: String = text.chars().filter(|c| *c != '-').collect();
+            let dashes = text.match_indices('-').all(|(at, _)| matches!(at, 8 | 12..=13 | 16..=18 | 20..=23));
+            hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) && dashes
         }
         _ => {
             let digits = text.trim_end_matches('=');
             let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-            text.len() % 4 == 0 && text.len() - digits.len() <= 2 && digits.bytes().all(inner)
+            !text.is_empty()
+                && text.len().is_multiple_of(4)
+                && text.len() - digits.len() <= 2
+                && digits.bytes().all(inner)
         }
     };
     let name = format.strip_prefix("format.").unwrap_or(format);

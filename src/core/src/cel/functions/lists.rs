@@ -28,13 +28,13 @@ fn contains(values: &[Value], sought: &Value) -> Result<bool, RuntimeError> {
     failed.map_or(Ok(false), Err)
 }
 
-fn contains_all(values: &[Value], sought: &[Value]) -> Result<bool, RuntimeError> {
-    for one in sought {
-        if !contains(values, one)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// Whether a set has an element; what cannot be compared is another element.
+fn has_element(set: &[Value], sought: &Value) -> bool {
+    set.iter().any(|value| value.equals(sought) == Ok(true))
+}
+
+fn contains_all(set: &[Value], sought: &[Value]) -> bool {
+    sought.iter().all(|one| has_element(set, one))
 }
 
 /// The values in the order of their keys.
@@ -63,25 +63,21 @@ pub(super) fn call(run: &mut Run<'_>, function: &str, arguments: &[Value]) -> Ca
         }
         ("size", [Value::List(values)]) => Ok(Some(int(values.len()))),
         ("lists.range", [Value::Int(count)]) => {
-            run.spend(u64::try_from(*count).unwrap_or(0))?;
+            let size = u64::try_from(*count);
+            run.spend(size.map_err(|_| RuntimeError::new("lists.range: size must be non-negative"))?)?;
             list((0..*count).map(Value::Int).collect())
         }
         ("sets.contains", [Value::List(a), Value::List(b)]) => {
             run.spend(cost(a.len()).saturating_mul(cost(b.len())))?;
-            bool(contains_all(a, b)?)
+            bool(contains_all(a, b))
         }
         ("sets.equivalent", [Value::List(a), Value::List(b)]) => {
             run.spend(cost(a.len()).saturating_mul(cost(b.len())))?;
-            bool(contains_all(a, b)? && contains_all(b, a)?)
+            bool(contains_all(a, b) && contains_all(b, a))
         }
         ("sets.intersects", [Value::List(a), Value::List(b)]) => {
             run.spend(cost(a.len()).saturating_mul(cost(b.len())))?;
-            for one in b.iter() {
-                if contains(a, one)? {
-                    return bool(true);
-                }
-            }
-            bool(false)
+            bool(b.iter().any(|one| has_element(a, one)))
         }
         (_, [Value::List(values), rest @ ..]) => {
             run.spend(cost(values.len()))?;
@@ -157,6 +153,9 @@ fn of_list(run: &mut Run<'_>, function: &str, values: &[Value], rest: &[Value]) 
 
 fn sum(run: &mut Run<'_>, values: &[Value]) -> Called {
     let Some((first, rest)) = values.split_first() else { return Ok(Some(Value::Int(0))) };
+    if !matches!(first, Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_)) {
+        return Err(RuntimeError::overload());
+    }
     let mut sum = first.clone();
     for value in rest {
         sum = super::call(run, "_+_", &[sum, value.clone()])?;

@@ -7,9 +7,11 @@ mod strings;
 
 use super::RuntimeError;
 use super::eval::{Run, index};
+use super::times;
 use super::value::Value;
 
 pub(super) use lists::sorted;
+pub(super) use numbers::conversion;
 
 /// The value of a call. Which function a name means follows from the values.
 pub(super) fn call(run: &mut Run<'_>, function: &str, arguments: &[Value]) -> Result<Value, RuntimeError> {
@@ -49,7 +51,8 @@ fn general(function: &str, arguments: &[Value]) -> Called {
     };
     match (function, arguments) {
         ("_==_", [a, b]) => bool(a.equals(b)?),
-        ("_!=_", [a, b]) => bool(!a.equals(b)?),
+        // Upstream asks whether the answer is true, which an error is not.
+        ("_!=_", [a, b]) => bool(a.equals(b) != Ok(true)),
         ("_<_", _) => ordered(std::cmp::Ordering::is_lt),
         ("_<=_", _) => ordered(std::cmp::Ordering::is_le),
         ("_>_", _) => ordered(std::cmp::Ordering::is_gt),
@@ -87,26 +90,32 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// A value as `string()` and `%s` write it.
+/// Source: Go strconv.FormatFloat with format g and the shortest precision.
+fn text_of_double(value: f64) -> String {
+    if value.is_infinite() {
+        return (if value < 0.0 { "-Inf" } else { "+Inf" }).to_owned();
+    }
+    if value == 0.0 || !value.is_finite() || (1e-4..1e6).contains(&value.abs()) {
+        return value.to_string();
+    }
+    let written = format!("{value:e}");
+    let Some((digits, exponent)) = written.split_once('e') else { return written };
+    let (sign, size) = exponent.strip_prefix('-').map_or(('+', exponent), |size| ('-', size));
+    format!("{digits}e{sign}{size:0>2}")
+}
+
+/// A value as `string()` writes it.
 pub(super) fn text_of(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Int(value) => value.to_string(),
         Value::Uint(value) => value.to_string(),
-        Value::Double(value) => value.to_string(),
+        Value::Double(value) => text_of_double(*value),
         Value::String(value) => value.to_string(),
         Value::Bytes(value) => String::from_utf8_lossy(value).into_owned(),
-        Value::List(list) => format!("[{}]", list.iter().map(text_of).collect::<Vec<_>>().join(", ")),
-        Value::Map(map) => {
-            let mut entries: Vec<String> = map
-                .entries()
-                .iter()
-                .map(|(key, value)| format!("{}: {}", text_of(key), text_of(value)))
-                .collect();
-            entries.sort();
-            format!("{{{}}}", entries.join(", "))
-        }
+        Value::Duration(nanos) => times::text_of_duration(*nanos),
+        Value::Timestamp(at) => at.to_string(),
         Value::Type(name) => (*name).to_owned(),
         Value::Ip(address) => address.to_string(),
         Value::Cidr(range) => format!("{}/{}", range.address, range.length),

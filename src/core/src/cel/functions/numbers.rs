@@ -2,6 +2,7 @@
 
 use super::{Called, text_of};
 use crate::cel::RuntimeError;
+use crate::cel::times;
 use crate::cel::value::Value;
 
 fn overflow() -> RuntimeError {
@@ -20,12 +21,27 @@ fn uint(value: Option<u64>) -> Called {
     value.map(|value| Some(Value::Uint(value))).ok_or_else(overflow)
 }
 
+fn duration(nanos: Option<i64>) -> Called {
+    nanos.map(|nanos| Some(Value::Duration(nanos))).ok_or_else(overflow)
+}
+
+fn timestamp(at: jiff::Timestamp) -> Called {
+    Ok(Some(Value::Timestamp(at)))
+}
+
 pub(super) fn call(function: &str, arguments: &[Value]) -> Called {
     match (function, arguments) {
         ("-_", [Value::Int(a)]) => int(a.checked_neg()),
         ("-_", [Value::Double(a)]) => Ok(Some(Value::Double(-a))),
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, b]) => arithmetic(function, a, b),
-        ("int" | "uint" | "double" | "bool" | "string" | "bytes", [value]) => conversion(function, value),
+        ("int" | "uint" | "double" | "bool" | "string" | "bytes" | "timestamp" | "duration", [value]) => {
+            conversion(function, value)
+        }
+        (_, [Value::Duration(nanos)]) => Ok(times::part_of_duration(function, *nanos).map(Value::Int)),
+        (_, [Value::Timestamp(at)]) => Ok(times::part_of_timestamp(function, *at, None)?.map(Value::Int)),
+        (_, [Value::Timestamp(at), Value::String(zone)]) => {
+            Ok(times::part_of_timestamp(function, *at, Some(zone))?.map(Value::Int))
+        }
         _ => Ok(None),
     }
 }
@@ -49,6 +65,14 @@ fn arithmetic(function: &str, a: &Value, b: &Value) -> Called {
         ("_*_", Value::Uint(a), Value::Uint(b)) => uint(a.checked_mul(*b)),
         ("_/_", Value::Uint(a), Value::Uint(b)) => uint(a.checked_div(*b)),
         ("_%_", Value::Uint(a), Value::Uint(b)) => uint(a.checked_rem(*b)),
+        ("_+_", Value::Duration(a), Value::Duration(b)) => duration(a.checked_add(*b)),
+        ("_-_", Value::Duration(a), Value::Duration(b)) => duration(a.checked_sub(*b)),
+        ("_+_", Value::Timestamp(at), Value::Duration(nanos))
+        | ("_+_", Value::Duration(nanos), Value::Timestamp(at)) => timestamp(times::moved(*at, *nanos)?),
+        ("_-_", Value::Timestamp(at), Value::Duration(nanos)) => {
+            timestamp(times::moved(*at, nanos.checked_neg().ok_or_else(overflow)?)?)
+        }
+        ("_-_", Value::Timestamp(a), Value::Timestamp(b)) => duration(Some(times::between(*b, *a)?)),
         ("_+_", Value::Double(a), Value::Double(b)) => Ok(Some(Value::Double(a + b))),
         ("_-_", Value::Double(a), Value::Double(b)) => Ok(Some(Value::Double(a - b))),
         ("_*_", Value::Double(a), Value::Double(b)) => Ok(Some(Value::Double(a * b))),
@@ -58,13 +82,21 @@ fn arithmetic(function: &str, a: &Value, b: &Value) -> Called {
 }
 
 /// Source: cel-go common/types, ConvertToType of each type.
-fn conversion(function: &str, value: &Value) -> Called {
+pub(in crate::cel) fn conversion(function: &str, value: &Value) -> Called {
     let converted = match (function, value) {
         ("int", Value::Int(_))
         | ("uint", Value::Uint(_))
         | ("double", Value::Double(_))
         | ("bool", Value::Bool(_))
         | ("bytes", Value::Bytes(_)) => value.clone(),
+        ("timestamp", Value::Timestamp(_)) | ("duration", Value::Duration(_)) => value.clone(),
+        ("timestamp", Value::String(text)) => Value::Timestamp(times::parse_timestamp(text)?),
+        ("timestamp", Value::Int(seconds)) => {
+            Value::Timestamp(jiff::Timestamp::from_second(*seconds).map_err(|_| range())?)
+        }
+        ("duration", Value::String(text)) => Value::Duration(times::parse_duration(text)?),
+        ("int", Value::Timestamp(at)) => Value::Int(at.as_second()),
+        ("int", Value::Duration(nanos)) => Value::Int(*nanos),
         ("int", Value::Uint(number)) => Value::Int(i64::try_from(*number).map_err(|_| range())?),
         ("int", Value::Double(number)) => Value::Int(whole(*number, -9.223_372_036_854_775e18)?),
         ("int", Value::String(text)) => Value::Int(text.parse().map_err(|_| range())?),
@@ -93,6 +125,8 @@ fn conversion(function: &str, value: &Value) -> Called {
             | Value::Int(_)
             | Value::Uint(_)
             | Value::Double(_)
+            | Value::Duration(_)
+            | Value::Timestamp(_)
             | Value::Ip(_)
             | Value::Cidr(_),
         ) => Value::text(text_of(value)),

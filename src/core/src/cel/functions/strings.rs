@@ -137,10 +137,7 @@ fn index_of(subject: &str, sought: &str, from: Option<i64>, last: bool) -> Calle
     if sought.is_empty() {
         return found(Some(from.min(subject.len())));
     }
-    if subject.len() < from {
-        return Err(outside(i64::try_from(from).unwrap_or(i64::MAX)));
-    }
-    if subject.len() < sought.len() {
+    if subject.len() < from || subject.len() < sought.len() {
         return found(None);
     }
     let is_at = |at: &usize| subject[*at..].starts_with(&sought);
@@ -227,10 +224,9 @@ fn format(run: &mut Run<'_>, pattern: &str, values: &[Value]) -> Result<String, 
 fn clause(verb: char, precision: Option<u16>, value: &Value) -> Result<String, RuntimeError> {
     let precision = usize::from(precision.unwrap_or(6));
     Ok(match (verb, value) {
-        ('s', value) => text_of(value),
+        ('s', value) => written(value, false)?,
         ('d', Value::Int(_) | Value::Uint(_)) => text_of(value),
-        ('f', Value::Double(number)) => format!("{number:.precision$}"),
-        ('e', Value::Double(number)) => scientific(*number, precision),
+        ('f', Value::Double(number)) => grouped(*number, precision),
         ('b', Value::Bool(value)) => u8::from(*value).to_string(),
         ('b', Value::Int(number)) => signed(*number, |size| format!("{size:b}")),
         ('b', Value::Uint(number)) => format!("{number:b}"),
@@ -253,10 +249,51 @@ fn signed(number: i64, digits: impl Fn(u64) -> String) -> String {
     format!("{sign}{}", digits(number.unsigned_abs()))
 }
 
-/// Scientific notation with a sign and at least two digits in the exponent.
-fn scientific(number: f64, precision: usize) -> String {
-    let written = format!("{number:.precision$e}");
-    let Some((digits, exponent)) = written.split_once('e') else { return written };
-    let (sign, size) = exponent.strip_prefix('-').map_or(('+', exponent), |size| ('-', size));
-    format!("{digits}e{sign}{size:0>2}")
+/// A number with its thousands parted by commas.
+fn grouped(number: f64, precision: usize) -> String {
+    let written = format!("{number:.precision$}");
+    let digits = written.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
+    let end = written.find('.').unwrap_or(written.len());
+    let mut grouped = written[..digits].to_owned();
+    for (at, digit) in written[digits..end].chars().enumerate() {
+        if at != 0 && (end - digits - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped + &written[end..]
+}
+
+/// A value as `%s` writes it. Inside of lists and maps texts are quoted and floats have six digits.
+fn written(value: &Value, inside: bool) -> Result<String, RuntimeError> {
+    Ok(match value {
+        Value::String(text) if inside => quoted(text),
+        Value::Bytes(bytes) if inside => format!("b{}", quoted(&String::from_utf8_lossy(bytes))),
+        Value::Double(number) if inside => grouped(*number, 6),
+        Value::Duration(_) if inside => format!("duration({})", quoted(&text_of(value))),
+        Value::Timestamp(_) if inside => format!("timestamp({})", quoted(&text_of(value))),
+        Value::List(list) => {
+            let parts = list.iter().map(|value| written(value, true)).collect::<Result<Vec<_>, _>>()?;
+            format!("[{}]", parts.join(", "))
+        }
+        Value::Map(map) => {
+            let entry = |(key, value): &(Value, Value)| {
+                Ok(format!("{}:{}", written(key, true)?, written(value, true)?))
+            };
+            let mut parts = map.entries().iter().map(entry).collect::<Result<Vec<_>, RuntimeError>>()?;
+            parts.sort();
+            format!("{{{}}}", parts.join(", "))
+        }
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Uint(_)
+        | Value::Double(_)
+        | Value::String(_)
+        | Value::Bytes(_)
+        | Value::Duration(_)
+        | Value::Timestamp(_)
+        | Value::Type(_) => text_of(value),
+        other => return Err(RuntimeError::new(format!("no formatting function for {}", other.type_name()))),
+    })
 }

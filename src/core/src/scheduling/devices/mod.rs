@@ -68,11 +68,10 @@ pub fn allocate(
     offer: Offer<'_>,
     claims: &[Claim],
     selectors: &mut Selectors,
-    max_steps: u32,
 ) -> Result<Answer, DeviceError> {
     let pools = pools_of(node, offer.slices);
     let devices = pools::devices_of(&pools, offer.held);
-    let mut work = prepare::Work::new(node, &devices, selectors, max_steps);
+    let mut work = prepare::Work::new(node, &devices, selectors);
     let prepared = work.prepare(&pools, offer.classes, claims)?;
     let search = search::Search::new(&pools, offer.held, &devices, prepared, &mut work);
     match search.run()? {

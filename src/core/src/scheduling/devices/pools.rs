@@ -124,7 +124,9 @@ fn may_use_slice(node: &impl LabelledNode, slice: &Slice) -> bool {
 /// The pools of a node, in the order in which they are tried.
 pub fn pools_of<'a>(node: &impl LabelledNode, slices: &'a [Slice]) -> Vec<Pool<'a>> {
     let mut kept: BTreeMap<PoolId, Vec<&'a Slice>> = BTreeMap::new();
-    for slice in slices.iter().filter(|slice| may_use_slice(node, slice)) {
+    // Those of one node come first: where slices of a pool contradict each other, the first of them is believed.
+    let (own, shared): (Vec<_>, Vec<_>) = slices.iter().partition(|slice| slice.spec.node_name.is_some());
+    for slice in own.into_iter().chain(shared).filter(|slice| may_use_slice(node, slice)) {
         let id = PoolId { driver: slice.spec.driver.clone(), name: slice.spec.pool.name.clone() };
         let of_pool = kept.entry(id).or_default();
         let newest = of_pool.first().map_or(i64::MIN, |first| first.spec.pool.generation);

@@ -9,7 +9,7 @@ use super::claim::{AllocationMode, Claim, Class, DeviceRequest, Request, Selecto
 use super::constraint::Live;
 use super::pools::{OfferedDevice, Pool, PoolState, may_use_device};
 use super::selector::Selectors;
-use super::{MAX_DEVICES, MAX_DEVICES_OF_CLAIM};
+use super::{MAX_DEVICES, MAX_DEVICES_OF_CLAIM, MAX_STEPS};
 use crate::scheduling::node_affinity::LabelledNode;
 
 /// A claim, ready for the search.
@@ -52,13 +52,8 @@ pub(super) struct Work<'a, 's, N> {
 }
 
 impl<'a, 's, N: LabelledNode> Work<'a, 's, N> {
-    pub(super) fn new(
-        node: &'s N,
-        devices: &'s [OfferedDevice<'a>],
-        selectors: &'s mut Selectors,
-        steps: u32,
-    ) -> Self {
-        Self { node, devices, selectors, steps }
+    pub(super) fn new(node: &'s N, devices: &'s [OfferedDevice<'a>], selectors: &'s mut Selectors) -> Self {
+        Self { node, devices, selectors, steps: MAX_STEPS }
     }
 
     /// Counts one look at a device.

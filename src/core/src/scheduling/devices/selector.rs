@@ -74,7 +74,7 @@ fn value_of(driver: &str, device: &Device) -> Result<Value, RuntimeError> {
     }
     let mut capacities = Domains::default();
     for (name, capacity) in &device.capacity {
-        capacities.add(name, driver, Value::Quantity(capacity.value));
+        capacities.add(name, driver, Value::quantity(capacity.value));
     }
     Ok(Value::map(vec![
         (Value::text("driver"), Value::text(driver)),

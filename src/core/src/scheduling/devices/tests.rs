@@ -50,7 +50,7 @@ fn selector(expression: &str) -> Selector {
 fn run(slices: &[Slice], held: &Held, claims: &[Claim]) -> Result<Answer, DeviceError> {
     let classes = BTreeMap::from([(Arc::from("gpu"), Class { name: "gpu".into(), ..Class::default() })]);
     let offer = Offer { slices, classes: &classes, held };
-    allocate(&Node("n1"), offer, claims, &mut Selectors::default(), MAX_STEPS)
+    allocate(&Node("n1"), offer, claims, &mut Selectors::default())
 }
 
 fn names(answer: &Result<Answer, DeviceError>) -> Vec<String> {
@@ -154,13 +154,15 @@ fn share_is_given_back_with_its_amount() {
         name: "list".into(),
         exactly: None,
         first_available: vec![
-            DeviceRequest { name: "large".into(), ..part(2) },
+            DeviceRequest { name: "large".into(), ..part(9) },
             DeviceRequest { name: "small".into(), ..part(1) },
         ],
     };
-    let both = [claim(vec![list, request("r", part(1))])];
-    let Ok(Answer::Allocated(claims)) = run(&slices, &held, &both) else { panic!() };
-    assert_eq!(&*claims[0].devices[0].request, "list/small");
+    // The first part stays while the large one is given back.
+    let all = [claim(vec![request("first", part(1)), list, request("last", part(8))])];
+    let Ok(Answer::Allocated(claims)) = run(&slices, &Held::default(), &all) else { panic!() };
+    let requests: Vec<&str> = claims[0].devices.iter().map(|device| &*device.request).collect();
+    assert_eq!(requests, ["first", "list/small", "last"]);
 }
 
 #[test]
@@ -251,4 +253,132 @@ fn node_selectors_of_several_slices_are_joined_once_each() {
     let NodeSelectorTerm { match_expressions, match_fields } = claims[0].node_selector.clone().unwrap();
     let keys: Vec<&str> = match_expressions.iter().map(|one| &*one.key).collect();
     assert_eq!((keys, match_fields.len()), (vec!["x", "y"], 0));
+}
+
+#[test]
+fn first_slice_of_the_node_is_believed_where_slices_contradict_each_other() {
+    let mut shared = slice("a", "n1", 3, devices(1));
+    shared.spec.node_name = None;
+    shared.spec.all_nodes = true;
+    let own = slice("b", "n1", 2, vec![device("own")]);
+    let slices = [shared, own];
+    let pools = pools_of(&Node("n1"), &slices);
+    assert_eq!(pools[0].state, PoolState::Complete);
+}
+
+/// A small cluster: devices by roots and sizes, what is held, and claims over them.
+#[derive(Clone, Debug)]
+struct Drawn {
+    devices: Vec<(i64, bool, i64)>,
+    held: Vec<usize>,
+    claims: Vec<Vec<(u64, bool, bool)>>,
+    constraint: Option<bool>,
+}
+
+fn drawn() -> impl proptest::strategy::Strategy<Value = Drawn> {
+    use proptest::prelude::*;
+    let devices = proptest::collection::vec((0_i64..3, any::<bool>(), 1_i64..4), 1..7);
+    let request = (1_u64..4, any::<bool>(), proptest::bool::weighted(0.2));
+    let claims = proptest::collection::vec(proptest::collection::vec(request, 1..3), 1..3);
+    let held = proptest::collection::vec(0_usize..6, 0..3);
+    (devices, held, claims, any::<Option<bool>>()).prop_map(|(devices, held, claims, constraint)| Drawn {
+        devices,
+        held,
+        claims,
+        constraint,
+    })
+}
+
+impl Drawn {
+    fn slices(&self) -> Vec<Slice> {
+        let devices = self.devices.iter().enumerate().map(|(number, (root, shared, size))| Device {
+            attributes: BTreeMap::from([("root".into(), Attribute::Int(*root))]),
+            capacity: BTreeMap::from([(
+                "size".into(),
+                Capacity { value: Quantity::from_units(*size), request_policy: None },
+            )]),
+            allow_multiple_allocations: *shared,
+            ..device(&format!("d{number}"))
+        });
+        vec![slice("s", "n1", 1, devices.collect())]
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let of_claim = |requests: &Vec<(u64, bool, bool)>| {
+            let requests = requests.iter().enumerate().map(|(number, (count, part, admin))| {
+                let one = BTreeMap::from([("size".into(), Quantity::from_units(1))]);
+                let capacity = part.then_some(CapacityWish { requests: one });
+                let admin_access = admin.then_some(true);
+                request(&format!("r{number}"), DeviceRequest { capacity, admin_access, ..wish(*count) })
+            });
+            let mut claim = claim(requests.collect());
+            let attribute: Option<Arc<str>> = Some("gpu.example.com/root".into());
+            claim.spec.devices.constraints.extend(self.constraint.map(|distinct| Constraint {
+                match_attribute: attribute.clone().filter(|_| !distinct),
+                distinct_attribute: attribute.filter(|_| distinct),
+                requests: Vec::new(),
+            }));
+            claim
+        };
+        self.claims.iter().map(of_claim).collect()
+    }
+
+    fn held(&self) -> Held {
+        let mut held = Held::default();
+        for number in &self.held {
+            held.add(&AllocatedDevice {
+                request: "r".into(),
+                id: DeviceId {
+                    driver: "gpu.example.com".into(),
+                    pool: "n1".into(),
+                    device: format!("d{number}").into(),
+                },
+                admin_access: false,
+                shared: false,
+                consumed_capacity: BTreeMap::new(),
+                binding_conditions: Vec::new(),
+            });
+        }
+        held
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_device_is_given_twice_and_no_share_beyond_its_size(drawn in drawn()) {
+        let (slices, claims, held) = (drawn.slices(), drawn.claims(), drawn.held());
+        let Ok(Answer::Allocated(found)) = run(&slices, &held, &claims) else { return Ok(()) };
+        let mut taken: BTreeMap<&str, i64> = BTreeMap::new();
+        for (claim, found) in claims.iter().zip(&found) {
+            let wanted: u64 = claim.spec.devices.requests.iter().flat_map(|one| &one.exactly).map(|one| one.count).sum();
+            proptest::prop_assert_eq!(u64::try_from(found.devices.len()).unwrap(), wanted);
+            let mut roots = Vec::new();
+            for given in &found.devices {
+                let device = slices[0].spec.devices.iter().find(|device| device.name == given.id.device).unwrap();
+                roots.push(device.attributes["root"].clone());
+                proptest::prop_assert!(given.admin_access || !held.is_in_use(&given.id));
+                proptest::prop_assert_eq!(given.shared, device.allow_multiple_allocations);
+                let size = device.capacity["size"].value.units();
+                let amount = given.consumed_capacity.get("size").map_or(size, |amount| amount.units());
+                if !given.admin_access || given.shared {
+                    *taken.entry(&device.name).or_default() += amount;
+                    proptest::prop_assert!(taken[&*device.name] <= size, "{}", device.name);
+                }
+            }
+            let different = |roots: &[Attribute]| (1..roots.len()).filter(|at| !roots[..*at].contains(&roots[*at])).count() + 1;
+            match drawn.constraint {
+                Some(true) => proptest::prop_assert_eq!(different(&roots), roots.len()),
+                Some(false) => proptest::prop_assert_eq!(different(&roots), 1),
+                None => {}
+            }
+        }
+    }
+
+    #[test]
+    fn claims_that_fit_beside_holders_fit_without_them(drawn in drawn()) {
+        let (slices, claims) = (drawn.slices(), drawn.claims());
+        if let Ok(Answer::Allocated(_)) = run(&slices, &drawn.held(), &claims) {
+            proptest::prop_assert!(matches!(run(&slices, &Held::default(), &claims), Ok(Answer::Allocated(_))));
+        }
+    }
 }
