@@ -98,6 +98,24 @@ fn pods_with_more_devices_than_the_search_is_deep_are_refused_beforehand() {
 }
 
 #[test]
+fn as_many_devices_as_the_search_is_deep_can_be_had() {
+    let slices: Vec<Slice> =
+        (0..4).map(|number| slice(&format!("s{number}"), "n1", 1, devices(128))).collect();
+    let slices: Vec<Slice> = slices
+        .into_iter()
+        .enumerate()
+        .map(|(number, mut slice)| {
+            slice.spec.pool.name = format!("pool-{number}").into();
+            slice
+        })
+        .collect();
+    let claims: Vec<Claim> = (0..MAX_DEVICES / MAX_DEVICES_OF_CLAIM)
+        .map(|_| claim(vec![request("r", wish(u64::try_from(MAX_DEVICES_OF_CLAIM).unwrap()))]))
+        .collect();
+    assert_eq!(names(&run(&slices, &Held::default(), &claims)).len(), MAX_DEVICES);
+}
+
+#[test]
 fn what_is_given_back_can_be_taken_by_a_later_alternative() {
     let mut sets = slice("counters", "n1", 2, Vec::new());
     let amount = |units| Amount { value: Quantity::from_units(units) };
