@@ -32,12 +32,17 @@ impl<'a> Live<'a> {
         self.requests.is_empty() || self.requests.iter().any(|name| **name == *request || **name == *full)
     }
 
+    /// The value of a device that decides.
+    pub(super) fn value_of(&self, offered: &OfferedDevice<'a>) -> Option<&'a Attribute> {
+        look_up(offered.device, &offered.id.driver, self.attribute)
+    }
+
     /// Adds a device; false if that breaks the constraint.
     pub(super) fn add(&mut self, request: &str, full: &str, offered: &OfferedDevice<'a>) -> bool {
         if !self.is_about(request, full) {
             return true;
         }
-        let Some(value) = look_up(offered.device, &offered.id.driver, self.attribute) else { return false };
+        let Some(value) = self.value_of(offered) else { return false };
         let fits = if self.distinct {
             !self.values.contains(&value)
         } else {

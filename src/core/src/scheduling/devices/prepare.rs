@@ -43,6 +43,13 @@ pub(super) struct Way<'a> {
     matches: Vec<Option<bool>>,
 }
 
+impl Way<'_> {
+    /// What selectors said of a device, if they were asked.
+    pub(super) fn known(&self, device: usize) -> Option<bool> {
+        self.matches[device]
+    }
+}
+
 /// The node, its devices, and the work that is left.
 pub(super) struct Work<'a, 's, N> {
     node: &'s N,

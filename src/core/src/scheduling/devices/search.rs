@@ -54,6 +54,9 @@ struct Place {
     from: usize,
 }
 
+/// Most devices that failed at one place and are compared with those after them.
+const MAX_FAILED: usize = 16;
+
 /// A search and what it has taken.
 pub(super) struct Search<'w, 'a, 's, N> {
     work: &'w mut Work<'a, 's, N>,
@@ -149,6 +152,7 @@ impl<'w, 'a, 's, N: LabelledNode> Search<'w, 'a, 's, N> {
     }
 
     fn some_device(&mut self, place: Place) -> Result<bool, Stop> {
+        let mut failed: Vec<usize> = Vec::new();
         for device in place.from..self.devices.len() {
             self.work.step()?;
             let prepared = &mut self.claims[place.claim];
@@ -161,11 +165,44 @@ impl<'w, 'a, 's, N: LabelledNode> Search<'w, 'a, 's, N> {
             if in_use || !self.work.is_selected(prepared.name, way, device)? {
                 continue;
             }
+            if failed.iter().any(|one| self.are_twins(place, *one, device)) {
+                continue;
+            }
             if self.with(place, device, false)? {
                 return Ok(true);
             }
+            if failed.len() < MAX_FAILED {
+                failed.push(device);
+            }
         }
         Ok(false)
+    }
+
+    /// Whether all that is left of the search is the same with either of two devices taken. Then what fails with the
+    /// first fails with the second, which comes later and leaves fewer devices to choose from.
+    fn are_twins(&self, place: Place, first: usize, second: usize) -> bool {
+        let (a, b) = (&self.devices[first], &self.devices[second]);
+        let same_device = a.id.driver == b.id.driver
+            && a.whole == b.whole
+            && a.shares == b.shares
+            && a.device.allow_multiple_allocations == b.device.allow_multiple_allocations
+            && a.device.capacity == b.device.capacity
+            && a.device.taints == b.device.taints
+            && a.device.consumes_counters == b.device.consumes_counters
+            && (a.pool == b.pool || a.device.consumes_counters.is_empty());
+        let same_state =
+            self.whole[first] == self.whole[second] && self.shared.get(&first) == self.shared.get(&second);
+        let left = self.claims.iter().enumerate().skip(place.claim);
+        same_device
+            && same_state
+            && left.into_iter().all(|(number, claim)| {
+                let done = if number == place.claim { place.request + 1 } else { 0 };
+                claim.constraints.iter().all(|one| one.value_of(a) == one.value_of(b))
+                    && claim.requests.iter().skip(done).flat_map(|one| &one.ways).all(|way| {
+                        // What was not looked at may be an error.
+                        way.known(first).is_some() && way.known(first) == way.known(second)
+                    })
+            })
     }
 
     /// Takes a device and goes on; gives it back if that leads nowhere.

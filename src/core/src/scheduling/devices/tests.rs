@@ -90,6 +90,25 @@ fn search_that_explodes_is_ended_by_its_steps() {
 }
 
 #[test]
+fn devices_that_make_no_difference_are_tried_once() {
+    // The last request cannot be met whatever twelve of forty the first one takes: there are billions of choices.
+    let mut all = devices(40);
+    for (number, device) in all.iter_mut().enumerate() {
+        device.attributes.insert("uuid".into(), Attribute::String(format!("GPU-{number}").into()));
+        device.attributes.insert("large".into(), Attribute::Bool(number < 3));
+    }
+    let slices = [slice("s", "n1", 1, all)];
+    let mut large = wish(4);
+    large.selectors = vec![selector(r#"device.attributes["gpu.example.com"].large"#)];
+    let asking = [claim(vec![request("any", wish(12)), request("large", large.clone())])];
+    assert_eq!(run(&slices, &Held::default(), &asking), Ok(Answer::DoesNotFit));
+    large.count = 3;
+    let asking = [claim(vec![request("any", wish(12)), request("large", large)])];
+    let found = names(&run(&slices, &Held::default(), &asking));
+    assert_eq!((&*found[0], &*found[11], &*found[12]), ("gpu-003", "gpu-014", "gpu-000"));
+}
+
+#[test]
 fn pods_with_more_devices_than_the_search_is_deep_are_refused_beforehand() {
     let slices = [slice("s", "n1", 1, devices(4))];
     let many: Vec<Claim> = (0..=MAX_DEVICES).map(|_| claim(Vec::new())).collect();
