@@ -60,6 +60,13 @@ fn replica_decisions_are_as_the_reference() {
 }
 
 #[test]
+fn devices_are_allocated_as_by_the_reference() {
+    at_most("dra_cel", 0);
+    at_most("dra_designed", 0);
+    at_most("dra_random", 0);
+}
+
+#[test]
 fn page_of_differences_names_every_rule_and_no_other() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/differences.md");
     let page = std::fs::read_to_string(path).expect("the page is in the repository");

@@ -32,6 +32,7 @@ pub struct Requirement {
     /// How values are compared.
     pub operator: Operator,
     /// The values; empty for Exists and DoesNotExist.
+    #[serde(default)]
     pub values: Vec<Arc<str>>,
 }
 

@@ -94,6 +94,12 @@ pub fn matches(selector: &Labels, affinity: Option<&RequiredNodeAffinity>, node:
         && affinity.is_none_or(|affinity| affinity.terms.iter().any(|term| term_holds(term, node)))
 }
 
+/// Whether one of the terms holds.
+#[must_use]
+pub fn any_term_holds(terms: &[NodeSelectorTerm], node: &impl LabelledNode) -> bool {
+    terms.iter().any(|term| term_holds(term, node))
+}
+
 /// Whether all requirements of a term hold; a term without any holds for no node.
 fn term_holds(term: &NodeSelectorTerm, node: &impl LabelledNode) -> bool {
     let empty = term.match_expressions.is_empty() && term.match_fields.is_empty();
