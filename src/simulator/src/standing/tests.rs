@@ -16,6 +16,7 @@ use headroom_core::testing::{NOW, config, controller, node, pod, pool, world};
 use headroom_core::time::Seconds;
 use headroom_core::window::Window;
 use headroom_core::world::World;
+use headroom_core::world::gang::{GangKind, GangRef};
 use headroom_core::world::pod::{PodClass, SafeToEvict};
 use headroom_core::world::volume::{
     AccessModes, AttachLimits, ClaimSpec, FreeVolume, PodClaim, StorageCapacity, StorageClass, Volume,
@@ -159,6 +160,16 @@ fn a_class_is_read_back_as_it_was() {
         ..PodClass::default()
     };
     assert_eq!(read_back(&plain), plain);
+}
+
+#[test]
+fn a_gang_is_read_back_as_it_was() {
+    for kind in [GangKind::PodGroup, GangKind::Workload, GangKind::Volcano] {
+        let group: Arc<str> = if kind == GangKind::Workload { "workers".into() } else { "".into() };
+        let gang = GangRef { kind, name: "train".into(), group: group.clone(), replica: group };
+        let class = PodClass { gang: Some(Arc::new(gang)), ..every_constraint() };
+        assert_eq!(read_back(&class), class);
+    }
 }
 
 fn snapshot_of(world: &World, config: &Config) -> Snapshot {
