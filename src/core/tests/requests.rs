@@ -413,10 +413,8 @@ fn pending_pods_come_before_requests() {
 
 #[test]
 fn a_plan_on_what_it_wrote_changes_nothing() {
-    let older = |request: ProvisioningRequest| ProvisioningRequest {
-        created_at: UnixTime(NOW.0 - 900),
-        ..request
-    };
+    let older =
+        |request: ProvisioningRequest| ProvisioningRequest { created_at: UnixTime(NOW.0 - 900), ..request };
     let requests = [older(request("train", &[("worker", 2)])), open(request("more", &[("worker", 3)]))];
     let mut world = with(nodes(2), requests);
     let first = plan_fresh(&world, &pools(9));

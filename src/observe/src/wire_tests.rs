@@ -469,9 +469,8 @@ fn buffer(name: &str, version: &str) -> Value {
 /// A cluster without the kind, whose first probes of both versions fail like this.
 fn without_buffers(code: u16) -> Server {
     let missing = || Reply::Fails(404);
-    let server = Server::default()
-        .list("provisioningrequests", missing())
-        .list("provisioningrequests", missing());
+    let server =
+        Server::default().list("provisioningrequests", missing()).list("provisioningrequests", missing());
     let probes = if code == 404 { 2 } else { 1 };
     (0..probes).fold(server, |server, _| server.list("capacitybuffers", Reply::Fails(code)))
 }

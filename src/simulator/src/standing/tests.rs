@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Consolidation, Expander, Policy, Schedule,
+    Budget, Ceiling, ClusterSettings, Config, Consolidation, Expander, Policy, RequestSettings, Schedule,
 };
 use headroom_core::history::History;
 use headroom_core::reason::Reason;
@@ -245,6 +245,12 @@ fn pools_and_cluster_settings_are_read_back_as_they_were() {
         max_drains: 4,
         new_pod_delay: Seconds(5),
         voluntary_disruption_stopped: true,
+        requests: RequestSettings {
+            best_effort_atomic: true,
+            processor_instance: Some("gold".into()),
+            booking_for: Seconds(120),
+            ..RequestSettings::default()
+        },
         ..ClusterSettings::default()
     };
     let world = world().group("general", "g-a", "a", 0).group("general", "g-b", "b", 0).build();
