@@ -463,7 +463,7 @@ impl TemplateRecord {
 
     fn template(
         &self,
-        class: impl Fn(&ObjectKey, usize) -> Result<Arc<PodClass>, Error>,
+        class: &impl Fn(&ObjectKey, usize) -> Result<Arc<PodClass>, Error>,
     ) -> Result<Box<Template>, Error> {
         Ok(Box::new(Template {
             key: self.key.clone(),
