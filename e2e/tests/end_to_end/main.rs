@@ -55,6 +55,8 @@ mod foreign_scheduler_buys_nothing;
 #[cfg(test)]
 mod from_zero_to_running;
 #[cfg(test)]
+mod gangs;
+#[cfg(test)]
 mod gitops_tools_understand_us;
 #[cfg(test)]
 mod history_is_compacted_meanwhile;
@@ -104,6 +106,8 @@ mod previous_version;
 mod prometheus_over_tls;
 #[cfg(test)]
 mod protected_pod_keeps_its_node;
+#[cfg(test)]
+mod provisioning_request;
 #[cfg(test)]
 mod queries_are_confined;
 #[cfg(test)]

@@ -226,6 +226,45 @@ pub struct NodeScaling {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "BufferService")]
     pub capacity_buffers: Option<BufferService>,
+
+    /// The ProvisioningRequests (`autoscaling.x-k8s.io`) that are served, besides those of the classes
+    /// `check-capacity.headroom.dev` and `atomic-scale-up.headroom.dev`. Default: the defaults of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioning_requests: Option<ProvisioningRequests>,
+}
+
+/// The ProvisioningRequests that are served.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProvisioningRequests {
+    /// Classes of Cluster Autoscaler that are served too; it must not serve them in this cluster itself. `CheckCapacity`:
+    /// `check-capacity.autoscaling.x-k8s.io`. `BestEffortAtomicScaleUp`:
+    /// `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Default: none. No two alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2))]
+    #[x_kube(validation = Rule::new("self.all(e, self.exists_one(o, o == e))")
+        .message("nodes.provisioningRequests.classes must not repeat a class: remove the second one"))]
+    pub classes: Vec<RequestClass>,
+
+    /// The value of a request's parameter `processorInstance` that names this operator. A request with another value is
+    /// left alone. Default: none, so that every request with that parameter is left alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub processor_instance: Option<String>,
+
+    /// How long granted room is held, unless the request's parameter `bookingSeconds` says so. Default: `10m`. Range: `1m`
+    /// to `24h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub booking_for: Option<Duration>,
+}
+
+/// A class of ProvisioningRequests of Cluster Autoscaler.
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RequestClass {
+    /// The one that only answers.
+    CheckCapacity,
+    /// The one that buys what is missing, or nothing.
+    BestEffortAtomicScaleUp,
 }
 
 /// How one pool is chosen among those that fit the same pods.

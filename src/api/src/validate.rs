@@ -19,7 +19,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::common::{self, BudgetReason, NodeBudget, Resources};
 
 pub use external_grpc::{ValidatedExternalGroup, ValidatedExternalGrpc};
-pub use policy::{ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, validate_policy};
+pub use policy::{
+    ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, ValidatedRequests, validate_policy,
+};
 pub use pool::{
     ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedRotation, ValidatedScaleDown, ValidatedScaleUp,
     ValidatedSchedule, validate_pool,

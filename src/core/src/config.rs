@@ -303,6 +303,8 @@ pub struct ClusterSettings {
     pub max_anticipated_pods_per_namespace: u32,
     /// Whether CapacityBuffers of the default strategy are served too. Default false.
     pub default_buffers: bool,
+    /// The ProvisioningRequests that are served.
+    pub requests: RequestSettings,
     /// Most nodes one plan may add to one group. Default 1,000.
     pub max_nodes_per_scale_up: u32,
     /// Work units that one plan may spend on finding places for pods, shared out among their namespaces: checks of a pod
@@ -375,6 +377,31 @@ impl Default for Drain {
     }
 }
 
+/// The ProvisioningRequests that are served, besides those of our own classes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RequestSettings {
+    /// True if Cluster Autoscaler's class that only answers is served.
+    pub check_capacity: bool,
+    /// True if Cluster Autoscaler's class that buys is served.
+    pub best_effort_atomic: bool,
+    /// The value of the parameter `processorInstance` that names this operator.
+    pub processor_instance: Option<Arc<str>>,
+    /// How long granted room is held. Default 10 minutes.
+    pub booking_for: Seconds,
+}
+
+impl Default for RequestSettings {
+    fn default() -> Self {
+        Self {
+            check_capacity: false,
+            best_effort_atomic: false,
+            processor_instance: None,
+            booking_for: Seconds::minutes(10),
+        }
+    }
+}
+
 impl Default for ClusterSettings {
     fn default() -> Self {
         Self {
@@ -398,6 +425,7 @@ impl Default for ClusterSettings {
             max_anticipated_pods: 5_000,
             max_anticipated_pods_per_namespace: 2_000,
             default_buffers: false,
+            requests: RequestSettings::default(),
             max_nodes_per_scale_up: 1_000,
             max_work_units: 50_000_000,
         }

@@ -17,6 +17,7 @@ pub mod owners;
 pub mod pod;
 pub mod pool;
 pub mod replicas;
+pub mod request;
 pub mod table;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use headroom_core::history::{Action, DecisionAction};
 use headroom_core::labels::ObjectKey;
+use headroom_core::nodes::gangs;
 use headroom_core::nodes::scale_down::utilization::long_terminating;
 use headroom_core::nodes::scale_up::unbound;
 use headroom_core::plan::{Plan, PodVerdict};
@@ -134,6 +135,7 @@ fn waiting(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod) {
         return;
     };
     answer(told, opened, pod, verdict);
+    gang(told, opened, pod, verdict);
     told.next.extend(advice(opened, pod, verdict));
 }
 
@@ -203,6 +205,27 @@ fn answer(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: &PodV
                 told.next.push(format!("pool {pool}: {}", chain::intent_in_words(intent)));
             }
         }
+    }
+}
+
+/// Names the pods that it is scheduled with, and what these lack.
+fn gang(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: &PodVerdict) {
+    let Some(found) = gangs::verdict_of(&opened.plan.reasons.gangs, &pod.class) else { return };
+    let name = found.gang.describe(&found.namespace);
+    told.fact("scheduled with", name);
+    if verdict.skipped.is_none_or(|reason| Some(reason) != found.reason) {
+        return;
+    }
+    told.summary = format!("waits; no node is bought for it: {}", found.describe());
+    for refused in &found.pools {
+        told.pools.push(PoolAnswer {
+            pool: refused.pool.to_string(),
+            verdict: refused.reason.as_str().to_owned(),
+            message: refused.message.to_string(),
+        });
+    }
+    if found.reason == Some(Reason::GangIncomplete) {
+        told.next.push("counts once the other pods of the gang exist".to_owned());
     }
 }
 

@@ -31,9 +31,9 @@ use headroom_observe::host::Host;
 use headroom_observe::metrics::{self, ClusterMetrics};
 use headroom_observe::slim::{
     SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
-    SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass,
-    SlimQuota, SlimReplicaSet, SlimReplicationController, SlimStatefulSet, SlimStorageCapacity,
-    SlimStorageClass, SlimVolume,
+    SlimDisruptionBudget, SlimGang, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
+    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimRequest, SlimStatefulSet,
+    SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use headroom_observe::{Feed, KubeFeed, Policies, Watched};
 use headroom_operator::controllers::config::Settings;
@@ -284,6 +284,38 @@ impl Reader {
         self.feed::<SlimDeployment>(feed, Need::May).await
     }
 
+    /// ProvisioningRequests, in the first of their versions that the server has, and the PodTemplates that they name.
+    async fn requests(&mut self, feed: &KubeFeed) -> anyhow::Result<()> {
+        if !self.optional::<SlimRequest>(feed).await && !self.optional::<SlimRequest<true>>(feed).await {
+            return Ok(());
+        }
+        self.feed::<SlimPodTemplate>(feed, Need::May).await
+    }
+
+    /// Objects that make pods a gang, of the kinds that the server has.
+    async fn gangs(&mut self, feed: &KubeFeed) {
+        if !self.gang_kind::<SlimGang<0>>(feed).await {
+            self.gang_kind::<SlimGang<0, 1>>(feed).await;
+        }
+        self.gang_kind::<SlimGang<1>>(feed).await;
+        self.gang_kind::<SlimGang<2>>(feed).await;
+        self.gang_kind::<SlimGang<3>>(feed).await;
+    }
+
+    /// Feeds all objects of a kind of gangs; true if the server has the kind. An empty list counts too: a pod may name an
+    /// object that does not exist.
+    async fn gang_kind<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
+        let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
+        if api.list_metadata(&ListParams::default().limit(1)).await.is_err() {
+            return false;
+        }
+        let port = feed.port::<K>();
+        port.list_started();
+        let is_read = self.feed::<K>(feed, Need::May).await.is_ok();
+        port.list_ended();
+        is_read
+    }
+
     /// Feeds the objects of a kind that may not be installed; true if there are any.
     async fn optional<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
         let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
@@ -353,6 +385,8 @@ impl Reader {
         self.feed::<SlimVolume>(feed, Need::May).await?;
         self.feed::<SlimClaim>(feed, Need::May).await?;
         self.buffers(feed).await?;
+        self.requests(feed).await?;
+        self.gangs(feed).await;
         let mut world = World::new();
         feed.take().into_iter().for_each(|delta| world.apply(delta));
         self.providers(&mut world, &seen);

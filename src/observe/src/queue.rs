@@ -160,8 +160,13 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
         Delta::DeploymentDeleted(key) => (Kind::Deployment, key.clone()),
         Delta::QuotaApplied(quota) => (Kind::Quota, quota.key.clone()),
         Delta::QuotaDeleted(key) => (Kind::Quota, key.clone()),
+        Delta::RequestApplied(request) => (Kind::Request, request.key.clone()),
+        Delta::RequestDeleted(key) => (Kind::Request, key.clone()),
+        Delta::GangApplied(gang) => (Kind::Gang(gang.kind), gang.key.clone()),
+        Delta::GangDeleted(kind, key) => (Kind::Gang(*kind), key.clone()),
         Delta::ProviderObserved(..)
         | Delta::ProviderForgotten(_)
+        | Delta::GangKindMissing(_)
         | Delta::ListStarted(_)
         | Delta::ListEnded(_) => return None,
     })
@@ -179,6 +184,9 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::ClaimApplied(_)
         | Delta::BufferApplied(_)
         | Delta::PodTemplateApplied(_)
+        | Delta::RequestApplied(_)
+        | Delta::RequestDeleted(_)
+        | Delta::GangApplied(_)
         | Delta::ProviderObserved(..)
         | Delta::ProviderForgotten(_)
         | Delta::ListEnded(_) => Urgency::AtOnce,
@@ -208,6 +216,8 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::DeploymentDeleted(_)
         | Delta::QuotaApplied(_)
         | Delta::QuotaDeleted(_)
+        | Delta::GangDeleted(..)
+        | Delta::GangKindMissing(_)
         | Delta::ListStarted(_) => Urgency::NextTick,
     }
 }
@@ -252,6 +262,8 @@ fn content_hash(delta: &Delta) -> Option<u64> {
             (generation, class, priority_class).hash(&mut hasher);
         }
         Delta::QuotaApplied(quota) => quota.hash(&mut hasher),
+        Delta::RequestApplied(request) => request.hash(&mut hasher),
+        Delta::GangApplied(gang) => gang.hash(&mut hasher),
         _ => return None,
     }
     Some(hasher.finish())

@@ -64,11 +64,18 @@ pub struct Purchase {
     pub standby: u32,
     /// The buffer with the most of those.
     pub standby_of: Option<Arc<str>>,
+    /// Pods of ProvisioningRequests planned onto them.
+    pub requested: u32,
+    /// The first of these requests.
+    pub requested_by: Option<Arc<str>>,
     /// Names of some of the pods, sorted.
     pub examples: Vec<Arc<str>>,
     /// Index in the demand of the group of pods with the most pods here.
     pub largest: Option<(usize, u32)>,
 }
+
+/// Nodes bought so far, by pool and group.
+pub type Purchases = BTreeMap<(Arc<str>, Arc<str>), Purchase>;
 
 /// What is known of each group's next node, by pool and group.
 type Templates = BTreeMap<(Arc<str>, Arc<str>), Option<Arc<TemplateNode>>>;
@@ -94,6 +101,10 @@ pub struct Context<'w> {
     pub demand: Demand,
     /// Standby pods of buffers that Apply pools left without a place, by buffer.
     pub standby_left: Vec<PodGroup>,
+    /// Gangs that Apply pools left without room, each with the pods that it needs at once.
+    pub gangs_left: Vec<(Vec<PodGroup>, u32)>,
+    /// Classes of gangs that wait until the last of their nodes is ready.
+    pub gangs_apart: BTreeSet<ClassIx>,
     /// Steps so far.
     pub steps: Vec<Step>,
     /// Reasons so far.
@@ -101,7 +112,7 @@ pub struct Context<'w> {
     /// When to plan again.
     pub wake: Wake,
     /// Nodes bought so far, by pool and group.
-    pub purchases: BTreeMap<(Arc<str>, Arc<str>), Purchase>,
+    pub purchases: Purchases,
     /// Capacity of upcoming nodes and of those bought so far, which no node of the world shows.
     pub unseen_capacity: Resources,
     /// What was set aside.
@@ -172,6 +183,8 @@ impl<'w> Context<'w> {
             snapshot,
             demand: Demand::default(),
             standby_left: Vec::new(),
+            gangs_left: Vec::new(),
+            gangs_apart: BTreeSet::new(),
             steps: Vec::new(),
             reasons: Reasons::default(),
             wake,

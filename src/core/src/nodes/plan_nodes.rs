@@ -16,7 +16,9 @@ use crate::nodes::scale_up::{increase, unbound};
 use crate::nodes::state::foreign::Members;
 use crate::nodes::state::health::Health;
 use crate::nodes::state::learn;
-use crate::nodes::{buffers, consolidation, explain, preview, rotation, scale_down, scale_up};
+use crate::nodes::{
+    buffers, consolidation, explain, gangs, preview, requests, rotation, scale_down, scale_up,
+};
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
 use crate::scheduling::Shares;
@@ -113,13 +115,14 @@ fn grow(ctx: &mut Context<'_>) {
     scale_up::enforce_min(ctx, Mode::Apply);
     collect(ctx);
     unbound::hold_back(ctx);
-    scale_up::serve_all(ctx);
+    gangs::serve_all(ctx);
     unbound::note(ctx);
 
     let answers = explain::answers(ctx);
     ctx.reasons.pods = explain::verdicts(ctx, &answers);
     explain::pools(ctx);
     let considered = explain::considered(&answers);
+    requests::serve(ctx);
     buffers::serve(ctx);
     scale_up::journal(ctx, &considered);
     explain::remember_refusals(ctx, &answers);

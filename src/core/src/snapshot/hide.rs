@@ -16,6 +16,7 @@ use crate::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, Operator, PodAffinityTerm, RequiredNodeAffinity, Requirement, Taint,
 };
 use crate::world::buffer::BufferSource;
+use crate::world::gang::GangRef;
 use crate::world::node::Node;
 use crate::world::pod::{Owner, PodClass};
 use crate::world::provider::ProviderState;
@@ -161,6 +162,16 @@ impl<'a> Hider<'a> {
             claim.name = self.name(&claim.name);
             claim.template.iter_mut().for_each(|spec| self.claim_spec(spec));
         }
+        if let Some(request) = &mut class.request {
+            let request = Arc::make_mut(request);
+            request.name = self.name(&request.name);
+        }
+        if let Some(gang) = &mut class.gang {
+            let GangRef { kind: _, name, group, replica } = Arc::make_mut(gang);
+            for part in [name, group, replica].into_iter().filter(|part| !part.is_empty()) {
+                *part = self.name(part);
+            }
+        }
         self.names(&mut class.device_claims);
         self.names(&mut class.local_volumes);
         if let Some(volumes) = &mut class.safe_local_volumes {
@@ -256,6 +267,31 @@ impl<'a> Hider<'a> {
         if let Some(standby) = &mut world.standby {
             self.standby(standby);
         }
+        for request in &mut world.requests {
+            self.key(&mut request.key);
+            request.uid = self.name(&request.uid);
+            request.pod_sets.iter_mut().for_each(|set| set.template = self.name(&set.template));
+            request.fault = request.fault.as_ref().map(|_| HIDDEN.into());
+            request.status.conditions.values_mut().for_each(|condition| condition.message = HIDDEN.into());
+        }
+        world.requests.sort_by(|a, b| a.key.cmp(&b.key));
+        world.request_templates.iter_mut().for_each(|template| self.key(&mut template.key));
+        world.request_templates.sort_by(|a, b| a.key.cmp(&b.key));
+        let others = std::mem::take(&mut world.requests_of_others);
+        world.requests_of_others = others
+            .into_iter()
+            .map(|mut key| {
+                self.key(&mut key);
+                key
+            })
+            .collect();
+        for gang in &mut world.gangs {
+            self.key(&mut gang.key);
+            let minimums = std::mem::take(&mut gang.minimums);
+            let hidden = |name: Arc<str>| if name.is_empty() { name } else { self.name(&name) };
+            gang.minimums = minimums.into_iter().map(|(group, min)| (hidden(group), min)).collect();
+        }
+        world.gangs.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
         let namespaces = std::mem::take(&mut world.namespaces);
         for (name, mut labels) in namespaces {
             self.labels(&mut labels);

@@ -113,6 +113,23 @@ impl World {
             Delta::QuotaDeleted(key) => {
                 self.standby.quotas.remove(&key);
             }
+            Delta::RequestApplied(request) => {
+                self.requests.objects.insert(request.key.clone(), *request);
+            }
+            Delta::RequestDeleted(key) => {
+                self.requests.objects.remove(&key);
+            }
+            Delta::GangApplied(gang) => {
+                self.gangs.served.insert(gang.kind);
+                self.gangs.objects.insert((gang.kind, gang.key.clone()), *gang);
+            }
+            Delta::GangDeleted(kind, key) => {
+                self.gangs.objects.remove(&(kind, key));
+            }
+            Delta::GangKindMissing(kind) => {
+                self.gangs.served.remove(&kind);
+                self.gangs.objects.retain(|(other, _), _| *other != kind);
+            }
             Delta::ProviderObserved(pool, state) => {
                 self.observe_provider(pool, state);
             }
@@ -380,6 +397,8 @@ impl World {
             Delta::PodTemplateApplied(template) => (Kind::PodTemplate, template.key.clone()),
             Delta::DeploymentApplied(template) => (Kind::Deployment, template.key.clone()),
             Delta::QuotaApplied(quota) => (Kind::Quota, quota.key.clone()),
+            Delta::RequestApplied(request) => (Kind::Request, request.key.clone()),
+            Delta::GangApplied(gang) => (Kind::Gang(gang.kind), gang.key.clone()),
             _ => return,
         };
         if let Some(sweep) = self.sweeps.get_mut(&kind) {
@@ -417,6 +436,11 @@ impl World {
             Kind::PodTemplate => self.standby.templates.retain(|key, _| !gone(key)),
             Kind::Deployment => self.standby.deployments.retain(|key, _| !gone(key)),
             Kind::Quota => self.standby.quotas.retain(|key, _| !gone(key)),
+            Kind::Request => self.requests.objects.retain(|key, _| !gone(key)),
+            Kind::Gang(kind) => {
+                self.gangs.served.insert(kind);
+                self.gangs.objects.retain(|(other, key), _| *other != kind || !gone(key));
+            }
         }
     }
 }

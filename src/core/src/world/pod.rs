@@ -10,6 +10,8 @@ use crate::resources::Resources;
 use crate::scheduling::constraints::{PodAffinityTerm, RequiredNodeAffinity, Toleration, TopologySpread};
 use crate::time::{Seconds, UnixTime};
 use crate::world::World;
+use crate::world::gang::GangRef;
+use crate::world::request::RequestRef;
 use crate::world::volume::PodClaim;
 
 /// Everything about a pod that decides where it may run and what its move costs.
@@ -66,6 +68,12 @@ pub struct PodClass {
     pub scale_up_delay: Option<Seconds>,
     /// `spec.terminationGracePeriodSeconds`; 30 s when unset.
     pub termination_grace: Seconds,
+    /// The gang that it is scheduled with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gang: Option<Arc<GangRef>>,
+    /// The ProvisioningRequest whose room it is to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<Arc<RequestRef>>,
     /// Whether the pod cannot be read beyond its metadata: it stands for itself on its node, and what it needs is
     /// unknown. Its requests here are those of a pod that asks for nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headroom_core::config::{
     Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, GroupScaling, Mode,
-    NodeTemplate, Policy, Pool, Rotation, ScaleDown, ScaleUp, Schedule,
+    NodeTemplate, Policy, Pool, RequestSettings, Rotation, ScaleDown, ScaleUp, Schedule,
 };
 use headroom_core::labels::Labels;
 use headroom_core::reason::Reason;
@@ -18,8 +18,8 @@ use headroom_core::world::node::POOL_LABEL;
 use headroom_api::common::BudgetReason;
 use headroom_api::node_pool::{DriftPolicy, ScaleDownPolicy};
 use headroom_api::validate::{
-    self, Amounts, FieldError, ValidatedBudget, ValidatedPolicy, ValidatedPool, ValidatedTemplate,
-    validate_policy, validate_pool,
+    self, Amounts, FieldError, ValidatedBudget, ValidatedPolicy, ValidatedPool, ValidatedRequests,
+    ValidatedTemplate, validate_policy, validate_pool,
 };
 use headroom_api::{ClusterScalingPolicySpec, NodePool, NodePoolSpec, cluster_scaling_policy, node_pool};
 use headroom_observe::{Policies, PolicyObject};
@@ -306,6 +306,7 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
         max_anticipated_pods,
         max_anticipated_pods_per_namespace,
         capacity_buffers,
+        provisioning_requests,
         // The loop of workloads reads them.
         workloads: _,
     } = policy;
@@ -331,7 +332,19 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
         max_anticipated_pods: *max_anticipated_pods,
         max_anticipated_pods_per_namespace: *max_anticipated_pods_per_namespace,
         default_buffers: *capacity_buffers == cluster_scaling_policy::BufferService::All,
+        requests: requests(provisioning_requests),
         ..ClusterSettings::default()
+    }
+}
+
+fn requests(written: &ValidatedRequests) -> RequestSettings {
+    use cluster_scaling_policy::RequestClass;
+    let ValidatedRequests { classes, processor_instance, booking_for } = written;
+    RequestSettings {
+        check_capacity: classes.contains(&RequestClass::CheckCapacity),
+        best_effort_atomic: classes.contains(&RequestClass::BestEffortAtomicScaleUp),
+        processor_instance: processor_instance.as_deref().map(Into::into),
+        booking_for: seconds(*booking_for),
     }
 }
 

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use headroom_core::config::Config;
 use headroom_core::history::{BackoffKey, Decision, DecisionAction, DecisionOutcome, History, Victim};
 use headroom_core::labels::ObjectKey;
-use headroom_core::plan::{NodeVerdict, Outcome, Plan, PodVerdict, StepResult};
+use headroom_core::plan::{GangVerdict, NodeVerdict, Outcome, Plan, PodVerdict, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
+use headroom_core::world::gang::GangRef;
 
 use super::conditions::listed;
 use super::fit::cut;
@@ -215,6 +216,21 @@ pub fn refused_by_scheduler(pod: Regarding, scheduler: &str) -> EventNote {
     note(pod, true, ("NotTriggerScaleUp", "ScaleUp"), &text)
 }
 
+/// As [`not_triggered_scale_up`], for a pod that is scheduled together with others.
+pub fn gang_not_served(pod: Regarding, verdict: &GangVerdict) -> EventNote {
+    let mut why = vec![verdict.describe()];
+    why.extend(
+        (verdict.pools.iter())
+            .map(|pool| format!("{}: {}: {}", pool.pool, pool.reason.as_str(), pool.message)),
+    );
+    note(
+        pod,
+        false,
+        ("NotTriggerScaleUp", "ScaleUp"),
+        &format!("pod didn't trigger scale-up: {}", listed(&why)),
+    )
+}
+
 /// Remembers what has been told, so that only changes are.
 #[derive(Clone, Debug, Default)]
 pub struct Herald {
@@ -223,6 +239,8 @@ pub struct Herald {
     said: BTreeMap<(Arc<str>, Arc<str>), Conversation>,
     /// Nodes that shared their provider id with another at the last plan that judged nodes.
     twins: BTreeSet<Arc<str>>,
+    /// By gang and reason: when it was last told why nothing is bought for the gang.
+    gangs: BTreeMap<(Arc<str>, Arc<GangRef>, Reason), UnixTime>,
 }
 
 /// What was said of a group of pods while it has waited.
@@ -259,8 +277,33 @@ impl Herald {
             tell_news(&news, world, config, &mut events);
         }
         self.tell_pods(&plan.reasons.pods, world, now, &mut events);
+        self.report_gangs(&plan.reasons.gangs, world, now, &mut events);
         self.report_twins(&plan.reasons.nodes, world, &mut events);
         events
+    }
+
+    /// Tells pods of a gang for which nothing is bought why, once in [`REPEAT_AFTER`].
+    fn report_gangs(
+        &mut self,
+        gangs: &[GangVerdict],
+        world: &World,
+        now: UnixTime,
+        events: &mut Vec<EventNote>,
+    ) {
+        self.gangs.retain(|_, at| now.since(*at) < REPEAT_AFTER);
+        let mut left = EVENTS_MAX;
+        for verdict in gangs {
+            let Some(reason) = verdict.reason else { continue };
+            let key = (verdict.namespace.clone(), verdict.gang.clone(), reason);
+            if self.gangs.contains_key(&key) {
+                continue;
+            }
+            self.gangs.insert(key, now);
+            let pods = verdict.examples.iter().filter_map(|pod| pod_of(&verdict.namespace, pod, world));
+            let told: Vec<Regarding> = pods.take(left).collect();
+            left -= told.len();
+            events.extend(told.into_iter().map(|pod| gang_not_served(pod, verdict)));
+        }
     }
 
     fn report_twins(&mut self, verdicts: &[NodeVerdict], world: &World, events: &mut Vec<EventNote>) {
@@ -371,8 +414,12 @@ fn node_named(name: &Arc<str>, world: &World) -> Option<Regarding> {
 
 /// A pod by an example's text, which is its name with or without the namespace. Anticipated pods do not exist.
 fn pod_named(example: &Arc<str>, verdict: &PodVerdict, world: &World) -> Option<Regarding> {
+    pod_of(&verdict.namespace, example, world)
+}
+
+fn pod_of(namespace: &Arc<str>, example: &Arc<str>, world: &World) -> Option<Regarding> {
     let name = example.rsplit('/').next().unwrap_or(example);
-    let key = ObjectKey::new(verdict.namespace.clone(), name);
+    let key = ObjectKey::new(namespace.clone(), name);
     let id = world.pod_id(&key)?;
     Some(Regarding { kind: RegardingKind::Pod, uid: world.pod(id).pod.uid.clone(), key })
 }

@@ -6,8 +6,10 @@
 //! beyond what it allows now, how long Jobs run.
 
 mod buffers;
+mod gangs;
 mod pods;
 mod pools;
+mod requests;
 mod volumes;
 mod words;
 
@@ -94,6 +96,8 @@ pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<Standing, record::
     }
     volumes::add(snapshot, &mut standing);
     buffers::add(snapshot, &mut standing);
+    gangs::add(snapshot, &mut standing);
+    requests::add(snapshot, &mut standing);
     let jobs = world.controllers.iter().filter(|one| one.kind == ControllerKind::Job && one.desired > 0);
     let jobs = jobs.count();
     if jobs > 0 {

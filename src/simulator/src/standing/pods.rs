@@ -16,7 +16,7 @@ use headroom_core::world::workload::{ControllerKind, PrioritySource};
 use serde_json::{Map, Value, json};
 
 use super::words::{amounts, pruned};
-use super::{Standing, metadata, volumes};
+use super::{Standing, gangs, metadata, volumes};
 use crate::cluster::template_hash;
 use crate::store::{Kind, object_at};
 use headroom_observe::slim::MIRROR_ANNOTATION;
@@ -263,7 +263,7 @@ pub(super) fn template(class: &PodClass, name: &str, priority: &PrioritySource) 
     let local = class.local_volumes.iter().map(|name| json!({"name": name, "emptyDir": {}}));
     let claimed = class.claims.iter().enumerate().map(|(place, claim)| volume(place, claim, name));
     let devices = class.device_claims.iter().map(|name| json!({"name": name}));
-    pruned(json!({
+    let mut template = pruned(json!({
         "metadata": {"labels": class.labels, "annotations": annotations(class)},
         "spec": {
             "containers": [{
@@ -284,7 +284,9 @@ pub(super) fn template(class: &PodClass, name: &str, priority: &PrioritySource) 
             "restartPolicy": if class.restarts_always { "Always" } else { "Never" },
             "terminationGracePeriodSeconds": class.termination_grace.0,
         },
-    }))
+    }));
+    gangs::refer(class, &mut template);
+    template
 }
 
 /// A volume that is claimed, the one at this place among them.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Expander, NodeTemplate, Policy, Pool, Schedule,
+    Budget, Ceiling, ClusterSettings, Expander, NodeTemplate, Policy, Pool, RequestSettings, Schedule,
 };
 use headroom_core::known::Known;
 use headroom_core::labels::Labels;
@@ -119,12 +119,25 @@ pub(super) fn cluster_policy(cluster: &ClusterSettings) -> Value {
             },
             "voluntaryDisruption": if cluster.voluntary_disruption_stopped { "Stopped" } else { "Allowed" },
             "capacityBuffers": if cluster.default_buffers { "All" } else { "Own" },
+            "provisioningRequests": requests(&cluster.requests),
             "anticipation": {
                 "enabled": cluster.anticipation, "maxPods": cluster.max_anticipated_pods,
                 "maxPodsPerNamespace": cluster.max_anticipated_pods_per_namespace,
             },
         }},
     }))
+}
+
+fn requests(settings: &RequestSettings) -> Value {
+    let classes = [
+        (settings.check_capacity, "CheckCapacity"),
+        (settings.best_effort_atomic, "BestEffortAtomicScaleUp"),
+    ];
+    let classes = classes.iter().filter(|(served, _)| *served).map(|(_, class)| *class);
+    json!({
+        "classes": classes.collect::<Vec<_>>(), "processorInstance": settings.processor_instance,
+        "bookingFor": duration(settings.booking_for),
+    })
 }
 
 /// What a new node offers: what the pool declares, else what its first ready node shows, else what its cloud says.

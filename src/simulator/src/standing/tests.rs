@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Consolidation, Expander, Policy, Schedule,
+    Budget, Ceiling, ClusterSettings, Config, Consolidation, Expander, Policy, RequestSettings, Schedule,
 };
 use headroom_core::history::History;
 use headroom_core::reason::Reason;
@@ -16,6 +16,7 @@ use headroom_core::testing::{NOW, config, controller, node, pod, pool, world};
 use headroom_core::time::Seconds;
 use headroom_core::window::Window;
 use headroom_core::world::World;
+use headroom_core::world::gang::{GangKind, GangRef};
 use headroom_core::world::pod::{PodClass, SafeToEvict};
 use headroom_core::world::volume::{
     AccessModes, AttachLimits, ClaimSpec, FreeVolume, PodClaim, StorageCapacity, StorageClass, Volume,
@@ -161,6 +162,16 @@ fn a_class_is_read_back_as_it_was() {
     assert_eq!(read_back(&plain), plain);
 }
 
+#[test]
+fn a_gang_is_read_back_as_it_was() {
+    for kind in [GangKind::PodGroup, GangKind::Workload, GangKind::Volcano] {
+        let group: Arc<str> = if kind == GangKind::Workload { "workers".into() } else { "".into() };
+        let gang = GangRef { kind, name: "train".into(), group: group.clone(), replica: group };
+        let class = PodClass { gang: Some(Arc::new(gang)), ..every_constraint() };
+        assert_eq!(read_back(&class), class);
+    }
+}
+
 fn snapshot_of(world: &World, config: &Config) -> Snapshot {
     Snapshot::of(world, &History::default(), config, NOW)
 }
@@ -234,6 +245,12 @@ fn pools_and_cluster_settings_are_read_back_as_they_were() {
         max_drains: 4,
         new_pod_delay: Seconds(5),
         voluntary_disruption_stopped: true,
+        requests: RequestSettings {
+            best_effort_atomic: true,
+            processor_instance: Some("gold".into()),
+            booking_for: Seconds(120),
+            ..RequestSettings::default()
+        },
         ..ClusterSettings::default()
     };
     let world = world().group("general", "g-a", "a", 0).group("general", "g-b", "b", 0).build();

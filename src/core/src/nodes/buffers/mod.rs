@@ -182,7 +182,7 @@ impl Stage {
 }
 
 /// True if standby pods may rely on a node that is there: it is ready, and nobody asks for its removal.
-fn is_open(node: &Node) -> bool {
+pub(in crate::nodes) fn is_open(node: &Node) -> bool {
     node.ready == Readiness::Ready && node.annotations.get(REMOVE_ANNOTATION) != Some("requested")
 }
 

@@ -207,7 +207,7 @@ fn class_of(shape: &Shape, world: &World) -> Arc<PodClass> {
         return shape.class.clone();
     }
     let class = PodClass::clone(&shape.class);
-    Arc::new(PodClass { priority, claims: Vec::new(), daemon_set: false, ..class })
+    Arc::new(PodClass { priority, claims: Vec::new(), daemon_set: false, gang: None, ..class })
 }
 
 /// The larger of `replicas` and `percentage` (rounded up) of the workload's pods, at most what `limits` hold; those

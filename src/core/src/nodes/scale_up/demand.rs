@@ -1,6 +1,6 @@
 //! Which pods want a node: pending ones, and replicas decided on but not created yet. It places none of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,6 +11,7 @@ use crate::labels::ObjectKey;
 use crate::nodes::buffers::quotas::Quotas;
 use crate::nodes::scale_up::anticipation;
 use crate::nodes::wake::Wake;
+use crate::nodes::{gangs, requests};
 use crate::reason::Reason;
 use crate::scheduling::{ClassIx, PodRef, Snapshot};
 use crate::time::{Seconds, UnixTime};
@@ -89,8 +90,13 @@ pub fn collect(
     let world = snapshot.world();
     let mut demand = Demand::default();
     let mut groups: FxHashMap<ClassIx, usize> = FxHashMap::default();
+    let marked = gangs::marked(world);
     for (id, entry) in world.unbound() {
-        match judge(&entry.pod, world, config, now, wake) {
+        let verdict = match requests::holds_back(world, config, &entry.pod, now) {
+            Some(reason) if !is_silent(&entry.pod) => Verdict::Skipped(reason),
+            _ => judge(&entry.pod, (world, config), &marked, now, wake),
+        };
+        match verdict {
             Verdict::Silent => {}
             Verdict::Skipped(reason) => skip(&mut demand.skipped, reason, &entry.pod),
             Verdict::Nominated(node) => demand.nominated.push((id, node)),
@@ -148,8 +154,14 @@ enum Verdict {
 /// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream: pods of the
 /// default scheduler count before it has looked at them, because waiting helps nobody; upstream bypasses no scheduler
 /// unless told to. And a delay of 0 lets a pod in at once rather than a second later.
-fn judge(pod: &Pod, world: &World, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict {
-    if pod.phase.finished() || pod.deletion_at.is_some() || pod.gated {
+fn judge(
+    pod: &Pod,
+    (world, config): (&World, &Config),
+    marked: &BTreeSet<gangs::GangId>,
+    now: UnixTime,
+    wake: &mut Wake,
+) -> Verdict {
+    if is_silent(pod) {
         return Verdict::Silent;
     }
     if is_daemon(pod) {
@@ -162,7 +174,11 @@ fn judge(pod: &Pod, world: &World, config: &Config, now: UnixTime, wake: &mut Wa
     if let Some(node) = pod.nominated_to(world) {
         return Verdict::Nominated(node.clone());
     }
-    if !pod.unschedulable && !is_immediate(&pod.class, config) {
+    let is_marked = || {
+        let gang = pod.class.gang.clone();
+        gang.is_some_and(|gang| marked.contains(&(pod.class.namespace.clone(), gang)))
+    };
+    if !pod.unschedulable && !is_immediate(&pod.class, config) && !is_marked() {
         return Verdict::Skipped(Reason::AwaitsScheduler);
     }
     let delay = config.cluster.new_pod_delay.max(pod.class.scale_up_delay.unwrap_or(Seconds(0)));
@@ -172,6 +188,11 @@ fn judge(pod: &Pod, world: &World, config: &Config, now: UnixTime, wake: &mut Wa
         return Verdict::Skipped(Reason::TooYoung);
     }
     Verdict::Wanted
+}
+
+/// Whether a pod waits for something else than a node.
+fn is_silent(pod: &Pod) -> bool {
+    pod.phase.finished() || pod.deletion_at.is_some() || pod.gated
 }
 
 /// Whether pods of this class are demand before their scheduler has marked them.
@@ -258,6 +279,19 @@ impl PodGroup {
         Self { pods: standby, pods_count, ..Self::new(class, pods, key, owner) }
     }
 
+    /// All of its pods as no demand.
+    #[must_use]
+    pub fn skipped(self, reason: Reason) -> Skipped {
+        Skipped {
+            reason,
+            namespace: self.key.namespace.clone(),
+            owner: self.owner,
+            pods_count: self.pods_count,
+            anticipated_count: self.anticipated_count,
+            examples: self.examples,
+        }
+    }
+
     /// Takes the pods without a place but the first `keep` out of the group: they are no demand of this plan.
     pub fn set_aside(&mut self, keep: usize, reason: Reason, world: &World) -> Skipped {
         let count = |pods: usize| u32::try_from(pods).unwrap_or(u32::MAX);
@@ -316,7 +350,8 @@ fn anticipate(
             continue;
         }
         let pods = expected_class(controller, world);
-        if !may_anticipate(&pods, config) {
+        // Whether a pod that names a request may buy depends on when it was made.
+        if !may_anticipate(&pods, config) || pods.request.is_some() {
             continue;
         }
         if !is_immediate(&pods, config) {

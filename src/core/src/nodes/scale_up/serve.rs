@@ -463,6 +463,7 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
         *size = size.saturating_add(purchase.nodes);
         let reason = match () {
             () if purchase.nodes <= purchase.for_min => Reason::BelowMinNodes,
+            () if purchase.pods == 0 && 0 < purchase.requested => Reason::RequestedCapacity,
             () if purchase.pods == 0 && 0 < purchase.standby => Reason::StandbyCapacity,
             () if 0 < purchase.pods && purchase.anticipated == purchase.pods => Reason::ReplicasAnticipated,
             () => Reason::PodsUnschedulable,
@@ -541,6 +542,14 @@ fn message(ctx: &Context<'_>, purchase: &Purchase, reason: Reason, min: u32) -> 
         Reason::ReplicasAnticipated => {
             let replicas = if one { "replica that does" } else { "replicas that do" };
             format!("+{nodes} node{plural} for {} {replicas} not exist yet, most of {owner}", purchase.pods)
+        }
+        Reason::RequestedCapacity => {
+            let pods = if purchase.requested == 1 { "pod" } else { "pods" };
+            let request = purchase.requested_by.as_deref().unwrap_or_default();
+            format!(
+                "+{nodes} node{plural} for {} {pods} of ProvisioningRequest {request}",
+                purchase.requested
+            )
         }
         Reason::StandbyCapacity => {
             let standby = if purchase.standby == 1 { "standby pod" } else { "standby pods" };

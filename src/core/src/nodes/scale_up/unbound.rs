@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use crate::history::{EXAMPLES_MAX, History, PodClassKey, UNBOUND_MAX, Unbound};
 use crate::labels::ObjectKey;
 use crate::nodes::context::Context;
-use crate::nodes::scale_up::demand::{PodGroup, Skipped};
+use crate::nodes::scale_up::demand::PodGroup;
 use crate::nodes::state::cluster_state::Stage;
 use crate::nodes::wake::Wake;
 use crate::reason::Reason;
@@ -54,7 +54,7 @@ pub fn hold_back(ctx: &mut Context<'_>) {
         .collect();
     for (group, key) in groups.into_iter().zip(keys) {
         if held.contains(&key) {
-            ctx.demand.skipped.push(skipped(group));
+            ctx.demand.skipped.push(group.skipped(Reason::RefusedByScheduler));
         } else {
             ctx.demand.groups.push(group);
         }
@@ -176,17 +176,6 @@ fn pause(failures: u32) -> Seconds {
     Seconds(PAUSE.0.saturating_mul(factor)).min(PAUSE_MAX)
 }
 
-fn skipped(group: PodGroup) -> Skipped {
-    Skipped {
-        reason: Reason::RefusedByScheduler,
-        namespace: group.key.namespace.clone(),
-        owner: group.owner,
-        pods_count: group.pods_count,
-        anticipated_count: group.anticipated_count,
-        examples: group.examples,
-    }
-}
-
 /// Pods that have their place on a node that is ready, where both are old enough.
 fn with_room(ctx: &mut Context<'_>) -> BTreeMap<PodClassKey, Found> {
     let mut placed: Vec<(Arc<str>, PodId)> = Vec::new();
@@ -196,6 +185,9 @@ fn with_room(ctx: &mut Context<'_>) -> BTreeMap<PodClassKey, Found> {
             continue;
         };
         for pod in waiting_on(ctx.world, ctx.snapshot.pods(ix)) {
+            if ctx.gangs_apart.contains(&ClassIx(ctx.world.pod(pod).class.0)) {
+                continue;
+            }
             let settled_at = node.ready_changed_at.max(ctx.world.pod(pod).pod.created_at).plus(SETTLE);
             if ctx.now <= settled_at {
                 ctx.wake.note(settled_at.plus(Seconds(1)));

@@ -3,6 +3,7 @@
 mod acting;
 mod buffers;
 mod live;
+mod requests;
 mod silence;
 mod taking_in;
 mod telling;
@@ -118,6 +119,7 @@ pub struct NodeLoop {
     missing: BTreeMap<Arc<str>, Instant>,
     cluster: Option<StoredCluster>,
     buffer_writes: buffers::BufferWrites,
+    request_writes: requests::RequestWrites,
     herald: Herald,
     history: History,
     traces: Traces,
@@ -158,6 +160,7 @@ impl NodeLoop {
             missing: BTreeMap::new(),
             cluster: None,
             buffer_writes: buffers::BufferWrites::default(),
+            request_writes: requests::RequestWrites::default(),
             herald: Herald::default(),
             history: History::default(),
             traces: Traces::default(),
@@ -229,14 +232,16 @@ impl NodeLoop {
         let reported = self.report(statuses).await;
         let said = self.report_cluster(&plan, now).await;
         let buffers_due = self.report_buffers(&plan, now).await;
+        let requests_due = self.report_requests(&plan, now).await;
+        let status_due: Option<Instant> = buffers_due.into_iter().chain(requests_due).min();
         self.tell(&plan);
-        self.rest = (at_rest && reported.all && said && buffers_due.is_none()).then(|| Rest {
+        self.rest = (at_rest && reported.all && said && status_due.is_none()).then(|| Rest {
             revision: self.world.revision(),
             planned_at: self.ports.host.monotonic(),
             wake_at: plan.wake_at,
             stale: self.world.is_stale(),
         });
-        self.pause(plan.wake_at, reported.due.into_iter().chain(buffers_due).min(), now)
+        self.pause(plan.wake_at, reported.due.into_iter().chain(status_due).min(), now)
     }
 
     /// Whether a plan would be the one that this rest began with.
@@ -289,6 +294,7 @@ impl NodeLoop {
     fn plan(&mut self, now: UnixTime) -> Plan {
         self.meet_pools();
         self.meet_buffers();
+        self.meet_requests();
         self.world.set_stale(self.is_view_stale(now));
         self.world.set_nodes_silent_for(now.since(self.nodes_as_of(now)));
         self.world.set_asking(self.in_flight.increases());
