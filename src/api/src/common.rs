@@ -121,6 +121,8 @@ pub enum BudgetReason {
     Drifted,
     /// It is older than `rotation.maxAge`.
     Expired,
+    /// A condition has said for too long that something is wrong (`repair`).
+    Unhealthy,
     /// A person asked with the annotation `headroom.dev/remove: requested`.
     RemovalRequested,
 }

@@ -21,8 +21,8 @@ use super::common::{self, BudgetReason, NodeBudget, Resources};
 pub use external_grpc::{ValidatedExternalGroup, ValidatedExternalGrpc};
 pub use policy::{ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, validate_policy};
 pub use pool::{
-    ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedRotation, ValidatedScaleDown, ValidatedScaleUp,
-    ValidatedSchedule, validate_pool,
+    ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedRepair, ValidatedRotation, ValidatedScaleDown,
+    ValidatedScaleUp, ValidatedSchedule, validate_pool,
 };
 pub use provider::{
     ValidatedAws, ValidatedAwsGroup, ValidatedFailure, ValidatedKwok, ValidatedProvider, ValidatedTemplate,
@@ -288,6 +288,7 @@ fn all_if_empty(reasons: &[BudgetReason]) -> Vec<BudgetReason> {
         BudgetReason::Unready,
         BudgetReason::Drifted,
         BudgetReason::Expired,
+        BudgetReason::Unhealthy,
         BudgetReason::RemovalRequested,
     ];
     let mut reasons = if reasons.is_empty() { all.to_vec() } else { reasons.to_vec() };

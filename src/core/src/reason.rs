@@ -177,6 +177,8 @@ reasons! {
     Drifted,
     /// The node is older than rotation.maxAge.
     Expired,
+    /// A condition of the node has said for too long that something is wrong (spec.repair).
+    Unhealthy,
     /// The node has been unready for too long.
     Unready,
     /// A person asked for it.

@@ -35,6 +35,7 @@ mod removal_choice;
 mod removal_ends;
 mod removal_loop;
 mod removal_marks;
+mod repair;
 mod replacement_choice;
 mod replay;
 mod replay_replicas;

@@ -147,6 +147,7 @@ impl Reason {
             | Self::OutdatedNodes
             | Self::Drifted
             | Self::Expired
+            | Self::Unhealthy
             | Self::BufferIsEmpty
             | Self::CheaperNodes
             | Self::AnotherPoolChosen

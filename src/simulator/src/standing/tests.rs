@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Consolidation, Expander, Policy, Schedule,
+    Budget, Ceiling, ClusterSettings, Config, Consolidation, Expander, Policy, RepairRule, Schedule,
 };
 use headroom_core::history::History;
 use headroom_core::reason::Reason;
@@ -16,6 +16,7 @@ use headroom_core::testing::{NOW, config, controller, node, pod, pool, world};
 use headroom_core::time::Seconds;
 use headroom_core::window::Window;
 use headroom_core::world::World;
+use headroom_core::world::node::ConditionStatus;
 use headroom_core::world::pod::{PodClass, SafeToEvict};
 use headroom_core::world::volume::{
     AccessModes, AttachLimits, ClaimSpec, FreeVolume, PodClaim, StorageCapacity, StorageClass, Volume,
@@ -224,6 +225,10 @@ fn pools_and_cluster_settings_are_read_back_as_they_were() {
             max_nodes: None,
         });
         pool.scale_up.provision_timeout = Seconds(61);
+        pool.scale_down.rotation.max_age = Some(Seconds(7_200_000));
+        pool.scale_down.rotation.replace_drifted = true;
+        let (condition, status) = ("KernelReady".into(), ConditionStatus::False);
+        pool.scale_down.rotation.repair.push(RepairRule { condition, status, after: Seconds(1800) });
     });
     let mut written = config([general]);
     written.cluster = ClusterSettings {

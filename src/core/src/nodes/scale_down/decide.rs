@@ -306,7 +306,7 @@ impl<'a, 's> Pass<'a, 's> {
         let found = rotation::outdated(node, member, pool, self.scene);
         let count = self.outdated_counts.entry(pool.name.clone()).or_insert(0);
         *count += u32::from(found.is_some());
-        if let Some(at) = rotation::expires_at(node, &pool.scale_down.rotation) {
+        for at in rotation::changes_at(node, &pool.scale_down.rotation) {
             self.wake(at);
         }
         found
@@ -514,6 +514,7 @@ fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_
             format!("{nodes} replaced by nodes that cost less; {moves}")
         }
         Some(Reason::Drifted) => format!("{nodes} made of another template than the pool's; {moves}"),
+        Some(Reason::Unhealthy) => format!("{nodes} unhealthy by a condition of spec.repair; {moves}"),
         Some(Reason::Expired) => format!("{nodes} older than rotation.maxAge; {moves}"),
         Some(Reason::Consolidated) => format!("{nodes} not needed for {unneeded_for}; {moves}"),
         _ => format!(

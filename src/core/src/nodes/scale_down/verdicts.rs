@@ -88,6 +88,7 @@ fn leaves(reason: Reason) -> bool {
             | Reason::Consolidated
             | Reason::Drifted
             | Reason::Expired
+            | Reason::Unhealthy
             | Reason::Unready
             | Reason::RemovalRequested
             | Reason::NeverRegistered
