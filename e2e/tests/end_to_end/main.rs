@@ -65,6 +65,8 @@ mod hpa_observed_then_replaced;
 #[cfg(test)]
 mod installed_with_helm;
 #[cfg(test)]
+mod interrupted_node_is_drained_at_once;
+#[cfg(test)]
 mod karpenter_crds_beside_ours;
 #[cfg(test)]
 mod kill_at_each_step_of_a_removal;

@@ -146,6 +146,9 @@ pub struct NodePoolSpec {
     /// most 20. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
+    #[x_kube(validation = Rule::new("self.all(r, self.exists_one(o, o.condition == r.condition \
+        && (has(o.status) ? o.status : 'True') == (has(r.status) ? r.status : 'True')))")
+        .message("repair must not name a condition with the same status twice: remove one of the two"))]
     pub repair: Vec<RepairRule>,
 
     /// Other bounds at certain times. Where several windows are open the highest `minNodes` and the lowest `maxNodes`

@@ -187,6 +187,17 @@ impl Rotation {
     pub fn is_on(&self) -> bool {
         self.max_age.is_some() || self.replace_drifted || !self.repair.is_empty()
     }
+
+    /// True if a removal for this reason, of an outdated node, still follows from the settings.
+    #[must_use]
+    pub fn wants(&self, reason: Reason) -> bool {
+        match reason {
+            Reason::Unhealthy => !self.repair.is_empty(),
+            Reason::Drifted => self.replace_drifted,
+            Reason::Expired => self.max_age.is_some(),
+            _ => true,
+        }
+    }
 }
 
 /// Which nodes of a pool may go although they are ready and nobody asked for it.

@@ -18,6 +18,7 @@ mod followers;
 mod group_options;
 mod in_doubt;
 mod increases;
+mod interruption;
 mod leaving;
 mod mixes;
 mod offers;

@@ -1,7 +1,7 @@
 //! Repair: which conditions call for a node's replacement, how many at once, and what holds it back.
 
 use headroom_core::config::{Budget, Ceiling, Config, RepairRule};
-use headroom_core::history::History;
+use headroom_core::history::{History, RemovalPhase};
 use headroom_core::plan;
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, NodeBuilder};
@@ -9,6 +9,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{ConditionStatus, NodeCondition};
 
 use crate::consolidation::{increases, marked, reason, replaced};
+use crate::removal::open;
 use crate::rotation::{PRESENT, cluster, first, later, member, settings};
 
 const MINUTE: i64 = 60;
@@ -75,6 +76,18 @@ fn a_fifth_of_the_ready_nodes_is_repaired_at_once_and_always_one() {
     assert_eq!(reason(&pool(5), "n4"), Reason::AwaitsRotation);
     let small = first(cluster([well("w1"), locked_up("s1", 30), locked_up("s2", 30)]), &repairing());
     assert_eq!(replaced(&small.next_history, "a"), ["s1"]);
+}
+
+#[test]
+fn nodes_that_are_leaving_to_be_repaired_count_too() {
+    let leaving = open(Reason::Unhealthy, RemovalPhase::Draining, &["n0"]);
+    let nodes = |count: usize| cluster((0..count).map(|index| locked_up(&format!("n{index}"), 30))).build();
+    let mut config = repairing();
+    config.cluster.max_drains = 100;
+    let of_five = plan(&nodes(5), &leaving, &config, later(1));
+    assert!(replaced(&of_five.next_history, "a").is_empty() && increases(&of_five).is_empty());
+    let of_ten = plan(&nodes(10), &leaving, &config, later(1));
+    assert_eq!(replaced(&of_ten.next_history, "a").len(), 1);
 }
 
 #[test]

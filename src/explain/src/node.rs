@@ -196,6 +196,7 @@ fn stays(
         | Reason::Drifted
         | Reason::Expired
         | Reason::Unhealthy
+        | Reason::Interrupted
         | Reason::Unready
         | Reason::RemovalRequested => {
             format!("goes with the next step: {}{object}", lower(verdict.reason.doc()))

@@ -148,6 +148,7 @@ impl Reason {
             | Self::Drifted
             | Self::Expired
             | Self::Unhealthy
+            | Self::Interrupted
             | Self::BufferIsEmpty
             | Self::CheaperNodes
             | Self::AnotherPoolChosen

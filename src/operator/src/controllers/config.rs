@@ -290,6 +290,7 @@ fn budget(valid: &ValidatedBudget) -> Budget {
         BudgetReason::Drifted => Reason::Drifted,
         BudgetReason::Expired => Reason::Expired,
         BudgetReason::Unhealthy => Reason::Unhealthy,
+        BudgetReason::Interrupted => Reason::Interrupted,
         BudgetReason::RemovalRequested => Reason::RemovalRequested,
     };
     Budget {

@@ -38,8 +38,8 @@ pub fn is_rotation(reason: Reason) -> bool {
     matches!(reason, Reason::Drifted | Reason::Expired | Reason::Unhealthy)
 }
 
-/// Why a node of the pool is outdated: `Unhealthy`, or else `Drifted`, or else `Expired`; `None` while it is not, while nothing is known of
-/// what made it, and in pools that rotate nothing.
+/// Why a node of the pool is outdated: `Unhealthy`, or else `Drifted`, or else `Expired`; `None` while it is not, while
+/// nothing is known of what made it, and in pools that rotate nothing.
 #[must_use]
 pub fn outdated(node: &Node, member: &Membership<'_>, pool: &Pool, scene: &Scene<'_>) -> Option<Reason> {
     let rotation = &pool.scale_down.rotation;

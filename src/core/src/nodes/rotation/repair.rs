@@ -4,6 +4,8 @@
 //! Differs: others are bought first, evictions respect budgets, and a fifth of the pool is a bound on what leaves at once.
 
 use crate::config::Rotation;
+use crate::history::PoolHistory;
+use crate::reason::Reason;
 use crate::time::UnixTime;
 use crate::world::node::Node;
 
@@ -23,4 +25,10 @@ pub fn due_at(node: &Node, rotation: &Rotation) -> Option<UnixTime> {
 /// Most nodes of a pool with `ready` nodes that are repaired at once.
 pub fn most_at_once(ready: u32) -> usize {
     (ready as usize * AT_ONCE_PERCENT / 100).max(1)
+}
+
+/// Nodes of the pool that are leaving to be repaired.
+pub fn under_way(memory: &PoolHistory) -> usize {
+    let repairs = memory.removals().filter(|(intent, _)| intent.reason == Reason::Unhealthy);
+    repairs.map(|(_, removal)| removal.victims.len()).sum()
 }

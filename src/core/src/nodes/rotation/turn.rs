@@ -77,8 +77,8 @@ fn may_turn(ctx: &Context<'_>, pool: &Pool, scene: &Scene<'_>) -> bool {
         && ctx.demand.groups.iter().all(|group| group.unplaced() == 0)
 }
 
-/// The nodes of one group that come next: those to be repaired and then the oldest first, as many as budgets of nodes and of pods let go at once. Those
-/// whose removal has just come to nothing come last.
+/// The nodes of one group that come next: those to be repaired and then the oldest first, as many as budgets of nodes and
+/// of pods let go at once. Those whose removal has just come to nothing come last.
 fn next_turn(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool, mut nodes: Vec<Candidate>) -> Vec<Candidate> {
     let memory = ctx.next.pools.get(&pool.name);
     let made_at =
@@ -93,15 +93,15 @@ fn next_turn(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool, mut nodes: Vec<C
     let mut disruptions = Disruptions::of(scene.world);
     let mut turn: Vec<Candidate> = Vec::new();
     let ready = scene.health.ready.get(&pool.name).copied().unwrap_or(0);
+    let mut repairs_left = repair::most_at_once(ready).saturating_sub(memory.map_or(0, repair::under_way));
     for one in nodes.into_iter().filter(|one| one.group == group) {
         let pods = one.movable.iter().map(|pod| scene.world.pod(*pod));
         let pods: Vec<_> = pods.map(|entry| (entry.class, &*entry.pod.class)).collect();
         if REPLACED_MAX <= turn.len() {
             break;
         }
-        let unhealthy = |one: &Candidate| one.reason == Reason::Unhealthy;
-        let repaired = turn.iter().filter(|one| unhealthy(one)).count();
-        if unhealthy(&one) && repair::most_at_once(ready) <= repaired {
+        let unhealthy = one.reason == Reason::Unhealthy;
+        if unhealthy && repairs_left == 0 {
             continue;
         }
         if scene.health.forbids(&one.zone)
@@ -111,6 +111,7 @@ fn next_turn(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool, mut nodes: Vec<C
             continue;
         }
         pods.into_iter().for_each(|(id, class)| disruptions.spend(id, class));
+        repairs_left -= usize::from(unhealthy);
         turn.push(one);
     }
     turn

@@ -89,6 +89,7 @@ fn leaves(reason: Reason) -> bool {
             | Reason::Drifted
             | Reason::Expired
             | Reason::Unhealthy
+            | Reason::Interrupted
             | Reason::Unready
             | Reason::RemovalRequested
             | Reason::NeverRegistered

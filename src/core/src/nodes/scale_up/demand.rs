@@ -73,9 +73,10 @@ pub struct Demand {
     pub nominated: Vec<(PodId, Arc<str>)>,
 }
 
-/// Collects the demand of `snapshot`'s world.
+/// Collects the demand of `snapshot`'s world, with the `displaced` pods, whose nodes go.
 pub fn collect(
     snapshot: &mut Snapshot<'_>,
+    displaced: &[PodId],
     history: &mut History,
     config: &Config,
     now: UnixTime,
@@ -95,6 +96,9 @@ pub fn collect(
                 add_pod(&mut demand.groups, &mut groups, id, entry);
             }
         }
+    }
+    for id in displaced {
+        add_pod(&mut demand.groups, &mut groups, *id, world.pod(*id));
     }
     let mut anticipated = Vec::new();
     if config.cluster.anticipation {
