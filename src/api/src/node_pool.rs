@@ -26,6 +26,9 @@ pub const PRICE_PATTERN: &str = r"^[0-9]{1,6}(\.[0-9]{1,6})?$";
 /// The form of a region's name.
 pub const AWS_REGION_PATTERN: &str = r"^[a-z]{2,}(-[a-z0-9]+)+$";
 
+/// The form of a queue's name, as SQS takes it.
+pub const AWS_QUEUE_PATTERN: &str = r"^[0-9A-Za-z_-]+$";
+
 /// The form of a cluster's name, as EKS takes it.
 pub const AWS_CLUSTER_PATTERN: &str = r"^[0-9A-Za-z][A-Za-z0-9_-]*$";
 
@@ -304,6 +307,14 @@ pub struct AwsProvider {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MixedTypes")]
     pub mixed_types: Option<MixedTypes>,
+
+    /// Name of the SQS queue to which EventBridge sends what EC2 says of instances that go: the queue that Karpenter's
+    /// `interruptionQueue` names. Spot interruption warnings, state changes and scheduled changes make a node
+    /// `Interrupted`: it is bought for and drained at once. The queue must be this cluster's alone, since what has been
+    /// read is deleted. Default: no queue is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 80), regex(pattern = AWS_QUEUE_PATTERN))]
+    pub interruption_queue: Option<String>,
 }
 
 /// What a new node of a group with several types of machine is taken to be.
