@@ -67,6 +67,8 @@ mod hpa_observed_then_replaced;
 #[cfg(test)]
 mod installed_with_helm;
 #[cfg(test)]
+mod interrupted_node_is_drained_at_once;
+#[cfg(test)]
 mod karpenter_crds_beside_ours;
 #[cfg(test)]
 mod kill_at_each_step_of_a_removal;
@@ -134,6 +136,8 @@ mod schedule_raises_the_minimum;
 mod schedule_raises_the_replicas;
 #[cfg(test)]
 mod scheduler_stopped;
+#[cfg(test)]
+mod sick_node_is_repaired;
 #[cfg(test)]
 mod simulated_api_server_is_true;
 #[cfg(test)]

@@ -23,8 +23,8 @@ pub use policy::{
     ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, ValidatedRequests, validate_policy,
 };
 pub use pool::{
-    ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedRotation, ValidatedScaleDown, ValidatedScaleUp,
-    ValidatedSchedule, validate_pool,
+    ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedRepair, ValidatedRotation, ValidatedScaleDown,
+    ValidatedScaleUp, ValidatedSchedule, validate_pool,
 };
 pub use provider::{
     ValidatedAws, ValidatedAwsGroup, ValidatedFailure, ValidatedKwok, ValidatedProvider, ValidatedTemplate,
@@ -290,6 +290,7 @@ fn all_if_empty(reasons: &[BudgetReason]) -> Vec<BudgetReason> {
         BudgetReason::Unready,
         BudgetReason::Drifted,
         BudgetReason::Expired,
+        BudgetReason::Unhealthy,
         BudgetReason::RemovalRequested,
     ];
     let mut reasons = if reasons.is_empty() { all.to_vec() } else { reasons.to_vec() };

@@ -56,12 +56,32 @@ pub trait Calls: Send + Sync {
         names: &'a [Arc<str>],
     ) -> BoxFuture<'a, Result<Vec<InstanceType>, CallError>>;
 
+    /// The address of a queue of the account.
+    fn queue_url<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<str>, CallError>>;
+
+    /// Some messages of the queue at `url`; nobody else gets them for a while.
+    fn receive<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<Message>, CallError>>;
+
+    /// Deletes a message of the queue at `url` for good.
+    fn delete_message<'a>(&'a self, url: &'a str, receipt: &'a str) -> BoxFuture<'a, Result<(), CallError>>;
+
     /// An EKS managed node group; `None` when it does not exist.
     fn node_group<'a>(
         &'a self,
         cluster: &'a str,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<NodeGroup>, CallError>>;
+}
+
+/// A message of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its id, the same each time that it is read.
+    pub id: Arc<str>,
+    /// By which it is deleted; another one each time.
+    pub receipt: String,
+    /// What it says.
+    pub body: String,
 }
 
 /// A wish for instances at once.

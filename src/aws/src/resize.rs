@@ -451,7 +451,7 @@ async fn lower_once(cloud: &Cloud, group: &Group, to: u32) -> Result<(), CallErr
     answer
 }
 
-async fn through_gate<'c, T: Send + 'c>(
+pub(super) async fn through_gate<'c, T: Send + 'c>(
     cloud: &'c Cloud,
     action: &'static str,
     operation: String,

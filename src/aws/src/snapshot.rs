@@ -13,7 +13,10 @@ use super::activities::{FailedLaunch, Launches};
 use super::calls::CallError;
 use super::group::{Group, Machine, Standing};
 use super::holds::Holds;
+use super::interruptions::{Fate, Interruptions};
 
+/// Queues of interruptions are read again after this long.
+pub const QUEUE: Duration = Duration::from_secs(1);
 /// Groups at rest are read again after this long.
 pub const REST: Duration = Duration::from_secs(60);
 /// Groups with something under way are read again after this long …
@@ -43,6 +46,8 @@ pub struct Wanted {
     pub names: BTreeSet<Arc<str>>,
     /// Groups by tags.
     pub selectors: BTreeSet<Tags>,
+    /// Queues of interruptions by name.
+    pub queues: BTreeSet<Arc<str>>,
 }
 
 /// One group as it was last read.
@@ -146,6 +151,19 @@ pub struct Snapshot {
     pub quotas: BTreeMap<String, (UnixTime, Arc<str>)>,
     /// Optional actions that are not permitted or do not exist, with AWS's words: not tried again for a while.
     pub denied: BTreeMap<&'static str, (String, Instant)>,
+    /// What queues have said of instances.
+    pub interruptions: Interruptions,
+    /// Queues of interruptions that pools ask for, by name.
+    pub queues: BTreeMap<Arc<str>, Queue>,
+}
+
+/// A queue of interruptions.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    /// Its address, once it is known.
+    pub url: Option<Arc<str>>,
+    /// The last failed call, if none has succeeded since.
+    pub failure: Option<Failure>,
 }
 
 impl Snapshot {
@@ -208,10 +226,11 @@ impl Snapshot {
             Some((read.clock + self.pace(name, read, clock)?).saturating_duration_since(clock))
         });
         let next = busy.fold(whole, Duration::min);
-        match &self.failure {
+        let next = match &self.failure {
             Some(failure) => next.max(failure.until.saturating_duration_since(clock)),
             None => next,
-        }
+        };
+        if self.queues.is_empty() { next } else { next.min(QUEUE) }
     }
 
     /// The number of writes each of these groups has had so far.
@@ -275,6 +294,19 @@ impl Snapshot {
                 && recent(&one.id)
         });
         left_out.take(usize::try_from(missing).unwrap_or(0)).cloned().collect()
+    }
+
+    /// What is known of an instance that a message names.
+    #[must_use]
+    pub fn fate(&self, id: &str) -> Fate {
+        if self.gone.contains(id) {
+            return Fate::Going;
+        }
+        match self.groups.values().find_map(|read| read.group.machine(id)).map(Machine::standing) {
+            Some(Standing::Leaving) => Fate::Going,
+            Some(Standing::Counted(_) | Standing::Aside | Standing::Warm) => Fate::Here,
+            None => Fate::Unlisted,
+        }
     }
 
     /// Drops what belongs to groups and instances that are there no more.

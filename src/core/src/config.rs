@@ -10,6 +10,7 @@ use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::time::{Seconds, UnixTime};
 use crate::window::Window;
+use crate::world::node::ConditionStatus;
 
 /// Everything that steers a plan and is not the world or memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -164,13 +165,38 @@ pub struct Rotation {
     /// Fingerprint of what the pool makes nodes of, where it makes them itself; `None` where the provider tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Arc<str>>,
+    /// Conditions that call for a node's replacement. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repair: Vec<RepairRule>,
+}
+
+/// A condition that calls for a node's replacement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepairRule {
+    /// Type of the condition, such as `KernelDeadlock`.
+    pub condition: Arc<str>,
+    /// The status that means that something is wrong.
+    pub status: ConditionStatus,
+    /// How long the condition must have had the status.
+    pub after: Seconds,
 }
 
 impl Rotation {
-    /// True if any node may become outdated.
+    /// True if any node may become outdated, or be repaired.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        self.max_age.is_some() || self.replace_drifted
+        self.max_age.is_some() || self.replace_drifted || !self.repair.is_empty()
+    }
+
+    /// True if a removal for this reason, of an outdated node, still follows from the settings.
+    #[must_use]
+    pub fn wants(&self, reason: Reason) -> bool {
+        match reason {
+            Reason::Unhealthy => !self.repair.is_empty(),
+            Reason::Drifted => self.replace_drifted,
+            Reason::Expired => self.max_age.is_some(),
+            _ => true,
+        }
     }
 }
 

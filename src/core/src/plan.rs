@@ -79,6 +79,9 @@ pub enum Step {
         node: Arc<str>,
         /// The pods, with the unique id each must still have and the grace it gets.
         pods: Vec<Eviction>,
+        /// True if the cloud takes the node: a protected pod on it stays, and keeps no other pod.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        taken: bool,
     },
     /// Delete these instances by id, after a live look that nothing movable runs there.
     Delete {

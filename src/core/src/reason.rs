@@ -209,6 +209,10 @@ reasons! {
     Drifted,
     /// The node is older than rotation.maxAge.
     Expired,
+    /// A condition of the node has said for too long that something is wrong (spec.repair).
+    Unhealthy,
+    /// The cloud is about to take the node: a taint or a notice of the cloud says so.
+    Interrupted,
     /// The node has been unready for too long.
     Unready,
     /// A person asked for it.

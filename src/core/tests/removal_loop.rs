@@ -289,7 +289,7 @@ impl Cluster {
                     _ => Vec::new(),
                 }
             }
-            Step::Evict { pool, intent, node, pods } => {
+            Step::Evict { pool, intent, node, pods, .. } => {
                 let mut refused = Vec::new();
                 for eviction in pods {
                     if !self.evict(&eviction.pod, eviction.grace) {

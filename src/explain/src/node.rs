@@ -195,6 +195,8 @@ fn stays(
         | Reason::Consolidated
         | Reason::Drifted
         | Reason::Expired
+        | Reason::Unhealthy
+        | Reason::Interrupted
         | Reason::Unready
         | Reason::RemovalRequested => {
             format!("goes with the next step: {}{object}", lower(verdict.reason.doc()))

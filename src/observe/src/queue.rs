@@ -284,9 +284,10 @@ fn hash_node(node: &Node, hasher: &mut DefaultHasher) {
         ready_changed_at,
         created_at,
         deleting,
+        conditions,
     } = node;
     (uid, provider_id, labels, annotations, taints, unschedulable).hash(hasher);
-    (allocatable, capacity, ready, ready_changed_at, created_at, deleting).hash(hasher);
+    (allocatable, capacity, ready, ready_changed_at, created_at, deleting, conditions).hash(hasher);
 }
 
 #[cfg(test)]

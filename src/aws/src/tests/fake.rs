@@ -9,7 +9,7 @@ use headroom_core::history::Victim;
 use headroom_core::time::UnixTime;
 
 use super::super::calls::{
-    CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData, Trouble,
+    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NodeGroup, TemplateData, Trouble,
 };
 use super::super::group::{Activity, Group, Launches, Machine, TemplateRef};
 use super::super::{Aws, Connect, NamedGroup, Settings};
@@ -53,6 +53,8 @@ pub struct Account {
     /// A group one of whose instances AWS takes away, and replaces, right after the group has been read.
     pub taken: Option<Arc<str>>,
     pub node_group: Option<NodeGroup>,
+    /// Messages of the queue `events` that are not deleted, by id.
+    pub messages: BTreeMap<Arc<str>, String>,
 }
 
 impl Account {
@@ -313,6 +315,35 @@ impl Calls for Fake {
             ..InstanceType::default()
         };
         self.call("ec2:DescribeInstanceTypes", move |_| Ok(names.iter().map(machine).collect()))
+    }
+    fn queue_url<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<str>, CallError>> {
+        let action = "sqs:GetQueueUrl";
+        self.call(action, move |_| match name {
+            "events" => Ok("https://sqs/1/events".into()),
+            _ => Err(CallError::answered(action, 400, "QueueDoesNotExist", "no such queue")),
+        })
+    }
+    /// Messages are hidden from nobody: each look finds all of them again, with another receipt, once.
+    fn receive<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<Message>, CallError>> {
+        self.call("sqs:ReceiveMessage", |account| {
+            let look = account.calls["sqs:ReceiveMessage"];
+            if look.is_multiple_of(2) {
+                return Ok(Vec::new());
+            }
+            let read = |(id, body): (&Arc<str>, &String)| Message {
+                id: id.clone(),
+                receipt: format!("{id}/{look}"),
+                body: body.clone(),
+            };
+            Ok(account.messages.iter().map(read).collect())
+        })
+    }
+    fn delete_message<'a>(&'a self, _: &'a str, receipt: &'a str) -> BoxFuture<'a, Result<(), CallError>> {
+        self.call("sqs:DeleteMessage", move |account| {
+            let id = receipt.split('/').next().unwrap_or_default();
+            account.messages.remove(id);
+            Ok(())
+        })
     }
     fn node_group<'a>(
         &'a self,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::history::History;
+use crate::nodes::interruption;
 use crate::nodes::scale_down::utilization::TERMINATING_EXTRA;
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
 use crate::nodes::scale_up::increase;
@@ -17,9 +18,9 @@ use crate::plan::{Plan, Reasons, Step};
 use crate::resources::Resources;
 use crate::scheduling::{ClassIx, Mark, NodeIx, PodRef, Presence, Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
-use crate::world::World;
 use crate::world::node::GROUP_LABEL;
 use crate::world::pod::PodClass;
+use crate::world::{PodId, World};
 
 /// How long drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
 const DRIVERS_START: Seconds = Seconds::minutes(3);
@@ -128,6 +129,8 @@ pub struct Context<'w> {
     starting: Vec<NodeIx>,
     /// Pods whose room counts as free since they end soon, each with its node.
     ending: Vec<(PodRef, NodeIx)>,
+    /// Pods that want another place because the cloud is about to take their nodes.
+    pub displaced: Vec<PodId>,
 }
 
 /// A node of the snapshot that will come.
@@ -197,11 +200,13 @@ impl<'w> Context<'w> {
             daemons: Daemons::default(),
             starting: Vec::new(),
             ending: Vec::new(),
+            displaced: Vec::new(),
         };
         ctx.prepare_nodes();
         ctx.expect_drivers();
         ctx.drop_expendable();
         ctx.free_ending();
+        ctx.free_interrupted();
         ctx.base = ctx.snapshot.checkpoint();
         ctx.add_planned_nodes();
         ctx
@@ -426,6 +431,16 @@ impl<'w> Context<'w> {
         }
         ending.retain(|(pod, node)| self.snapshot.remove(*pod, *node));
         self.ending = ending;
+    }
+
+    /// Takes pods off the nodes that their cloud is about to take: they want other places, and hold none there.
+    fn free_interrupted(&mut self) {
+        for id in self.cluster.interrupted.keys() {
+            let Some(node) = self.snapshot.index_of(*id) else { continue };
+            let mut pods = interruption::displaced(*id, self.world, self.config);
+            pods.retain(|pod| self.snapshot.remove(PodRef::Real(*pod), node));
+            self.displaced.extend(pods);
+        }
     }
 
     /// Puts the pods of [`Context::free_ending`] back: nothing is drained to where they still are.

@@ -12,13 +12,14 @@
 //! 6. `scale_down`: which nodes go, from candidates to those that leave now; then `rotation` and `consolidation`, whose
 //!    replacements are bought first.
 //!
-//! `context` is what all of it works on.
+//! `context` is what all of it works on; `interruption` finds the nodes that their cloud is about to take.
 
 pub mod buffers;
 pub mod consolidation;
 pub mod context;
 pub mod explain;
 pub mod gangs;
+pub mod interruption;
 pub mod packing;
 pub mod plan_nodes;
 pub mod preview;

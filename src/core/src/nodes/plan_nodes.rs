@@ -153,7 +153,9 @@ fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) 
 
 /// Collects demand; classes that were set aside are no demand.
 fn collect(ctx: &mut Context<'_>) {
-    ctx.demand = demand::collect(&mut ctx.snapshot, &mut ctx.next, ctx.config, ctx.now, &mut ctx.wake);
+    let displaced = std::mem::take(&mut ctx.displaced);
+    ctx.demand =
+        demand::collect(&mut ctx.snapshot, &displaced, &mut ctx.next, ctx.config, ctx.now, &mut ctx.wake);
     let namespaces: BTreeSet<&Arc<str>> =
         ctx.demand.groups.iter().map(|group| &group.key.namespace).collect();
     if !namespaces.is_empty() {

@@ -162,6 +162,8 @@ impl Reason {
             | Self::OutdatedNodes
             | Self::Drifted
             | Self::Expired
+            | Self::Unhealthy
+            | Self::Interrupted
             | Self::BufferIsEmpty
             | Self::CheaperNodes
             | Self::AnotherPoolChosen

@@ -222,6 +222,9 @@ impl<'a> Hider<'a> {
                 self.option(&mut instance.node);
                 group.instances.insert(self.name(&id), instance);
             }
+            group.outdated = std::mem::take(&mut group.outdated).iter().map(|id| self.name(id)).collect();
+            let interrupted = std::mem::take(&mut group.interrupted);
+            group.interrupted = interrupted.into_iter().map(|(id, event)| (self.name(&id), event)).collect();
             group.failures.iter_mut().for_each(|failure| failure.message = HIDDEN.into());
             if let Some(template) = &mut group.template {
                 let template = Arc::make_mut(template);

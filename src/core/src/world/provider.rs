@@ -50,6 +50,9 @@ pub struct GroupState {
     /// provider knows both.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub outdated: BTreeSet<Arc<str>>,
+    /// Instances that the cloud has said it takes soon, by provider id, with what it said.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub interrupted: BTreeMap<Arc<str>, Arc<str>>,
     /// Settings that the group's own marks give, over those of its pool; `None` when they give none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Arc<GroupOptions>>,

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::{Account as State, SharedAccount};
 use crate::checker::{CloudWrite, SharedChecker, Wrote};
 use headroom_aws::calls::{
-    CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData,
+    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NodeGroup, TemplateData,
 };
 use headroom_aws::group::{Activity, Group, Standing, TemplateRef};
 use headroom_aws::{Connect, RegionCalls};
@@ -191,6 +191,10 @@ impl State {
     }
 }
 
+fn no_queue(action: &'static str) -> CallError {
+    CallError::answered(action, 400, "QueueDoesNotExist", "the account has no queue")
+}
+
 impl Calls for Account {
     fn groups_named<'a>(&'a self, names: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Group>, CallError>> {
         Box::pin(async move {
@@ -220,6 +224,19 @@ impl Calls for Account {
             })
             .await
         })
+    }
+
+    fn queue_url<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Arc<str>, CallError>> {
+        // Pools of the simulation name no queue.
+        Box::pin(async move { Err(no_queue("sqs:GetQueueUrl")) })
+    }
+
+    fn receive<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<Message>, CallError>> {
+        Box::pin(async move { Err(no_queue("sqs:ReceiveMessage")) })
+    }
+
+    fn delete_message<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(async move { Err(no_queue("sqs:DeleteMessage")) })
     }
 
     fn set_desired<'a>(&'a self, group: &'a str, desired: u32) -> BoxFuture<'a, Result<(), CallError>> {

@@ -85,7 +85,9 @@ impl Executor {
                 vec![self.cancel(request, facts).await]
             }
             Step::Mark { intent, nodes, .. } => self.mark(intent, nodes, facts).await,
-            Step::Evict { intent, node, pods, .. } => vec![self.evict(intent, node, pods, facts).await],
+            Step::Evict { intent, node, pods, taken, .. } => {
+                vec![self.evict(intent, node, pods, *taken, facts).await]
+            }
             Step::Delete { intent, victims, force, .. } => self.delete(intent, victims, *force, facts).await,
             Step::Unmark { node, .. } => vec![match self.nodes.unmark(node).await {
                 Ok(()) => StepResult::Unmarked { node: node.clone() },
@@ -163,13 +165,24 @@ impl Executor {
         if failed.is_empty() { vec![StepResult::Marked] } else { failed }
     }
 
-    async fn evict(&self, intent: &str, node: &Arc<str>, pods: &[Eviction], facts: &Facts) -> StepResult {
+    async fn evict(
+        &self,
+        intent: &str,
+        node: &Arc<str>,
+        pods: &[Eviction],
+        taken: bool,
+        facts: &Facts,
+    ) -> StepResult {
+        let protected: BTreeSet<ObjectKey>;
         match self.right_victim(intent, node, None, facts).await {
             Ok(Some(live)) => {
-                // The watch may be behind: what is protected keeps its node, so that no other pod goes for nothing.
-                if let Some(kept) = kept(&live, node, facts) {
+                // The watch may be behind: what is protected keeps its node, so that no other pod goes for nothing. A node
+                // that the cloud takes goes anyway, and only what is protected stays on it.
+                if let Some(kept) = kept(&live, node, facts).filter(|_| !taken || live.protected) {
                     return kept;
                 }
+                let kept = live.pods.iter().filter(|pod| pod.is_protected(facts.now));
+                protected = kept.map(|pod| pod.key.clone()).collect();
             }
             Ok(None) => {
                 let (refused, accepted) = (Vec::new(), Vec::new());
@@ -178,11 +191,12 @@ impl Executor {
             Err(result) => return result,
         }
         let not_after = self.host.monotonic() + EVICTION_TURN_MAX;
+        let pods: Vec<&Eviction> = pods.iter().filter(|pod| !protected.contains(&pod.pod)).collect();
         let calls: Vec<_> = pods.iter().map(|pod| self.evict_in_turn(pod, not_after)).collect();
         let answers: Vec<Option<Result<EvictionAnswer, ActionError>>> =
             stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
         let (mut refused, mut accepted) = (Vec::new(), Vec::new());
-        for (pod, answer) in pods.iter().zip(answers) {
+        for (pod, answer) in pods.into_iter().zip(answers) {
             match answer {
                 None | Some(Ok(EvictionAnswer::AlreadyGone)) => {}
                 Some(Ok(EvictionAnswer::Accepted)) => accepted.push((pod.pod.clone(), pod.uid.clone())),
@@ -527,7 +541,7 @@ mod tests {
         let pod = Pod { protected_until: Some(PROTECTED_FOREVER), ..running(daemon) };
         let eviction = Eviction { pod: pod.key.clone(), uid: "u".into(), grace: Seconds(30), budget: None };
         let (pool, intent, node) = ("general".into(), "1-7".into(), "n1".into());
-        let evict = Step::Evict { pool, intent, node, pods: vec![eviction] };
+        let evict = Step::Evict { pool, intent, node, pods: vec![eviction], taken: false };
         let kept = |pod| StepResult::Protected { node: "n1".into(), pod };
         for step in [evict.clone(), delete()] {
             let (result, done) = outcome(marked(vec![pod.clone()]), step.clone(), facts()).await;
@@ -539,6 +553,25 @@ mod tests {
         let over = Pod { protected_until: Some(NOW), ..pod };
         let (result, _) = outcome(marked(vec![over]), delete(), facts()).await;
         assert_eq!(result, StepResult::Deleted);
+    }
+
+    #[tokio::test]
+    async fn protected_pods_of_a_node_that_the_cloud_takes_stay_and_the_others_go() {
+        let eviction =
+            |pod: &Pod| Eviction { pod: pod.key.clone(), uid: "u".into(), grace: Seconds(30), budget: None };
+        let other = Pod { key: ObjectKey::new("default", "web-2"), ..running(PodClass::default()) };
+        let protected = Pod { protected_until: Some(PROTECTED_FOREVER), ..running(PodClass::default()) };
+        let (pool, intent, node) = ("general".into(), "1-7".into(), "n1".into());
+        let pods = vec![eviction(&protected), eviction(&other)];
+        let step = Step::Evict { pool, intent, node, pods, taken: true };
+        let live = marked(vec![protected, other.clone()]);
+        let (result, done) = outcome(live.clone(), step.clone(), facts()).await;
+        let accepted = vec![(other.key, "u".into())];
+        assert_eq!(result, StepResult::Evicted { node: "n1".into(), refused: vec![], accepted });
+        assert_eq!(done, vec!["evict".to_owned()]);
+        let node = live.map(|live| LiveNode { protected: true, ..live });
+        let (result, done) = outcome(node, step, facts()).await;
+        assert!(matches!(result, StepResult::Protected { .. }) && done.is_empty(), "{result:?}");
     }
 
     #[tokio::test]
@@ -661,7 +694,7 @@ mod tests {
             budget: budget.clone(),
         };
         let (pool, intent, node) = ("general".into(), "1-7".into(), "n1".into());
-        let step = Step::Evict { pool, intent, node, pods: (0..30).map(eviction).collect() };
+        let step = Step::Evict { pool, intent, node, pods: (0..30).map(eviction).collect(), taken: false };
         let fake =
             Arc::new(Fake { live: marked(Vec::new()), eviction: Duration::from_secs(1), ..Fake::default() });
         let outcomes = Executor::new(fake.clone(), fake.clone(), Host::machine()).run(&step, &facts()).await;

@@ -154,6 +154,18 @@ fn node(node: &Node, pool: Option<&str>, zones: Option<&BTreeSet<Arc<str>>>) -> 
         // In the simulation a group is its zone.
         labels.insert(GROUP_LABEL, group.or_else(|| zones.first().cloned()).unwrap_or_default());
     }
+    let mut conditions = vec![json!({
+        "type": "Ready",
+        "status": match node.ready {
+            Readiness::Ready => "True",
+            Readiness::NotReady | Readiness::Suspended => "False",
+            Readiness::Unknown => "Unknown",
+        },
+        "lastTransitionTime": node.ready_changed_at.to_rfc3339(),
+    })];
+    conditions.extend(node.conditions.iter().map(|one| {
+        json!({"type": one.kind, "status": one.status.as_str(), "lastTransitionTime": one.since.to_rfc3339()})
+    }));
     let provider_id = match &*node.provider_id {
         "" => format!("simulated://{}", node.name),
         id => id.to_owned(),
@@ -169,15 +181,7 @@ fn node(node: &Node, pool: Option<&str>, zones: Option<&BTreeSet<Arc<str>>>) -> 
         },
         "status": {
             "phase": "Running", "capacity": amounts(&node.capacity), "allocatable": amounts(&node.allocatable),
-            "conditions": [{
-                "type": "Ready",
-                "status": match node.ready {
-                    Readiness::Ready => "True",
-                    Readiness::NotReady | Readiness::Suspended => "False",
-                    Readiness::Unknown => "Unknown",
-                },
-                "lastTransitionTime": node.ready_changed_at.to_rfc3339(),
-            }],
+            "conditions": conditions,
         },
     }))
 }

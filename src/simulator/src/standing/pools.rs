@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Expander, NodeTemplate, Policy, Pool, RequestSettings, Schedule,
+    Budget, Ceiling, ClusterSettings, Expander, NodeTemplate, Policy, Pool, RepairRule, RequestSettings,
+    Rotation, Schedule,
 };
 use headroom_core::known::Known;
 use headroom_core::labels::Labels;
@@ -84,9 +85,22 @@ pub(super) fn node_pool(
                     "minReplicas": down.drain.min_replicas,
                 },
             },
+            "rotation": rotation(&down.rotation),
+            "repair": down.rotation.repair.iter().map(repair_rule).collect::<Vec<_>>(),
             "schedules": pool.schedules.iter().map(schedule).collect::<Vec<_>>(),
         },
     })))
+}
+
+/// `None` in pools that replace no outdated node.
+fn rotation(rotation: &Rotation) -> Option<Value> {
+    let drift = rotation.replace_drifted.then_some("Replace");
+    (drift.is_some() || rotation.max_age.is_some())
+        .then(|| json!({"maxAge": rotation.max_age.map(duration), "drift": drift}))
+}
+
+fn repair_rule(rule: &RepairRule) -> Value {
+    json!({"condition": rule.condition, "status": rule.status.as_str(), "for": duration(rule.after)})
 }
 
 /// The cluster's settings as the one ClusterScalingPolicy.

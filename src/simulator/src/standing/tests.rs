@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Consolidation, Expander, Policy, RequestSettings, Schedule,
+    Budget, Ceiling, ClusterSettings, Config, Consolidation, Expander, Policy, RepairRule, RequestSettings,
+    Schedule,
 };
 use headroom_core::history::History;
 use headroom_core::reason::Reason;
@@ -17,6 +18,7 @@ use headroom_core::time::Seconds;
 use headroom_core::window::Window;
 use headroom_core::world::World;
 use headroom_core::world::gang::{GangKind, GangRef};
+use headroom_core::world::node::ConditionStatus;
 use headroom_core::world::pod::{PodClass, SafeToEvict};
 use headroom_core::world::volume::{
     AccessModes, AttachLimits, ClaimSpec, FreeVolume, PodClaim, StorageCapacity, StorageClass, Volume,
@@ -235,6 +237,10 @@ fn pools_and_cluster_settings_are_read_back_as_they_were() {
             max_nodes: None,
         });
         pool.scale_up.provision_timeout = Seconds(61);
+        pool.scale_down.rotation.max_age = Some(Seconds(7_200_000));
+        pool.scale_down.rotation.replace_drifted = true;
+        let (condition, status) = ("KernelReady".into(), ConditionStatus::False);
+        pool.scale_down.rotation.repair.push(RepairRule { condition, status, after: Seconds(1800) });
     });
     let mut written = config([general]);
     written.cluster = ClusterSettings {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::config::Pool;
-use crate::history::{DecisionOutcome, Removal, RemovalPhase, Victim};
+use crate::history::{DecisionOutcome, Intent, Removal, RemovalPhase, Victim};
 use crate::nodes::removal::phases::One;
 use crate::nodes::removal::{EVICTIONS_MAX, GONE_EXTRA, RETRY, RETRY_SOON, Scene};
 use crate::nodes::scale_down::drainability::{Block, Disruptions, Drainability, Rules};
@@ -46,6 +46,9 @@ enum Progress<'w> {
     Empty,
     /// What was evicted is stopping.
     Stopping,
+    /// Nothing more is evicted, and the node waits for the cloud to take it: a pod on it may not be evicted, or the pool
+    /// would have less than its minimum.
+    Kept,
     /// These pods are to be evicted now.
     Evicting(Vec<&'w PodEntry>),
     /// It will not go: why, in words, and how the decision ends.
@@ -78,6 +81,9 @@ impl One<'_, '_> {
     /// are deleted together.
     fn drain_on(&mut self, first: bool) {
         let now = self.scene.now;
+        if self.is_taken() && self.intent.deadline <= now {
+            self.intent.deadline = now.plus(self.pool.scale_down.drain.eviction_timeout);
+        }
         let victims = self.removal().victims.clone();
         let mut due: Vec<(Arc<str>, Vec<&PodEntry>)> = Vec::new();
         let mut gone_by = Vec::new();
@@ -86,11 +92,12 @@ impl One<'_, '_> {
                 break;
             }
             let Some((node, _, _)) = self.node(victim) else { continue };
-            let mut load = load(self.scene, self.pool, node, self.intent.started_at);
+            let mut load = load(self.scene, self.pool, node, self.intent);
             self.give_up_expendable(&mut load);
             match self.progress(victim, &load) {
                 Progress::Failed(reason, words, outcome) => self.spare(&victim.node, reason, &words, outcome),
                 Progress::Empty => {}
+                Progress::Kept => gone_by.push(now.plus(RETRY)),
                 Progress::Stopping => gone_by.push(self.await_gone(&load)),
                 Progress::Evicting(mut pods) => {
                     if self.intent.deadline <= now {
@@ -181,12 +188,16 @@ impl One<'_, '_> {
 
     /// How far the drain of one victim has come.
     fn progress<'w>(&self, victim: &Victim, load: &Load<'w>) -> Progress<'w> {
-        if let Some((entry, reason)) = load.blocked {
+        let taken = self.is_taken();
+        if let Some((entry, reason)) = load.blocked
+            && !taken
+        {
             let words = format!("pod {} on node {} may not be evicted any more", entry.pod.key, victim.node);
             return Progress::Failed(reason, words, DecisionOutcome::Cancelled);
         }
         if load.waiting.is_empty() && load.leaving.is_empty() {
-            return Progress::Empty;
+            let kept = taken && (load.blocked.is_some() || !self.keeps_minimum());
+            return if kept { Progress::Kept } else { Progress::Empty };
         }
         let unready = self.intent.reason == Reason::Unready;
         if let Some(stuck) = load.leaving.iter().find(|entry| self.overdue_at(entry) <= self.scene.now) {
@@ -194,7 +205,7 @@ impl One<'_, '_> {
                 // Its kubelet is gone, so nobody will ever report these pods as stopped.
                 return Progress::Empty;
             }
-            if !unready {
+            if !unready && !taken {
                 let longest = self.pool.scale_down.drain.max_grace_period;
                 let words = format!(
                     "pod {} on node {} did not stop within {longest} and {GONE_EXTRA}",
@@ -252,6 +263,7 @@ impl One<'_, '_> {
                 intent: self.intent.id.clone(),
                 node: node.clone(),
                 pods: pods.iter().map(&mut eviction).collect(),
+                taken: self.intent.reason == Reason::Interrupted,
             });
         }
     }
@@ -322,8 +334,8 @@ impl One<'_, '_> {
     }
 }
 
-/// Sorts the unfinished pods of the node by what is to be done with them; the removal began at `started_at`.
-fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, started_at: UnixTime) -> Load<'w> {
+/// Sorts the unfinished pods of the node by what is to be done with them.
+fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, intent: &Intent) -> Load<'w> {
     let world: &'w World = scene.world;
     let mut load = Load::default();
     let rules = Rules::of(&pool.scale_down.drain);
@@ -340,7 +352,7 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, started_at: UnixTime) 
             // What this removal has evicted is waited for, however long ago its grace is over.
             Drainability::Skip if long_terminating(pod, scene.now) && !pod.class.mirror => {
                 if !pod.class.daemon_set
-                    && started_at <= evicted_at(pod, pool.scale_down.drain.max_grace_period)
+                    && intent.started_at <= evicted_at(pod, pool.scale_down.drain.max_grace_period)
                 {
                     load.leaving.push(entry);
                 }
@@ -367,6 +379,12 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, started_at: UnixTime) 
                 load.blocked.get_or_insert((entry, Reason::DoNotDisruptAnnotation));
             }
             _ if expendable => load.waiting.push(entry),
+            // What they keep on a node that the cloud takes is lost anyway.
+            Drainability::Block(Block {
+                reason:
+                    Reason::LocalStorageRequested | Reason::UnmovableKubeSystemPod | Reason::MinReplicasReached,
+                ..
+            }) if intent.reason == Reason::Interrupted => load.waiting.push(entry),
             Drainability::OnCompletion => {
                 load.blocked.get_or_insert((entry, Reason::BlockedByOnCompletionPod));
             }

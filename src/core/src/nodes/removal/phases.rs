@@ -10,9 +10,10 @@ use crate::nodes::removal::{
     Advance, DELAY_DELETION_MAX, DELETE_TIMEOUT, NODES_MAX, RETRY, SETTLE, SETTLE_DRAIN, Scene, holds_node,
     removal_of, removal_of_mut,
 };
-use crate::nodes::rotation::is_rotation;
 use crate::nodes::scale_down::drainability::Disruptions;
+use crate::nodes::state::bounds::bounds;
 use crate::nodes::state::foreign::{carries_mark, is_foreign, marked_by};
+use crate::nodes::wake::Wake;
 use crate::plan::Step;
 use crate::reason::Reason;
 use crate::time::Seconds;
@@ -130,21 +131,25 @@ impl One<'_, '_> {
         if self.scene.config.cluster.voluntary_disruption_stopped {
             return Some((Reason::DisruptionStopped, "voluntary disruption is stopped".into()));
         }
-        if !self.pool.scale_down.enabled && !requested {
+        let taken = self.is_taken();
+        if !self.pool.scale_down.enabled && !requested && !taken {
             return Some((Reason::ScaleDownDisabled, "scaleDown.enabled is false".into()));
         }
         if reason == Reason::Consolidated && self.pool.scale_down.policy == Policy::WhenUnderutilized {
             return Some((Reason::SpecChanged, "scaleDown.policy is not WhenCheaper any more".into()));
         }
-        if is_rotation(reason) && !self.pool.scale_down.rotation.is_on() {
-            return Some((Reason::SpecChanged, "rotation is switched off".into()));
+        if !self.pool.scale_down.rotation.wants(reason) {
+            return Some((
+                Reason::SpecChanged,
+                "spec.rotation or spec.repair does not ask for it any more".into(),
+            ));
         }
         let unwell = self
             .removal()
             .victims
             .iter()
             .filter_map(|victim| self.node(victim))
-            .find(|(_, node, _)| self.scene.health.forbids(node.zone()));
+            .find(|(_, node, _)| !taken && self.scene.health.forbids(node.zone()));
         if let Some((_, node, _)) = unwell {
             let words = format!("too many nodes are unready beside node {}", node.name);
             return Some((Reason::ClusterUnhealthy, words));
@@ -379,6 +384,23 @@ impl One<'_, '_> {
     pub(super) fn let_go(&mut self, node: &str, reason: Reason, words: &str, outcome: DecisionOutcome) {
         let whole = self.pool.scales_whole();
         ending::release(self.memory, self.intent, node, whole, reason, words, outcome, self.scene.now);
+    }
+
+    /// True if the cloud takes the nodes: they go anyway.
+    pub(super) fn is_taken(&self) -> bool {
+        self.intent.reason == Reason::Interrupted
+    }
+
+    /// Whether pool and group have their minimum without the victims, as far as is known.
+    pub(super) fn keeps_minimum(&self) -> bool {
+        let state = self.scene.world.provider(&self.pool.name).and_then(Known::value);
+        let Some(state) = state else { return false };
+        let leaving = u32::try_from(self.removal().victims.len()).unwrap_or(u32::MAX);
+        let target = state.groups.values().map(|group| group.target).fold(0, u32::saturating_add);
+        let min = bounds(self.pool, self.scene.now, &mut Wake::new(self.scene.now)).min;
+        let group = state.groups.get(&self.removal().group);
+        min.saturating_add(leaving) <= target
+            && group.is_none_or(|group| group.min.saturating_add(leaving) <= group.target)
     }
 
     /// Whether the removal has been given up.

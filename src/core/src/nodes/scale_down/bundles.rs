@@ -88,7 +88,8 @@ pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec
 /// Whether a candidate goes with all the others of its group. Who asks for one node gets that one.
 #[must_use]
 pub fn goes_whole(candidate: &Candidate, config: &Config) -> bool {
-    config.pools[candidate.pool].scales_whole() && candidate.reason != Reason::RemovalRequested
+    let alone = matches!(candidate.reason, Reason::RemovalRequested | Reason::Interrupted);
+    config.pools[candidate.pool].scales_whole() && !alone
 }
 
 /// Each group in one bundle, as far as an intent can name its nodes: what goes together is given up together. Its reason is
@@ -113,7 +114,7 @@ fn whole_groups(chosen: Vec<Candidate>) -> Vec<Vec<Candidate>> {
 /// Whether a node that goes for this reason has an intent of its own: who asked for it, or the state it is in, is told
 /// of this node alone.
 fn goes_alone(reason: Reason) -> bool {
-    !matches!(reason, Reason::Empty | Reason::Underutilized | Reason::Consolidated)
+    !matches!(reason, Reason::Empty | Reason::Underutilized | Reason::Consolidated | Reason::Interrupted)
 }
 
 #[cfg(test)]

@@ -74,6 +74,17 @@ struct Load {
 }
 
 impl Candidate {
+    /// A node that its cloud is about to take, with the pods that move.
+    pub(in crate::nodes) fn interrupted(
+        ix: NodeIx,
+        node: &Node,
+        member: &Membership<'_>,
+        movable: Vec<PodId>,
+    ) -> Self {
+        let load = Load { movable, ..Load::default() };
+        candidate(ix, node, member, Reason::Interrupted, load, None)
+    }
+
     /// Whether it may wait so as to leave together with others, or because they leave no room: in pools whose nodes get
     /// full, and for its utilization alone.
     #[must_use]
@@ -179,8 +190,9 @@ pub fn judge(
         return stays(Reason::Internal);
     }
     let requested = node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
+    let starting = || not_started(node, pool, scene.now).then_some(Reason::NotStarted);
     if let Some(reason) =
-        pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, requested, scene, pool))
+        pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, requested)).or_else(starting)
     {
         return stays(reason);
     }
@@ -268,7 +280,7 @@ fn pool_in_the_way(pool: &Pool, requested: bool, scene: &Scene<'_>) -> Option<Re
 }
 
 /// Why this node may not go, whatever runs on it.
-fn node_in_the_way(node: &Node, requested: bool, scene: &Scene<'_>, pool: &Pool) -> Option<Reason> {
+pub(in crate::nodes) fn node_in_the_way(node: &Node, requested: bool) -> Option<Reason> {
     if node.deleting {
         return Some(Reason::NodeGone);
     }
@@ -279,10 +291,7 @@ fn node_in_the_way(node: &Node, requested: bool, scene: &Scene<'_>, pool: &Pool)
     if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
         return Some(Reason::ScaleDownDisabledAnnotation);
     }
-    if node.is_protected() && !requested {
-        return Some(Reason::DoNotDisruptAnnotation);
-    }
-    not_started(node, pool, scene.now).then_some(Reason::NotStarted)
+    (node.is_protected() && !requested).then_some(Reason::DoNotDisruptAnnotation)
 }
 
 fn above_threshold(

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::config::Mode;
 use crate::history::{History, PoolHistory, RemovalPhase};
 use crate::nodes::consolidation::Replacing;
+use crate::nodes::interruption;
 use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
 use crate::nodes::rotation;
 use crate::nodes::scale_down::budgets::{self, Allowance};
@@ -116,6 +117,8 @@ pub(in crate::nodes) struct Pass<'a, 's> {
     preview: BTreeMap<Arc<str>, PreviewAction>,
     steps: Vec<Step>,
     wake_at: Option<UnixTime>,
+    /// Nodes that their cloud is about to take, with what says so.
+    pub(in crate::nodes) interrupted: BTreeMap<NodeId, Arc<str>>,
 }
 
 impl<'a, 's> Pass<'a, 's> {
@@ -146,6 +149,7 @@ impl<'a, 's> Pass<'a, 's> {
             preview: BTreeMap::new(),
             steps: Vec::new(),
             wake_at: None,
+            interrupted: interruption::of(scene.world, history, scene.config),
         }
     }
 
@@ -196,6 +200,13 @@ impl<'a, 's> Pass<'a, 's> {
                 }
             }
         }
+        for id in self.interrupted.keys() {
+            // They have been placed with the pods that want a node.
+            for pod in interruption::displaced(*id, self.scene.world, self.scene.config) {
+                let entry = self.scene.world.pod(pod);
+                self.disruptions.spend(entry.class, &entry.pod.class);
+            }
+        }
         if nodes.is_empty() {
             return;
         }
@@ -244,6 +255,7 @@ impl<'a, 's> Pass<'a, 's> {
             }
             if let Some(member) = self.scene.members.member(id)
                 && outdated.is_none()
+                && !self.interrupted.contains_key(&id)
                 && open[member.pool]
                 && self.is_busy(digest, member)
             {
@@ -251,6 +263,12 @@ impl<'a, 's> Pass<'a, 's> {
                 continue;
             }
             let Some(ix) = snapshot.index_of(id) else { continue };
+            if self.interrupted.contains_key(&id) {
+                if let Err(verdict) = self.interrupt(id, ix, history) {
+                    self.verdict(name, pool, verdict);
+                }
+                continue;
+            }
             let since = pool.and_then(|pool| clocks[pool]?.get(name).copied());
             match candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated) {
                 Judgement::Stays(verdict) => {
@@ -306,7 +324,7 @@ impl<'a, 's> Pass<'a, 's> {
         let found = rotation::outdated(node, member, pool, self.scene);
         let count = self.outdated_counts.entry(pool.name.clone()).or_insert(0);
         *count += u32::from(found.is_some());
-        if let Some(at) = rotation::expires_at(node, &pool.scale_down.rotation) {
+        for at in rotation::changes_at(node, &pool.scale_down.rotation) {
             self.wake(at);
         }
         found
@@ -435,8 +453,10 @@ impl<'a, 's> Pass<'a, 's> {
         let pods = candidates.iter().map(|candidate| candidate.movable.len()).sum::<usize>();
         let pods_count = u32::try_from(pods).unwrap_or(u32::MAX);
         let count = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
-        let message =
-            message(candidates, pods_count, GroupSettings::of(pool, &first.group, self.scene.world));
+        let id = self.scene.world.node_named(&first.victim.node).map(|(id, _, _)| id);
+        let notice = id.and_then(|id| self.interrupted.get(&id)).map_or("", |notice| notice);
+        let settings = GroupSettings::of(pool, &first.group, self.scene.world);
+        let message = message(candidates, pods_count, settings, notice);
         let verdict = if pool.mode == Mode::Apply { first.reason } else { Reason::PreviewOnly };
         for candidate in candidates {
             self.verdict(&candidate.victim.node, Some(first.pool), verdict.into());
@@ -521,14 +541,17 @@ fn destination_order(found: &[Candidate], snapshot: &Snapshot<'_>) -> Vec<NodeIx
     stay.chain(found.iter().rev().map(|candidate| candidate.ix)).filter(takes).collect()
 }
 
-/// The decision in words.
-fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_>) -> String {
+/// The decision in words; `notice` is what says that the cloud is about to take the first of them.
+fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_>, notice: &str) -> String {
     let names: Vec<&str> = candidates.iter().take(3).map(|candidate| &*candidate.victim.node).collect();
     let more = if candidates.len() > names.len() { " and others" } else { "" };
     let nodes = format!("node{} {}{more}", if candidates.len() == 1 { "" } else { "s" }, names.join(", "));
     let unneeded_for = settings.unneeded_for();
+    let taken = candidates.first().is_some_and(|candidate| candidate.reason == Reason::Interrupted);
     let moves = match pods_count {
         0 => "no pod has to move".to_owned(),
+        1 if taken => "1 pod moves".to_owned(),
+        count if taken => format!("{count} pods move"),
         1 => "1 pod fits elsewhere".to_owned(),
         count => format!("{count} pods fit elsewhere"),
     };
@@ -540,7 +563,9 @@ fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_
             format!("{nodes} replaced by nodes that cost less; {moves}")
         }
         Some(Reason::Drifted) => format!("{nodes} made of another template than the pool's; {moves}"),
+        Some(Reason::Unhealthy) => format!("{nodes} unhealthy by a condition of spec.repair; {moves}"),
         Some(Reason::Expired) => format!("{nodes} older than rotation.maxAge; {moves}"),
+        Some(Reason::Interrupted) => format!("{nodes} about to be taken by the cloud ({notice}); {moves}"),
         Some(Reason::Consolidated) => format!("{nodes} not needed for {unneeded_for}; {moves}"),
         _ => format!(
             "{nodes} at or under {}% for {unneeded_for}; {moves}",

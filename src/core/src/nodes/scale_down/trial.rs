@@ -185,7 +185,7 @@ impl Pass<'_, '_> {
         self.cooled_down(ends.chain(after_failure).max())
     }
 
-    fn cooled_down(&mut self, until: Option<UnixTime>) -> Result<(), Verdict> {
+    pub(in crate::nodes) fn cooled_down(&mut self, until: Option<UnixTime>) -> Result<(), Verdict> {
         match until {
             Some(until) if self.scene.now < until => {
                 self.wake(until);

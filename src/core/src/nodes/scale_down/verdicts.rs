@@ -89,6 +89,8 @@ fn leaves(reason: Reason) -> bool {
             | Reason::Consolidated
             | Reason::Drifted
             | Reason::Expired
+            | Reason::Unhealthy
+            | Reason::Interrupted
             | Reason::Unready
             | Reason::RemovalRequested
             | Reason::NeverRegistered

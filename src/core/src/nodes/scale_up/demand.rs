@@ -79,9 +79,10 @@ pub struct Demand {
     pub nominated: Vec<(PodId, Arc<str>)>,
 }
 
-/// Collects the demand of `snapshot`'s world.
+/// Collects the demand of `snapshot`'s world, with the `displaced` pods, whose nodes go.
 pub fn collect(
     snapshot: &mut Snapshot<'_>,
+    displaced: &[PodId],
     history: &mut History,
     config: &Config,
     now: UnixTime,
@@ -102,6 +103,9 @@ pub fn collect(
             Verdict::Nominated(node) => demand.nominated.push((id, node)),
             Verdict::Wanted => add_pod(&mut demand.groups, &mut groups, id, entry),
         }
+    }
+    for id in displaced {
+        add_pod(&mut demand.groups, &mut groups, *id, world.pod(*id));
     }
     let mut anticipated = Vec::new();
     if config.cluster.anticipation {

@@ -33,7 +33,7 @@ pub fn enforce_min(ctx: &mut Context<'_>, mode: Mode) {
         }
         ctx.working_on(Part::Pool(pool.name.clone()));
         let Some(state) = ctx.cluster.pools.get(&pool.name) else { continue };
-        let missing = state.bounds.min.saturating_sub(state.target());
+        let missing = state.bounds.min.saturating_sub(state.lasting_target());
         if missing == 0 || limits::pool_barrier(state, ctx.next.pools.get(&pool.name)).is_some() {
             continue;
         }

@@ -10,6 +10,7 @@ use crate::history::{
     Action, BackoffKey, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
 };
 use crate::known::Known;
+use crate::nodes::interruption;
 use crate::nodes::scale_up::increase;
 use crate::nodes::state::bounds::{self, Bounds};
 use crate::nodes::state::group_settings::GroupSettings;
@@ -43,6 +44,8 @@ pub struct ClusterState<'w> {
     kins: Vec<(Arc<str>, Arc<str>)>,
     /// Whether a limit on the cluster's cpu or memory asks for its capacity.
     limited: bool,
+    /// Nodes that their cloud is about to take, with what says so.
+    pub interrupted: BTreeMap<NodeId, Arc<str>>,
 }
 
 /// A node's place in a pool.
@@ -103,6 +106,8 @@ pub struct GroupCounts<'w> {
     pub suspended: u32,
     /// Nodes that are leaving.
     pub leaving: u32,
+    /// Those of them that the cloud is about to take and still counts.
+    pub interrupted: u32,
     /// Instances that are no node yet and may still become one.
     pub unregistered: u32,
     /// Instances that did not become nodes in time.
@@ -136,6 +141,13 @@ impl PoolState<'_> {
         self.groups.values().map(|group| group.target).fold(0, u32::saturating_add)
     }
 
+    /// Nodes that the pool wants without those that the cloud is about to take.
+    #[must_use]
+    pub fn lasting_target(&self) -> u32 {
+        let interrupted = self.groups.values().map(|group| group.interrupted);
+        self.target().saturating_sub(interrupted.fold(0, u32::saturating_add))
+    }
+
     /// Registered nodes that are not leaving.
     #[must_use]
     pub fn registered(&self) -> u32 {
@@ -164,6 +176,7 @@ impl<'w> ClusterState<'w> {
             members: vec![None; world.node_capacity()],
             kins: Vec::new(),
             limited: config.cluster.max_cpu_milli.is_some() || config.cluster.max_memory_bytes.is_some(),
+            interrupted: interruption::of(world, history, config),
         };
         state.count_nodes(world, history, now, wake);
         for pool_state in state.pools.values_mut() {
@@ -229,14 +242,15 @@ impl<'w> ClusterState<'w> {
                 continue;
             }
             let whole = || world.node(id).node.as_ref();
-            let leaving = digest.deleting
-                || digest.deletion_taint
-                || !victims.is_empty() && victims.contains(name)
+            let goes = digest.deleting
                 || !going.is_empty()
                     && owner.zip(whole()).is_some_and(|(owner, node)| {
                         let Kin { pool, group, .. } = &owners.kins[owner];
                         going.contains(&*node.provider_id) && self.terminating(pool, group, node)
                     });
+            let is_taken = !self.interrupted.is_empty() && self.interrupted.contains_key(&id);
+            let leaving =
+                goes || digest.deletion_taint || is_taken || !victims.is_empty() && victims.contains(name);
             if let (true, false, Some(node)) = (self.limited, leaving, whole()) {
                 self.capacity.add(&node.capacity);
             }
@@ -253,13 +267,15 @@ impl<'w> ClusterState<'w> {
                 (false, _, _) => Stage::Ready,
             };
             kin.nodes.push((id, stage));
+            kin.interrupted += u32::from(is_taken && !goes);
         }
-        for Kin { pool, group, nodes, .. } in owners.kins {
+        for Kin { pool, group, nodes, interrupted, .. } in owners.kins {
             let Some(state) = self.pools.get_mut(&pool) else { continue };
             if nodes.is_empty() {
                 continue;
             }
             let counts = state.groups.entry(group.clone()).or_default();
+            counts.interrupted = interrupted;
             let kin = self.kins.len();
             for (id, stage) in nodes {
                 counts.nodes.push(id);
@@ -285,6 +301,8 @@ struct Kin<'w> {
     /// The provider's template, if it has devices.
     devices: Option<&'w NodeTemplate>,
     nodes: Vec<(NodeId, Stage)>,
+    /// Nodes that the cloud is about to take and still counts.
+    interrupted: u32,
 }
 
 impl Kin<'_> {
@@ -410,7 +428,14 @@ impl<'w> Owners<'w> {
         }
         let spec = self.specs[pool].0;
         let devices = self.devices(pool, group);
-        self.kins.push(Kin { pool: pool.clone(), group: group.clone(), spec, devices, nodes: Vec::new() });
+        self.kins.push(Kin {
+            pool: pool.clone(),
+            group: group.clone(),
+            spec,
+            devices,
+            nodes: Vec::new(),
+            interrupted: 0,
+        });
         self.kins.len() - 1
     }
 }
