@@ -107,7 +107,7 @@ pub struct Window {
     pub duration: Duration,
 }
 
-/// Why a node leaves, as budgets tell it apart.
+/// Why a node leaves, as budgets distinguish it.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BudgetReason {
     /// No pod on it has to be moved.

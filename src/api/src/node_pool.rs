@@ -179,7 +179,7 @@ pub enum Mode {
     /// Plan and act.
     #[default]
     Apply,
-    /// Plan as if, tell, change nothing.
+    /// Plan as if, report, change nothing.
     Preview,
     /// Change nothing, undo removals under way.
     Suspend,
@@ -283,7 +283,7 @@ pub struct AwsProvider {
     #[schemars(length(min = 1, max = 100), regex(pattern = AWS_CLUSTER_PATTERN))]
     pub cluster_name: Option<String>,
 
-    /// Whether `tagSelector` may find groups whatever cluster they belong to. Default: false.
+    /// True if `tagSelector` may find groups whatever cluster they belong to. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub any_cluster: Option<bool>,
 
@@ -513,7 +513,7 @@ pub struct Price {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScaleUp {
-    /// Whether pods may make the pool grow. `minNodes` is kept either way. Default: true.
+    /// True if pods may make the pool grow. `minNodes` is kept either way. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 
@@ -573,7 +573,7 @@ pub enum ScaleDownPolicy {
 #[x_kube(validation = Rule::new("(has(self.policy) && self.policy == 'WhenCheaper') || (!has(self.minSaving) && !has(self.consolidateAfter))")
     .message("scaleDown.minSaving and scaleDown.consolidateAfter have no effect without policy: WhenCheaper: set it, or remove them").field_path(".policy"))]
 pub struct ScaleDown {
-    /// Whether nodes of the pool may be removed. Default: true.
+    /// True if nodes of the pool may be removed. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 
@@ -610,12 +610,12 @@ pub struct ScaleDown {
     #[schemars(range(min = 0, max = 100))]
     pub gpu_utilization_threshold: Option<i32>,
 
-    /// Whether pods of DaemonSets are left out when a node is measured: their requests, and the part of the node that they
+    /// True if pods of DaemonSets are left out when a node is measured: their requests, and the part of the node that they
     /// take. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_daemon_sets_utilization: Option<bool>,
 
-    /// Whether mirror pods, the static pods of the kubelet, are left out when a node is measured. Default: false.
+    /// True if mirror pods, the static pods of the kubelet, are left out when a node is measured. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_mirror_pods_utilization: Option<bool>,
 
@@ -667,11 +667,11 @@ pub struct Drain {
         .message("drain.evictionTimeout must be more than 0: no eviction could ever succeed"))]
     pub eviction_timeout: Option<Duration>,
 
-    /// Whether a node is kept while a pod on it uses `hostPath` or an `emptyDir` on disk. Default: true.
+    /// True if a node is kept while a pod on it uses `hostPath` or an `emptyDir` on disk. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_local_storage: Option<bool>,
 
-    /// Whether a node is kept while it has a pod of `kube-system` that no PodDisruptionBudget covers. Default: true.
+    /// True if a node is kept while it has a pod of `kube-system` that no PodDisruptionBudget covers. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_system_pods: Option<bool>,
 

@@ -326,13 +326,13 @@ pub fn duration_seconds(text: &str) -> Option<u64> {
     None
 }
 
-/// Whether Kubernetes takes it as the value of a label or a taint: empty, or at most 63 letters, digits, `-`, `_` and
+/// True if Kubernetes takes it as the value of a label or a taint: empty, or at most 63 letters, digits, `-`, `_` and
 /// `.` that begin and end with a letter or digit.
 pub fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_name(text)
 }
 
-/// Whether Kubernetes takes it as the key of a label or a taint: a name, or a DNS subdomain, `/` and a name.
+/// True if Kubernetes takes it as the key of a label or a taint: a name, or a DNS subdomain, `/` and a name.
 pub fn is_qualified_name(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_name(name),

@@ -124,7 +124,7 @@ pub struct LaunchError {
 pub struct TemplateData {
     /// The type, if it names one.
     pub instance_type: Option<Arc<str>>,
-    /// Whether it asks for spot.
+    /// True if it asks for spot.
     pub spot: bool,
     /// What its types must have at least, where they are described and not named.
     pub requirements: Option<Requirements>,
@@ -143,7 +143,7 @@ pub struct InstanceType {
     pub memory_mib: u64,
     /// NVIDIA GPUs.
     pub gpus: u32,
-    /// Whether it is of arm64.
+    /// True if it is of arm64.
     pub arm64: bool,
     /// Network interfaces; 0 when not told.
     pub interfaces: u32,

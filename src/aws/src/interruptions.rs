@@ -62,7 +62,7 @@ pub fn read(body: &str) -> Option<Interruption> {
     (!instances.is_empty()).then(|| Interruption { instances, event: kind.into() })
 }
 
-/// Whether this has the shape of an instance's id.
+/// True if this has the shape of an instance's id.
 fn is_instance(id: &str) -> bool {
     let digits = id.strip_prefix("i-").unwrap_or_default();
     (8..=32).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())

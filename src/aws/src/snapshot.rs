@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::activities::{FailedLaunch, Launches};
 use super::calls::CallError;
-use super::group::{Group, Machine, Standing};
+use super::group::{Group, Machine, MachinePhase};
 use super::holds::Holds;
 use super::interruptions::{Fate, Interruptions};
 
@@ -105,7 +105,7 @@ pub struct Shape {
     pub template: Result<Arc<GroupTemplate>, String>,
     /// The type of its machines, if there is only one.
     pub instance_type: Option<Arc<str>>,
-    /// Whether it launches spot instances, and nothing else.
+    /// True if it launches spot instances, and nothing else.
     pub spot: bool,
     /// Why the group is not to shrink now, if so.
     pub updating: Option<String>,
@@ -167,7 +167,7 @@ pub struct Queue {
 }
 
 impl Snapshot {
-    /// Whether everything is to be read: for the first time, after a minute, or because other groups are asked for.
+    /// True if everything is to be read: for the first time, after a minute, or because other groups are asked for.
     #[must_use]
     pub fn whole_due(&self, wanted: &Wanted, clock: Instant) -> bool {
         match &self.whole {
@@ -176,7 +176,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether reads pause after a failure.
+    /// True if reads pause after a failure.
     #[must_use]
     pub fn pausing(&self, clock: Instant) -> bool {
         self.failure.as_ref().is_some_and(|failure| clock < failure.until)
@@ -288,7 +288,7 @@ impl Snapshot {
             listed.is_some_and(|age| age <= LIST_LAG)
         };
         let left_out = before.group.instances.iter().filter(|one| {
-            matches!(one.standing(), Standing::Counted(_))
+            matches!(one.phase(), MachinePhase::Counted(_))
                 && group.machine(&one.id).is_none()
                 && !self.gone.contains(&one.id)
                 && recent(&one.id)
@@ -302,9 +302,9 @@ impl Snapshot {
         if self.gone.contains(id) {
             return Fate::Going;
         }
-        match self.groups.values().find_map(|read| read.group.machine(id)).map(Machine::standing) {
-            Some(Standing::Leaving) => Fate::Going,
-            Some(Standing::Counted(_) | Standing::Aside | Standing::Warm) => Fate::Here,
+        match self.groups.values().find_map(|read| read.group.machine(id)).map(Machine::phase) {
+            Some(MachinePhase::Leaving) => Fate::Going,
+            Some(MachinePhase::Counted(_) | MachinePhase::Aside | MachinePhase::Warm) => Fate::Here,
             None => Fate::Unlisted,
         }
     }
@@ -348,7 +348,7 @@ impl Snapshot {
                 self.launches.get(*name).is_some_and(|(_, at)| clock < *at + ACTIVITIES && !before_write(at));
             let unknown = || {
                 group.instances.iter().any(|one| {
-                    matches!(one.standing(), Standing::Counted(_))
+                    matches!(one.phase(), MachinePhase::Counted(_))
                         && !registered.contains(&one.id)
                         && self.births.get(&one.id).is_some_and(|birth| birth.begun_at.is_none())
                 })

@@ -11,7 +11,7 @@ use headroom_core::world::provider::{
 
 use super::activities::Class;
 use super::calls::Trouble;
-use super::group::{Group, Machine, Standing};
+use super::group::{Group, Machine, MachinePhase};
 use super::options;
 use super::origin;
 use super::quota::{advice, quota_family};
@@ -211,11 +211,11 @@ fn interrupted(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Arc<str
 
 fn instances(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Instance> {
     let told = group.instances.iter().filter_map(|machine| {
-        let state = match machine.standing() {
+        let state = match machine.phase() {
             _ if snapshot.gone.contains(&machine.id) => InstanceState::Deleting,
-            Standing::Counted(state) => state,
-            Standing::Leaving => InstanceState::Deleting,
-            Standing::Aside | Standing::Warm => return None,
+            MachinePhase::Counted(state) => state,
+            MachinePhase::Leaving => InstanceState::Deleting,
+            MachinePhase::Aside | MachinePhase::Warm => return None,
         };
         let created_at = snapshot.births.get(&machine.id).map(super::snapshot::Birth::counts_from);
         Some((machine.id.clone(), Instance { state, node: None, created_at }))

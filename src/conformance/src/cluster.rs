@@ -123,7 +123,7 @@ fn compared(input: &Input, out: &Value, undone: Undone) -> Outcome {
     outcome
 }
 
-/// Whether each number of each group is that of the reference, or what the rule of young instances makes of it: machines
+/// True if each number of each group is that of the reference, or what the rule of young instances makes of it: machines
 /// whose node has left are not awaited, and those that are young are.
 fn within(ours: &Value, theirs: &Value, by_rule: &Value, left: &BTreeMap<String, u64>) -> bool {
     let number = |value: &Value| value["upcoming"].as_u64().unwrap_or(0);

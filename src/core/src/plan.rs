@@ -93,7 +93,7 @@ pub enum Step {
         group: Arc<str>,
         /// The instances.
         victims: Vec<Victim>,
-        /// Whether pods that have no other place may be lost with the node (unready nodes).
+        /// True if pods that have no other place may be lost with the node (unready nodes).
         force: bool,
     },
     /// Take our taint, annotation and cordon off.

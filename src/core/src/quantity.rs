@@ -160,7 +160,7 @@ impl Quantity {
         format_bytes(saturated(units))
     }
 
-    /// Whether it is less than zero.
+    /// True if it is less than zero.
     pub fn is_negative(self) -> bool {
         self.nanos < 0
     }
@@ -188,7 +188,7 @@ impl Quantity {
         self.nanos as f64 / NANOS_PER_UNIT as f64
     }
 
-    /// Whether it is zero.
+    /// True if it is zero.
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }

@@ -68,7 +68,7 @@ fn read_at(world: &mut World, at: UnixTime) {
     world.apply(Delta::ProviderObserved("a".into(), Known::Known { value, at }));
 }
 
-/// Whether the machine is late, and how many nodes are on their way, at this instant.
+/// True if the machine is late, and how many nodes are on their way, at this instant.
 fn late_and_upcoming(world: &World, now: UnixTime) -> (bool, u32) {
     let config = config([pool("a")]);
     let state = ClusterState::new(world, &History::default(), &config, now, &mut Wake::new(now));

@@ -68,7 +68,7 @@ struct Cluster {
     pods_made: u64,
     evictions: u64,
     deletions: u64,
-    /// Whether pods go to the emptiest node, as the default scheduler likes it, or to the first.
+    /// True if pods go to the emptiest node, as the default scheduler likes it, or to the first.
     spreads: bool,
 }
 

@@ -67,7 +67,7 @@ pub struct Case {
     pub written_by: String,
     /// When it was taken.
     pub taken_at: UnixTime,
-    /// Whether names were replaced by codes.
+    /// True if names were replaced by codes.
     pub names_hidden: bool,
     /// Who said what the clouds have.
     pub provider_view: ProviderView,

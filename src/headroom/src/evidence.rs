@@ -37,7 +37,7 @@ const KINDS: [&str; 8] = [
 ];
 
 /// An object that explanations read and decisions do not, or otherwise.
-pub trait Testimony:
+pub trait EvidenceSource:
     Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static
 {
     /// Adds what the object tells.
@@ -170,7 +170,7 @@ impl<K: Resource<DynamicType = ()>> Resource for Scaled<K> {
     }
 }
 
-impl<K> Testimony for Scaled<K>
+impl<K> EvidenceSource for Scaled<K>
 where
     K: Resource<DynamicType = ()> + Clone + fmt::Debug + Send + 'static,
 {
@@ -189,7 +189,7 @@ where
     }
 }
 
-impl Testimony for TimedPod {
+impl EvidenceSource for TimedPod {
     fn tell(&self, evidence: &mut Evidence) {
         evidence.pods.push(times(self));
     }

@@ -21,7 +21,7 @@ use kube::{Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::evidence::{self, Both, Scaled, Testimony, TimedPod};
+use crate::evidence::{self, Both, EvidenceSource, Scaled, TimedPod};
 use crate::source::Live;
 use crate::terminal;
 use headroom_api::{NodePoolStatus, StoredClusterScalingPolicy, StoredNodePool};
@@ -127,7 +127,7 @@ async fn read(live: &Live, host: &Arc<Host>) -> anyhow::Result<(Case, Left)> {
     let (mut input, seen) = match &live.operator {
         Some(url) => {
             let seen = reader.policies(&feed).await?;
-            reader.witnesses(&mut evidence).await;
+            reader.read_evidence(&mut evidence).await;
             (operator_view(url).await?, seen)
         }
         None => reader.world(&feed, &mut evidence).await?,
@@ -209,7 +209,7 @@ pub enum Need {
 }
 
 /// NodePools and policies as stored.
-struct Seen {
+struct StoredSettings {
     policies: Policies,
     settings: Settings,
 }
@@ -328,7 +328,7 @@ impl Reader {
     }
 
     /// The same, and what each object tells explanations, from one list.
-    pub async fn feed_seen<K: Watched, T: Testimony>(
+    pub async fn feed_seen<K: Watched, T: EvidenceSource>(
         &mut self,
         feed: &KubeFeed,
         need: Need,
@@ -336,37 +336,41 @@ impl Reader {
     ) -> anyhow::Result<()> {
         let objects = self.list::<Both<K, T>>(need, K::FIELD_SELECTOR).await?;
         let port = feed.port::<K>();
-        for Both(object, testimony) in objects {
-            testimony.tell(evidence);
+        for Both(object, source) in objects {
+            source.tell(evidence);
             port.applied(object);
         }
         Ok(())
     }
 
     /// What objects tell explanations, where the world itself is the operator's.
-    async fn witnesses(&mut self, evidence: &mut Evidence) {
-        self.witness::<TimedPod>(evidence).await;
-        self.witness::<Scaled<ReplicaSet>>(evidence).await;
-        self.witness::<Scaled<StatefulSet>>(evidence).await;
+    async fn read_evidence(&mut self, evidence: &mut Evidence) {
+        self.read_one::<TimedPod>(evidence).await;
+        self.read_one::<Scaled<ReplicaSet>>(evidence).await;
+        self.read_one::<Scaled<StatefulSet>>(evidence).await;
     }
 
     /// What the objects of a kind tell explanations; what cannot be read is noted.
-    pub async fn witness<T: Testimony>(&mut self, evidence: &mut Evidence) {
+    pub async fn read_one<T: EvidenceSource>(&mut self, evidence: &mut Evidence) {
         let objects = self.list::<T>(Need::May, "").await.unwrap_or_default();
         objects.iter().for_each(|object| object.tell(evidence));
     }
 
-    async fn policies(&mut self, feed: &KubeFeed) -> anyhow::Result<Seen> {
+    async fn policies(&mut self, feed: &KubeFeed) -> anyhow::Result<StoredSettings> {
         self.feed::<StoredNodePool>(feed, Need::Must).await?;
         self.feed::<StoredClusterScalingPolicy>(feed, Need::May).await?;
         let mut policies = Policies::default();
         feed.take_policies().into_iter().for_each(|change| policies.apply(change));
         let mut settings = Settings::default();
         settings.update(&policies);
-        Ok(Seen { policies, settings })
+        Ok(StoredSettings { policies, settings })
     }
 
-    async fn world(&mut self, feed: &KubeFeed, evidence: &mut Evidence) -> anyhow::Result<(Snapshot, Seen)> {
+    async fn world(
+        &mut self,
+        feed: &KubeFeed,
+        evidence: &mut Evidence,
+    ) -> anyhow::Result<(Snapshot, StoredSettings)> {
         let seen = self.policies(feed).await?;
         self.feed::<SlimNode>(feed, Need::Must).await?;
         self.feed_seen::<SlimPod, TimedPod>(feed, Need::Must, evidence).await?;
@@ -401,7 +405,7 @@ impl Reader {
     }
 
     /// What the clouds have, as far as nodes and status tell it.
-    fn providers(&self, world: &mut World, seen: &Seen) {
+    fn providers(&self, world: &mut World, seen: &StoredSettings) {
         let nodes = facts::own_nodes(world);
         let none = Vec::new();
         for (name, pool) in &seen.settings.providers {
@@ -448,7 +452,7 @@ fn from_status(status: &NodePoolStatus, pool: &PoolAtProvider, nodes: &[OwnNode]
     (!state.groups.is_empty()).then_some(state)
 }
 
-impl Seen {
+impl StoredSettings {
     fn pools(&self, invalid_policy: &mut Option<String>) -> BTreeMap<Arc<str>, PoolSeen> {
         invalid_policy.clone_from(&self.settings.invalid_policy);
         let pools = self.policies.pools.iter().map(|(name, object)| {

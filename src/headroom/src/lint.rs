@@ -102,7 +102,7 @@ impl Manifest {
         self.object["metadata"]["namespace"].as_str().unwrap_or("default")
     }
 
-    /// Whether it is one of ours.
+    /// True if it is one of ours.
     #[must_use]
     pub fn ours(&self) -> bool {
         let version = self.object["apiVersion"].as_str().unwrap_or_default();

@@ -67,7 +67,7 @@ impl Subject {
         }
     }
 
-    /// Whether its objects are in no namespace.
+    /// True if its objects are in no namespace.
     #[must_use]
     pub fn cluster_scoped(self) -> bool {
         matches!(self, Self::Node | Self::Nodepool)

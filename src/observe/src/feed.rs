@@ -44,7 +44,7 @@ pub trait Feed: Send + Sync {
         self.health(now).into_iter().find(|health| health.watch == watch)?.silent_for
     }
 
-    /// Whether every kind has been listed completely once.
+    /// True if every kind has been listed completely once.
     fn synced(&self) -> bool;
 
     /// How long the most silent watch has been silent; `None` while one has not been listed. A healthy watch is heard
@@ -68,7 +68,7 @@ pub trait Feed: Send + Sync {
 pub struct WatchHealth {
     /// The watch.
     pub watch: Watch,
-    /// Whether it has been listed completely once.
+    /// True if it has been listed completely once.
     pub listed: bool,
     /// Time since the server was last heard on it; `None` when never.
     pub silent_for: Option<Seconds>,

@@ -34,7 +34,7 @@ struct Contents {
     hashes: FxHashMap<ObjectKey, u64>,
 }
 
-/// Whether the loop should be woken at once, or the change can wait for the next tick.
+/// True if the loop should be woken at once, or the change can wait for the next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// Something that may lead to a decision: a pod nobody can place, a pod gone, a node or controller changed.
@@ -79,7 +79,7 @@ impl Queue {
         self.slots.len() - self.vacant_count
     }
 
-    /// Whether none waits.
+    /// True if none waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

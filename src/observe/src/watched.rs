@@ -229,7 +229,7 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
     const WATCH: Watch;
     /// Restricts what is listed and watched. Empty for everything.
     const FIELD_SELECTOR: &'static str = "";
-    /// Whether the API server may not know the kind at all; that is the same as no object of it.
+    /// True if the API server may not know the kind at all; that is the same as no object of it.
     const MAY_BE_ABSENT: bool = false;
     /// True for kinds of a feature that is off without them: a missing kind or permission stops nothing else.
     const OPTIONAL: bool = false;

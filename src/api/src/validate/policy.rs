@@ -16,7 +16,7 @@ use crate::cluster_scaling_policy::{
 pub struct ValidatedPolicy {
     /// How one pool is chosen among several; at least one, no two alike.
     pub expanders: Vec<Expander>,
-    /// Whether pools whose nodes are alike are balanced.
+    /// True if pools whose nodes are alike are balanced.
     pub balance_similar_pools: bool,
     /// Ceilings on the sum over all nodes.
     pub limits: ValidatedLimits,
@@ -30,7 +30,7 @@ pub struct ValidatedPolicy {
     pub immediate_schedulers: Vec<String>,
     /// How many nodes may be leaving at once.
     pub removals: ValidatedRemovals,
-    /// Whether nodes may be removed at all.
+    /// True if nodes may be removed at all.
     pub voluntary_disruption: VoluntaryDisruption,
     /// Most replicas not created yet that count as demand; 0 if they do not count.
     pub max_anticipated_pods: u32,

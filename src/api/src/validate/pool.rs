@@ -49,7 +49,7 @@ pub struct ValidatedPool {
 /// How a pool grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedScaleUp {
-    /// Whether pods may make it grow.
+    /// True if pods may make it grow.
     pub enabled: bool,
     /// How long a node may take to register; more than 0.
     pub provision_timeout: Duration,
@@ -73,7 +73,7 @@ pub struct ValidatedBackoff {
 /// How a pool shrinks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedScaleDown {
-    /// Whether nodes may be removed.
+    /// True if nodes may be removed.
     pub enabled: bool,
     /// Which nodes may go.
     pub policy: ScaleDownPolicy,
@@ -85,9 +85,9 @@ pub struct ValidatedScaleDown {
     pub utilization_threshold_percent: u8,
     /// The same by GPUs alone, for nodes that have some, 0 to 100.
     pub gpu_utilization_threshold_percent: u8,
-    /// Whether DaemonSet pods are left out of it.
+    /// True if DaemonSet pods are left out of it.
     pub ignore_daemon_sets_utilization: bool,
-    /// Whether static pods are left out of it.
+    /// True if static pods are left out of it.
     pub ignore_mirror_pods_utilization: bool,
     /// How long a node must have been unneeded.
     pub unneeded_for: Duration,
@@ -132,9 +132,9 @@ pub struct ValidatedDrain {
     pub max_grace_period: Duration,
     /// How long refused evictions are tried again; more than 0.
     pub eviction_timeout: Duration,
-    /// Whether local storage keeps a node.
+    /// True if local storage keeps a node.
     pub skip_local_storage: bool,
-    /// Whether system pods without a PodDisruptionBudget keep a node.
+    /// True if system pods without a PodDisruptionBudget keep a node.
     pub skip_system_pods: bool,
     /// Owners with fewer replicas keep a node.
     pub min_replicas: u32,

@@ -26,7 +26,7 @@ pub struct Fault {
     pub action: &'static str,
     pub status: u16,
     pub code: &'static str,
-    /// Whether the call takes effect all the same.
+    /// True if the call takes effect all the same.
     pub commits: bool,
     pub times: u32,
 }
@@ -39,7 +39,7 @@ pub struct Account {
     pub calls: BTreeMap<&'static str, u32>,
     /// Launches of these groups fail with this text.
     pub broken: BTreeMap<Arc<str>, String>,
-    /// Whether the synchronous launch exists.
+    /// True if the synchronous launch exists.
     pub launches_at_once: bool,
     pub tokens: BTreeMap<String, Launched>,
     /// Ids that were terminated by a call.
@@ -98,7 +98,7 @@ impl Account {
             let group = self.groups.get_mut(name).expect("it is there");
             let mut excess = counted - desired;
             for one in &mut group.instances {
-                let counts = matches!(one.standing(), super::super::group::Standing::Counted(_));
+                let counts = matches!(one.phase(), super::super::group::MachinePhase::Counted(_));
                 if 0 < excess && counts && !one.protected {
                     one.lifecycle = "Terminating".to_owned();
                     self.slain.insert(one.id.clone());
@@ -481,7 +481,7 @@ impl Bench {
     }
 }
 
-/// Whether a call failed in a way that says nothing of its effect.
+/// True if a call failed in a way that says nothing of its effect.
 pub fn is_unknown(error: &Error) -> bool {
     error.unknown
 }

@@ -174,7 +174,7 @@ impl Follower {
         }
     }
 
-    /// Whether the cloud reports a failed launch of the group.
+    /// True if the cloud reports a failed launch of the group.
     fn fails(&self, group: &str) -> bool {
         self.instances.get(group).into_iter().flatten().any(|(_, (one, _))| one.error.is_some())
     }

@@ -110,7 +110,7 @@ fn better(case: &Case<'_>) -> Result<Option<Measure>, String> {
     Ok(None)
 }
 
-/// Whether all pods that the reference helps have places on the product's nodes. Where more pods are helped they may take
+/// True if all pods that the reference helps have places on the product's nodes. Where more pods are helped they may take
 /// each other's places; so it is also asked for those pods alone.
 fn helps_all(case: &Case<'_>) -> Result<bool, String> {
     let (ours, theirs) = (case.our_worth, &case.their_worth);
@@ -161,7 +161,7 @@ pub fn serves_at_once(case: &Case<'_>) -> Result<bool, String> {
     Ok(run.violations.is_empty() && all && (worth.costs_as(&theirs) || worth.costs_less_than(&theirs)))
 }
 
-/// Whether the first plan has a place for each pending pod, and no pod comes or goes later.
+/// True if the first plan has a place for each pending pod, and no pod comes or goes later.
 fn plans_all(input: &Input, run: &Run) -> bool {
     let later =
         input.events.iter().flatten().any(|event| event.add_pods.is_some() || event.delete_pods.is_some());

@@ -206,13 +206,13 @@ impl Worth {
         self.helped.values().sum()
     }
 
-    /// Whether every kind of pods is helped at least as much as there.
+    /// True if every kind of pods is helped at least as much as there.
     pub fn helps_all_of(&self, other: &Self) -> bool {
         let here = |first: &String| self.helped.get(first).copied().unwrap_or(0);
         other.helped.iter().all(|(first, count)| *count <= here(first))
     }
 
-    /// Whether it has fewer nodes, or cheaper ones.
+    /// True if it has fewer nodes, or cheaper ones.
     pub fn costs_less_than(&self, other: &Self) -> bool {
         if let (Some(own), Some(theirs)) = (self.price, other.price) {
             return own < theirs;
@@ -221,7 +221,7 @@ impl Worth {
         self.nodes < other.nodes || no_more && self.capacity != other.capacity
     }
 
-    /// Whether it costs the same.
+    /// True if it costs the same.
     pub fn costs_as(&self, other: &Self) -> bool {
         (self.nodes, self.capacity, self.price) == (other.nodes, other.capacity, other.price)
     }

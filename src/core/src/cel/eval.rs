@@ -310,7 +310,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether the list of `in` is of constants, which upstream makes a hash table of.
+/// True if the list of `in` is of constants, which upstream makes a hash table of.
 fn is_written_out(arguments: &[Expr]) -> bool {
     let constant = |entry: &Entry| !entry.optional && matches!(entry.value, Expr::Literal(_));
     matches!(arguments, [_, Expr::List(entries)] if !entries.is_empty() && entries.iter().all(constant))
@@ -329,7 +329,7 @@ fn select(operand: &Value, field: &str, optional: bool) -> Found {
     }
 }
 
-/// Whether there is a field; what has no fields does not have it.
+/// True if there is a field; what has no fields does not have it.
 fn has(operand: &Value, field: &str) -> bool {
     match operand {
         Value::Map(map) => map.field(field).is_some(),

@@ -121,7 +121,7 @@ impl Lexer<'_> {
         Err(self.error(format!("unexpected character {first:?}")))
     }
 
-    /// Whether a quoted text begins here: raw, of bytes, and the length of its prefix.
+    /// True if a quoted text begins here: raw, of bytes, and the length of its prefix.
     fn quote_ahead(&self) -> Option<(bool, bool, usize)> {
         let mut raw = false;
         let mut bytes = false;

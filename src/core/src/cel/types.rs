@@ -152,7 +152,7 @@ impl Found {
         }
     }
 
-    /// Whether each of `from` may stand for the one of `to` at its place. What is found out is kept if so.
+    /// True if each of `from` may stand for the one of `to` at its place. What is found out is kept if so.
     pub(super) fn assign_all<'a>(&mut self, pairs: impl Iterator<Item = (&'a Type, &'a Type)>) -> bool {
         let mut tried = self.clone();
         for (from, to) in pairs {
@@ -164,7 +164,7 @@ impl Found {
         true
     }
 
-    /// Whether one may stand for the other.
+    /// True if one may stand for the other.
     pub(super) fn assign(&mut self, from: &Type, to: &Type) -> bool {
         self.assign_all(std::iter::once((from, to)))
     }
@@ -231,7 +231,7 @@ impl Found {
     }
 }
 
-/// Whether the first is as wide as the second, or wider.
+/// True if the first is as wide as the second, or wider.
 pub(super) fn is_wider(first: &Type, second: &Type) -> bool {
     match (first, second) {
         (Type::Dyn | Type::Var(_), _) => true,

@@ -136,7 +136,7 @@ impl Value {
         }
     }
 
-    /// Whether two are equal. Numbers are equal across their types, other types never are, and a value of a library
+    /// True if two are equal. Numbers are equal across their types, other types never are, and a value of a library
     /// fails against another type.
     ///
     /// Source: cel-go common/types, Equal of each type; apiserver pkg/cel, Equal of quantity, semver, ip, cidr, url.

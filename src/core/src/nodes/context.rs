@@ -142,7 +142,7 @@ pub struct PlannedNode {
     pub pool: Arc<str>,
     /// Its group.
     pub group: Arc<str>,
-    /// Whether this plan buys it; else it has been asked for before.
+    /// True if this plan buys it; else it has been asked for before.
     pub bought: bool,
 }
 
@@ -294,7 +294,7 @@ impl<'w> Context<'w> {
         Some(node)
     }
 
-    /// Whether a node is on its way: asked for, bought by this plan, or registered and not started yet.
+    /// True if a node is on its way: asked for, bought by this plan, or registered and not started yet.
     #[must_use]
     pub fn is_coming(&self, node: NodeIx) -> bool {
         self.snapshot.real_count() <= node.0 as usize || self.starting.binary_search(&node).is_ok()
@@ -317,7 +317,7 @@ impl<'w> Context<'w> {
         self.start_over();
     }
 
-    /// Whether pods of this class were set aside.
+    /// True if pods of this class were set aside.
     #[must_use]
     pub fn quarantined(&self, class: ClassIx) -> bool {
         let class = self.snapshot.class(class);

@@ -40,7 +40,7 @@ pub(super) struct ClassRules {
 }
 
 impl ClassRules {
-    /// Whether what is here is all that the class asks.
+    /// True if what is here is all that the class asks.
     pub(super) fn complete(&self) -> bool {
         !self.unfinished && !self.too_long
     }
@@ -60,7 +60,7 @@ pub(super) struct Shape {
 }
 
 impl Snapshot<'_> {
-    /// Whether pods elsewhere have a say in where a pod of `class` goes.
+    /// True if pods elsewhere have a say in where a pod of `class` goes.
     pub fn has_topology_rules(&mut self, class: ClassIx) -> bool {
         let index = class.0 as usize;
         if !matches!(self.topology.rules.get(index), Some(Some(_))) {
@@ -91,7 +91,7 @@ impl Snapshot<'_> {
         self.topology.rules.get(class.0 as usize).and_then(Option::as_ref)
     }
 
-    /// Whether looking at the rules of a class cost more work than was left when it was asked.
+    /// True if looking at the rules of a class cost more work than was left when it was asked.
     #[must_use]
     pub fn is_unfinished(&self, class: ClassIx) -> bool {
         self.known_rules(class).is_some_and(|rules| rules.unfinished)
@@ -208,7 +208,7 @@ fn note_once(asked: &mut Vec<(usize, Arc<str>)>, counter: usize, key: &Arc<str>)
     }
 }
 
-/// Whether a term of a pod in `namespace` matches a pod of this class.
+/// True if a term of a pod in `namespace` matches a pod of this class.
 ///
 /// Without namespaces and namespace selector only the term's own namespace counts; an empty namespace selector means
 /// every one.
@@ -224,7 +224,7 @@ pub(super) fn term_matches(term: &PodAffinityTerm, namespace: &str, pod: &PodCla
     in_namespace && selected(term.selector.as_ref(), &pod.labels)
 }
 
-/// Whether an optional selector selects these labels; an absent one selects nothing.
+/// True if an optional selector selects these labels; an absent one selects nothing.
 pub(super) fn selected(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     selector.is_some_and(|selector| selects(selector, labels))
 }

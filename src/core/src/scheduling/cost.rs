@@ -42,7 +42,7 @@ pub(super) fn of_selector(selector: Option<&LabelSelector>) -> u64 {
     1 + beyond_one(selector.map_or(0, words_of_selector))
 }
 
-/// Whether a class says more about other pods than is looked at: no node takes its pods, and what they keep away is not
+/// True if a class says more about other pods than is looked at: no node takes its pods, and what they keep away is not
 /// simulated.
 pub(super) fn says_too_much(pod: &PodClass) -> bool {
     let of_term = |term: &PodAffinityTerm| {

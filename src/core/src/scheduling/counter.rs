@@ -317,7 +317,7 @@ impl InclusionRule {
         self.honors_taints.then_some(&self.class.tolerations)
     }
 
-    /// Whether a node has all topology keys and the policies accept it.
+    /// True if a node has all topology keys and the policies accept it.
     ///
     /// Source: podtopologyspread/filtering.go, calPreFilterState; common.go, matchNodeInclusionPolicies.
     fn includes(&self, node: &NodeView<'_>) -> bool {
@@ -334,12 +334,12 @@ impl InclusionRule {
             && self.tolerations().is_none_or(tolerated)
     }
 
-    /// Whether nodes are left out whose taints are not tolerated.
+    /// True if nodes are left out whose taints are not tolerated.
     pub(super) fn honors_taints(&self) -> bool {
         self.tolerations().is_some()
     }
 
-    /// Whether the name of a node may decide.
+    /// True if the name of a node may decide.
     fn asks_for_names(&self) -> bool {
         self.affinity()
             .is_some_and(|(selector, affinity)| affinity.is_some() || selector.get(HOSTNAME_LABEL).is_some())
@@ -396,12 +396,12 @@ impl Inclusion {
         self.included.pop();
     }
 
-    /// Whether a node counts.
+    /// True if a node counts.
     pub(super) fn counts(&self, node: usize) -> bool {
         self.included[node]
     }
 
-    /// Whether a domain has a node that counts.
+    /// True if a domain has a node that counts.
     pub(super) fn includes(&self, domain: usize) -> bool {
         self.nodes.get(domain).is_some_and(|nodes| *nodes != 0)
     }

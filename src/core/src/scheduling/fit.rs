@@ -45,7 +45,7 @@ impl Snapshot<'_> {
         found
     }
 
-    /// Whether nobody may search any more.
+    /// True if nobody may search any more.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.shares.is_spent(self.work_units)
@@ -63,7 +63,7 @@ impl Snapshot<'_> {
         self.shares.charge(&namespace, self.work_units.saturating_sub(before));
     }
 
-    /// Whether one more pod of `class` fits `node` as it is now.
+    /// True if one more pod of `class` fits `node` as it is now.
     ///
     /// Source: kube-scheduler's filter plugins, in the order in which verdicts are told: unschedulable, taints,
     /// affinity, ports, resources, volumes, then spread and pod affinity. Claims of devices are not simulated.
@@ -139,7 +139,7 @@ impl Snapshot<'_> {
         self.domain(*counter, node)
     }
 
-    /// Whether a node takes part and has what one more pod of `class` asks for.
+    /// True if a node takes part and has what one more pod of `class` asks for.
     #[must_use]
     pub fn roomy(&self, class: ClassIx, node: NodeIx) -> bool {
         let asked = &self.class(class).requests;
@@ -152,7 +152,7 @@ impl Snapshot<'_> {
             && (!rare || resources::fits(asked, view.requested(), view.allocatable()))
     }
 
-    /// Whether ports, volumes and pods elsewhere let a pod of `class` onto `node`.
+    /// True if ports, volumes and pods elsewhere let a pod of `class` onto `node`.
     fn others_let(&mut self, class: ClassIx, node: NodeIx) -> bool {
         let pod = self.class(class);
         let (ports, claims) = (!pod.host_ports.is_empty(), !pod.claims.is_empty());
@@ -184,7 +184,7 @@ impl Snapshot<'_> {
         allowed
     }
 
-    /// Whether the rules that do not depend on what runs where accept `node` for `class`; amounts are not looked at.
+    /// True if the rules that do not depend on what runs where accept `node` for `class`; amounts are not looked at.
     pub fn could_host(&mut self, class: ClassIx, node: NodeIx) -> bool {
         self.work_units += self.look_cost(class);
         static_rules_hold(self.class(class), self.node(node)) && self.check_volume_places(class, node).is_ok()
@@ -196,7 +196,7 @@ impl Snapshot<'_> {
         (self.look_cost(class) == 0 || self.work_units < limit) && self.could_host(class, node)
     }
 
-    /// Whether nothing but amounts decides between nodes that [`Snapshot::could_host`] accepts.
+    /// True if nothing but amounts decides between nodes that [`Snapshot::could_host`] accepts.
     pub fn is_plain(&mut self, class: ClassIx) -> bool {
         self.class(class).host_ports.is_empty()
             && !self.has_volume_rivals(class)

@@ -40,7 +40,7 @@ pub enum PodRef {
     Standby(u32),
 }
 
-/// Whether a node takes part.
+/// True if a node takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Presence {
     /// It takes pods and its pods count.
@@ -78,9 +78,9 @@ pub struct NodeView<'w> {
     requested: Cow<'w, Resources>,
     pods: Pods<'w>,
     presence: Presence,
-    /// Whether it has neither taints nor a cordon.
+    /// True if it has neither taints nor a cordon.
     open: bool,
-    /// Whether drivers of volumes may still have to put their labels on it.
+    /// True if drivers of volumes may still have to put their labels on it.
     awaits_drivers: bool,
 }
 
@@ -303,7 +303,7 @@ impl<'w> Snapshot<'w> {
         borrowed.iter().filter(unfinished).map(|id| PodRef::Real(*id)).chain(own.iter().copied())
     }
 
-    /// Whether nothing was ever put on the node or taken off it here: its pods are those that are bound to it.
+    /// True if nothing was ever put on the node or taken off it here: its pods are those that are bound to it.
     #[must_use]
     pub fn untouched(&self, node: NodeIx) -> bool {
         matches!(&self.node(node).pods, Pods::World(_, put) if put.is_empty())
@@ -318,7 +318,7 @@ impl<'w> Snapshot<'w> {
         }
     }
 
-    /// Whether the pods that are bound to the node are all still on it.
+    /// True if the pods that are bound to the node are all still on it.
     pub(super) fn is_as_bound(&self, node: NodeIx) -> bool {
         matches!(self.node(node).pods, Pods::World(..))
     }
@@ -548,7 +548,7 @@ impl<'w> NodeView<'w> {
         }
     }
 
-    /// Whether drivers of volumes may still have to put their labels on it.
+    /// True if drivers of volumes may still have to put their labels on it.
     #[must_use]
     pub fn awaits_drivers(&self) -> bool {
         self.awaits_drivers
@@ -563,7 +563,7 @@ impl<'w> NodeView<'w> {
         }
     }
 
-    /// Whether it was added after a template.
+    /// True if it was added after a template.
     #[must_use]
     pub fn is_added(&self) -> bool {
         matches!(self.source, Source::Template(_))
@@ -581,13 +581,13 @@ impl<'w> NodeView<'w> {
         self.taints.as_deref().unwrap_or(&self.source().taints)
     }
 
-    /// Whether it is cordoned.
+    /// True if it is cordoned.
     #[must_use]
     pub fn unschedulable(&self) -> bool {
         self.source().unschedulable
     }
 
-    /// Whether it has neither taints nor a cordon: no pod needs a toleration for it.
+    /// True if it has neither taints nor a cordon: no pod needs a toleration for it.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open
@@ -614,7 +614,7 @@ impl<'w> NodeView<'w> {
         }
     }
 
-    /// Whether it takes part.
+    /// True if it takes part.
     #[must_use]
     pub fn presence(&self) -> Presence {
         self.presence

@@ -275,7 +275,7 @@ impl Snapshot<'_> {
         self.work_units += work;
     }
 
-    /// Whether a rule in use leaves out nodes whose taints are not tolerated.
+    /// True if a rule in use leaves out nodes whose taints are not tolerated.
     pub(super) fn honors_taints(&self) -> bool {
         self.topology.inclusions.iter().any(|inclusion| inclusion.rule.honors_taints())
     }
@@ -431,7 +431,7 @@ impl KeyIndex {
     }
 }
 
-/// Whether a counter counts pods of this class.
+/// True if a counter counts pods of this class.
 fn counts_class(what: &What, class: ClassIx, snapshot: &Snapshot<'_>, guards: Option<&Guards>) -> bool {
     let (pod, world) = (snapshot.class(class), snapshot.world());
     match what {

@@ -116,7 +116,7 @@ impl World {
         (pool.clone(), by_id, by_name, listing.unseen().clone())
     }
 
-    /// Whether a pod stands where the bound pods of its class are kept.
+    /// True if a pod stands where the bound pods of its class are kept.
     fn is_bound(&self, pod: PodId, node: NodeId) -> bool {
         let entry = self.pod(pod);
         let kept = self.bound_pods(entry.class).get(entry.position as usize);

@@ -445,12 +445,12 @@ impl World {
     }
 }
 
-/// Whether a measurement may leave this pod out although its node's sum counts it.
+/// True if a measurement may leave this pod out although its node's sum counts it.
 fn unusual(pod: &Pod) -> bool {
     pod.deletion_at.is_some() || pod.class.priority < 0
 }
 
-/// Whether its controller counts this pod as one it need not make anew.
+/// True if its controller counts this pod as one it need not make anew.
 fn counts_for_owner(pod: &Pod) -> bool {
     !pod.phase.finished() && pod.deletion_at.is_none()
 }

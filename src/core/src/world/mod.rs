@@ -275,7 +275,7 @@ impl World {
         self.stale = stale;
     }
 
-    /// Whether nothing may be removed on the strength of this view (law 6).
+    /// True if nothing may be removed on the strength of this view (law 6).
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.stale
@@ -298,7 +298,7 @@ impl World {
         self.asking = asking;
     }
 
-    /// Whether a call for this increase is under way: what it comes to is not known yet.
+    /// True if a call for this increase is under way: what it comes to is not known yet.
     #[must_use]
     pub fn is_asking(&self, pool: &Arc<str>, intent: &IntentId) -> bool {
         !self.asking.is_empty() && self.asking.contains(&(pool.clone(), intent.clone()))

@@ -63,7 +63,7 @@ pub struct Node {
     pub ready_changed_at: UnixTime,
     /// `metadata.creationTimestamp`.
     pub created_at: UnixTime,
-    /// Whether a deletion timestamp is set.
+    /// True if a deletion timestamp is set.
     pub deleting: bool,
     /// The other conditions that can say that something is wrong, in order of their types (see [`keeps_condition`]).
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -149,7 +149,7 @@ pub enum Readiness {
     Unknown,
 }
 
-/// Whether a label or annotation is one that Karpenter puts on its own nodes; people put
+/// True if a label or annotation is one that Karpenter puts on its own nodes; people put
 /// [`DO_NOT_DISRUPT_ANNOTATION`] on nodes of anybody.
 #[must_use]
 pub fn is_karpenters(key: &str) -> bool {
@@ -169,7 +169,7 @@ pub fn keeps_condition(kind: &str, status: ConditionStatus) -> bool {
     }
 }
 
-/// Whether decisions read the annotation `key`; all others are dropped at the edge.
+/// True if decisions read the annotation `key`; all others are dropped at the edge.
 #[must_use]
 pub fn keeps_annotation(key: &str) -> bool {
     key.starts_with("headroom.dev/")

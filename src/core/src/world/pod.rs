@@ -52,7 +52,7 @@ pub struct PodClass {
     pub priority: i32,
     /// `spec.schedulerName`.
     pub scheduler: Arc<str>,
-    /// Whether restartPolicy is `Always`.
+    /// True if restartPolicy is `Always`.
     pub restarts_always: bool,
     /// A static pod's mirror (annotation `kubernetes.io/config.mirror`).
     pub mirror: bool,
@@ -74,7 +74,7 @@ pub struct PodClass {
     /// The ProvisioningRequest whose room it is to take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<RequestRef>>,
-    /// Whether the pod cannot be read beyond its metadata: it stands for itself on its node, and what it needs is
+    /// True if the pod cannot be read beyond its metadata: it stands for itself on its node, and what it needs is
     /// unknown. Its requests here are those of a pod that asks for nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unreadable: bool,
@@ -109,7 +109,7 @@ pub enum PodPhase {
 }
 
 impl PodPhase {
-    /// Whether the pod has ended for good and holds no resources.
+    /// True if the pod has ended for good and holds no resources.
     #[must_use]
     pub fn finished(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
@@ -145,9 +145,9 @@ pub struct Pod {
     pub nominated_node: Option<Arc<str>>,
     /// Phase.
     pub phase: PodPhase,
-    /// Whether the scheduler said PodScheduled=False with reason Unschedulable.
+    /// True if the scheduler said PodScheduled=False with reason Unschedulable.
     pub unschedulable: bool,
-    /// Whether a scheduling gate holds it back.
+    /// True if a scheduling gate holds it back.
     pub gated: bool,
     /// `metadata.creationTimestamp`.
     pub created_at: UnixTime,

@@ -56,7 +56,7 @@ pub struct GroupState {
     /// Settings that the group's own marks give, over those of its pool; `None` when they give none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Arc<GroupOptions>>,
-    /// Whether the pool's spec names it no more: its nodes count and leave, and it never grows.
+    /// True if the pool's spec names it no more: its nodes count and leave, and it never grows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub retired: bool,
 }
@@ -75,7 +75,7 @@ pub struct GroupOptions {
     pub unready_for: Option<Seconds>,
     /// In place of the pool's; at most [`GroupOptions::LENGTH_MAX`].
     pub provision_timeout: Option<Seconds>,
-    /// Whether DaemonSet pods are left out when a node is measured, in place of what the pool says.
+    /// True if DaemonSet pods are left out when a node is measured, in place of what the pool says.
     pub ignore_daemon_sets: Option<bool>,
 }
 

@@ -23,7 +23,7 @@ use crate::time::{Seconds, UnixTime};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct WorldRecord {
-    /// Whether the view was too old to remove anything by.
+    /// True if the view was too old to remove anything by.
     pub stale: bool,
     /// How long nothing had been heard of nodes.
     #[serde(skip_serializing_if = "is_zero")]
@@ -85,7 +85,7 @@ pub struct WorldRecord {
     pub providers: BTreeMap<Arc<str>, Known<ProviderState>>,
 }
 
-/// Whether nothing need be said of a length.
+/// True if nothing need be said of a length.
 fn is_zero(length: &Seconds) -> bool {
     length.0 == 0
 }
@@ -111,10 +111,10 @@ pub struct PodRecord {
     pub nominated_node: Option<Arc<str>>,
     /// Phase.
     pub phase: PodPhase,
-    /// Whether the scheduler found no place.
+    /// True if the scheduler found no place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unschedulable: bool,
-    /// Whether a scheduling gate holds it back.
+    /// True if a scheduling gate holds it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gated: bool,
     /// When it was made.

@@ -12,7 +12,7 @@ const CYCLES_MAX: usize = 2;
 /// Most purchases for a pod that stays unbound.
 const PURCHASES_MAX: usize = 6;
 
-/// Whether a pod is one of a Deployment's: its name is the Deployment's, a hash and a suffix.
+/// True if a pod is one of a Deployment's: its name is the Deployment's, a hash and a suffix.
 fn is_of(pod: &ObjectKey, deployment: &ObjectKey) -> bool {
     pod.namespace == deployment.namespace && pod.name.rsplitn(3, '-').nth(2) == Some(&*deployment.name)
 }

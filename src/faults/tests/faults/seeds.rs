@@ -221,7 +221,7 @@ const KEPT: &[(u64, &[&str], &str)] = &[
     (
         434,
         &[],
-        "of two wishes that failed one was taken back, and the other came when as much had been bought again",
+        "of two unfulfilled requests one was taken back, and the other came when as much had been bought again",
     ),
     (
         2838,

@@ -44,7 +44,7 @@ pub struct Source<'a> {
     pub spec: &'a PodSpec,
     /// Status; the default for a template.
     pub status: &'a PodStatus,
-    /// Whether a DaemonSet owns it.
+    /// True if a DaemonSet owns it.
     pub daemon_set: bool,
 }
 

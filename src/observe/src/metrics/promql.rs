@@ -40,7 +40,7 @@ pub struct Confined {
     /// worst off: an instant query itself only tells when it was evaluated. `None` if there is nothing to ask: the query
     /// has no selector, or each one looks at a time of its own by `offset` or `@`.
     pub freshness: Option<String>,
-    /// Whether the query says itself what no sample means: it uses `absent`, `absent_over_time` or `vector`.
+    /// True if the query says itself what no sample means: it uses `absent`, `absent_over_time` or `vector`.
     pub answers_absence: bool,
 }
 
@@ -155,7 +155,7 @@ struct Selector {
     braces: bool,
     /// After its last token.
     end: usize,
-    /// Whether it looks at a time of its own.
+    /// True if it looks at a time of its own.
     moved: bool,
 }
 

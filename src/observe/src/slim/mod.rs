@@ -189,7 +189,7 @@ struct OwnedSpecFields {
 }
 
 impl WriterEntry {
-    /// Whether it is about the status or the replicas.
+    /// True if it is about the status or the replicas.
     fn matters(&self) -> bool {
         let replicas =
             |fields: &OwnedFields| fields.spec.as_ref().is_some_and(|spec| spec.replicas.is_some());

@@ -88,7 +88,7 @@ pub struct PodSpec {
     pub scheduling_gates: Vec<IgnoredAny>,
     /// Grace period in seconds.
     pub termination_grace_period_seconds: Option<i64>,
-    /// Whether ports are the host's.
+    /// True if ports are the host's.
     #[serde(deserialize_with = "nullable")]
     pub host_network: bool,
 }

@@ -15,8 +15,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::carriers::{Carriers, is_instance};
-use super::lanes::Lanes;
 use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
+use super::semaphores::BudgetSemaphores;
 use headroom_observe::host::Host;
 use headroom_provider::{self as provider, CloudProvider, Increased, PoolAtProvider};
 
@@ -42,7 +42,7 @@ pub struct Facts {
     pub known: BTreeSet<Arc<str>>,
     /// By id of an instance that the step deletes: a node that carries it and is not the victim's, as the watch knows it.
     pub others: BTreeMap<Arc<str>, Arc<str>>,
-    /// Whether the pool may grow and shrink: mode Apply, not being deleted.
+    /// True if the pool may grow and shrink: mode Apply, not being deleted.
     pub acts: bool,
     /// Pods under this priority are lost with their node and do not hold it.
     pub expendable_cutoff: i32,
@@ -61,7 +61,7 @@ pub struct Executor {
     nodes: Arc<dyn NodeActions>,
     provider: Arc<dyn CloudProvider>,
     host: Arc<Host>,
-    lanes: Arc<Lanes>,
+    semaphores: Arc<BudgetSemaphores>,
     /// The last live look at all nodes, and when it began.
     carriers: Arc<Mutex<Option<Look>>>,
 }
@@ -70,7 +70,7 @@ impl Executor {
     /// An executor that acts through these two, by the host's clock.
     #[must_use]
     pub fn new(nodes: Arc<dyn NodeActions>, provider: Arc<dyn CloudProvider>, host: Arc<Host>) -> Self {
-        Self { nodes, provider, host, lanes: Arc::default(), carriers: Arc::default() }
+        Self { nodes, provider, host, semaphores: Arc::default(), carriers: Arc::default() }
     }
 
     /// Carries out one step. Every call in it is bounded by the guard; the step as a whole ends with them.
@@ -216,7 +216,7 @@ impl Executor {
         not_after: Instant,
     ) -> Option<Result<EvictionAnswer, ActionError>> {
         let _turn = match &pod.budget {
-            Some(budget) => self.lanes.enter(budget).await,
+            Some(budget) => self.semaphores.enter(budget).await,
             None => None,
         };
         if self.host.monotonic() > not_after {

@@ -39,7 +39,7 @@ pub struct Settings {
     pub providers: BTreeMap<Arc<str>, PoolAtProvider>,
     /// Why pools cannot be used, in words for a condition.
     pub invalid_pools: BTreeMap<Arc<str>, String>,
-    /// Whether the whole operator only looks on: pools that say Apply are previewed.
+    /// True if the whole operator only looks on: pools that say Apply are previewed.
     pub preview: bool,
     /// Why the cluster policy cannot be used; the last good one, or the defaults, hold meanwhile.
     pub invalid_policy: Option<String>,

@@ -27,7 +27,7 @@ pub struct StoredPool {
     pub history: PoolHistory,
     /// When a report was last written.
     pub reported_at: Option<Instant>,
-    /// Whether a write of ours has been accepted since the object was taken over: until then what is stored may be
+    /// True if a write of ours has been accepted since the object was taken over: until then what is stored may be
     /// newer than our memory, by a late write of the leader before us.
     pub ours: bool,
     /// Statuses that were sent and not answered since this version: one of them may be stored by now.
@@ -124,7 +124,7 @@ impl StoredPool {
         ReadBack::Known
     }
 
-    /// Whether this is the pool as which the object is known, and not an earlier one of the same name.
+    /// True if this is the pool as which the object is known, and not an earlier one of the same name.
     #[must_use]
     pub fn is_of(&self, object: &PolicyObject<NodePoolSpec>) -> bool {
         self.uid == object.uid
@@ -180,7 +180,7 @@ impl StoredPool {
     }
 }
 
-/// Whether version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
+/// True if version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
 pub fn newer(a: &str, b: &str) -> bool {
     match (a.parse::<u64>(), b.parse::<u64>()) {
         (Ok(a), Ok(b)) => a > b,
@@ -329,7 +329,7 @@ impl InFlight {
         self.running.len()
     }
 
-    /// Whether nothing is under way.
+    /// True if nothing is under way.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
@@ -349,7 +349,7 @@ pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
     }
 }
 
-/// Whether the journal in hand says something that the stored one does not: then it is written before any effect.
+/// True if the journal in hand says something that the stored one does not: then it is written before any effect.
 ///
 /// An intent that has ended need not be journalled first; the report tells of it. One that an earlier term wrote differs by
 /// its term: nothing is done for it before the API server has accepted a write of this one.

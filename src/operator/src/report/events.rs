@@ -32,7 +32,7 @@ const REPEAT_AFTER: Seconds = Seconds(600);
 pub struct EventNote {
     /// What it is about.
     pub regarding: Regarding,
-    /// Whether something is wrong.
+    /// True if something is wrong.
     pub warning: bool,
     /// Why, one word.
     pub reason: &'static str,
@@ -233,7 +233,7 @@ pub fn gang_not_served(pod: Regarding, verdict: &GangVerdict) -> EventNote {
 
 /// Remembers what has been told, so that only changes are.
 #[derive(Clone, Debug, Default)]
-pub struct Herald {
+pub struct EventRecorder {
     tracker: Tracker,
     /// By namespace and owner of a group of pods: what was said of it.
     said: BTreeMap<(Arc<str>, Arc<str>), Conversation>,
@@ -262,7 +262,7 @@ enum Said {
     Held,
 }
 
-impl Herald {
+impl EventRecorder {
     /// Takes new pools as they stand before a plan.
     pub fn meet(&mut self, history: &History) {
         self.tracker.meet(history);
@@ -467,21 +467,21 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_once_and_again_when_its_reason_changes() {
-        let (mut herald, world) = (Herald::default(), world());
+        let (mut recorder, world) = (EventRecorder::default(), world());
         let taint = plan(vec![verdict(Reason::TaintNotTolerated, "gpu=true:NoSchedule")]);
-        let events = herald.tell(&taint, &world, &config(), NOW);
+        let events = recorder.tell(&taint, &world, &config(), NOW);
         assert_eq!(events.len(), 2);
         assert_eq!((events[0].reason, &*events[0].regarding.uid), ("NotTriggerScaleUp", "web-1"));
         assert!(events[0].note.contains("gpu: TaintNotTolerated: gpu=true:NoSchedule"), "{}", events[0].note);
         let other_numbers = plan(vec![verdict(Reason::TaintNotTolerated, "another text")]);
-        assert_eq!(herald.tell(&other_numbers, &world, &config(), NOW), []);
+        assert_eq!(recorder.tell(&other_numbers, &world, &config(), NOW), []);
         let limit = plan(vec![verdict(Reason::MaxNodesReached, "10 of 10")]);
-        assert_eq!(herald.tell(&limit, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.tell(&limit, &world, &config(), NOW).len(), 2);
     }
 
     #[test]
     fn pods_that_their_scheduler_does_not_bind_have_an_event_that_names_it_when_their_backoff_begins() {
-        let (mut herald, mut world) = (Herald::default(), World::new());
+        let (mut recorder, mut world) = (EventRecorder::default(), World::new());
         let class = headroom_core::world::pod::PodClass { scheduler: "volcano".into(), ..Default::default() };
         let key = ObjectKey::new("shop", "web-1");
         world.apply(Delta::PodApplied(Box::new(Pod { key, class: class.into(), ..Pod::default() })));
@@ -489,9 +489,9 @@ mod tests {
             let pools = Vec::new();
             plan(vec![PodVerdict { unplaced_count: 0, skipped, pools, ..verdict(Reason::Pending, "") }])
         };
-        assert_eq!(herald.tell(&of(Some(Reason::AwaitsScheduler)), &world, &config(), NOW), []);
+        assert_eq!(recorder.tell(&of(Some(Reason::AwaitsScheduler)), &world, &config(), NOW), []);
         let held = of(Some(Reason::RefusedByScheduler));
-        let events = herald.tell(&held, &world, &config(), NOW);
+        let events = recorder.tell(&held, &world, &config(), NOW);
         assert_eq!(
             (events.len(), events[0].reason, &*events[0].regarding.key.name),
             (1, "NotTriggerScaleUp", "web-1")
@@ -501,15 +501,15 @@ mod tests {
             "{}",
             events[0].note
         );
-        assert_eq!(herald.tell(&held, &world, &config(), NOW.plus(Seconds(60))), []);
+        assert_eq!(recorder.tell(&held, &world, &config(), NOW.plus(Seconds(60))), []);
         // The backoff ends, and another one begins.
-        assert_eq!(herald.tell(&of(None), &world, &config(), NOW.plus(Seconds(900))), []);
-        assert_eq!(herald.tell(&held, &world, &config(), NOW.plus(Seconds(1260))).len(), 1);
+        assert_eq!(recorder.tell(&of(None), &world, &config(), NOW.plus(Seconds(900))), []);
+        assert_eq!(recorder.tell(&held, &world, &config(), NOW.plus(Seconds(1260))).len(), 1);
     }
 
     #[test]
     fn nodes_that_share_a_provider_id_are_reported_once() {
-        let (mut herald, mut world) = (Herald::default(), World::new());
+        let (mut recorder, mut world) = (EventRecorder::default(), World::new());
         for name in ["n", "twin"] {
             let node = headroom_core::world::node::Node { name: name.into(), ..Default::default() };
             world.apply(Delta::NodeApplied(Box::new(node)));
@@ -522,30 +522,30 @@ mod tests {
         };
         let nodes = vec![verdict("n", "twin"), verdict("twin", "n")];
         let plan = Plan { reasons: Reasons { nodes, ..Reasons::default() }, ..Plan::default() };
-        let events = herald.tell(&plan, &world, &config(), NOW);
+        let events = recorder.tell(&plan, &world, &config(), NOW);
         assert_eq!((events.len(), events[0].reason, events[0].warning), (2, "ProviderIdShared", true));
         assert!(events[0].note.starts_with("node/twin carries the same provider id"), "{}", events[0].note);
-        assert_eq!(herald.tell(&plan, &world, &config(), NOW), []);
+        assert_eq!(recorder.tell(&plan, &world, &config(), NOW), []);
     }
 
     #[test]
     fn pods_that_came_back_pending_are_told_again() {
-        let (mut herald, world) = (Herald::default(), world());
+        let (mut recorder, world) = (EventRecorder::default(), world());
         let refused = plan(vec![verdict(Reason::MaxNodesReached, "")]);
-        assert_eq!(herald.tell(&refused, &world, &config(), NOW).len(), 2);
-        assert_eq!(herald.tell(&plan(Vec::new()), &world, &config(), NOW), []);
-        assert_eq!(herald.tell(&refused, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.tell(&refused, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.tell(&plan(Vec::new()), &world, &config(), NOW), []);
+        assert_eq!(recorder.tell(&refused, &world, &config(), NOW).len(), 2);
     }
 
     #[test]
     fn reasons_that_come_and_go_are_told_once_in_ten_minutes() {
-        let (mut herald, world) = (Herald::default(), world());
+        let (mut recorder, world) = (EventRecorder::default(), world());
         let reasons = [Reason::MaxNodesReached, Reason::TaintNotTolerated];
         let mut told = Vec::new();
         for tick in 0..130 {
             let verdicts = vec![verdict(reasons[tick % 2], "")];
             let at = UnixTime(NOW.0 + 10 * i64::try_from(tick).unwrap());
-            for event in herald.tell(&plan(verdicts), &world, &config(), at) {
+            for event in recorder.tell(&plan(verdicts), &world, &config(), at) {
                 told.push((at.since(NOW).0, event.note));
             }
         }
@@ -557,15 +557,15 @@ mod tests {
 
     #[test]
     fn pods_of_one_owner_that_differ_are_each_told_once() {
-        let (mut herald, world) = (Herald::default(), world());
+        let (mut recorder, world) = (EventRecorder::default(), world());
         let mut verdicts = vec![verdict(Reason::TaintNotTolerated, ""), verdict(Reason::MaxNodesReached, "")];
         verdicts[0].examples = vec!["web-1".into()];
         verdicts[1].examples = vec!["web-2".into()];
         verdicts[1].on_new = BTreeMap::from([("general".into(), 1)]);
         let plan = plan(verdicts);
-        assert_eq!(herald.tell(&plan, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.tell(&plan, &world, &config(), NOW).len(), 2);
         let later = UnixTime(NOW.0 + 10);
-        assert_eq!(herald.tell(&plan, &world, &config(), later), []);
+        assert_eq!(recorder.tell(&plan, &world, &config(), later), []);
     }
 
     #[test]
@@ -583,7 +583,7 @@ mod tests {
                 }
             })
             .collect();
-        assert_eq!(Herald::default().tell(&plan(verdicts), &world, &config(), NOW).len(), EVENTS_MAX);
+        assert_eq!(EventRecorder::default().tell(&plan(verdicts), &world, &config(), NOW).len(), EVENTS_MAX);
     }
 
     #[test]

@@ -422,7 +422,7 @@ impl Metrics {
         self.undecodable.get_or_create(&label).set(i64::try_from(undecodable).unwrap_or(i64::MAX));
     }
 
-    /// Whether this replica leads.
+    /// True if this replica leads.
     pub fn leading(&self, leading: bool) {
         self.leading.set(leading.into());
     }

@@ -24,13 +24,13 @@ mod write_buffers;
 mod write_requests;
 pub mod write_scaling;
 
-pub use events::{EventNote, Herald};
+pub use events::{EventNote, EventRecorder};
 pub use fit::fit;
 pub use metrics::Metrics;
 pub use parse::{parse, scaling_status_of, status_of};
 pub use policy::{ClusterView, render_cluster};
 pub use render::{Acceptance, GroupView, PoolView, TemplateSource, render};
-pub use workload::{HpaOwned, MetricTrouble, PolicyStanding, WorkloadMemory, WorkloadView};
+pub use workload::{HpaOwned, MetricTrouble, PolicyPhase, WorkloadMemory, WorkloadView};
 pub use workload_metrics::{LookResult, WorkloadMetrics};
 pub use write::{KubeSink, StatusSink, WriteError};
 pub use write_scaling::ScalingSink;

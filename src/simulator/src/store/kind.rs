@@ -17,9 +17,9 @@ pub struct KindInfo {
     pub plural: &'static str,
     /// False for cluster-scoped kinds.
     pub namespaced: bool,
-    /// Whether `status` is written through its own subresource alone.
+    /// True if `status` is written through its own subresource alone.
     pub has_status: bool,
-    /// Whether there is a `scale` subresource.
+    /// True if there is a `scale` subresource.
     pub has_scale: bool,
 }
 
@@ -112,7 +112,7 @@ impl Kind {
         Kind::ALL.iter().copied().find(|each| each.info().kind == kind && each.api_version() == api_version)
     }
 
-    /// Whether objects count the changes of their spec in `metadata.generation`. Seen on a real API server for ConfigMap and
+    /// True if objects count the changes of their spec in `metadata.generation`. Seen on a real API server for ConfigMap and
     /// Node; the others' strategies do not set it either.
     pub fn counts_generations(self) -> bool {
         !matches!(
@@ -139,7 +139,7 @@ impl Kind {
         }
     }
 
-    /// Whether an object's `apiVersion` and `kind` are this kind's.
+    /// True if an object's `apiVersion` and `kind` are this kind's.
     pub(super) fn is_named_by(self, object: &Value) -> bool {
         let info = self.info();
         let of_version = |name: &str| match name.split_once('/') {

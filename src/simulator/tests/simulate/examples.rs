@@ -10,18 +10,18 @@ use jiff::{SignedDuration, Timestamp};
 use crate::inspector::{End, Inspector};
 
 /// A run as it was seen.
-pub struct Seen {
+pub struct ExampleRun {
     pub outcome: Outcome,
     pub end: End,
     pub inspector: Inspector,
 }
 
-fn play(name: &str) -> Seen {
+fn play(name: &str) -> ExampleRun {
     play_with(name, &mut |_| {})
 }
 
 /// Runs an example under the inspector, before the eyes of another spectator too; what must never happen did not.
-pub fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> Seen {
+pub fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> ExampleRun {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("examples").join(name);
     let scenario = Scenario::load(&folder).expect("examples are valid");
     let options = Options { keep_trace: true, ..Options::of(&scenario) };
@@ -35,15 +35,15 @@ pub fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> Seen {
         }
     })
     .expect("a runtime can be built");
-    let seen = Seen { outcome, end, inspector };
-    assert_eq!(seen.inspector.offences, Vec::<String>::new(), "{name}");
+    let seen = ExampleRun { outcome, end, inspector };
+    assert_eq!(seen.inspector.violations, Vec::<String>::new(), "{name}");
     assert_eq!(seen.end.wrong, Vec::<String>::new(), "{name}");
     assert_eq!(seen.end.pending, Vec::<String>::new(), "{name}");
     seen
 }
 
 /// The nodes of a pool at the end.
-pub fn nodes(seen: &Seen, pool: &str) -> usize {
+pub fn nodes(seen: &ExampleRun, pool: &str) -> usize {
     seen.end.nodes.get(pool).copied().unwrap_or(0)
 }
 

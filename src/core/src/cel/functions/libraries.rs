@@ -109,7 +109,7 @@ fn quantity(function: &str, a: Quantity, whole: bool, rest: &[Value]) -> Called 
     }
 }
 
-/// Whether a quantity that is written so is kept as an integer: few digits, none behind the point, no small suffix.
+/// True if a quantity that is written so is kept as an integer: few digits, none behind the point, no small suffix.
 ///
 /// Source: apimachinery pkg/api/resource/quantity.go, the fast path of ParseQuantity, and AsInt64.
 fn counts_as_integer(text: &str) -> bool {

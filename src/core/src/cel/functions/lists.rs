@@ -28,7 +28,7 @@ fn contains(values: &[Value], sought: &Value) -> Result<bool, RuntimeError> {
     failed.map_or(Ok(false), Err)
 }
 
-/// Whether a set has an element; what cannot be compared is another element.
+/// True if a set has an element; what cannot be compared is another element.
 fn has_element(set: &[Value], sought: &Value) -> bool {
     set.iter().any(|value| value.equals(sought) == Ok(true))
 }

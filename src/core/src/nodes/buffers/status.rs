@@ -58,7 +58,7 @@ pub fn status(verdict: &BufferVerdict, buffer: &CapacityBuffer, now: UnixTime) -
     }
 }
 
-/// Whether all room is there, and in words what is not.
+/// True if all room is there, and in words what is not.
 fn provisioning(verdict: &BufferVerdict) -> (bool, &'static str, String) {
     let fault = verdict.fault.as_ref();
     if !verdict.resolved {

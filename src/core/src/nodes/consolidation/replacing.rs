@@ -261,12 +261,12 @@ fn ready_by(replacement: &Replacement) -> UnixTime {
     UnixTime(replacement.until.0.saturating_sub(REMOVAL_TIME.0))
 }
 
-/// Whether a node is ready and takes pods.
+/// True if a node is ready and takes pods.
 fn is_started(node: &Node) -> bool {
     node.ready == Readiness::Ready && !started_late(node)
 }
 
-/// Whether pods are still kept off a node that says it is ready.
+/// True if pods are still kept off a node that says it is ready.
 fn started_late(node: &Node) -> bool {
     node.unschedulable || node.taints.iter().any(|taint| taint.key.starts_with("node.kubernetes.io/"))
 }

@@ -50,7 +50,7 @@ pub struct Packing {
     pub elsewhere: Vec<(NodeIx, usize)>,
     /// How many pods of each class were placed, in the order of the request.
     pub placed: Vec<usize>,
-    /// Whether a limit on nodes or work ended it.
+    /// True if a limit on nodes or work ended it.
     pub limited: bool,
 }
 
@@ -341,7 +341,7 @@ fn pack_tried(
     trial.packing
 }
 
-/// Whether a node that refused a pod of this class may take one later, because of pods placed elsewhere.
+/// True if a node that refused a pod of this class may take one later, because of pods placed elsewhere.
 ///
 /// Room, ports and anti-affinity only ever get tighter.
 #[must_use]

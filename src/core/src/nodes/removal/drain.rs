@@ -19,7 +19,7 @@ use crate::world::{NodeId, PodEntry, PodId, World};
 /// Kubernetes: the class system-cluster-critical.
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
-/// Whether a node must not be deleted while this pod is on it: it is protected from disruption, or it runs, or is still
+/// True if a node must not be deleted while this pod is on it: it is protected from disruption, or it runs, or is still
 /// being stopped, and is neither a mirror nor a DaemonSet's. The rule for the live look just before a deletion.
 #[must_use]
 pub fn holds_node(pod: &Pod, now: UnixTime) -> bool {
@@ -171,7 +171,7 @@ impl One<'_, '_> {
         }
     }
 
-    /// Whether its budgets allow one more eviction; it is taken from them if so.
+    /// True if its budgets allow one more eviction; it is taken from them if so.
     fn allowed(&mut self, entry: &PodEntry) -> bool {
         let allowed = self.disruptions.exhausted(entry.class, &entry.pod.class).is_none();
         if allowed {
@@ -180,7 +180,7 @@ impl One<'_, '_> {
         allowed
     }
 
-    /// Whether this is the first pod of its budget in this plan for which the API server is asked all the same.
+    /// True if this is the first pod of its budget in this plan for which the API server is asked all the same.
     fn may_ask(&mut self, entry: &PodEntry) -> bool {
         let budget = self.disruptions.exhausted(entry.class, &entry.pod.class);
         budget.is_none_or(|budget| self.advance.asked.insert(budget))

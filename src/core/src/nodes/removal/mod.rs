@@ -61,7 +61,7 @@ pub struct Scene<'a> {
     pub config: &'a Config,
     /// Whose each node is.
     pub members: &'a Members<'a>,
-    /// Whether removals may go on at all.
+    /// True if removals may go on at all.
     pub health: &'a Health,
     /// The present.
     pub now: UnixTime,

@@ -103,13 +103,13 @@ impl One<'_, '_> {
         })
     }
 
-    /// Whether the provider knows the node by its name as this instance.
+    /// True if the provider knows the node by its name as this instance.
     fn listed_as(&self, node: &Node, victim: &Victim) -> bool {
         let Some((id, _, _)) = self.scene.world.node_named(&node.name) else { return false };
         self.scene.members.member(id).is_some_and(|member| *member.instance == victim.id)
     }
 
-    /// Whether the provider lists the instance as not going away; `None` when the provider has not answered.
+    /// True if the provider lists the instance as not going away; `None` when the provider has not answered.
     fn instance_runs(&self, group: &str, victim: &Victim) -> Option<bool> {
         let state = self.scene.world.provider(&self.pool.name).and_then(Known::value)?;
         let instance = state.groups.get(group).and_then(|group| group.instances.get(&victim.id));
@@ -325,7 +325,7 @@ impl One<'_, '_> {
         }
     }
 
-    /// Whether an annotation asks to wait with the deletion, and has not done so for too long.
+    /// True if an annotation asks to wait with the deletion, and has not done so for too long.
     ///
     /// Source: core/scaledown/actuation/delete_in_batch.go, WaitForDelayDeletion.
     fn held_back(&self, victim: &Victim) -> bool {
@@ -391,7 +391,7 @@ impl One<'_, '_> {
         self.intent.reason == Reason::Interrupted
     }
 
-    /// Whether pool and group have their minimum without the victims, as far as is known.
+    /// True if pool and group have their minimum without the victims, as far as is known.
     pub(super) fn keeps_minimum(&self) -> bool {
         let state = self.scene.world.provider(&self.pool.name).and_then(Known::value);
         let Some(state) = state else { return false };
@@ -403,7 +403,7 @@ impl One<'_, '_> {
             && group.is_none_or(|group| group.min.saturating_add(leaving) <= group.target)
     }
 
-    /// Whether the removal has been given up.
+    /// True if the removal has been given up.
     pub(super) fn is_undone(&self) -> bool {
         self.removal().phase == RemovalPhase::Undoing
     }

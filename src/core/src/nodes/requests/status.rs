@@ -74,7 +74,7 @@ fn accepted(verdict: &RequestVerdict) -> String {
     format!("ignored, since the value cannot be used: parameters {}", names.join(", "))
 }
 
-/// Whether nodes had to come for it.
+/// True if nodes had to come for it.
 fn granted_by(request: &ProvisioningRequest) -> &'static str {
     let before = request.status.conditions.get(PROVISIONED);
     let waited = before.is_some_and(|before| &*before.reason == Reason::WaitingForNodes.as_str());

@@ -52,7 +52,7 @@ pub fn outdated(node: &Node, member: &Membership<'_>, pool: &Pool, scene: &Scene
     expires_at(node, rotation).is_some_and(|at| at <= scene.now).then_some(Reason::Expired)
 }
 
-/// Whether what made the node is known, and is not what the pool would make a node of now.
+/// True if what made the node is known, and is not what the pool would make a node of now.
 fn has_drifted(node: &Node, member: &Membership<'_>, pool: &Pool, scene: &Scene<'_>) -> bool {
     if let Some(template) = &pool.scale_down.rotation.template {
         return node.annotations.get(TEMPLATE_ANNOTATION).is_some_and(|made_by| made_by != &**template);
@@ -114,7 +114,7 @@ fn template_of(pool: &Pool, group: &str, scene: &Scene<'_>) -> Arc<str> {
     group.and_then(|group| group.template.as_ref()?.version.clone()).unwrap_or_default()
 }
 
-/// Whether a ready node shows that nodes of the present template start.
+/// True if a ready node shows that nodes of the present template start.
 fn is_proven(index: usize, pool: &Pool, scene: &Scene<'_>) -> bool {
     scene.world.nodes().any(|(id, node, _)| {
         scene.members.member(id).is_some_and(|member| {
@@ -133,7 +133,7 @@ pub fn stop(pool: &Pool, group: &Arc<str>, scene: &Scene<'_>) -> RotationStop {
     RotationStop { group: group.clone(), template: template_of(pool, group, scene), since: scene.now }
 }
 
-/// Whether the pool's rotation has stopped: for a day, or until the group that failed makes its nodes of something else.
+/// True if the pool's rotation has stopped: for a day, or until the group that failed makes its nodes of something else.
 #[must_use]
 pub fn is_stopped(memory: &PoolHistory, pool: &Pool, scene: &Scene<'_>) -> bool {
     memory.rotation_stop.as_ref().is_some_and(|stop| {

@@ -64,7 +64,7 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
     scene.work_done();
 }
 
-/// Whether the pool may begin to replace more nodes: one turn after the other, and nothing else is on its way.
+/// True if the pool may begin to replace more nodes: one turn after the other, and nothing else is on its way.
 fn may_turn(ctx: &Context<'_>, pool: &Pool, scene: &Scene<'_>) -> bool {
     let quiet = |memory: &PoolHistory| {
         let held = memory.consolidation_backoff.is_some_and(|held| ctx.now <= held.until);

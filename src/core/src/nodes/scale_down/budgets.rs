@@ -118,7 +118,7 @@ impl<'c> Allowance<'c> {
     }
 }
 
-/// Whether the window is open at `now`.
+/// True if the window is open at `now`.
 #[must_use]
 pub fn open(window: &Window, now: UnixTime) -> bool {
     window.active_at(now.to_jiff()).is_some()
@@ -136,7 +136,7 @@ pub fn next_change(config: &Config, now: UnixTime) -> Option<UnixTime> {
     changes.min().map(UnixTime::from_jiff)
 }
 
-/// Whether a removal for this reason counts as a drain: all but those of nodes found empty.
+/// True if a removal for this reason counts as a drain: all but those of nodes found empty.
 fn drains(reason: Reason) -> bool {
     reason != Reason::Empty
 }

@@ -23,7 +23,7 @@ use crate::nodes::scale_down::trial;
 use crate::nodes::scale_down::verdicts::{self, Verdict};
 use crate::nodes::scale_down::whole::Wholes;
 use crate::nodes::scale_down::zone_balance;
-use crate::nodes::state::foreign::{Membership, Standing};
+use crate::nodes::state::foreign::{Membership, Ownership};
 use crate::nodes::state::group_settings::GroupSettings;
 use crate::nodes::state::memory::trim_unneeded;
 use crate::plan::{NodeVerdict, PreviewAction, Step};
@@ -167,12 +167,12 @@ impl<'a, 's> Pass<'a, 's> {
 
     /// The pool that a verdict on this node belongs to.
     fn pool_of(&self, id: NodeId) -> Option<usize> {
-        match self.scene.members.standing(id) {
-            Standing::Member(member) => Some(member.pool),
-            Standing::Unlisted { pool } | Standing::SharedId { pool } => Some(*pool),
+        match self.scene.members.ownership(id) {
+            Ownership::Member(member) => Some(member.pool),
+            Ownership::Unlisted { pool } | Ownership::SharedId { pool } => Some(*pool),
             // Ours by its label, and taken by another autoscaler: the pool it is missing from says so.
-            Standing::Foreign => self.labelled(id),
-            Standing::NotManaged => None,
+            Ownership::Foreign => self.labelled(id),
+            Ownership::NotManaged => None,
         }
     }
 
@@ -505,7 +505,7 @@ impl<'a, 's> Pass<'a, 's> {
     }
 }
 
-/// Whether a node that stays for this reason keeps its clock: the reason says nothing about whether it is needed.
+/// True if a node that stays for this reason keeps its clock: the reason says nothing about whether it is needed.
 fn keeps_clock(reason: Reason) -> bool {
     matches!(reason, Reason::PlannedFor | Reason::ProviderUnknown)
 }

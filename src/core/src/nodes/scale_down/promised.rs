@@ -25,7 +25,7 @@ pub(in crate::nodes) struct Promised {
     nodes: Vec<(NodeIx, Vec<PodRef>)>,
     /// True if there are more than those.
     more: bool,
-    /// Whether a class fits such a node as it is.
+    /// True if a class fits such a node as it is.
     fits: FxHashMap<ClassIx, bool>,
 }
 

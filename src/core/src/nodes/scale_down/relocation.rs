@@ -132,7 +132,7 @@ impl Destinations {
     }
 }
 
-/// Whether there is work left to look at a node, and it takes one more pod of `class`.
+/// True if there is work left to look at a node, and it takes one more pod of `class`.
 fn looks_and_fits(snapshot: &mut Snapshot<'_>, class: ClassIx, node: NodeIx) -> bool {
     !snapshot.is_spent() && snapshot.fits(class, node)
 }

@@ -1,4 +1,4 @@
-//! Whether all that were chosen can leave at once. It chooses nothing, and lets go of what cannot.
+//! True if all that were chosen can leave at once. It chooses nothing, and lets go of what cannot.
 
 use crate::nodes::scale_down::candidates::{self, Candidate};
 use crate::nodes::scale_down::decide::Pass;
@@ -34,7 +34,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Whether the pods of all that were chosen find room, the smallest first, each on the emptiest node. The snapshot is
+    /// True if the pods of all that were chosen find room, the smallest first, each on the emptiest node. The snapshot is
     /// left as it was.
     fn fit_together(&self, snapshot: &mut Snapshot<'_>) -> Result<(), Verdict> {
         let mark = snapshot.checkpoint();

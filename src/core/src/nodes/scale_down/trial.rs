@@ -21,7 +21,7 @@ use crate::time::{Seconds, UnixTime};
 pub(in crate::nodes) const CONSOLIDATION_WORK_MAX: u64 = 2_000_000;
 
 impl Pass<'_, '_> {
-    /// Whether one candidate goes now; the verdict says why not.
+    /// True if one candidate goes now; the verdict says why not.
     pub(in crate::nodes) fn try_one(
         &mut self,
         candidate: &Candidate,
@@ -128,7 +128,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Whether the candidate's clock has run out; it is kept or started here.
+    /// True if the candidate's clock has run out; it is kept or started here.
     fn ripe(
         &mut self,
         candidate: &Candidate,
@@ -259,7 +259,7 @@ pub(in crate::nodes) fn pods_to_move(
     pods
 }
 
-/// Whether this pod of the snapshot was moved here from another node in the same pass.
+/// True if this pod of the snapshot was moved here from another node in the same pass.
 fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
     match pod {
         PodRef::Real(id) => scene.world.pod(*id).pod.node.as_ref() != Some(&candidate.victim.node),

@@ -46,7 +46,7 @@ impl Verdict {
     }
 }
 
-/// Whether a user can act upon it. Only such reasons reach status: an idle cluster writes nothing, and what time
+/// True if a user can act upon it. Only such reasons reach status: an idle cluster writes nothing, and what time
 /// alone changes is told by `headroom explain`.
 #[must_use]
 pub fn actionable(reason: Reason) -> bool {
@@ -80,7 +80,7 @@ pub fn actionable(reason: Reason) -> bool {
     )
 }
 
-/// Whether the node is on its way out, or would be if its pool was applied.
+/// True if the node is on its way out, or would be if its pool was applied.
 fn leaves(reason: Reason) -> bool {
     matches!(
         reason,

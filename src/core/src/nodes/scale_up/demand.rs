@@ -153,7 +153,7 @@ enum Verdict {
     Wanted,
 }
 
-/// Whether an unbound pod wants a node.
+/// True if an unbound pod wants a node.
 ///
 /// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream: pods of the
 /// default scheduler count before it has looked at them, because waiting helps nobody; upstream bypasses no scheduler
@@ -194,12 +194,12 @@ fn judge(
     Verdict::Wanted
 }
 
-/// Whether a pod waits for something else than a node.
+/// True if a pod waits for something else than a node.
 fn is_silent(pod: &Pod) -> bool {
     pod.phase.finished() || pod.deletion_at.is_some() || pod.gated
 }
 
-/// Whether pods of this class are demand before their scheduler has marked them.
+/// True if pods of this class are demand before their scheduler has marked them.
 fn is_immediate(class: &PodClass, config: &Config) -> bool {
     config.cluster.immediate_schedulers.contains(&class.scheduler)
 }

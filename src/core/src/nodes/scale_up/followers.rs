@@ -67,7 +67,7 @@ pub enum Held {
     Some,
 }
 
-/// Whether nodes of more than one domain might take the first pod.
+/// True if nodes of more than one domain might take the first pod.
 fn may_go_apart(ctx: &mut Context<'_>, group: &PodGroup) -> bool {
     let class = ctx.snapshot.class(group.class).clone();
     let young = group.pods.iter().any(|pod| match pod {

@@ -133,7 +133,7 @@ fn go(ctx: &mut Context<'_>, way: Way, nodes: Nodes<'_>) {
     }
 }
 
-/// Whether the node is on its way, or is there for so short a time that the scheduler may not have tried on it all pods that
+/// True if the node is on its way, or is there for so short a time that the scheduler may not have tried on it all pods that
 /// it was bought for.
 fn may_be_untried(ctx: &Context<'_>, node: NodeIx) -> bool {
     let started = |node: &Node| ctx.now < node.ready_changed_at.plus(SCHEDULER_LOOKS);
@@ -170,7 +170,7 @@ fn fewest_choices_first(ctx: &mut Context<'_>, nodes: Nodes<'_>) -> Vec<usize> {
     order
 }
 
-/// Whether a node takes one pod of the class at most, or while others have none.
+/// True if a node takes one pod of the class at most, or while others have none.
 fn keeps_apart(class: &PodClass) -> bool {
     let by_node = |key: &str| key == HOSTNAME_LABEL;
     !class.host_ports.is_empty()

@@ -151,7 +151,7 @@ pub fn serve(ctx: &mut Context<'_>, mode: Mode) -> Option<Purchases> {
     first
 }
 
-/// Whether pods of the group have no place, and it is certain that none is left for them.
+/// True if pods of the group have no place, and it is certain that none is left for them.
 fn may_be_bought_for(ctx: &Context<'_>, group: &PodGroup) -> bool {
     !group.pods.is_empty() && !ctx.snapshot.shares.is_cut(group.class)
 }

@@ -51,7 +51,7 @@ fn alike(ctx: &mut Context<'_>, best: &PoolOption, other: &PoolOption) -> bool {
         && hosts(ctx, best, other)
 }
 
-/// Whether a new node of the other pool takes each class of pods that `best` takes.
+/// True if a new node of the other pool takes each class of pods that `best` takes.
 fn hosts(ctx: &mut Context<'_>, best: &PoolOption, other: &PoolOption) -> bool {
     let placed = best.wanted.iter().zip(best.packing.placed.iter().zip(&other.packing.placed));
     let open: Vec<usize> =

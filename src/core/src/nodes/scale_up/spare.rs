@@ -93,7 +93,7 @@ fn try_without(ctx: &mut Context<'_>, wanted: &Demand, fewer: &Counts) -> bool {
     false
 }
 
-/// Whether nothing more would be bought for the pods that are left.
+/// True if nothing more would be bought for the pods that are left.
 fn is_settled(ctx: &mut Context<'_>) -> bool {
     let bought = ctx.purchased_total();
     scale_up::serve(ctx, Mode::Apply);

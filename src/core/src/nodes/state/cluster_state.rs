@@ -42,7 +42,7 @@ pub struct ClusterState<'w> {
     members: Vec<Option<(usize, Stage)>>,
     /// Pool and group of nodes.
     kins: Vec<(Arc<str>, Arc<str>)>,
-    /// Whether a limit on the cluster's cpu or memory asks for its capacity.
+    /// True if a limit on the cluster's cpu or memory asks for its capacity.
     limited: bool,
     /// Nodes that their cloud is about to take, with what says so.
     pub interrupted: BTreeMap<NodeId, Arc<str>>,
@@ -116,9 +116,9 @@ pub struct GroupCounts<'w> {
     pub upcoming: u32,
     /// The target as far as we know: what the provider said, or what an open increase will make of it.
     pub target: u32,
-    /// Whether a failure holds the group back, and until when.
+    /// True if a failure holds the group back, and until when.
     pub backed_off_until: Option<UnixTime>,
-    /// Whether the group has an open increase.
+    /// True if the group has an open increase.
     pub growing: bool,
     /// Instances that are no node and that an open removal names.
     pub going: u32,
@@ -198,7 +198,7 @@ impl<'w> ClusterState<'w> {
         Some(Member { pool, group, stage })
     }
 
-    /// Whether the provider says that new nodes of the group have devices.
+    /// True if the provider says that new nodes of the group have devices.
     #[must_use]
     pub fn group_has_devices(&self, pool: &str, group: &str) -> bool {
         let state =
@@ -223,7 +223,7 @@ impl<'w> ClusterState<'w> {
         going.map(|(id, _)| &**id).collect()
     }
 
-    /// Whether the provider says that the node's machine is going away: it is no capacity, whatever the node says yet.
+    /// True if the provider says that the node's machine is going away: it is no capacity, whatever the node says yet.
     fn terminating(&self, pool: &str, group: &str, node: &Node) -> bool {
         let state =
             self.pools.get(pool).and_then(|pool| pool.groups.get(group)).and_then(|group| group.state);
@@ -306,7 +306,7 @@ struct Kin<'w> {
 }
 
 impl Kin<'_> {
-    /// Whether the driver of the node's devices may still be starting: it offers none, and it is young.
+    /// True if the driver of the node's devices may still be starting: it offers none, and it is young.
     ///
     /// Source: processors/customresources/gpu_processor.go, FilterOutNodesWithUnreadyResources.
     fn lacks_devices(&self, node: &Node, now: UnixTime, wake: &mut Wake) -> bool {
@@ -505,7 +505,7 @@ fn stage(node: &Node, pool: &Pool, now: UnixTime, wake: &mut Wake) -> Stage {
     }
 }
 
-/// Whether a taint of a new node will go by itself, and keeps pods off until then.
+/// True if a taint of a new node will go by itself, and keeps pods off until then.
 fn keeps_pods_off(taint: &Taint, pool: &Pool) -> bool {
     template::delays_start(taint, pool) && &*taint.key != UNSCHEDULABLE_TAINT
 }
@@ -577,7 +577,7 @@ fn removed_instances(memory: &PoolHistory) -> BTreeSet<Arc<str>> {
 
 /// What [`instances_seen`] found.
 #[derive(Default)]
-struct Seen {
+struct InstancesSeen {
     /// Instances that are or may become nodes, and nodes that came after the provider was read.
     accounted: u32,
     unregistered: u32,
@@ -594,8 +594,8 @@ fn instances_seen(
     read_at: Option<UnixTime>,
     now: UnixTime,
     wake: &mut Wake,
-) -> Seen {
-    let mut seen = Seen::default();
+) -> InstancesSeen {
+    let mut seen = InstancesSeen::default();
     let own = group.state.and_then(|state| state.options.as_deref());
     let timeout = GroupSettings::new(pool, own).provision_timeout();
     let no_instances = BTreeMap::new();
@@ -651,7 +651,7 @@ fn instances_seen(
     seen
 }
 
-/// Whether more of the nodes that a group wants are missing or unready than may be: both limits must be passed. Where none
+/// True if more of the nodes that a group wants are missing or unready than may be: both limits must be passed. Where none
 /// has come at all, none may be missing. Nodes that an open increase has asked for, that start, and that leave are not
 /// missing; nor are instances that are still young.
 ///

@@ -114,7 +114,7 @@ fn usual(pods: &[&Pod]) -> Option<Arc<PodClass>> {
     asks.into_iter().find(|(_, count)| *count == most).map(|(class, _)| class.clone())
 }
 
-/// Whether two pods of a set leave the same room to others: what ties each to its node is not looked at.
+/// True if two pods of a set leave the same room to others: what ties each to its node is not looked at.
 fn asks_alike(one: &PodClass, other: &PodClass) -> bool {
     one.requests == other.requests
         && one.host_ports == other.host_ports

@@ -37,19 +37,19 @@ const STATUS_TAINT: &str = "status-taint.cluster-autoscaler.kubernetes.io/";
 /// AWS's second name of a zone, the same in all accounts.
 const ZONE_ID_LABEL: &str = "topology.k8s.aws/zone-id";
 
-/// Whether a new node of the pool does not keep this taint.
+/// True if a new node of the pool does not keep this taint.
 #[must_use]
 pub fn is_passing(taint: &Taint, pool: &Pool) -> bool {
     delays_start(taint, pool) || taint.key.starts_with(STATUS_TAINT)
 }
 
-/// Whether a node that carries this taint is still starting.
+/// True if a node that carries this taint is still starting.
 #[must_use]
 pub fn delays_start(taint: &Taint, pool: &Pool) -> bool {
     CONDITION_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix)) || is_startup(taint, pool)
 }
 
-/// Whether this is a startup taint: one that the pool lists, or one by its prefix.
+/// True if this is a startup taint: one that the pool lists, or one by its prefix.
 #[must_use]
 pub fn is_startup(taint: &Taint, pool: &Pool) -> bool {
     STARTUP_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix))
@@ -132,7 +132,7 @@ fn found_template(
     }
 }
 
-/// Whether a node offers every device that the provider says a new one has: before its driver has started it does not,
+/// True if a node offers every device that the provider says a new one has: before its driver has started it does not,
 /// and such a node is no template.
 #[must_use]
 pub fn has_devices(allocatable: &Resources, said: &NodeTemplate) -> bool {

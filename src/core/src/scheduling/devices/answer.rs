@@ -149,7 +149,7 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// Whether other nodes may serve the pod all the same.
+    /// True if other nodes may serve the pod all the same.
     #[must_use]
     pub fn is_of_node(&self) -> bool {
         matches!(self, Self::InvalidPools | Self::SearchTooLarge)

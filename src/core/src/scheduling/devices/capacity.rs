@@ -39,7 +39,7 @@ pub(super) fn taken(request: &DeviceRequest, device: &Device) -> Result<Option<A
     Ok(if amounts.iter().any(breaks) { None } else { Some(amounts) })
 }
 
-/// Whether the amounts are there, beside what others and the search itself have taken.
+/// True if the amounts are there, beside what others and the search itself have taken.
 pub(super) fn has_room(
     device: &Device,
     amounts: &Amounts,

@@ -27,7 +27,7 @@ impl<'a> Live<'a> {
         Some(Self { requests: &constraint.requests, attribute, distinct, values: Vec::new() })
     }
 
-    /// Whether it is about a request, by its name or the full name of its alternative.
+    /// True if it is about a request, by its name or the full name of its alternative.
     fn is_about(&self, request: &str, full: &str) -> bool {
         self.requests.is_empty() || self.requests.iter().any(|name| **name == *request || **name == *full)
     }

@@ -25,7 +25,7 @@ impl fmt::Display for PoolId {
     }
 }
 
-/// Whether a pool can be used.
+/// True if a pool can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolState {
     /// All of it is known.
@@ -48,7 +48,7 @@ pub enum PoolState {
 pub struct Pool<'a> {
     /// Which pool.
     pub id: PoolId,
-    /// Whether it can be used.
+    /// True if it can be used.
     pub state: PoolState,
     /// Slices whose devices the node may use.
     slices: Vec<&'a Slice>,
@@ -72,7 +72,7 @@ pub(super) struct OfferedDevice<'a> {
 }
 
 impl<'a> Pool<'a> {
-    /// Whether it contradicts itself.
+    /// True if it contradicts itself.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         matches!(self.state, PoolState::Invalid(_))
@@ -93,7 +93,7 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Whether a node is meant by what a slice or a device says.
+/// True if a node is meant by what a slice or a device says.
 fn is_meant(
     node: &impl LabelledNode,
     name: Option<&str>,
@@ -108,7 +108,7 @@ fn is_meant(
     }
 }
 
-/// Whether a node may use a device of a slice that says so per device.
+/// True if a node may use a device of a slice that says so per device.
 pub(super) fn may_use_device(node: &impl LabelledNode, device: &Device) -> bool {
     is_meant(node, device.node_name.as_deref(), device.all_nodes, device.node_selector.as_ref())
 }

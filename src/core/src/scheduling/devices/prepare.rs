@@ -193,7 +193,7 @@ impl<'a, 's, N: LabelledNode> Work<'a, 's, N> {
         Ok(all)
     }
 
-    /// Whether the selectors of class and request accept a device, and the node may use it.
+    /// True if the selectors of class and request accept a device, and the node may use it.
     pub(super) fn is_selected(
         &mut self,
         claim: &Arc<str>,

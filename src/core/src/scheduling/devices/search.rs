@@ -178,7 +178,7 @@ impl<'w, 'a, 's, N: LabelledNode> Search<'w, 'a, 's, N> {
         Ok(false)
     }
 
-    /// Whether all that is left of the search is the same with either of two devices taken. Then what fails with the
+    /// True if all that is left of the search is the same with either of two devices taken. Then what fails with the
     /// first fails with the second, which comes later and leaves fewer devices to choose from.
     fn are_twins(&self, place: Place, first: usize, second: usize) -> bool {
         let (a, b) = (&self.devices[first], &self.devices[second]);

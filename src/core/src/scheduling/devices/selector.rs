@@ -50,7 +50,7 @@ impl DeviceSelector {
         }
     }
 
-    /// Whether it accepts a device of a driver.
+    /// True if it accepts a device of a driver.
     ///
     /// # Errors
     /// If the expression fails, or comes to something else than a boolean.
@@ -119,7 +119,7 @@ impl<'a> Domains<'a> {
 pub struct Selectors(BTreeMap<Arc<str>, Result<DeviceSelector, CompileError>>);
 
 impl Selectors {
-    /// Whether an expression accepts a device.
+    /// True if an expression accepts a device.
     ///
     /// # Errors
     /// If it does not compile, or fails on the device.

@@ -33,7 +33,7 @@ impl Token<'_> {
         self.start + self.text.len()
     }
 
-    /// Whether it is one of these keywords, which are read in any case.
+    /// True if it is one of these keywords, which are read in any case.
     pub(super) fn is_word(&self, words: &[&str]) -> bool {
         self.kind == TokenKind::Name && words.iter().any(|word| self.text.eq_ignore_ascii_case(word))
     }

@@ -41,7 +41,7 @@ pub struct State {
     pub told: HpaStatus,
     /// The status that was last written to the HPA.
     pub hpa: Option<HpaWritten>,
-    /// Whether anybody else runs the HPA.
+    /// True if anybody else runs the HPA.
     pub question: Question,
     /// The version that our last mark gave the HPA; empty before one.
     pub marked: String,
@@ -167,7 +167,7 @@ impl State {
         !repeated
     }
 
-    /// Whether nobody knows if the last change was made.
+    /// True if nobody knows if the last change was made.
     #[must_use]
     pub fn is_unsettled(&self) -> bool {
         self.memory.decisions.first().is_some_and(|last| last.outcome == UNKNOWN)
@@ -293,7 +293,7 @@ fn told(stored: &ScalingPolicyStatus, remembered: &WorkloadMemory) -> HpaStatus 
     }
 }
 
-/// Whether version `a` of an object is newer than `b`. Versions that are no numbers are not compared.
+/// True if version `a` of an object is newer than `b`. Versions that are no numbers are not compared.
 #[must_use]
 pub fn newer(a: &str, b: &str) -> bool {
     matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if b < a)

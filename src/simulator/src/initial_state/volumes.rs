@@ -11,7 +11,7 @@ use headroom_core::world::volume::{
 use serde_json::{Value, json};
 
 use super::words::pruned;
-use super::{Standing, metadata};
+use super::{InitialState, metadata};
 use crate::store::Kind;
 
 /// Labels by which drivers name the zone of their nodes. Simulated nodes have the zone's own label only, and stand under
@@ -25,29 +25,29 @@ const ZONE_ALIASES: [&str; 4] = [
 const MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
 
 /// Adds classes, volumes, claims, and what the drivers of each node attach.
-pub(super) fn add(snapshot: &Snapshot, standing: &mut Standing) {
+pub(super) fn add(snapshot: &Snapshot, initial_state: &mut InitialState) {
     let world = &snapshot.world;
-    standing.objects.extend(world.storage_classes.iter().map(|one| (Kind::StorageClass, class(one))));
-    standing.objects.extend(world.volumes.iter().map(|one| (Kind::PersistentVolume, volume(one))));
-    standing.objects.extend(world.claims.iter().map(|one| (Kind::PersistentVolumeClaim, claim(one))));
+    initial_state.objects.extend(world.storage_classes.iter().map(|one| (Kind::StorageClass, class(one))));
+    initial_state.objects.extend(world.volumes.iter().map(|one| (Kind::PersistentVolume, volume(one))));
+    initial_state.objects.extend(world.claims.iter().map(|one| (Kind::PersistentVolumeClaim, claim(one))));
     for (node, limits) in &world.attach_limits {
         let drivers =
             limits.iter().map(|(driver, limit)| json!({"name": driver, "allocatable": {"count": limit}}));
         let drivers: Vec<Value> = drivers.collect();
         let manifest =
             json!({"metadata": {"name": node, "uid": format!("csi-{node}")}, "spec": {"drivers": drivers}});
-        standing.objects.push((Kind::CSINode, manifest));
+        initial_state.objects.push((Kind::CSINode, manifest));
     }
     for driver in &world.telling_drivers {
         let manifest = json!({"metadata": {"name": driver, "uid": format!("driver-{driver}")},
             "spec": {"storageCapacity": true}});
-        standing.objects.push((Kind::CSIDriver, manifest));
+        initial_state.objects.push((Kind::CSIDriver, manifest));
     }
     let capacities = world.storage_capacities.iter();
-    standing.objects.extend(capacities.map(|one| (Kind::CSIStorageCapacity, capacity(one))));
+    initial_state.objects.extend(capacities.map(|one| (Kind::CSIStorageCapacity, capacity(one))));
 }
 
-/// Whether a label names the zone of a node by a driver's word.
+/// True if a label names the zone of a node by a driver's word.
 pub(super) fn is_zone_alias(key: &str) -> bool {
     ZONE_ALIASES.contains(&key)
 }

@@ -7,11 +7,11 @@ use headroom_core::world::request::CONSUME_ANNOTATIONS;
 use serde_json::{Map, Value, json};
 
 use super::words::pruned;
-use super::{Standing, metadata};
+use super::{InitialState, metadata};
 use crate::store::Kind;
 
 /// Adds the objects that make pods a gang.
-pub(super) fn add(snapshot: &Snapshot, standing: &mut Standing) {
+pub(super) fn add(snapshot: &Snapshot, initial_state: &mut InitialState) {
     for gang in &snapshot.world.gangs {
         let kind = match gang.kind {
             GangKind::PodGroup => Kind::PodGroup,
@@ -19,7 +19,7 @@ pub(super) fn add(snapshot: &Snapshot, standing: &mut Standing) {
             GangKind::Coscheduling => Kind::CoschedulingPodGroup,
             GangKind::Volcano => Kind::VolcanoPodGroup,
         };
-        standing.objects.push((kind, manifest(gang)));
+        initial_state.objects.push((kind, manifest(gang)));
     }
 }
 

@@ -16,7 +16,7 @@ use headroom_core::world::workload::{ControllerKind, PrioritySource};
 use serde_json::{Map, Value, json};
 
 use super::words::{amounts, pruned};
-use super::{Standing, gangs, metadata, volumes};
+use super::{InitialState, gangs, metadata, volumes};
 use crate::cluster::template_hash;
 use crate::store::{Kind, object_at};
 use headroom_observe::slim::MIRROR_ANNOTATION;
@@ -37,7 +37,7 @@ pub(super) struct OwnerSeen {
 /// Adds the controllers and DaemonSets; what they are, by uid.
 pub(super) fn owners(
     snapshot: &Snapshot,
-    standing: &mut Standing,
+    initial_state: &mut InitialState,
 ) -> Result<BTreeMap<Arc<str>, OwnerSeen>, Error> {
     let world = &snapshot.world;
     let mut seen = BTreeMap::new();
@@ -49,7 +49,7 @@ pub(super) fn owners(
         let (kind, object) = self::controller(controller, class(&controller.key, controller.class)?);
         let revision = (kind == Kind::StatefulSet).then(|| template_hash(&object));
         seen.insert(controller.uid.clone(), OwnerSeen { kind, revision });
-        standing.objects.push((kind, object));
+        initial_state.objects.push((kind, object));
     }
     for set in &world.daemon_sets {
         let object = json!({
@@ -58,7 +58,7 @@ pub(super) fn owners(
         });
         let revision = Some(template_hash(&object));
         seen.insert(set.uid.clone(), OwnerSeen { kind: Kind::DaemonSet, revision });
-        standing.objects.push((Kind::DaemonSet, object));
+        initial_state.objects.push((Kind::DaemonSet, object));
     }
     Ok(seen)
 }
@@ -115,7 +115,7 @@ fn claims_of_each(set: &str, class: &mut PodClass) -> Vec<Value> {
 pub(super) fn pods(
     snapshot: &Snapshot,
     owners: &BTreeMap<Arc<str>, OwnerSeen>,
-    standing: &mut Standing,
+    initial_state: &mut InitialState,
 ) -> Result<(), Error> {
     let world = &snapshot.world;
     let nodes: BTreeSet<&Arc<str>> = world.nodes.iter().map(|node| &node.uid).collect();
@@ -135,7 +135,7 @@ pub(super) fn pods(
         };
         let seen = owner.and_then(|owner| owners.get(&owner.uid));
         let reference = owner.and_then(|owner| reference(owner, seen, &nodes));
-        standing.objects.push((Kind::Pod, self::pod(pod, class, reference, seen)));
+        initial_state.objects.push((Kind::Pod, self::pod(pod, class, reference, seen)));
     }
     Ok(())
 }

@@ -16,21 +16,21 @@ const WIDTH: usize = 4;
 /// once mostly write past each other: twelve conflicts for each pod that left, and answers of "timed out", were seen
 /// when two hundred pods under four budgets were evicted together.
 #[derive(Debug, Default)]
-pub struct Lanes {
+pub struct BudgetSemaphores {
     by_budget: Mutex<BTreeMap<ObjectKey, Arc<Semaphore>>>,
 }
 
-impl Lanes {
+impl BudgetSemaphores {
     /// Waits for the turn at this budget, which lasts until what is returned is dropped. First come, first served.
     ///
-    /// `None` never comes: no lane is ever closed.
+    /// `None` never comes: no semaphore is ever closed.
     pub async fn enter(&self, budget: &ObjectKey) -> Option<OwnedSemaphorePermit> {
-        let lane = {
-            let mut lanes = self.by_budget.lock().unwrap_or_else(PoisonError::into_inner);
-            // Whoever waits or acts holds a count of its lane: the others are over.
-            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
-            lanes.entry(budget.clone()).or_insert_with(|| Arc::new(Semaphore::new(WIDTH))).clone()
+        let semaphore = {
+            let mut semaphores = self.by_budget.lock().unwrap_or_else(PoisonError::into_inner);
+            // Whoever waits or acts holds a count of its semaphore: the others are over.
+            semaphores.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
+            semaphores.entry(budget.clone()).or_insert_with(|| Arc::new(Semaphore::new(WIDTH))).clone()
         };
-        lane.acquire_owned().await.ok()
+        semaphore.acquire_owned().await.ok()
     }
 }

@@ -25,7 +25,7 @@ const MARKS_MAX: usize = 20_000;
 
 /// What is written down so far.
 #[derive(Debug)]
-pub struct Chronicle {
+pub struct RunRecord {
     name: String,
     seed: u64,
     start: Timestamp,
@@ -82,12 +82,12 @@ struct PodShare {
     counts: bool,
 }
 
-impl Chronicle {
-    /// A chronicle at the start of the scenario; `name` tells the run from another one.
+impl RunRecord {
+    /// A record at the start of the scenario; `name` tells the run from another one.
     #[must_use]
-    pub fn new(scenario: &Scenario, name: &str) -> Chronicle {
+    pub fn new(scenario: &Scenario, name: &str) -> RunRecord {
         let seconds = (scenario.duration.as_secs() / SAMPLES).max(1);
-        Chronicle {
+        RunRecord {
             name: name.to_owned(),
             seed: scenario.seed,
             start: scenario.start,

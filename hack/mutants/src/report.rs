@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::compare::{Difference, Key};
 use crate::compile::LeftOut;
 use crate::instrument::Untried;
-use crate::list::Mistake;
+use crate::list::Mutant;
 use crate::trial::{Verdict, Verdicts};
 
-/// How many mistakes there are, and what became of those in the part; `chosen` are those of the part that can be tried.
+/// How many mutants there are, and what became of those in the part; `chosen` are those of the part that can be tried.
 pub fn counts(
-    mistakes: &[Mistake],
+    mutants: &[Mutant],
     left_out: &LeftOut,
     chosen: &BTreeSet<usize>,
     verdicts: &Verdicts,
@@ -21,8 +21,8 @@ pub fn counts(
     };
     let found = |verdict| chosen.iter().filter(|id| verdicts.get(id) == Some(&verdict)).count();
     let n_refused = left_out.refused.keys().filter(|id| in_part(**id)).count();
-    let n_part = mistakes.iter().filter(|mistake| in_part(mistake.id)).count();
-    println!("{:6} mistakes in the list", mistakes.len());
+    let n_part = mutants.iter().filter(|mutant| in_part(mutant.id)).count();
+    println!("{:6} mutants in the list", mutants.len());
     println!("{n_part:6} of them in this part");
     println!("{:6} do not compile", n_refused + untried(&[Untried::LetChain]));
     println!(
@@ -37,8 +37,8 @@ pub fn counts(
     println!("{:6} that no test comes by", found(Verdict::Unreached));
 }
 
-/// What the page of known mistakes does not say, and what it says too much.
-pub fn difference(difference: &Difference, mistakes: &[Mistake]) {
+/// What the page of known mutants does not say, and what it says too much.
+pub fn difference(difference: &Difference, mutants: &[Mutant]) {
     let Difference { unlisted, seen, gone } = difference;
     if !unlisted.is_empty() {
         println!(
@@ -50,11 +50,8 @@ pub fn difference(difference: &Difference, mistakes: &[Mistake]) {
             println!("  {n_listed} of these {} is listed:", ids.len());
         }
         for id in ids {
-            let place = mistakes.get(id - 1).map_or((0, 0), |mistake| mistake.start);
-            println!(
-                "  {}:{}:{}  {}: {}  (mistake {id})",
-                key.file, place.0, place.1, key.function, key.text
-            );
+            let place = mutants.get(id - 1).map_or((0, 0), |mutant| mutant.start);
+            println!("  {}:{}:{}  {}: {}  (mutant {id})", key.file, place.0, place.1, key.function, key.text);
         }
     }
     extra("seen by a test now: take them out", seen);

@@ -9,7 +9,7 @@ const PAUSE_MAX: Seconds = Seconds(600);
 
 /// What was told last, and when.
 #[derive(Clone, Debug, Default)]
-pub struct Refrain {
+pub struct LogThrottle {
     told: Option<Told>,
 }
 
@@ -21,8 +21,8 @@ struct Told {
     pause: Seconds,
 }
 
-impl Refrain {
-    /// Whether `message` is to be told `now`: at once when it is another than the last, then after half a minute, one
+impl LogThrottle {
+    /// True if `message` is to be told `now`: at once when it is another than the last, then after half a minute, one
     /// minute, two, and so on up to ten. A clock that was set back counts as no time passed.
     pub fn due(&mut self, message: &str, now: UnixTime) -> bool {
         let pause = match &self.told {
@@ -50,12 +50,13 @@ mod tests {
 
     #[test]
     fn what_holds_for_long_is_told_ever_more_seldom() {
-        let mut refrain = Refrain::default();
-        let told: Vec<i64> = (0..3000).filter(|second| refrain.due("missing", UnixTime(*second))).collect();
+        let mut log_throttle = LogThrottle::default();
+        let told: Vec<i64> =
+            (0..3000).filter(|second| log_throttle.due("missing", UnixTime(*second))).collect();
         assert_eq!(told, [0, 30, 90, 210, 450, 930, 1530, 2130, 2730]);
-        assert!(refrain.due("another", UnixTime(3000)), "news is told at once");
-        assert!(!refrain.due("another", UnixTime(3001)));
-        refrain.over();
-        assert!(refrain.due("another", UnixTime(3002)), "what has come again is news");
+        assert!(log_throttle.due("another", UnixTime(3000)), "news is told at once");
+        assert!(!log_throttle.due("another", UnixTime(3001)));
+        log_throttle.over();
+        assert!(log_throttle.due("another", UnixTime(3002)), "what has come again is news");
     }
 }

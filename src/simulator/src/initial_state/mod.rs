@@ -35,7 +35,7 @@ use words::{amounts, pruned};
 
 /// A cluster as it stands.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct InitialState {
     /// Objects as they are, with uid, times and status, owners before what they own.
     pub objects: Vec<(Kind, Value)>,
     /// NodePools and the ClusterScalingPolicy, to be applied as anybody's manifests.
@@ -48,23 +48,25 @@ pub struct Standing {
 ///
 /// # Errors
 /// If a pod names a class or an owner that is not in the record.
-pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<Standing, record::Error> {
-    let mut standing = Standing::default();
+pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<InitialState, record::Error> {
+    let mut initial_state = InitialState::default();
     let zones = zones(snapshot);
     for pool in &snapshot.config.pools {
         match pools::node_pool(pool, snapshot, &zones[&pool.name], join_delay) {
-            Some(manifest) => standing.policies.push((Kind::NodePool, manifest)),
-            None => standing.notes.push(format!(
+            Some(manifest) => initial_state.policies.push((Kind::NodePool, manifest)),
+            None => initial_state.notes.push(format!(
                 "pool {} is left out: nothing is known of its nodes, which --with can tell (spec.template.capacity)",
                 pool.name
             )),
         }
     }
-    standing.policies.push((Kind::ClusterScalingPolicy, pools::cluster_policy(&snapshot.config.cluster)));
+    initial_state
+        .policies
+        .push((Kind::ClusterScalingPolicy, pools::cluster_policy(&snapshot.config.cluster)));
     let world = &snapshot.world;
     let unready = world.nodes.iter().filter(|node| node.ready != Readiness::Ready).count();
     if unready > 0 {
-        standing.notes.push(format!("nodes that are not ready come up at once: {unready}"));
+        initial_state.notes.push(format!("nodes that are not ready come up at once: {unready}"));
     }
     let groups = groups(snapshot);
     let places = pool_of_nodes(snapshot);
@@ -72,38 +74,38 @@ pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<Standing, record::
         let pool = places.get(&node.provider_id).or_else(|| places.get(&node.name)).cloned();
         let pool = pool.or_else(|| node.labels.get(POOL_LABEL).map(Arc::from));
         let zones = pool.as_ref().and_then(|pool| zones.get(pool));
-        standing.objects.push((Kind::Node, self::node(node, pool.as_deref(), zones)));
+        initial_state.objects.push((Kind::Node, self::node(node, pool.as_deref(), zones)));
     }
     let starting = groups.iter().flat_map(|group| group.instances.values());
     let starting = starting.filter(|instance| instance.node.is_none()).count();
     if starting > 0 {
-        standing.notes.push(format!("machines without a node yet are left out: {starting}"));
+        initial_state.notes.push(format!("machines without a node yet are left out: {starting}"));
     }
     for (name, labels) in &world.namespaces {
         let manifest =
             json!({"metadata": {"name": name, "uid": format!("namespace-{name}"), "labels": labels}});
-        standing.objects.push((Kind::Namespace, manifest));
+        initial_state.objects.push((Kind::Namespace, manifest));
     }
     for (name, class) in &world.priority_classes {
         let manifest = json!({"metadata": {"name": name, "uid": format!("priority-{name}")},
             "value": class.value, "globalDefault": class.is_default});
-        standing.objects.push((Kind::PriorityClass, manifest));
+        initial_state.objects.push((Kind::PriorityClass, manifest));
     }
-    let owners = pods::owners(snapshot, &mut standing)?;
-    pods::pods(snapshot, &owners, &mut standing)?;
+    let owners = pods::owners(snapshot, &mut initial_state)?;
+    pods::pods(snapshot, &owners, &mut initial_state)?;
     for budget in &world.budgets {
-        standing.objects.push((Kind::PodDisruptionBudget, disruption_budget(budget, snapshot)));
+        initial_state.objects.push((Kind::PodDisruptionBudget, disruption_budget(budget, snapshot)));
     }
-    volumes::add(snapshot, &mut standing);
-    buffers::add(snapshot, &mut standing);
-    gangs::add(snapshot, &mut standing);
-    requests::add(snapshot, &mut standing);
+    volumes::add(snapshot, &mut initial_state);
+    buffers::add(snapshot, &mut initial_state);
+    gangs::add(snapshot, &mut initial_state);
+    requests::add(snapshot, &mut initial_state);
     let jobs = world.controllers.iter().filter(|one| one.kind == ControllerKind::Job && one.desired > 0);
     let jobs = jobs.count();
     if jobs > 0 {
-        standing.notes.push(format!("pods of Jobs run to the end of the simulation, Jobs: {jobs}"));
+        initial_state.notes.push(format!("pods of Jobs run to the end of the simulation, Jobs: {jobs}"));
     }
-    Ok(standing)
+    Ok(initial_state)
 }
 
 fn groups(snapshot: &Snapshot) -> Vec<&headroom_core::world::provider::GroupState> {

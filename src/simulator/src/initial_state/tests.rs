@@ -179,9 +179,9 @@ fn snapshot_of(world: &World, config: &Config) -> Snapshot {
 }
 
 /// The settings that the operator takes from what stands.
-fn settings_of(standing: &Standing) -> Settings {
+fn settings_of(initial_state: &InitialState) -> Settings {
     let mut policies = Policies::default();
-    for (kind, manifest) in &standing.policies {
+    for (kind, manifest) in &initial_state.policies {
         let spec = manifest["spec"].clone();
         if *kind == Kind::NodePool {
             let name: Arc<str> = manifest["metadata"]["name"].as_str().expect("a name").into();
@@ -260,8 +260,8 @@ fn pools_and_cluster_settings_are_read_back_as_they_were() {
         ..ClusterSettings::default()
     };
     let world = world().group("general", "g-a", "a", 0).group("general", "g-b", "b", 0).build();
-    let standing = of(&snapshot_of(&world, &written), Seconds(45)).expect("a world");
-    let read = settings_of(&standing);
+    let initial_state = of(&snapshot_of(&world, &written), Seconds(45)).expect("a world");
+    let read = settings_of(&initial_state);
     assert_eq!(read.invalid_pools.values().collect::<Vec<_>>(), Vec::<&String>::new());
     assert_eq!(read.invalid_policy, None);
     assert_eq!(read.config.cluster, written.cluster);
@@ -287,11 +287,11 @@ fn a_pool_of_a_cloud_stands_on_simulated_machines_of_the_same_shape_in_the_same_
         .pod(pod("web-1").on("n1").cpu("1").owner("ReplicaSet", "web"))
         .controller(controller(ControllerKind::ReplicaSet, "web", 3, pod("x").cpu("1")))
         .build();
-    let standing = of(&snapshot_of(&world, &written), Seconds(45)).expect("a world");
-    let manifest = &standing.policies[0].1;
+    let initial_state = of(&snapshot_of(&world, &written), Seconds(45)).expect("a world");
+    let manifest = &initial_state.policies[0].1;
     assert_eq!(manifest["spec"]["provider"]["kwok"]["zones"], json!(["eu-west-1a", "eu-west-1b"]));
     assert_eq!(manifest["spec"]["template"]["capacity"]["cpu"], "8000m");
-    let node = standing.objects.iter().find(|(kind, _)| *kind == Kind::Node).expect("the node");
+    let node = initial_state.objects.iter().find(|(kind, _)| *kind == Kind::Node).expect("the node");
     assert_eq!(node.1["metadata"]["labels"]["headroom.dev/group"], "eu-west-1a");
 }
 
@@ -300,18 +300,18 @@ fn a_pool_of_which_nothing_is_known_is_left_out_and_named() {
     let mut written = config([pool("general").bounds(0, 9)]);
     written.pools[0].template = None;
     let world = world().group("general", "web-1", "a", 0).build();
-    let standing = of(&snapshot_of(&world, &written), Seconds(45)).expect("a world");
-    assert!(standing.policies.iter().all(|(kind, _)| *kind != Kind::NodePool));
-    assert!(standing.notes[0].contains("pool general is left out"), "{:?}", standing.notes);
+    let initial_state = of(&snapshot_of(&world, &written), Seconds(45)).expect("a world");
+    assert!(initial_state.policies.iter().all(|(kind, _)| *kind != Kind::NodePool));
+    assert!(initial_state.notes[0].contains("pool general is left out"), "{:?}", initial_state.notes);
 }
 
 /// The objects of one kind as the operator reads them.
 fn read<S: serde::de::DeserializeOwned, T>(
-    standing: &Standing,
+    initial_state: &InitialState,
     kind: Kind,
     convert: impl Fn(&S, &mut Decoder) -> T,
 ) -> Vec<T> {
-    let objects = standing.objects.iter().filter(|(own, _)| *own == kind);
+    let objects = initial_state.objects.iter().filter(|(own, _)| *own == kind);
     let slim = objects.map(|(_, object)| serde_json::from_value(object.clone()).expect("an object"));
     slim.map(|slim: S| convert(&slim, &mut Decoder::default())).collect()
 }
@@ -379,25 +379,26 @@ fn volumes_claims_classes_and_limits_are_read_back_as_they_were() {
     let capacities =
         vec![told("all", Some(LabelSelector::default())), told("none", None), told("some", Some(in_a))];
     snapshot.world.storage_capacities = capacities.clone();
-    let standing = of(&snapshot, Seconds(45)).expect("a world");
-    let claims = read(&standing, Kind::PersistentVolumeClaim, |slim: &SlimClaim, decoder| {
+    let initial_state = of(&snapshot, Seconds(45)).expect("a world");
+    let claims = read(&initial_state, Kind::PersistentVolumeClaim, |slim: &SlimClaim, decoder| {
         storage::claim(slim, decoder).expect("a claim")
     });
     assert_eq!(claims, [bound, waiting, lost]);
-    let volumes = read(&standing, Kind::PersistentVolume, |slim: &SlimVolume, decoder| {
+    let volumes = read(&initial_state, Kind::PersistentVolume, |slim: &SlimVolume, decoder| {
         storage::volume(slim, decoder).expect("a volume")
     });
     assert_eq!(volumes, [disk, spare]);
-    let classes = read(&standing, Kind::StorageClass, |slim: &SlimStorageClass, decoder| {
+    let classes = read(&initial_state, Kind::StorageClass, |slim: &SlimStorageClass, decoder| {
         storage::storage_class(slim, decoder).expect("a class")
     });
     assert_eq!(classes, [fast]);
-    let told =
-        read(&standing, Kind::CSINode, |slim: &SlimCsiNode, decoder| storage::attach_limits(slim, decoder));
+    let told = read(&initial_state, Kind::CSINode, |slim: &SlimCsiNode, decoder| {
+        storage::attach_limits(slim, decoder)
+    });
     assert_eq!(told, [limits]);
-    let drivers = read(&standing, Kind::CSIDriver, |slim: &SlimCsiDriver, _| slim.spec.storage_capacity);
+    let drivers = read(&initial_state, Kind::CSIDriver, |slim: &SlimCsiDriver, _| slim.spec.storage_capacity);
     assert_eq!(drivers, [true]);
-    let read_back = read(&standing, Kind::CSIStorageCapacity, |slim: &SlimStorageCapacity, decoder| {
+    let read_back = read(&initial_state, Kind::CSIStorageCapacity, |slim: &SlimStorageCapacity, decoder| {
         storage::storage_capacity(slim, decoder).expect("a capacity")
     });
     assert_eq!(read_back, capacities);
@@ -410,8 +411,8 @@ fn a_stateful_set_makes_the_claims_of_its_next_pods() {
         class.claims = vec![claim("db-scratch"), claim("data-db-2")];
     });
     let world = world().controller(controller(ControllerKind::StatefulSet, "db", 2, next)).build();
-    let standing = of(&snapshot_of(&world, &config([])), Seconds(45)).expect("a world");
-    let set = standing.objects.iter().find(|(kind, _)| *kind == Kind::StatefulSet).expect("the set");
+    let initial_state = of(&snapshot_of(&world, &config([])), Seconds(45)).expect("a world");
+    let set = initial_state.objects.iter().find(|(kind, _)| *kind == Kind::StatefulSet).expect("the set");
     let templates = &set.1["spec"]["volumeClaimTemplates"];
     assert_eq!(
         (&templates[0]["metadata"]["name"], templates.as_array().map(Vec::len)),

@@ -5,30 +5,30 @@ use headroom_core::world::buffer::{BufferSource, CapacityBuffer};
 use serde_json::{Value, json};
 
 use super::words::pruned;
-use super::{Standing, metadata, pods};
+use super::{InitialState, metadata, pods};
 use crate::store::Kind;
 
 /// Adds the buffers that the simulation can hold. Deployments are not in a snapshot, and nobody counts for quotas here.
-pub(super) fn add(snapshot: &Snapshot, standing: &mut Standing) {
+pub(super) fn add(snapshot: &Snapshot, initial_state: &mut InitialState) {
     let Some(record) = &snapshot.world.standby else { return };
     for template in &record.templates {
         let Some(class) = snapshot.world.classes.get(template.class) else { continue };
         let uid = format!("template-{}-{}", template.key.namespace, template.key.name);
         let pods = pods::template(class, &template.key.name, &template.priority_class);
         let manifest = json!({"metadata": metadata(&template.key, &uid), "template": pods});
-        standing.objects.push((Kind::PodTemplate, manifest));
+        initial_state.objects.push((Kind::PodTemplate, manifest));
     }
     let of_deployment = |buffer: &&CapacityBuffer| matches!(&buffer.source, BufferSource::Workload { kind, .. } if &**kind == "Deployment");
     let left_out = record.buffers.iter().filter(of_deployment).count();
     if left_out > 0 {
-        standing.notes.push(format!("CapacityBuffers of Deployments are left out: {left_out}"));
+        initial_state.notes.push(format!("CapacityBuffers of Deployments are left out: {left_out}"));
     }
     if !record.quotas.is_empty() {
         let quotas = record.quotas.len();
-        standing.notes.push(format!("ResourceQuotas do not limit CapacityBuffers here: {quotas}"));
+        initial_state.notes.push(format!("ResourceQuotas do not limit CapacityBuffers here: {quotas}"));
     }
     for buffer in record.buffers.iter().filter(|buffer| !of_deployment(buffer)) {
-        standing.objects.push((Kind::CapacityBuffer, manifest(buffer)));
+        initial_state.objects.push((Kind::CapacityBuffer, manifest(buffer)));
     }
 }
 

@@ -4,11 +4,11 @@ use headroom_core::snapshot::Snapshot;
 use headroom_core::world::request::ProvisioningRequest;
 use serde_json::{Value, json};
 
-use super::{Standing, metadata, pods};
+use super::{InitialState, metadata, pods};
 use crate::store::Kind;
 
 /// Adds the requests with the templates that they name.
-pub(super) fn add(snapshot: &Snapshot, standing: &mut Standing) {
+pub(super) fn add(snapshot: &Snapshot, initial_state: &mut InitialState) {
     let world = &snapshot.world;
     let known: Vec<&headroom_core::labels::ObjectKey> =
         world.standby.iter().flat_map(|record| &record.templates).map(|template| &template.key).collect();
@@ -17,10 +17,10 @@ pub(super) fn add(snapshot: &Snapshot, standing: &mut Standing) {
         let uid = format!("template-{}-{}", template.key.namespace, template.key.name);
         let pods = pods::template(class, &template.key.name, &template.priority_class);
         let manifest = json!({"metadata": metadata(&template.key, &uid), "template": pods});
-        standing.objects.push((Kind::PodTemplate, manifest));
+        initial_state.objects.push((Kind::PodTemplate, manifest));
     }
     for request in &world.requests {
-        standing.objects.push((Kind::ProvisioningRequest, manifest(request)));
+        initial_state.objects.push((Kind::ProvisioningRequest, manifest(request)));
     }
 }
 

@@ -18,15 +18,15 @@ pub struct LaunchFailure {
     pub until: Timestamp,
 }
 
-/// The weather; the cloud double asks it at each launch, the kubelet at each join.
+/// The cloud model; the cloud double asks it at each launch, the kubelet at each join.
 #[derive(Debug, Default)]
-pub struct Weather {
+pub struct CloudModel {
     slow: Option<(u32, SignedDuration, Timestamp)>,
     failures: Vec<LaunchFailure>,
     outages: BTreeMap<String, Timestamp>,
 }
 
-impl Weather {
+impl CloudModel {
     /// Nodes that are created until `until` join after `factor` times their delay plus `more`.
     pub fn slow_down(&mut self, factor: u32, more: SignedDuration, until: Timestamp) {
         self.slow = Some((factor, more, until));
@@ -63,7 +63,7 @@ impl Weather {
         failure.map(|failure| failure.class).or(out)
     }
 
-    /// Whether the zone is out.
+    /// True if the zone is out.
     pub fn is_out(&self, zone: &str, now: Timestamp) -> bool {
         self.outages.get(zone).is_some_and(|until| now < *until)
     }
