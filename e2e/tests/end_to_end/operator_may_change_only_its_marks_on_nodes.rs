@@ -60,7 +60,6 @@ async fn marks_are_accepted_and_everything_else_is_denied() {
         ensure!(refused.to_string().contains("only nodes of KWOK"), "{refused}");
         // What no role permits either is denied to an operator to whom everything is permitted.
         let capacity = json!({"status": {"capacity": {"cpu": "400"}}}).to_string();
-        let capacity = json!({"status": {"capacity": {"cpu": "400"}}}).to_string();
         let status = vec!["patch", "node", NODE, "--subresource=status", "--type=merge", "--patch", &capacity];
         let file = a_node_of_no_provider()?;
         let creation = vec!["create", "-f", &file];
