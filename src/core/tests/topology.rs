@@ -11,7 +11,6 @@ use headroom_core::scheduling::{PodRef, Presence, Refusal, Snapshot, TemplateNod
 use headroom_core::testing::{NOW, PodBuilder, config, node, pod, pool, world};
 use headroom_core::world::World;
 use headroom_core::world::node::{HOSTNAME_LABEL, ZONE_LABEL};
-use headroom_core::world::pod::Pod;
 
 /// Names of the nodes that take one more such pod.
 fn takers(world: &World, pod: PodBuilder) -> Vec<String> {
@@ -262,28 +261,6 @@ fn spread_uses_room_on_nodes_that_new_ones_make_legal() {
         .build();
     // Zone b appears with its first node: from then on three pods belong into each zone.
     assert_eq!(increases(&world, &config([pool("general")])).values().sum::<u32>(), 1);
-}
-
-/// Zone zb has no node yet, and its nodes are too small for the pods that spread.
-#[test]
-fn node_that_takes_more_places_away_than_it_gives_is_bought_once_the_others_are_bound() {
-    let spread = pod("s").cpu("2800m").label("app", "s").spread("app", "s", ZONE_LABEL, 2).times(4);
-    let small = pod("small").cpu("1").selector(ZONE_LABEL, "zb");
-    let mut builder = world().pod(small).group("two", "b", "zb", 0);
-    for name in ["old-1", "old-2"] {
-        let full = pod(&format!("{name}-full")).cpu("4").label("app", "s").on(name);
-        builder = builder.node(node(name).of("one", "a").zone("za")).pod(full);
-    }
-    let config = config([pool("one"), pool("two").shape("2", "8Gi")]);
-    let pending = builder.clone().pods(spread.clone()).group("one", "a", "za", 2).build();
-    assert_eq!(increases(&pending, &config), BTreeMap::from([("a".into(), 4)]));
-    for (index, pod) in spread.into_iter().enumerate() {
-        let name = format!("new-{index}");
-        builder = builder.node(node(&name).of("one", "a").zone("za"));
-        builder = builder.pods(vec![Pod { node: Some(name.as_str().into()), ..pod }]);
-    }
-    let bound = builder.group("one", "a", "za", 6).build();
-    assert_eq!(increases(&bound, &config), BTreeMap::from([("b".into(), 1)]));
 }
 
 #[test]

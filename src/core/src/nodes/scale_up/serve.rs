@@ -17,7 +17,7 @@ use crate::nodes::scale_up::expander::{self, Offer};
 use crate::nodes::scale_up::followers::{self, Held};
 use crate::nodes::scale_up::limits::{self, Limit};
 use crate::nodes::scale_up::similar_pools;
-use crate::nodes::scale_up::spare::{self, Purchases};
+use crate::nodes::scale_up::spare;
 use crate::nodes::state::group_settings::GroupSettings;
 use crate::reason::Reason;
 use crate::resources::Resources;
@@ -111,28 +111,20 @@ fn set_aside_cut(ctx: &mut Context<'_>) {
 }
 
 fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {
-    let (base, mut first, mut served) = (ctx.purchases.clone(), None, None);
     for _ in 0..ROUNDS_MAX {
         spare::place_anew(ctx, wanted);
         let before = ctx.purchased_total();
-        let bought = serve(ctx, Mode::Apply);
+        serve(ctx, Mode::Apply);
         if ctx.purchased_total() == before {
-            if served.is_some_and(|served| served < spare::waiting(ctx, None)) {
-                spare::take_back_vain(ctx, wanted, base, first);
-            }
             spare::give_up_unneeded(ctx, wanted);
             break;
         }
-        first = first.or(bought);
-        served = Some(spare::waiting(ctx, None));
     }
 }
 
-/// Buys nodes for pods without a place in pools of this mode, until nothing helps any more; what was bought with the first
-/// choice, if there was one.
-pub fn serve(ctx: &mut Context<'_>, mode: Mode) -> Option<Purchases> {
+/// Buys nodes for pods without a place in pools of this mode, until nothing helps any more.
+pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
     let rounds = 4 * ctx.config.pools.len() + 8;
-    let mut first = None;
     for _ in 0..rounds {
         if ctx.demand.groups.iter().all(|group| !may_be_bought_for(ctx, group)) {
             break;
@@ -146,9 +138,7 @@ pub fn serve(ctx: &mut Context<'_>, mode: Mode) -> Option<Purchases> {
             Vec::new()
         };
         commit(ctx, &options, best, &shares);
-        first.get_or_insert_with(|| ctx.purchases.clone());
     }
-    first
 }
 
 /// True if pods of the group have no place, and it is certain that none is left for them.
