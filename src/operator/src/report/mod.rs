@@ -21,6 +21,7 @@ pub mod workload;
 pub mod workload_metrics;
 pub mod write;
 mod write_buffers;
+mod write_foreign;
 mod write_requests;
 pub mod write_scaling;
 

@@ -1,77 +1,34 @@
-//! The only writer of the status of CapacityBuffers: server-side apply without force, so that what another controller
-//! writes stays its own.
+//! The only writer of the status of CapacityBuffers.
 
-use headroom_api::capacity_buffer::{
-    BufferCondition as Condition, CapacityBufferStatus, GROUP, KIND, PLURAL, UsedTemplate, VERSIONS,
-};
+use headroom_api::capacity_buffer::{CapacityBufferStatus, GROUP, KIND, PLURAL, UsedTemplate, VERSIONS};
 use headroom_core::labels::ObjectKey;
 use headroom_core::world::buffer::BufferStatus;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
-use kube::{Api, Client};
-use serde_json::{Value, json};
+use kube::Client;
+use serde_json::Value;
 
-use super::write::{FIELD_MANAGER, WriteError};
+use super::write::WriteError;
+use super::write_foreign::{self, ForeignKind};
 
-/// Writes the status of a buffer, or with `None` gives up what this operator has written there.
-///
-/// # Errors
-/// [`WriteError::Conflict`] where another manager has written other values: nothing is written then.
+const BUFFERS: ForeignKind = ForeignKind { group: GROUP, kind: KIND, plural: PLURAL, versions: &VERSIONS };
+
+/// As [`write_foreign::apply_status`], of a buffer.
 pub(super) async fn apply_status(
     client: &Client,
     key: &ObjectKey,
     status: Option<&BufferStatus>,
 ) -> Result<(), WriteError> {
-    let mut answer = Err(WriteError::Gone);
-    // A definition may serve the older version alone.
-    for version in VERSIONS {
-        answer = apply_as(client, key, status, version).await;
-        if answer != Err(WriteError::Gone) {
-            break;
-        }
-    }
-    answer
-}
-
-#[allow(clippy::disallowed_methods, reason = "this is the writer")]
-async fn apply_as(
-    client: &Client,
-    key: &ObjectKey,
-    status: Option<&BufferStatus>,
-    version: &str,
-) -> Result<(), WriteError> {
-    let resource = ApiResource {
-        group: GROUP.to_owned(),
-        version: version.to_owned(),
-        api_version: format!("{GROUP}/{version}"),
-        kind: KIND.to_owned(),
-        plural: PLURAL.to_owned(),
-    };
-    let mut body = json!({"apiVersion": resource.api_version, "kind": KIND,
-        "metadata": {"name": &*key.name, "namespace": &*key.namespace}});
-    if let Some(status) = status {
-        body["status"] = wire(status)?;
-    }
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &key.namespace, &resource);
-    api.patch_status(&key.name, &PatchParams::apply(FIELD_MANAGER), &Patch::Apply(&body)).await?;
-    Ok(())
+    let status = status.map(wire).transpose()?;
+    write_foreign::apply_status(client, &BUFFERS, key, status.as_ref()).await
 }
 
 /// The status as it is on the wire.
 fn wire(status: &BufferStatus) -> Result<Value, WriteError> {
-    let conditions = status.conditions.iter().map(|(kind, condition)| Condition {
-        type_: kind.to_string(),
-        status: if condition.holds { "True" } else { "False" }.to_owned(),
-        reason: condition.reason.to_string(),
-        message: condition.message.to_string(),
-        last_transition_time: condition.changed_at.to_rfc3339(),
-        observed_generation: condition.observed_generation,
-    });
     let status = CapacityBufferStatus {
         pod_template_ref: status.template.as_ref().map(|name| UsedTemplate { name: name.to_string() }),
         pod_template_generation: status.template_generation,
         replicas: status.replicas,
         provisioning_strategy: status.strategy.as_ref().map(ToString::to_string),
-        conditions: conditions.collect(),
+        conditions: write_foreign::conditions(&status.conditions),
     };
     serde_json::to_value(status).map_err(|error| WriteError::Invalid(error.to_string()))
 }

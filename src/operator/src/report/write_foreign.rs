@@ -1,0 +1,84 @@
+//! Status of objects whose kinds others define: server-side apply without force, so that what another controller writes stays
+//! its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headroom_api::capacity_buffer::BufferCondition as Condition;
+use headroom_core::labels::ObjectKey;
+use headroom_core::world::buffer::BufferCondition;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::write::{FIELD_MANAGER, WriteError};
+
+/// A namespaced kind that a definition may serve in its older version alone.
+pub(super) struct ForeignKind {
+    /// Its API group.
+    pub(super) group: &'static str,
+    /// Its name.
+    pub(super) kind: &'static str,
+    /// Its name in paths.
+    pub(super) plural: &'static str,
+    /// Its versions, the newest first.
+    pub(super) versions: &'static [&'static str],
+}
+
+/// Writes the status of an object, or with `None` gives up what this operator has written there.
+///
+/// # Errors
+/// [`WriteError::Conflict`] where another manager has written other values: nothing is written then.
+pub(super) async fn apply_status(
+    client: &Client,
+    kind: &ForeignKind,
+    key: &ObjectKey,
+    status: Option<&Value>,
+) -> Result<(), WriteError> {
+    let mut answer = Err(WriteError::Gone);
+    for version in kind.versions {
+        answer = apply_as(client, kind, version, key, status).await;
+        if answer != Err(WriteError::Gone) {
+            break;
+        }
+    }
+    answer
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the writer")]
+async fn apply_as(
+    client: &Client,
+    kind: &ForeignKind,
+    version: &str,
+    key: &ObjectKey,
+    status: Option<&Value>,
+) -> Result<(), WriteError> {
+    let resource = ApiResource {
+        group: kind.group.to_owned(),
+        version: version.to_owned(),
+        api_version: format!("{}/{version}", kind.group),
+        kind: kind.kind.to_owned(),
+        plural: kind.plural.to_owned(),
+    };
+    let mut body = json!({"apiVersion": resource.api_version, "kind": kind.kind,
+        "metadata": {"name": &*key.name, "namespace": &*key.namespace}});
+    if let Some(status) = status {
+        body["status"] = status.clone();
+    }
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &key.namespace, &resource);
+    api.patch_status(&key.name, &PatchParams::apply(FIELD_MANAGER), &Patch::Apply(&body)).await?;
+    Ok(())
+}
+
+/// Conditions as they are on the wire.
+pub(super) fn conditions(conditions: &BTreeMap<Arc<str>, BufferCondition>) -> Vec<Condition> {
+    let wire = |(kind, condition): (&Arc<str>, &BufferCondition)| Condition {
+        type_: kind.to_string(),
+        status: if condition.holds { "True" } else { "False" }.to_owned(),
+        reason: condition.reason.to_string(),
+        message: condition.message.to_string(),
+        last_transition_time: condition.changed_at.to_rfc3339(),
+        observed_generation: condition.observed_generation,
+    };
+    conditions.iter().map(wire).collect()
+}
