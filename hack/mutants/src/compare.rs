@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::list::{CORE, Mutant};
+use crate::list::Mutant;
 use crate::trial::Verdicts;
 
 /// What tells mutants apart on the page: several places of a function may have equal ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Below core's sources: `nodes/scale_up/balance.rs`.
+    /// Without `src` folders, and without the package's name where that is `core`: `nodes/scale_up/balance.rs`,
+    /// `pods/decide.rs`.
     pub file: String,
     pub function: String,
     /// As [`Mutant::text`].
@@ -18,7 +19,8 @@ pub struct Key {
 impl Key {
     /// How the page calls `mutant`.
     pub fn of(mutant: &Mutant) -> Self {
-        let file = mutant.file.strip_prefix(CORE).unwrap_or(&mutant.file);
+        let file = mutant.file.replacen("src/", "", 2);
+        let file = file.strip_prefix("core/").unwrap_or(&file);
         Self { file: file.to_owned(), function: mutant.function.clone(), text: mutant.text.clone() }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use headroom_core::config::NodeTemplate;
 use headroom_core::labels::Labels;
 use headroom_core::quantity::Quantity;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::provider::{GroupTemplate, OpenLabels, TemplateTrust};
+use headroom_core::world::template::NodeTemplate;
 
 use super::calls::InstanceType;
 use super::group::{Group, Requirements};

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::reason::Reason;
 use crate::time::UnixTime;
-use crate::world::provider::FailureClass;
+use crate::world::IntentId;
+use crate::world::provider::{BackoffKey, FailureClass};
 
 /// Most decisions kept per pool; the oldest go first.
 pub const DECISIONS_MAX: usize = 20;
@@ -132,9 +133,6 @@ pub struct ConsolidationBackoff {
     pub until: UnixTime,
 }
 
-/// The name of an intent: `<epoch>-<sequence>`, unique within its pool, and the cloud's client token.
-pub type IntentId = Arc<str>;
-
 /// An action that was journalled before its first effect (laws 3 to 5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -235,20 +233,6 @@ pub enum RemovalPhase {
     Deleting,
     /// Given up: marks are being taken off again.
     Undoing,
-}
-
-/// What a backoff holds back: never more than what failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BackoffKey {
-    /// The group.
-    pub group: Arc<str>,
-    /// The zone, where the failure names one.
-    pub zone: Option<Arc<str>>,
-    /// The instance type, where the failure names one.
-    pub instance_type: Option<Arc<str>>,
-    /// The market (`OnDemand`, `Spot`), where the failure names one.
-    pub market: Option<Arc<str>>,
 }
 
 /// A failure that holds its key back.

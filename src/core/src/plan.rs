@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::history::{History, IntentId, Victim};
+use crate::history::{History, Victim};
 use crate::labels::ObjectKey;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
+use crate::world::IntentId;
 use crate::world::gang::GangRef;
 use crate::world::provider::FailureClass;
 

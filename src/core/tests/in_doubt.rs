@@ -1,11 +1,12 @@
 //! Increases of which nobody knows yet what has become: calls without an answer, nodes out of sight, requests taken back.
 
 use headroom_core::config::Config;
-use headroom_core::history::{Action, Backoff, BackoffKey, DecisionOutcome, History, IncreasePhase};
+use headroom_core::history::{Action, Backoff, DecisionOutcome, History, IncreasePhase};
 use headroom_core::known::Known;
 use headroom_core::plan::Step;
 use headroom_core::testing::{NOW, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};

@@ -1,7 +1,7 @@
 //! What keeps pools from growing, how far they grow, and the words in which both are told.
 
 use headroom_core::config::{GroupScaling, Mode};
-use headroom_core::history::{Backoff, BackoffKey, Decision, History, PoolHistory};
+use headroom_core::history::{Backoff, Decision, History, PoolHistory};
 use headroom_core::plan;
 use headroom_core::plan::Plan;
 use headroom_core::reason::Reason;
@@ -11,6 +11,7 @@ use headroom_core::testing::{
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
 use headroom_core::world::node::HOSTNAME_LABEL;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{FailureClass, GroupState};
 use headroom_core::world::workload::ControllerKind;
 

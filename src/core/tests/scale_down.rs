@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headroom_core::config::{Budget, Ceiling, Config, Mode, ScaleUp};
 use headroom_core::history::{
-    Action, BackoffKey, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
+    Action, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
 };
 use headroom_core::nodes::removal::{Scene, absorb_one, advance};
 use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
@@ -23,6 +23,7 @@ use headroom_core::window::Window;
 use headroom_core::world::World;
 use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION, POOL_LABEL};
 use headroom_core::world::pod::SafeToEvict;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState};
 use headroom_core::world::workload::ControllerKind;
 

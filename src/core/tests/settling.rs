@@ -1,15 +1,14 @@
 //! What a plan learns of increases and failures counts in that same plan, and what is no news changes nothing.
 
 use headroom_core::config::Config;
-use headroom_core::history::{
-    Backoff, BackoffKey, DecisionOutcome, History, Increase, IncreasePhase, PoolHistory,
-};
+use headroom_core::history::{Backoff, DecisionOutcome, History, Increase, IncreasePhase, PoolHistory};
 use headroom_core::known::Known;
 use headroom_core::plan;
 use headroom_core::plan::Plan;
 use headroom_core::plan::Step;
 use headroom_core::testing::{NOW, WorldBuilder, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{
     FailureClass, GroupState, Instance, InstanceState, LaunchFailure, ProviderState,
 };

@@ -1,7 +1,7 @@
 //! What people are told: decisions in words, counts with examples, and why a pool does not grow.
 
 use headroom_core::config::{Consolidation, Mode, Policy, Pool, ScaleUp};
-use headroom_core::history::{BackoffKey, EXAMPLES_MAX, History, PoolHistory};
+use headroom_core::history::{EXAMPLES_MAX, History, PoolHistory};
 use headroom_core::nodes::state::backoff;
 use headroom_core::nodes::state::blocked_since::BlockedSince;
 use headroom_core::plan;
@@ -15,6 +15,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::node::{REMOVE_ANNOTATION, ZONE_LABEL};
 use headroom_core::world::pod::PodClass;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 
 use crate::consolidation;

@@ -1,8 +1,8 @@
 //! Tests of explanations on small worlds: each cause in its place, each refusal with its values, nothing too wide.
 
 use headroom_core::history::{
-    Action, Backoff, BackoffKey, Blocked, Decision, DecisionAction, DecisionOutcome, History, Increase,
-    IncreasePhase, Intent, IntentId, PodClassKey, Removal, RemovalPhase, Unbound, Victim,
+    Action, Backoff, Blocked, Decision, DecisionAction, DecisionOutcome, History, Increase, IncreasePhase,
+    Intent, PodClassKey, Removal, RemovalPhase, Unbound, Victim,
 };
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::scale_up::unbound::key_of;
@@ -20,8 +20,10 @@ use headroom_core::reason::Reason;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::testing::{NOW, PoolBuilder, WorldBuilder, budget, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::IntentId;
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::pod::PodPhase;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

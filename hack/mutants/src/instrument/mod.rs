@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::list::Mutant;
 
-/// The module of core that the switch becomes.
+/// The module that the switch becomes, in the package of values, on which all decisions depend.
 pub const SWITCH: &str = "mutants_switch";
 
 /// A file with its mutants behind switches.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::history::{IntentId, PoolHistory};
+use headroom_core::history::PoolHistory;
 use headroom_core::plan::{Outcome, Step};
 use headroom_core::time::UnixTime;
+use headroom_core::world::IntentId;
 use tokio::time::Instant;
 use tracing::warn;
 

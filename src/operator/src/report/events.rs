@@ -8,13 +8,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use headroom_core::config::Config;
-use headroom_core::history::{BackoffKey, Decision, DecisionAction, DecisionOutcome, History, Victim};
+use headroom_core::history::{Decision, DecisionAction, DecisionOutcome, History, Victim};
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan::{GangVerdict, NodeVerdict, Outcome, Plan, PodVerdict, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::gang::GangRef;
+use headroom_core::world::provider::BackoffKey;
 
 use super::conditions::listed;
 use super::fit::cut;

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, DECISIONS_MAX,
-    Decision, EXAMPLES_MAX, Increase, Intent, LearnedTemplate, PodClassKey, PoolHistory, REPLACED_MAX,
-    Refusal, Removal, Replacement, RotationStop, UNBOUND_MAX, UNNEEDED_MAX, Unbound, Victim,
+    Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, DECISIONS_MAX, Decision,
+    EXAMPLES_MAX, Increase, Intent, LearnedTemplate, PodClassKey, PoolHistory, REPLACED_MAX, Refusal,
+    Removal, Replacement, RotationStop, UNBOUND_MAX, UNNEEDED_MAX, Unbound, Victim,
 };
 use headroom_core::time::UnixTime;
+use headroom_core::world::provider::BackoffKey;
 
 /// Longest message of a decision, refusal or backoff, in characters; the schema says the same.
 pub const MESSAGE_MAX: usize = 512;

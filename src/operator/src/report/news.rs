@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::history::{
-    Action, Backoff, BackoffKey, Decision, DecisionOutcome, History, Increase, IntentId, PoolHistory, Victim,
+    Action, Backoff, Decision, DecisionOutcome, History, Increase, PoolHistory, Victim,
 };
 use headroom_core::reason::Reason;
+use headroom_core::world::IntentId;
+use headroom_core::world::provider::BackoffKey;
 
 /// Something that has just become true of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,13 +8,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision, Increase,
-    Intent, LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop,
+    Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, Decision, Increase, Intent,
+    LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop,
     Unbound, Victim,
 };
 use headroom_core::quantity;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 
 use super::words::{INCREASE, LEARNED, REMOVE, Word};

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, Intent, LearnedTemplate,
-    PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, Unbound, Victim,
+    Action, Anticipation, Backoff, Blocked, Considered, Decision, Intent, LearnedTemplate, PodClassKey,
+    PoolHistory, Refusal, Removal, Replaced, Replacement, Unbound, Victim,
 };
 use headroom_core::plan::{PoolReason, PreviewAction};
 use headroom_core::quantity::{format_bytes, format_cpu};
 use headroom_core::reason::Reason;
 use headroom_core::resources::Resources;
 use headroom_core::time::UnixTime;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::Notice;
 
 use super::conditions;

@@ -10,15 +10,16 @@ use proptest::prelude::*;
 
 use headroom_core::config::Config;
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision,
-    DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PodClassKey,
-    PoolHistory, Refusal, Removal, RemovalPhase, Replaced, Replacement, RotationStop, Unbound, Victim,
+    Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, Decision, DecisionAction,
+    DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PodClassKey, PoolHistory,
+    Refusal, Removal, RemovalPhase, Replaced, Replacement, RotationStop, Unbound, Victim,
 };
 use headroom_core::plan;
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, config, controller, node, pod, pool as core_pool, world};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 use headroom_core::world::workload::ControllerKind;
 

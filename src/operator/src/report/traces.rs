@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headroom_core::history::{DecisionOutcome, History, IntentId};
+use headroom_core::history::{DecisionOutcome, History};
 use headroom_core::time::UnixTime;
+use headroom_core::world::IntentId;
 use headroom_core::world::World;
 use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL, Readiness};
 use jiff::{SignedDuration, Timestamp};

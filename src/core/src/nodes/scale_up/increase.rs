@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Mode, Pool};
 use crate::history::{
-    Action, BackoffKey, DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, IntentId,
-    PoolHistory,
+    Action, DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory,
 };
 use crate::known::Known;
 use crate::nodes::state::backoff;
@@ -14,7 +13,9 @@ use crate::nodes::state::group_settings::GroupSettings;
 use crate::plan::{Outcome, Step, StepResult};
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
+use crate::world::IntentId;
 use crate::world::World;
+use crate::world::provider::BackoffKey;
 use crate::world::provider::{FailureClass, GroupState};
 
 /// So many purchases of a group that were overtaken one after the other hold it back.

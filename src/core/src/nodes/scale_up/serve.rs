@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::Mode;
 use crate::history::{
-    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent, IntentId,
+    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent,
     PoolHistory,
 };
 use crate::nodes::context::{Context, Part, Purchase};
@@ -22,6 +22,7 @@ use crate::nodes::state::group_settings::GroupSettings;
 use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::scheduling::{ClassIx, NodeIx, PodRef, Snapshot};
+use crate::world::IntentId;
 
 /// Fills every pool of this mode up to its minimum.
 ///

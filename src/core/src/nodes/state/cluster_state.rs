@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::config::{Config, NodeTemplate, Pool};
-use crate::history::{
-    Action, BackoffKey, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
-};
+use crate::config::{Config, Pool};
+use crate::history::{Action, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase};
 use crate::known::Known;
 use crate::nodes::interruption;
 use crate::nodes::scale_up::increase;
@@ -22,7 +20,9 @@ use crate::time::UnixTime;
 use crate::world::digest::{Badge, NodeDigest};
 use crate::world::listing::Listing;
 use crate::world::node::{Node, Readiness};
+use crate::world::provider::BackoffKey;
 use crate::world::provider::{GroupState, InstanceState, ProviderState, TemplateTrust};
+use crate::world::template::NodeTemplate;
 use crate::world::{NodeId, World};
 
 /// Put on cordoned nodes by the node lifecycle controller; it does not go by itself.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{NodeTemplate, Pool};
+use crate::config::Pool;
 use crate::history::PoolHistory;
 use crate::labels::Labels;
 use crate::nodes::state::cluster_state::{ClusterState, GroupCounts, PoolState, Stage};
@@ -13,6 +13,7 @@ use crate::scheduling::{Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, ZONE_LABEL};
 use crate::world::provider::{GroupState, OpenLabels, TemplateTrust};
+use crate::world::template::NodeTemplate;
 use crate::world::volume::AttachLimits;
 use crate::world::{NodeId, World};
 
