@@ -12,7 +12,7 @@ use crate::world::node::{
     DELETION_TAINT, GROUP_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL, is_karpenters,
 };
 
-/// What the labels of a node tell of its place; equal for all nodes of a group and zone.
+/// The place of a node by its labels; equal for all nodes of a group and zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Badge {
     /// The value of [`POOL_LABEL`].
