@@ -33,7 +33,7 @@ mod cheaper_node_takes_over;
 #[cfg(test)]
 mod clocks_survive_a_restart;
 #[cfg(test)]
-mod compare_tells_the_difference;
+mod compare_reports_the_difference;
 #[cfg(test)]
 mod control_plane_comes_up;
 #[cfg(test)]

@@ -124,7 +124,7 @@ fn put_switch(tree: &Tree, count: usize) -> Result<(), String> {
 
 type Marks<'a> = BTreeMap<&'a str, Vec<Mark>>;
 
-/// Writes all files with mutants anew; tells the marks of each, and what stands behind no switch.
+/// Writes all files with mutants anew; returns the marks of each, and the mutants without a switch.
 fn put_mutants<'a>(
     tree: &Tree,
     mutants: &'a [Mutant],
@@ -174,9 +174,9 @@ fn cargo(tree: &Tree, packages: &[&str], arguments: &[&str]) -> Result<Vec<Value
 
 /// The compiler's message, if it is an error at a place of the source.
 fn error(message: &Value) -> Option<&Value> {
-    let told = message.get("message")?;
-    (told["level"] == "error" && told["spans"].as_array().is_some_and(|spans| !spans.is_empty()))
-        .then_some(told)
+    let message = message.get("message")?;
+    (message["level"] == "error" && message["spans"].as_array().is_some_and(|spans| !spans.is_empty()))
+        .then_some(message)
 }
 
 /// The mutants that an error comes from: those of the narrowest mark around what the compiler points at, first of all at what

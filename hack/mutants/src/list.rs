@@ -81,7 +81,7 @@ struct Start {
 /// All mutants that `cargo_mutants` knows for the decisions in `tree`, in its own order, which is the same each time.
 ///
 /// # Errors
-/// cargo-mutants cannot be started, fails, or tells something else than version 27 does.
+/// cargo-mutants cannot be started, fails, or prints something else than version 27 does.
 pub fn list(cargo_mutants: &Path, tree: &Path) -> Result<Vec<Mutant>, String> {
     let mut command = Command::new(cargo_mutants);
     command

@@ -36,7 +36,7 @@ const GPU: &str = "nvidia.com/gpu";
 /// The node that `group` would add for this pool.
 ///
 /// # Errors
-/// In words, when neither its types nor the pool tell the amounts.
+/// In words, when neither its types nor the pool give the amounts.
 pub fn template(
     group: &Group,
     pool: &PoolAtProvider,
@@ -246,7 +246,7 @@ fn least(one: &Resources, other: &Resources) -> Resources {
     least
 }
 
-/// One tag under the prefix. What cannot be read is passed over, and told by `options`: the group's other tags still
+/// One tag under the prefix. A tag that cannot be read is ignored, and reported by `options`: the group's other tags still
 /// hold.
 fn apply_tag(
     rest: &str,

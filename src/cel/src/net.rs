@@ -111,7 +111,7 @@ impl Url {
                 let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
                 (host_of(authority)?, path)
             }
-            // Of what is neither host nor path, such as mailto:a@b, nothing is told.
+            // A URL with neither host nor path, such as mailto:a@b, has empty parts.
             None if rest.starts_with('/') || rest == "*" => ("", rest),
             None => ("", ""),
         };

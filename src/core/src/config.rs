@@ -147,7 +147,7 @@ pub struct Rotation {
     pub max_age: Option<Seconds>,
     /// True if nodes are replaced that something else made than what makes nodes now. Default false.
     pub replace_drifted: bool,
-    /// Fingerprint of what the pool makes nodes of, where it makes them itself; `None` where the provider tells.
+    /// Fingerprint of what the pool makes nodes of, where it makes them itself; `None` where the provider gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Arc<str>>,
     /// Conditions that call for a node's replacement. Default: none.

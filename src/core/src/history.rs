@@ -208,12 +208,12 @@ pub struct Removal {
 pub struct Victim {
     /// The node's name.
     pub node: Arc<str>,
-    /// The instance's provider id; the cloud is told this and never a number.
+    /// The instance's provider id; calls to the cloud name it and never a number of instances.
     pub id: Arc<str>,
 }
 
 impl Victim {
-    /// What tells it from the other victims: the node's name, or the instance's id where it never became a node.
+    /// Its unique name among the victims: the node's name, or the instance's id where it never became a node.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         if self.node.is_empty() { &self.id } else { &self.node }
@@ -229,7 +229,7 @@ pub enum RemovalPhase {
     Marked,
     /// Pods are being evicted.
     Draining,
-    /// Nothing movable is left; the provider may or may not have been told to delete.
+    /// Nothing movable is left; the provider may or may not have been asked to delete.
     Deleting,
     /// Given up: marks are being taken off again.
     Undoing,

@@ -342,7 +342,7 @@ pub struct RequestVerdict {
     pub buys: bool,
     /// True if its room had been granted before this plan.
     pub is_booked: bool,
-    /// What it is told.
+    /// The answer that its status gets.
     pub answer: RequestAnswer,
     /// Pods that it asks for.
     pub pods_count: u32,
@@ -366,7 +366,7 @@ pub struct RequestVerdict {
     pub wrong_parameters: Vec<Arc<str>>,
 }
 
-/// What a ProvisioningRequest is told.
+/// The answer to a ProvisioningRequest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RequestAnswer {
     /// Not yet.

@@ -150,7 +150,7 @@ fn time_in_which_nothing_is_heard_of_nodes_is_not_counted_against_them() {
         world.set_nodes_silent_for(silence);
         world
     };
-    // They started long ago, and the watch has fallen silent before it could tell.
+    // They started long ago, and the watch has fallen silent before it could show that.
     let late = later(901);
     check(&plan(&made(Seconds(800)), &history, &config, late), &[]);
     check(&plan(&made(Seconds(0)), &history, &config, late), &[("general", "a", 2, 4)]);
@@ -178,7 +178,7 @@ fn what_is_being_taken_back_and_may_come_yet_is_not_bought_on_top() {
 
 #[test]
 fn node_on_its_way_in_a_group_of_unknown_shape_takes_pods_as_its_siblings_do() {
-    // After a restart the cloud has told the template of group a and not yet that of group b.
+    // After a restart the cloud has reported the template of group a and not yet that of group b.
     let config = config([pool("general").with(|pool| pool.template = None)]);
     let known = node("ip-0").of("general", "a").zone("a").age(3_600);
     let world = world()

@@ -219,7 +219,7 @@ fn failure_from_before_an_increase_says_nothing_about_it() {
     let first =
         plan_fresh(&world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(1)).build(), &config);
     check(&first, &[("general", "a", 0, 1)]);
-    let told = |at: UnixTime| {
+    let backoffs_after = |at: UnixTime| {
         let mut state = GroupState { target: 1, max: 10, ..GroupState::default() };
         state.failures.push(headroom_core::world::provider::LaunchFailure {
             key: headroom_core::world::provider::BackoffKey { group: "a".into(), ..Default::default() },
@@ -232,7 +232,7 @@ fn failure_from_before_an_increase_says_nothing_about_it() {
             .backoffs
             .len()
     };
-    assert_eq!((told(UnixTime(NOW.0 - 1)), told(NOW)), (0, 1));
+    assert_eq!((backoffs_after(UnixTime(NOW.0 - 1)), backoffs_after(NOW)), (0, 1));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::decision::{ActionLabel, Decision, ErrorLabel, Event, EventType, Resca
 ///
 /// - Written: `SuccessfulRescale`, AbleToScale `SucceededRescale`, lastScaleTime, and the memory with the scale event.
 /// - Failed: `FailedRescale`, AbleToScale False `FailedUpdateScale`; desiredReplicas stays what it was, no scale event.
-/// - Not written on purpose: the status tells the size decided on, the memory holds no scale event.
+/// - Not written on purpose: the status shows the size decided on, the memory holds no scale event.
 ///
 /// Source: podautoscaler horizontal.go, reconcileAutoscaler, from the write of the scale on.
 #[must_use]

@@ -98,13 +98,13 @@ mod tests {
     #[test]
     fn the_transition_time_moves_only_with_the_status() {
         let mut status = HpaStatus::default();
-        let mut tell = |holds, reason, at| {
+        let mut set_to = |holds, reason, at| {
             set(&mut status, ABLE_TO_SCALE, holds, reason, String::new(), UnixTime(at));
             let [condition] = status.conditions.as_slice() else { panic!("one condition") };
             (condition.reason.clone(), condition.last_transition_time)
         };
-        assert_eq!(tell(true, "A", 1), ("A".into(), Some(UnixTime(1))));
-        assert_eq!(tell(true, "B", 2), ("B".into(), Some(UnixTime(1))));
-        assert_eq!(tell(false, "C", 3), ("C".into(), Some(UnixTime(3))));
+        assert_eq!(set_to(true, "A", 1), ("A".into(), Some(UnixTime(1))));
+        assert_eq!(set_to(true, "B", 2), ("B".into(), Some(UnixTime(1))));
+        assert_eq!(set_to(false, "C", 3), ("C".into(), Some(UnixTime(3))));
     }
 }

@@ -87,7 +87,7 @@ enum Combined {
         /// Why, in words.
         error: String,
     },
-    /// The pods can not be told: the selector is missing, unreadable, or shared with another HPA.
+    /// The pods cannot be identified: the selector is missing, unreadable, or shared with another HPA.
     NoPods {
         /// Why, in words.
         error: String,
@@ -284,7 +284,7 @@ impl<'a> Deciding<'a> {
         Combined::Proposed(best)
     }
 
-    /// True if the selector tells this workload's pods, and only this HPA's.
+    /// True if the selector identifies this workload's pods, and only this HPA's.
     ///
     /// Source: podautoscaler horizontal.go, validateAndParseSelector.
     fn check_selector(&mut self, selector: &str) -> Result<(), String> {
@@ -320,7 +320,7 @@ impl<'a> Deciding<'a> {
             Some(_) => stabilization::between(&mut self.memory, current, proposed, windows, input.now),
         };
         self.steps.stabilized = Some(stabilized);
-        self.tell_stabilized(current, proposed, stabilized);
+        self.report_stabilized(current, proposed, stabilized);
         let (desired, limit) = match input.spec.behavior {
             None => self.legacy_limits(current, stabilized),
             Some(_) => self.behavior_limits(current, stabilized),
@@ -347,7 +347,7 @@ impl<'a> Deciding<'a> {
         desired
     }
 
-    fn tell_stabilized(&mut self, current: i32, proposed: i32, stabilized: i32) {
+    fn report_stabilized(&mut self, current: i32, proposed: i32, stabilized: i32) {
         let limit = if stabilized == proposed {
             None
         } else if self.input.spec.behavior.is_some() && current <= proposed {

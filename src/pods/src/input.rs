@@ -104,7 +104,7 @@ pub struct Scale {
     pub spec_replicas: i32,
     /// `status.replicas`.
     pub status_replicas: i32,
-    /// `status.selector`, as text; empty if the resource tells none.
+    /// `status.selector`, as text; empty if the resource has none.
     pub selector: String,
 }
 
@@ -239,7 +239,7 @@ pub enum Unknown {
     Absurd(Arc<str>),
 }
 
-/// Usage of one pod as metrics.k8s.io tells it.
+/// Usage of one pod as metrics.k8s.io reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodUsage {
@@ -279,7 +279,7 @@ pub struct PodValue {
 pub struct Sample {
     /// The number.
     pub value: Number,
-    /// When it was taken, if the source tells.
+    /// Time of the measurement, if the source gives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Moment>,
 }
@@ -292,7 +292,7 @@ impl Sample {
     }
 }
 
-/// A number as a source tells it.
+/// A number as a source reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Number {
     /// A quantity of Kubernetes. One beyond its range is cut to it.

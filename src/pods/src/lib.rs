@@ -9,14 +9,14 @@
 //!    empty or can not be read, pass no pods: the decision says so by itself.
 //! 3. Ask for the metrics and give one [`input::Answer`] for each, in the order of the spec. A call that failed is
 //!    [`input::Unknown::Failed`]; nothing unknown is ever passed as 0. When the size is 0 with a min above it, above max
-//!    or below min, no metric is looked at ([`decide::needs_metrics`] tells), so none needs to be asked for.
+//!    or below min, no metric is looked at ([`decide::needs_metrics`] decides that), so none needs to be asked for.
 //! 4. `let decision = decide(&input)`. Nothing has happened yet.
 //! 5. If [`decision::Decision::rescale`] is there and is to be carried out: make [`decision::Decision::journal`] durable
 //!    ([`memory::render`]), which holds the scale event, then write the scale. Else go on with
 //!    [`decision::WriteOutcome::NotWritten`].
 //! 6. `let tick = after_write(decision, outcome)`: publish `tick.events`, write `tick.status` if it differs from the
 //!    stored one, publish `FailedUpdateStatus` if that failed, publish `tick.events_after_status`, and keep
-//!    `tick.memory`. [`durability::urgency`] tells how soon the memory must be stored again.
+//!    `tick.memory`. [`durability::urgency`] returns how soon the memory must be stored again.
 //!
 //! [`record`] holds the input of a decision as a file does, so that it can be made again from there.
 //!

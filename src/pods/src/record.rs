@@ -67,9 +67,9 @@ pub struct DecisionInput<O = Options, P = Arc<PodSeen>> {
 pub enum Leave {
     /// It is made.
     Granted,
-    /// Mode Preview: it is told.
+    /// Mode Preview: it is reported only.
     Preview,
-    /// Somebody else runs the HPA: it is told.
+    /// Another controller runs the HPA: it is reported only.
     Observed,
     /// Somebody keeps changing the size back: it waits.
     Held,
@@ -162,7 +162,7 @@ impl DecisionInput {
         })
     }
 
-    /// Decides, and tells what of the decision a person wants to know.
+    /// Decides, and returns the parts of the decision that a person wants to know.
     #[must_use]
     pub fn decided(&self) -> ReplicaDecision {
         let Decision { rescale, steps, .. } = self.decide();

@@ -18,7 +18,7 @@ pub(super) struct PodSample<'a> {
     pub(super) window: Seconds,
 }
 
-/// A proposal, and the numbers that status tells: those before missing samples are filled in.
+/// A proposal, and the numbers that status shows: those before missing samples are filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Proposal {
     pub(super) replicas: i32,
@@ -189,7 +189,7 @@ impl<'a> Samples<'a> {
         Self { by_pod, values }
     }
 
-    /// Tells each sample its pod's request; samples of unknown pods have none.
+    /// Gives each sample its pod's request; samples of unknown pods have none.
     fn attach_requests(&mut self, pods: &[&PodSeen], requests: &[i128]) {
         for (pod, request) in pods.iter().zip(requests) {
             let position = self.by_pod.get(&*pod.name);
@@ -274,12 +274,12 @@ impl<'a> Samples<'a> {
 /// Source: podautoscaler replica_calculator.go, getUsageRatioReplicaCount.
 pub(super) fn of_value(around: &Surroundings<'_>, value: i128, target: i64) -> Result<Proposal, String> {
     let ratio = float(value) / float(i128::from(target));
-    let told = Proposal { ratio, value: Some(cut_64(value)), ..Proposal::default() };
+    let proposal = Proposal { ratio, value: Some(cut_64(value)), ..Proposal::default() };
     if around.spec_replicas == 0 {
-        return Ok(Proposal { replicas: ceil_replicas(ratio), ..told });
+        return Ok(Proposal { replicas: ceil_replicas(ratio), ..proposal });
     }
     if around.tolerance.holds(ratio) {
-        return Ok(Proposal { replicas: around.spec_replicas, within_tolerance: true, ..told });
+        return Ok(Proposal { replicas: around.spec_replicas, within_tolerance: true, ..proposal });
     }
     if around.pods.is_empty() {
         return Err(format!("unable to calculate ready pods: {NO_PODS}"));
@@ -288,7 +288,7 @@ pub(super) fn of_value(around: &Surroundings<'_>, value: i128, target: i64) -> R
         pod.phase == PodPhase::Running && pod.ready.is_some_and(|condition| condition.ready == Some(true))
     };
     let ready_count = around.pods.iter().filter(ready).count();
-    Ok(Proposal { replicas: capped_replicas(ratio * count_float(ready_count)), ..told })
+    Ok(Proposal { replicas: capped_replicas(ratio * count_float(ready_count)), ..proposal })
 }
 
 /// The proposal of a value that is shared by the replicas (Object and External with `averageValue`), in thousandths.
@@ -307,7 +307,7 @@ pub(super) fn of_average(around: &Surroundings<'_>, value: i128, target: i64, ca
         (false, true) => capped_replicas(total / target),
         (false, false) => ceil_replicas(total / target),
     };
-    // Divided by no replicas it would be no number; and a total that was cut tells no average.
+    // Divided by no replicas it would be no number; and a total that was cut has no average.
     let average = if value >= i128::from(i64::MAX) { i64::MAX } else { ceil_64(total / replicas_float) };
     let average = (around.status_replicas != 0).then_some(average);
     Proposal { replicas, ratio, within_tolerance, average, ..Proposal::default() }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_window_leaves_the_specs_own_bounds_and_tells_when_it_opens() {
+    fn a_closed_window_leaves_the_specs_own_bounds_and_gives_the_time_it_opens() {
         let night = schedule("night", "0 20 * * *", Some(5), Some(50));
         let found = at_noon(1, 10, &[night]);
         assert_eq!((found.min, found.max, found.active.len(), found.clamped), (1, 10, 0, None));

@@ -19,7 +19,7 @@ const MAX_NANOS: i128 = i64::MAX as i128 * NANOS_PER_UNIT;
 /// Decimal exponents are cut to this: with at most [`MAX_LENGTH`] digits anything beyond is 0 or the largest amount.
 const MAX_EXPONENT: i64 = 1_000;
 
-/// Longest text that is read, in bytes. No amount that can be told apart from another needs more.
+/// Longest text that is read, in bytes. No two amounts that differ need more.
 pub const MAX_LENGTH: usize = 256;
 
 /// Why a text is no quantity.

@@ -114,7 +114,7 @@ impl Cron {
         let mut date = local.date();
         for _ in 0..MAX_SEARCH_DAYS {
             if self.fires_on(date) {
-                // Local times that have been told already have fired; only the others are worth a look at the zone.
+                // Local times that the clock has shown already have fired; only the others are worth a look at the zone.
                 let times = self.times(date).filter(|time| local < *time);
                 if let Some(fire) = times.filter_map(|time| instant(time, time_zone)).find(|fire| now < *fire)
                 {
@@ -229,7 +229,7 @@ impl Window {
     }
 
     /// When the window opens or closes next, strictly after `now`: if it is open the end that [`Window::active_at`]
-    /// tells, else the next start; none if it does not open within eight years.
+    /// returns, else the next start; none if it does not open within eight years.
     pub fn next_change(&self, now: Timestamp) -> Option<Timestamp> {
         self.active_at(now).or_else(|| self.start.next_after(now, &self.time_zone))
     }
@@ -562,7 +562,7 @@ mod tests {
             let next = window.next_change(now).unwrap();
             prop_assert!(now < next);
             match window.active_at(now) {
-                // It is open all the way to the end it tells.
+                // It is open all the way to the end it returns.
                 Some(until) => {
                     prop_assert_eq!(until, next);
                     let just_before = Timestamp::from_second(until.as_second() - 1).unwrap();

@@ -39,7 +39,7 @@ pub enum Untried {
     Const,
     /// A function that returns `impl Trait` returns one type, and the mutant would be another one.
     ImplTrait,
-    /// No place of the file looks like what the list tells.
+    /// No place of the file looks like the entry of the list.
     NotFound,
 }
 

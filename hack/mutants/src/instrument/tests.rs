@@ -127,7 +127,7 @@ fn dropped_mutants_leave_the_source_as_it_was() {
 }
 
 #[test]
-fn what_cannot_stand_behind_a_switch_is_told() {
+fn what_cannot_stand_behind_a_switch_is_reported() {
     let source = "const fn c() -> u8 { 1 }\nfn i() -> impl Iterator<Item = u8> { g() }\nfn l() { if a() && let Some(b) = c() {} }\n";
     let mutants = [
         mutant(1, Genre::FnValue, (1, 22), "0"),

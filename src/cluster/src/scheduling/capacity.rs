@@ -1,4 +1,4 @@
-//! VolumeBinding's storage capacity: whether a driver has told of room for a volume on a node. It marks no room as taken.
+//! VolumeBinding's storage capacity: whether a driver has reported capacity for a volume on a node. It marks no capacity as taken.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::world::node::ZONE_LABEL;
 use crate::world::volume::{ClaimSpec, PodClaim, Storage, StorageCapacity, StorageClass};
 use headroom_values::labels::Labels;
 
-/// What the driver of a claim has told of its room for volumes of the claim's class.
+/// The capacity that the driver of a claim has reported for volumes of the claim's class.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ReportedCapacity {
     claim: Arc<str>,
     class: Arc<str>,
     wanted_bytes: i64,
     parts: Vec<Part>,
 }
 
-/// Nodes with the room that there is for each of them.
+/// Nodes with the capacity for each of them.
 #[derive(Debug)]
 struct Part {
     labels: Labels,
@@ -27,13 +27,13 @@ struct Part {
     largest_bytes: i64,
 }
 
-impl Told {
+impl ReportedCapacity {
     /// `None` when volumes of the class can be made wherever its topologies let them: its provisioner is no CSI driver,
-    /// or one that does not tell where it has room. Nor is anything asked of a claim without a size.
+    /// or one that does not report its capacity. Nor is anything asked of a claim without a size.
     ///
     /// Source: kube-scheduler, volumebinding/binder.go, hasEnoughCapacity.
     pub fn of(claim: &PodClaim, spec: &ClaimSpec, class: &StorageClass, storage: &Storage) -> Option<Self> {
-        if !storage.telling_drivers.contains(&class.provisioner) || spec.request_bytes <= 0 {
+        if !storage.reporting_drivers.contains(&class.provisioner) || spec.request_bytes <= 0 {
             return None;
         }
         let parts = storage.capacities.values().filter(|one| one.storage_class == class.name);
@@ -45,14 +45,14 @@ impl Told {
         })
     }
 
-    /// True if a volume can be made for the node. For one that is so new that its driver may not have told of it yet
+    /// True if a volume can be made for the node. For one that is so new that its driver may not have reported it yet
     /// (`is_new`), silence is no refusal.
     ///
-    /// A node to come is judged by the labels of its template, as upstream judges it: where drivers tell node by node, they
+    /// A node to come is judged by the labels of its template, as upstream judges it: where drivers report node by node, they
     /// are those of a node of its group, and say what is left there.
     ///
     /// # Errors
-    /// [`Refusal::StorageCapacity`], with the most that was told for the node.
+    /// [`Refusal::StorageCapacity`], with the largest capacity that was reported for the node.
     pub fn check(&self, node: &impl LabelledNode, is_new: bool) -> Result<(), Refusal> {
         let largest_bytes = match node.open(ZONE_LABEL) {
             // It may come in any of these zones: there must be room in each.

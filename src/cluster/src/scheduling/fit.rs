@@ -65,7 +65,7 @@ impl Snapshot<'_> {
 
     /// True if one more pod of `class` fits `node` as it is now.
     ///
-    /// Source: kube-scheduler's filter plugins, in the order in which verdicts are told: unschedulable, taints,
+    /// Source: kube-scheduler's filter plugins, in the order in which verdicts are reported: unschedulable, taints,
     /// affinity, ports, resources, volumes, then spread and pod affinity. Claims of devices are not simulated.
     ///
     /// # Errors

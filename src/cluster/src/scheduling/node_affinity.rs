@@ -32,7 +32,7 @@ pub fn is_one_of(node: &impl LabelledNode, key: &str, values: &[Arc<str>]) -> bo
     }
 }
 
-/// What a person is told that a node has: a label's value, or among which its cloud chooses.
+/// The value of a node in messages: a label's value, or the values among which its cloud chooses.
 #[must_use]
 pub fn found(node: &impl LabelledNode, key: &str) -> Option<Arc<str>> {
     match node.open(key) {
@@ -177,15 +177,15 @@ fn refuse(affinity: &RequiredNodeAffinity, node: &impl LabelledNode) -> Refusal 
     Refusal::NodeAffinity { wanted: "a term that can match".into(), key: "".into(), found: None }
 }
 
-/// Most values of a requirement that a person is told.
-const VALUES_TOLD_MAX: usize = 16;
+/// Most values of a requirement in a message.
+const VALUES_SHOWN_MAX: usize = 16;
 
 /// A requirement as `kubectl` users write set-based selectors; of a long list only the beginning.
 fn words(requirement: &Requirement) -> String {
-    let told = requirement.values.iter().take(VALUES_TOLD_MAX);
-    let mut values = told.map(|v| &**v).collect::<Vec<_>>().join(", ");
-    if VALUES_TOLD_MAX < requirement.values.len() {
-        values.push_str(&format!(" and {} more", requirement.values.len() - VALUES_TOLD_MAX));
+    let shown = requirement.values.iter().take(VALUES_SHOWN_MAX);
+    let mut values = shown.map(|v| &**v).collect::<Vec<_>>().join(", ");
+    if VALUES_SHOWN_MAX < requirement.values.len() {
+        values.push_str(&format!(" and {} more", requirement.values.len() - VALUES_SHOWN_MAX));
     }
     let key = &requirement.key;
     match requirement.operator {

@@ -103,7 +103,7 @@ pub enum Refusal {
         /// Most volumes.
         limit: u32,
     },
-    /// A claim's driver tells of no room for its volume on the node.
+    /// A claim's driver reports no capacity for its volume on the node.
     StorageCapacity {
         /// The claim.
         claim: Arc<str>,
@@ -111,7 +111,7 @@ pub enum Refusal {
         class: Arc<str>,
         /// Bytes that the claim asks for.
         wanted_bytes: i64,
-        /// The largest volume that the driver says can be made for the node; `None` when it tells nothing of the node.
+        /// The largest volume that the driver says can be made for the node; `None` when it reports nothing for the node.
         largest_bytes: Option<i64>,
     },
     /// A rule about a topology key whose value the cloud chooses for each new node: whether it would hold is not known.

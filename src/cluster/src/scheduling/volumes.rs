@@ -1,14 +1,14 @@
 //! VolumeBinding, VolumeZone, NodeVolumeLimits and VolumeRestrictions: where the volumes of a pod let it run.
 //!
-//! A free volume is not marked as taken by a pod that is planned for it, and what a driver has told of its room is not
-//! lessened by it: the scheduler does neither before a volume is bound or told of anew.
+//! A free volume is not marked as taken by a pod that is planned for it, and the capacity that a driver has reported
+//! is not reduced by it: the scheduler does neither before a volume is bound or the capacity is reported anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::scheduling::capacity::Told;
+use crate::scheduling::capacity::ReportedCapacity;
 use crate::scheduling::constraints::RequiredNodeAffinity;
 use crate::scheduling::node_affinity::{self, LabelledNode, selects};
 use crate::scheduling::refusal::Refusal;
@@ -66,8 +66,8 @@ struct WaitingClaim {
     free: Vec<Option<Arc<RequiredNodeAffinity>>>,
     /// Where one can be made; `None` is nowhere, no terms is everywhere.
     topologies: Option<Vec<Topology>>,
-    /// Where its driver has told of room for one; `None` where it need not tell.
-    told: Option<Told>,
+    /// Where its driver has reported capacity for one; `None` where it need not report any.
+    capacity: Option<ReportedCapacity>,
 }
 
 /// A volume as a driver attaches it.
@@ -340,7 +340,7 @@ fn waiting(
         selected,
         free: free.collect(),
         topologies: provisioned.then(|| class.topologies.clone()),
-        told: Told::of(claim, spec, class, storage),
+        capacity: ReportedCapacity::of(claim, spec, class, storage),
     }
 }
 
@@ -381,7 +381,7 @@ impl BoundClaim {
 impl WaitingClaim {
     /// Work units of asking for its places.
     fn cost(&self) -> u64 {
-        let parts = self.free.len() + self.told.as_ref().map_or(0, Told::parts_count);
+        let parts = self.free.len() + self.capacity.as_ref().map_or(0, ReportedCapacity::parts_count);
         u64::try_from(parts).unwrap_or(u64::MAX) / 4
     }
 
@@ -422,10 +422,9 @@ impl WaitingClaim {
                 key: key.clone(),
                 found: node_affinity::found(node, key),
             }),
-            _ => self
-                .told
-                .as_ref()
-                .map_or(Ok(()), |told| told.check(node, node.0.awaits_drivers() && !node.0.is_added())),
+            _ => self.capacity.as_ref().map_or(Ok(()), |capacity| {
+                capacity.check(node, node.0.awaits_drivers() && !node.0.is_added())
+            }),
         }
     }
 }

@@ -72,10 +72,10 @@ impl World {
                 self.storage.attach_limits.remove(&node);
             }
             Delta::CsiDriverApplied(name, true) => {
-                self.storage.telling_drivers.insert(name);
+                self.storage.reporting_drivers.insert(name);
             }
             Delta::CsiDriverApplied(name, false) | Delta::CsiDriverDeleted(name) => {
-                self.storage.telling_drivers.remove(&name);
+                self.storage.reporting_drivers.remove(&name);
             }
             Delta::StorageCapacityApplied(capacity) => {
                 self.storage.capacities.insert(capacity.key.clone(), *capacity);
@@ -429,7 +429,7 @@ impl World {
             Kind::Volume => self.storage.volumes.retain(|name, _| !gone(&cluster_key(name))),
             Kind::StorageClass => self.storage.classes.retain(|name, _| !gone(&cluster_key(name))),
             Kind::CsiNode => self.storage.attach_limits.retain(|name, _| !gone(&cluster_key(name))),
-            Kind::CsiDriver => self.storage.telling_drivers.retain(|name| !gone(&cluster_key(name))),
+            Kind::CsiDriver => self.storage.reporting_drivers.retain(|name| !gone(&cluster_key(name))),
             Kind::StorageCapacity => self.storage.capacities.retain(|key, _| !gone(key)),
             Kind::PriorityClass => self.priority_classes.retain(|name, _| !gone(&cluster_key(name))),
             Kind::Buffer => self.standby.buffers.retain(|key, _| !gone(key)),

@@ -12,7 +12,7 @@ use crate::world::node::{
 use headroom_values::resources::Resources;
 use headroom_values::time::UnixTime;
 
-/// What the labels of a node tell of its place; equal for all nodes of a group and zone.
+/// The place of a node by its labels; equal for all nodes of a group and zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Badge {
     /// The value of [`POOL_LABEL`].

@@ -37,7 +37,7 @@ struct Listed {
 pub(super) type ProviderIds = BTreeSet<(Arc<str>, NodeId)>;
 
 impl Listing {
-    /// The listing of `state`. `ids` and `named` tell the delivered nodes that carry an id and a name.
+    /// The listing of `state`. `ids` and `named` find the delivered nodes that carry an id and a name.
     pub(super) fn new(
         state: &ProviderState,
         ids: &ProviderIds,
@@ -45,7 +45,7 @@ impl Listing {
     ) -> Self {
         let mut listing = Self { groups: state.groups.keys().cloned().collect(), ..Self::default() };
         for (group, state) in state.groups.values().enumerate() {
-            for (instance, told) in &state.instances {
+            for (instance, in_state) in &state.instances {
                 let listed = Listed { group, instance: instance.clone() };
                 let mut carried = false;
                 for node in carriers(ids, instance) {
@@ -55,7 +55,7 @@ impl Listing {
                 if !carried {
                     listing.unseen.insert(instance.clone());
                 }
-                if let Some(name) = &told.node {
+                if let Some(name) = &in_state.node {
                     if let Some(node) = named(name) {
                         listing.by_name.entry(node).or_insert_with(|| listed.clone());
                     }
@@ -108,12 +108,12 @@ impl Listing {
 
     /// Nodes that carry the provider id of an instance, with its group and id.
     pub fn by_id(&self) -> impl Iterator<Item = (NodeId, &Arc<str>, &Arc<str>)> {
-        self.told(&self.by_id)
+        self.listed_nodes(&self.by_id)
     }
 
     /// Nodes whose name the provider gives an instance, with its group and id.
     pub fn by_name(&self) -> impl Iterator<Item = (NodeId, &Arc<str>, &Arc<str>)> {
-        self.told(&self.by_name)
+        self.listed_nodes(&self.by_name)
     }
 
     /// Ids of instances that no node carries.
@@ -129,7 +129,7 @@ impl Listing {
         self.left.get(instance).copied()
     }
 
-    fn told<'l>(
+    fn listed_nodes<'l>(
         &'l self,
         nodes: &'l BTreeMap<NodeId, Listed>,
     ) -> impl Iterator<Item = (NodeId, &'l Arc<str>, &'l Arc<str>)> {

@@ -93,7 +93,7 @@ pub enum Delta {
     CsiNodeApplied(Arc<str>, AttachLimits),
     /// No CSI driver says anything of a node any more.
     CsiNodeDeleted(Arc<str>),
-    /// A CSIDriver is new or has changed: whether it makes volumes only where it has told of room.
+    /// A CSIDriver is new or has changed: true if it makes volumes only where it has reported capacity.
     CsiDriverApplied(Arc<str>, bool),
     /// A CSIDriver is gone.
     CsiDriverDeleted(Arc<str>),
@@ -273,7 +273,7 @@ impl World {
         self.revision
     }
 
-    /// Tells whether the watches have been silent or behind for too long to trust what they say.
+    /// Sets whether the watches have been silent or behind for too long to be trusted.
     pub fn set_stale(&mut self, stale: bool) {
         self.stale = stale;
     }
@@ -284,19 +284,19 @@ impl World {
         self.stale
     }
 
-    /// Tells how long nothing has been heard of nodes.
+    /// Sets the time since the last news of nodes.
     pub fn set_nodes_silent_for(&mut self, silence: Seconds) {
         self.nodes_silent_for = silence;
     }
 
-    /// The instant at which nodes were as they are told here, at most `now`: what has become of them since is not known.
+    /// The instant at which nodes were as they are here, at most `now`: later changes are not known.
     /// A time that nodes are given is over when it was over by then.
     #[must_use]
     pub fn nodes_as_of(&self, now: UnixTime) -> UnixTime {
         UnixTime(now.0.saturating_sub(self.nodes_silent_for.0.max(0)))
     }
 
-    /// Tells of which increases, by pool and intent, a call is under way.
+    /// Sets the increases, by pool and intent, whose call is under way.
     pub fn set_asking(&mut self, asking: BTreeSet<(Arc<str>, IntentId)>) {
         self.asking = asking;
     }

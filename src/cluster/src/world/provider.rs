@@ -150,7 +150,7 @@ pub struct Notice {
 pub enum NoticeKind {
     /// A permission is missing.
     PermissionMissing,
-    /// The last read failed; what is told is older.
+    /// The last read failed; the reported state is older.
     ReadFailed,
     /// A group that the spec names does not exist.
     GroupNotFound,

@@ -55,10 +55,10 @@ pub struct WorldRecord {
     pub storage_classes: Vec<StorageClass>,
     /// How many volumes of each CSI driver a node can attach.
     pub attach_limits: BTreeMap<Arc<str>, AttachLimits>,
-    /// CSI drivers that make volumes only where they have told of room.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub telling_drivers: BTreeSet<Arc<str>>,
-    /// What they have told.
+    /// CSI drivers that make volumes only where they have reported capacity.
+    #[serde(rename = "tellingDrivers", skip_serializing_if = "BTreeSet::is_empty")]
+    pub reporting_drivers: BTreeSet<Arc<str>>,
+    /// The capacity that they have reported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub storage_capacities: Vec<StorageCapacity>,
     /// PriorityClasses.
@@ -303,7 +303,7 @@ impl WorldRecord {
             attach_limits: (storage.attach_limits.iter())
                 .map(|(node, limits)| (node.clone(), (**limits).clone()))
                 .collect(),
-            telling_drivers: storage.telling_drivers.clone(),
+            reporting_drivers: storage.reporting_drivers.clone(),
             storage_capacities: storage.capacities.values().cloned().collect(),
             priority_classes: world.priority_classes.clone(),
             standby,
@@ -420,7 +420,7 @@ impl WorldRecord {
             (self.attach_limits.iter())
                 .map(|(node, limits)| Delta::CsiNodeApplied(node.clone(), limits.clone())),
         );
-        deltas.extend(self.telling_drivers.iter().map(|name| Delta::CsiDriverApplied(name.clone(), true)));
+        deltas.extend(self.reporting_drivers.iter().map(|name| Delta::CsiDriverApplied(name.clone(), true)));
         let capacities = self.storage_capacities.iter();
         deltas.extend(capacities.map(|one| Delta::StorageCapacityApplied(Box::new(one.clone()))));
         deltas.extend(

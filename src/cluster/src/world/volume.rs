@@ -138,7 +138,7 @@ impl AttachLimits {
         self.0.iter().find(|(name, _)| **name == *driver).map(|(_, limit)| *limit)
     }
 
-    /// The limits, in the order in which the drivers were told.
+    /// The limits, in the order in which the drivers were given.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, u32)> {
         self.0.iter().map(|(driver, limit)| (driver, *limit))
     }
@@ -166,7 +166,7 @@ pub struct StorageCapacity {
     pub storage_class: Arc<str>,
     /// The nodes, by their labels; `None` is none.
     pub nodes: Option<LabelSelector>,
-    /// The largest volume that can be made, in bytes: `maximumVolumeSize`, else `capacity`. `None` when the driver tells
+    /// The largest volume that can be made, in bytes: `maximumVolumeSize`, else `capacity`. `None` when the driver reports
     /// neither: then the scheduler counts on no volume.
     pub largest_bytes: Option<i64>,
 }
@@ -192,10 +192,10 @@ pub struct Storage {
     pub classes: BTreeMap<Arc<str>, StorageClass>,
     /// Attach limits by node; nodes without any are left out.
     pub attach_limits: BTreeMap<Arc<str>, Arc<AttachLimits>>,
-    /// CSI drivers that make volumes only where they have told of room (`spec.storageCapacity` of the CSIDriver). The
+    /// CSI drivers that make volumes only where they have reported capacity (`spec.storageCapacity` of the CSIDriver). The
     /// others make them anywhere.
-    pub telling_drivers: BTreeSet<Arc<str>>,
-    /// What they have told.
+    pub reporting_drivers: BTreeSet<Arc<str>>,
+    /// The capacity that they have reported.
     pub capacities: BTreeMap<ObjectKey, StorageCapacity>,
 }
 

@@ -351,7 +351,7 @@ fn merge(memory: &mut PoolHistory, delta: i64, deadline: UnixTime) {
 
 /// How an instance is listed: as one that comes or is there, as one that goes, or as one that failed.
 ///
-/// Vectors tell no time of creation: an instance is as old as the time for which it has been listed in one manner.
+/// Vectors contain no time of creation: an instance is as old as the time for which it has been listed in one manner.
 fn manner(one: &Instance) -> u8 {
     if one.error.is_some() { 2 } else { u8::from(one.state.as_deref() == Some("deleting")) }
 }

@@ -93,7 +93,7 @@ impl<'i> VectorWorld<'i> {
             tolerations: set.tolerations.clone(),
             ..Pod::default()
         };
-        // The reference counts every set; ours those that run, or are of system priority where no node can tell.
+        // The reference counts every set; ours those that run, or are of system priority where no node can show it.
         for mut pod in pod.to_core() {
             Arc::make_mut(&mut pod.class).priority = SYSTEM_PRIORITY;
             self.world.apply(Delta::DaemonSetApplied(Box::new(DaemonSet {

@@ -58,7 +58,7 @@ pub struct PodSpec {
     pub count: Option<u32>,
 }
 
-/// What tells the classes of pods apart.
+/// The properties that distinguish the classes of pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassSpec {
     pub namespace: String,

@@ -1,4 +1,4 @@
-//! Stored objects become settings: core's Config, what providers are told, and the objects that cannot be used. Pure.
+//! Stored objects become settings: core's Config, the settings of providers, and the objects that cannot be used. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -117,7 +117,7 @@ pub(super) fn health(list: &mut Sheet, acceptance: &Acceptance) {
         Acceptance::Preview => (
             True,
             Reason::PreviewOnly,
-            "mode is Preview: status.preview tells what would be done, nothing is",
+            "mode is Preview: status.preview shows what would be done, nothing is done",
         ),
         Acceptance::Deleting => (
             True,

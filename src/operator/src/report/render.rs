@@ -27,7 +27,7 @@ use headroom_api::{
     UnneededNodes,
 };
 
-/// What is to be told of a pool besides its memory.
+/// What the status of a pool shows besides its memory.
 #[derive(Clone, Debug, Default)]
 pub struct PoolView<'a> {
     /// `metadata.generation` of the object that was looked at.
@@ -101,7 +101,7 @@ pub enum TemplateSource {
 }
 
 /// The status to write. `old` is the status that stands: times of what has not changed are taken from it. The memory is
-/// cut to what status can hold; [`fit`] tells what that is.
+/// cut to what status can hold; see [`fit`].
 #[must_use]
 pub fn render(
     memory: &PoolHistory,

@@ -234,8 +234,8 @@ fn taint(taint: &Taint) -> Value {
 /// Millionths of a currency unit as the decimal number that the field takes.
 fn price(micro: i64) -> String {
     let micro = micro.max(0);
-    let told = format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000);
-    told.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let decimal = format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000);
+    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn budget(budget: &Budget) -> Value {

@@ -62,7 +62,7 @@ pub struct Offer<'a> {
 ///
 /// # Errors
 /// If the claims cannot be looked at to the end. Most errors end the attempt of kube-scheduler on every node:
-/// [`DeviceError::is_of_node`] tells those apart that do not.
+/// [`DeviceError::is_of_node`] is true for the others.
 pub fn allocate(
     node: &impl LabelledNode,
     offer: Offer<'_>,

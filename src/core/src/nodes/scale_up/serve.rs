@@ -246,7 +246,7 @@ pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Reso
     rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
 }
 
-/// What a new node of the pool has, by the first group that tells; nothing where none does, and then only limits that are
+/// What a new node of the pool has, by the first group with a template; nothing without one, and then only limits that are
 /// reached hold it back.
 pub fn new_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> Resources {
     let groups = ctx.cluster.pools.get(pool).into_iter().flat_map(|state| state.groups.keys().cloned());
@@ -441,7 +441,7 @@ pub fn note_pods(ctx: &mut Context<'_>) {
 
 /// Writes the purchases down as intents, with the decision that each stands for.
 ///
-/// `considered` tells what other pools said to a group of pods.
+/// `considered` has the answers of other pools to a group of pods.
 pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considered>>) {
     // A pool that grows in two groups at once grows by one decision after the other, as its reader sees it.
     let mut sizes: BTreeMap<Arc<str>, u32> = BTreeMap::new();

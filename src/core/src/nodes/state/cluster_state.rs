@@ -323,22 +323,22 @@ impl Kin<'_> {
 /// Which group each node belongs to: by its labels, or else by its instance.
 struct Owners<'w> {
     kins: Vec<Kin<'w>>,
-    /// By badge: what it tells; made when a node first shows it.
+    /// By badge: what it claims; made when a node first shows it.
     claims: Vec<Option<Claim>>,
-    /// By node: the group that lists its instance; made when labels do not tell.
+    /// By node: the group that lists its instance; made when labels do not name it.
     listed: Option<Vec<Option<usize>>>,
     world: &'w World,
     specs: BTreeMap<Arc<str>, (&'w Pool, Vec<Arc<str>>)>,
 }
 
-/// What a badge tells of a node's group.
+/// The group of a node, as far as a badge names it.
 #[derive(Clone)]
 enum Claim {
     /// It names the group.
     Named(usize),
     /// It names the pool: the group is that of the instance, if the pool lists it, or else the group without a name.
     Pool(usize),
-    /// It tells nothing: the instance does.
+    /// It names nothing: the instance decides.
     Silent,
 }
 
@@ -478,7 +478,7 @@ fn victims(history: &History) -> BTreeSet<Arc<str>> {
         .collect()
 }
 
-/// Ready, starting or unready as of `now`, the instant at which the node was as it is told; a starting node's deadline is
+/// Ready, starting or unready as of `now`, the instant at which the node was last known to be so; a starting node's deadline is
 /// noted in `wake`.
 ///
 /// Source: clusterstate.go, getReadiness: a node counts as not started while created + startup timeout > now.

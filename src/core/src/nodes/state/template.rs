@@ -17,7 +17,7 @@ use crate::world::template::NodeTemplate;
 use crate::world::volume::AttachLimits;
 use crate::world::{NodeId, World};
 
-/// Prefixes of taints that tell a node's condition: the node lifecycle controller and clouds put them on and take
+/// Prefixes of taints that mark a node's condition: the node lifecycle controller and clouds put them on and take
 /// them off again, so a new node will not keep them.
 const CONDITION_TAINTS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
 
@@ -32,7 +32,7 @@ const DAEMONS_START: Seconds = Seconds(120);
 const STARTUP_TAINTS: [&str; 2] =
     ["startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"];
 
-/// Prefix of taints that tell a state of a started node. Source: likewise, StatusTaintPrefix.
+/// Prefix of taints that mark a state of a started node. Source: likewise, StatusTaintPrefix.
 const STATUS_TAINT: &str = "status-taint.cluster-autoscaler.kubernetes.io/";
 
 /// AWS's second name of a zone, the same in all accounts.

@@ -34,7 +34,7 @@ impl NodeLoop {
         }
         let changes = self.ports.feed.take_policies();
         if !changes.is_empty() {
-            self.told_of(&changes);
+            self.shown_by_watch(&changes);
             self.take_in_policies(changes);
             self.sync_stored();
         }

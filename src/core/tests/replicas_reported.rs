@@ -1,4 +1,4 @@
-//! What is told of replica decisions, and read of policies: numbers, limits, refusals, records.
+//! What is reported of replica decisions, and read of policies: numbers, limits, refusals, records.
 
 use std::sync::Arc;
 
@@ -41,18 +41,18 @@ fn step(workload: &Workload, answer: Answer<'_>) -> MetricStep {
 }
 
 #[test]
-fn metric_tells_its_value_its_ratio_and_whether_that_is_near_the_target() {
-    let told = |metric: MetricSpec, answer: Answer<'_>| {
+fn metric_reports_its_value_its_ratio_and_whether_that_is_near_the_target() {
+    let reported = |metric: MetricSpec, answer: Answer<'_>| {
         let MetricStep { value, ratio, within_tolerance, .. } = step(&Workload::new(1, vec![metric]), answer);
         (value.unwrap(), ratio.unwrap(), within_tolerance)
     };
-    assert_eq!(told(in_all(2000), value(2100)), ("2100m".into(), 1.05, true));
-    assert_eq!(told(in_all(2000), value(3000)), ("3".into(), 1.5, false));
-    assert_eq!(told(per_replica(2000), value(2100)), ("2100m".into(), 1.05, true));
-    assert_eq!(told(per_replica(2000), value(3000)), ("3".into(), 1.5, false));
-    assert_eq!(told(per_pod(2000), of_pods(&[("web-1", 2100, 0)])), ("2100m".into(), 1.05, true));
+    assert_eq!(reported(in_all(2000), value(2100)), ("2100m".into(), 1.05, true));
+    assert_eq!(reported(in_all(2000), value(3000)), ("3".into(), 1.5, false));
+    assert_eq!(reported(per_replica(2000), value(2100)), ("2100m".into(), 1.05, true));
+    assert_eq!(reported(per_replica(2000), value(3000)), ("3".into(), 1.5, false));
+    assert_eq!(reported(per_pod(2000), of_pods(&[("web-1", 2100, 0)])), ("2100m".into(), 1.05, true));
     // The only pod has no sample; one that is not selected would shrink the size, and filled in it is near the target.
-    assert_eq!(told(per_pod(2000), of_pods(&[("web-9", 1700, 0)])), ("1700m".into(), 0.85, true));
+    assert_eq!(reported(per_pod(2000), of_pods(&[("web-9", 1700, 0)])), ("1700m".into(), 0.85, true));
 }
 
 #[test]
@@ -65,13 +65,13 @@ fn pod_whose_sample_is_stale_does_not_hide_the_others() {
 }
 
 #[test]
-fn rate_is_told_where_it_limits_a_size_and_not_where_a_bound_does() {
+fn rate_is_reported_where_it_limits_a_size_and_not_where_a_bound_does() {
     let rules = |value| {
         let policy = ScalingPolicyRule { type_: "Pods".into(), value, period_seconds: 60 };
         let policies = Some(vec![policy]);
         Some(ScalingRules { policies, stabilization_window_seconds: Some(0), ..ScalingRules::default() })
     };
-    let told = |behavior: Option<i32>, wanted: i64| {
+    let reported = |behavior: Option<i32>, wanted: i64| {
         let mut workload = Workload::new(50, vec![per_replica(1000)]).at_once();
         (workload.spec.min_replicas, workload.spec.max_replicas) = (Some(20), 120);
         workload.spec.behavior =
@@ -79,11 +79,11 @@ fn rate_is_told_where_it_limits_a_size_and_not_where_a_bound_does() {
         let steps = workload.decide(0, &[value(wanted * 1000)]).steps;
         (steps.rate_limit, steps.limited_by.map(|limit| limit.as_str()))
     };
-    assert_eq!(told(Some(5), 1000), (Some(55), Some("ScaleUpLimit")));
-    assert_eq!(told(Some(5), 1), (Some(45), Some("ScaleDownLimit")));
-    assert_eq!(told(Some(500), 1000), (None, Some("TooManyReplicas")));
-    assert_eq!(told(Some(500), 1), (None, Some("TooFewReplicas")));
-    assert_eq!(told(None, 1000), (Some(100), Some("ScaleUpLimit")));
+    assert_eq!(reported(Some(5), 1000), (Some(55), Some("ScaleUpLimit")));
+    assert_eq!(reported(Some(5), 1), (Some(45), Some("ScaleDownLimit")));
+    assert_eq!(reported(Some(500), 1000), (None, Some("TooManyReplicas")));
+    assert_eq!(reported(Some(500), 1), (None, Some("TooFewReplicas")));
+    assert_eq!(reported(None, 1000), (Some(100), Some("ScaleUpLimit")));
     let mut near = Workload::new(70, vec![per_replica(1000)]).at_once();
     near.spec.behavior = None;
     let steps = near.decide(0, &[value(1_000_000)]).steps;

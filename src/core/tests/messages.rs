@@ -1,4 +1,4 @@
-//! What people are told: decisions in words, counts with examples, and why a pool does not grow.
+//! Messages for people: decisions in words, counts with examples, and why a pool does not grow.
 
 use headroom_core::config::{Consolidation, Mode, Policy, Pool, ScaleUp};
 use headroom_core::history::{EXAMPLES_MAX, History, PoolHistory};
@@ -30,7 +30,7 @@ fn decision(world: &World, config: &headroom_core::config::Config, nodes: &[&str
 }
 
 #[test]
-fn removal_is_told_with_its_nodes_its_reason_and_how_many_pods_move() {
+fn removal_is_reported_with_its_nodes_its_reason_and_how_many_pods_move() {
     let load = |on: &str| replica("load").cpu("2500m").on(on);
     let beside = |n, pods: Vec<PodBuilder>| {
         cluster([n, member("busy")], pods.into_iter().chain([load("busy")])).build()
@@ -102,7 +102,7 @@ fn clock_of_a_verdict_goes_on_when_other_nodes_come_and_go() {
 }
 
 #[test]
-fn limit_on_amounts_is_told_with_its_amounts() {
+fn limit_on_amounts_is_reported_with_its_amounts() {
     let world = world().group("a", "g", "", 0).pods(pod("web").cpu("4").times(2)).build();
     let found = plan_fresh(&world, &config([pool("a").with(|pool| pool.limit_cpu_milli = Some(5_000))]));
     check(&found, &[("a", "g", 0, 1)]);
@@ -117,12 +117,12 @@ fn pool_without_groups_says_so_and_not_that_its_shape_is_unknown() {
 }
 
 #[test]
-fn refusal_is_told_in_the_words_for_most_of_its_pods() {
+fn refusal_is_reported_in_the_words_for_most_of_its_pods() {
     for (fives, sixes, expected) in [(1, 3, "6000m"), (3, 1, "5000m")] {
         let world = world().group("a", "g", "", 0);
         let world = world.pods(pod("five").cpu("5").times(fives)).pods(pod("six").cpu("6").times(sixes));
         let found = plan_fresh(&world.build(), &config([pool("a")]));
-        // A pool that has never done anything is told of only in the plan.
+        // A pool that has never done anything is reported only in the plan.
         let memory = &found.next_history.pools["a"];
         let [refusal] = &memory.refusals[..] else { panic!("{:?}", memory.refusals) };
         assert_eq!(refusal.pods_count, 4);
@@ -131,9 +131,9 @@ fn refusal_is_told_in_the_words_for_most_of_its_pods() {
 }
 
 #[test]
-fn each_group_that_is_held_back_is_told_once() {
+fn each_group_that_is_held_back_is_reported_once() {
     let world = world().group("a", "g1", "", 0).group("a", "g2", "", 0).build();
-    let told = |held: &[&str]| {
+    let named_groups = |held: &[&str]| {
         let mut memory = PoolHistory::default();
         for group in held {
             let key = BackoffKey { group: (*group).into(), ..BackoffKey::default() };
@@ -144,51 +144,54 @@ fn each_group_that_is_held_back_is_told_once() {
         let found = plan(&world, &history, &config([pool("a")]), NOW);
         let reasons = found.reasons.pools.get("a").cloned().unwrap_or_default();
         let word = |message: &str| message.split(' ').nth(1).expect("its name").to_owned();
-        reasons.iter().map(|told| (told.reason, word(&told.message))).collect::<Vec<_>>()
+        reasons.iter().map(|one| (one.reason, word(&one.message))).collect::<Vec<_>>()
     };
     let row = |group: &str| (Reason::BackingOff, group.to_owned());
-    assert_eq!(told(&[]), []);
-    assert_eq!(told(&["g1"]), [row("g1")]);
-    assert_eq!(told(&["g1", "g2"]), [row("g1"), row("g2")]);
+    assert_eq!(named_groups(&[]), []);
+    assert_eq!(named_groups(&["g1"]), [row("g1")]);
+    assert_eq!(named_groups(&["g1", "g2"]), [row("g1"), row("g2")]);
 }
 
 #[test]
-fn what_a_pool_in_preview_would_buy_is_told_with_its_pods() {
-    let told = |pods: usize, min: u32| {
+fn what_a_pool_in_preview_would_buy_is_reported_with_its_pods() {
+    let previewed = |pods: usize, min: u32| {
         let world = world().group("a", "g", "", 0).pods(pod("web").cpu("4").times(pods)).build();
         let found = plan_fresh(&world, &config([pool("a").mode(Mode::Preview).bounds(min, 9)]));
         let action = &found.reasons.preview[0];
         (action.reason, action.message.to_string())
     };
-    assert_eq!(told(1, 0), (Reason::PodsUnschedulable, "would add 1 node for 1 pod".into()));
-    assert_eq!(told(2, 0), (Reason::PodsUnschedulable, "would add 2 nodes for 2 pods".into()));
-    assert_eq!(told(0, 1), (Reason::BelowMinNodes, "would add 1 node for 0 pods".into()));
+    assert_eq!(previewed(1, 0), (Reason::PodsUnschedulable, "would add 1 node for 1 pod".into()));
+    assert_eq!(previewed(2, 0), (Reason::PodsUnschedulable, "would add 2 nodes for 2 pods".into()));
+    assert_eq!(previewed(0, 1), (Reason::BelowMinNodes, "would add 1 node for 0 pods".into()));
 }
 
 #[test]
 fn pool_outside_of_its_bounds_that_nothing_is_done_about_says_why() {
-    let told = |target: u32, change: fn(&mut Pool)| {
+    let first_reason = |target: u32, change: fn(&mut Pool)| {
         let nodes = (0..target).map(|index| node(&format!("n{index}")).of("a", "g"));
         let world = nodes.fold(world(), WorldBuilder::node).group("a", "g", "", target).build();
         let of_a = pool("a").shape("4", "16Gi").bounds(1, 5).with(change);
         let found = plan_fresh(&world, &config([of_a]));
         found.reasons.pools.get("a").map(|all| (all[0].reason, all[0].message.to_string()))
     };
-    let reason = |told: Option<(Reason, String)>| told.map(|(reason, _)| reason);
-    assert_eq!(told(0, |_| {}), None);
+    let reason = |found: Option<(Reason, String)>| found.map(|(reason, _)| reason);
+    assert_eq!(first_reason(0, |_| {}), None);
     let limited = "pool has 0 of at least 1 nodes: PoolLimitReached, cpu: 0m of at most 1000m are used; a new node has cpu \
                    4 and memory 16Gi";
     let low = |pool: &mut Pool| pool.limit_cpu_milli = Some(1000);
-    assert_eq!(told(0, low), Some((Reason::MinNodesUnreachable, limited.to_owned())));
-    assert_eq!(told(1, low), None);
-    assert_eq!(reason(told(0, |pool| pool.scale_up.enabled = false)), Some(Reason::MinNodesUnreachable));
-    assert_eq!(reason(told(0, |pool| pool.mode = Mode::Suspend)), Some(Reason::Suspended));
-    assert_eq!(reason(told(7, |_| {})), Some(Reason::MaxNodesExceeded));
+    assert_eq!(first_reason(0, low), Some((Reason::MinNodesUnreachable, limited.to_owned())));
+    assert_eq!(first_reason(1, low), None);
+    assert_eq!(
+        reason(first_reason(0, |pool| pool.scale_up.enabled = false)),
+        Some(Reason::MinNodesUnreachable)
+    );
+    assert_eq!(reason(first_reason(0, |pool| pool.mode = Mode::Suspend)), Some(Reason::Suspended));
+    assert_eq!(reason(first_reason(7, |_| {})), Some(Reason::MaxNodesExceeded));
 }
 
 #[test]
 fn min_domains_are_named_where_they_are_why_a_spread_is_broken() {
-    let told = |min_domains: i32| {
+    let messages = |min_domains: i32| {
         let spread = pod("web").cpu("1").label("app", "web").spread("app", "web", ZONE_LABEL, 1);
         let spread = spread.with_class(|class| class.topology_spread[0].min_domains = min_domains);
         let (ours, other) = (node("n").of("a", "g").zone("a"), node("m").of("b", "h").zone("b"));
@@ -201,10 +204,10 @@ fn min_domains_are_named_where_they_are_why_a_spread_is_broken() {
         let answers = found.reasons.pods.iter().flat_map(|verdict| &verdict.pools);
         answers.map(|answer| answer.message.to_string()).collect::<Vec<_>>()
     };
-    let named = told(5);
+    let named = messages(5);
     let expected = "skew would be 2, allowed 1; 2 domains are less than minDomains 5";
     assert!(!named.is_empty() && named.iter().all(|one| one.contains(expected)), "{named:?}");
-    assert!(told(1).iter().all(|one| !one.contains("minDomains")));
+    assert!(messages(1).iter().all(|one| !one.contains("minDomains")));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What one look tells: events, the HPA's status and the policy's, each only when it says something new.
+//! The reports of one reconcile: events, the HPA's status and the policy's, each only when it says something new.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use headroom_observe::HpaObject;
 /// What is only a number is written this often at most.
 const NUMBERS_EVERY: Duration = Duration::from_secs(60);
 
-/// What is told of one look, besides what is remembered.
+/// The results of one reconcile to report, besides what is remembered.
 #[derive(Default)]
 pub(super) struct View {
     pub(super) phase: PolicyPhase,
@@ -44,7 +44,7 @@ impl View {
             target,
             owned: self.owned.clone(),
             steps: self.steps.as_ref(),
-            status: self.steps.as_ref().map(|_| &state.told),
+            status: self.steps.as_ref().map(|_| &state.reported),
             troubles: &self.troubles,
             memory,
         }
@@ -52,7 +52,7 @@ impl View {
 }
 
 impl Dependencies {
-    /// Tells what came of it: events, the HPA's status, the policy's.
+    /// Reports the results of a reconcile: events, the HPA's status, the policy's.
     pub(super) async fn finish(
         &self,
         workload: &Workload,
@@ -63,7 +63,7 @@ impl Dependencies {
     ) -> Ended {
         state.memory.memory = tick.memory;
         let mut events = tick.events;
-        state.told = tick.status;
+        state.reported = tick.status;
         if let Some(hpa) = hpa.filter(|_| workload.mode == Mode::Apply)
             && let Err(error) = self.write_hpa(hpa, state).await
         {
@@ -76,7 +76,7 @@ impl Dependencies {
         }
         events.extend(tick.events_after_status);
         if acts {
-            self.tell(workload, hpa, state, events);
+            self.write_events(workload, hpa, state, events);
         }
         self.report(workload, state, view).await
     }
@@ -84,29 +84,29 @@ impl Dependencies {
     /// Writes the HPA's status if it differs: at once, but for numbers alone once a minute.
     async fn write_hpa(&self, hpa: &HpaObject, state: &mut State) -> Result<(), WriteError> {
         let stored = last_hpa_status(hpa, state);
-        let generation_told = observed_generation(hpa, state) == Some(hpa.generation);
-        if stored == state.told && generation_told {
+        let generation_reported = observed_generation(hpa, state) == Some(hpa.generation);
+        if stored == state.reported && generation_reported {
             return Ok(());
         }
         let now = self.host.monotonic();
         let without_metrics = |status: &HpaStatus| {
             let mut status = status.clone();
             status.current_metrics.clear();
-            // They tell of the numbers too.
+            // They contain the numbers too.
             status.conditions.iter_mut().for_each(|condition| condition.message.clear());
             status
         };
-        let only_numbers = generation_told
-            && without_metrics(&stored) == without_metrics(&state.told)
-            && stored.current_metrics.is_empty() == state.told.current_metrics.is_empty();
+        let only_numbers = generation_reported
+            && without_metrics(&stored) == without_metrics(&state.reported)
+            && stored.current_metrics.is_empty() == state.reported.current_metrics.is_empty();
         let recent = state.hpa.as_ref().is_some_and(|written| now < written.at + NUMBERS_EVERY);
         if only_numbers && recent {
             return Ok(());
         }
         let version = hpa_version(hpa, state);
-        match self.sink.write_hpa(&hpa.key, &version, &state.told, hpa.generation).await {
+        match self.sink.write_hpa(&hpa.key, &version, &state.reported, hpa.generation).await {
             Ok(resource_version) => {
-                let (status, generation) = (state.told.clone(), hpa.generation);
+                let (status, generation) = (state.reported.clone(), hpa.generation);
                 state.hpa = Some(HpaWritten { status, generation, resource_version, at: now });
                 Ok(())
             }
@@ -117,7 +117,13 @@ impl Dependencies {
     }
 
     /// Writes events: what is well each time, a warning when it was not there at the last look.
-    fn tell(&self, workload: &Workload, hpa: Option<&HpaObject>, state: &mut State, events: Vec<Event>) {
+    fn write_events(
+        &self,
+        workload: &Workload,
+        hpa: Option<&HpaObject>,
+        state: &mut State,
+        events: Vec<Event>,
+    ) {
         let regarding = match hpa {
             Some(hpa) => Regarding { kind: RegardingKind::Hpa, key: hpa.key.clone(), uid: hpa.uid.clone() },
             None => Regarding {
@@ -177,7 +183,7 @@ impl Dependencies {
         let reason = Reason::Conflict.as_str();
         state.warned.remove(reason);
         let event = Event { type_: EventType::Warning, reason, message: message.clone() };
-        self.tell(workload, None, state, vec![event]);
+        self.write_events(workload, None, state, vec![event]);
     }
 
     /// Writes the policy's status if it differs: at once, but for numbers alone once a minute, and never only because a

@@ -19,7 +19,7 @@ const PAGE: &str = "docs/explain.md";
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn an_operator_that_previews_tells_what_it_would_have_done_and_does_nothing() {
+async fn an_operator_that_previews_reports_what_it_would_have_done_and_does_nothing() {
     cluster_test(Options::new().without_hpa_controller().with_audit_log(), async |cluster| {
         let operator = cluster.operator().flag("--preview").start()?;
         operator.ready().await?;
@@ -29,18 +29,18 @@ async fn an_operator_that_previews_tells_what_it_would_have_done_and_does_nothin
         cluster.apply(node("n1", "1", "4Gi")).await?;
         cluster.apply(deployment("web").replicas(5).requests("500m", "64Mi")).await?;
         cluster.apply(hpa("web", 1, 3)).await?;
-        let told = wait::until("both differences are told", MINUTE * 2, async || {
-            let told = compared(cluster)?;
-            let (pool, workload) = (&told["pools"][0], &told["workloads"][0]);
-            ensure!(pool["pool"] == "general" && pool["nodes"] == 0 && pool["difference"] == 1, "{told:#}");
-            ensure!(workload["replicas"] == 5 && workload["difference"] == -2, "{told:#}");
-            Ok(told)
+        let report = wait::until("both differences are reported", MINUTE * 2, async || {
+            let report = compared(cluster)?;
+            let (pool, workload) = (&report["pools"][0], &report["workloads"][0]);
+            ensure!(pool["pool"] == "general" && pool["nodes"] == 0 && pool["difference"] == 1, "{report:#}");
+            ensure!(workload["replicas"] == 5 && workload["difference"] == -2, "{report:#}");
+            Ok(report)
         })
         .await?;
-        ensure!(told["pools"][0]["costPerHourMicro"] == 250_000, "{told:#}");
+        ensure!(report["pools"][0]["costPerHourMicro"] == 250_000, "{report:#}");
         ensure!(
-            told["workloads"][0]["theirs"].as_str().is_some_and(|by| by.starts_with("hpa web")),
-            "{told:#}"
+            report["workloads"][0]["theirs"].as_str().is_some_and(|by| by.starts_with("hpa web")),
+            "{report:#}"
         );
         let text = headroom(cluster, &["compare"])?;
         ensure!(text.contains("POOL") && text.contains("+0.250") && text.contains("-2"), "{text}");

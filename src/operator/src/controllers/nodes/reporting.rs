@@ -1,4 +1,4 @@
-//! What the node loop tells: statuses, events, traces, the live page.
+//! The reports of the node loop: statuses, events, traces, the live page.
 
 use headroom_core::plan::{Plan, PodVerdict};
 use headroom_core::time::UnixTime;
@@ -15,7 +15,7 @@ use crate::report::StatusSink;
 use crate::report::events::{self, EventNote};
 
 impl NodeLoop {
-    /// Lets what tells of news take new pools as they stand, so that the next plan's decisions for them are news.
+    /// Lets the reports of news take new pools as they are, so that the next plan's decisions for them are news.
     pub(super) fn meet_pools(&mut self) {
         self.recorder.meet(&self.history);
         self.traces.meet(&self.history);
@@ -105,9 +105,9 @@ impl NodeLoop {
         }
     }
 
-    /// Sends the events that tell what is new, beside the loop: they are a courtesy, and nothing waits for them.
-    pub(super) fn tell(&mut self, plan: &Plan) {
-        let mut notes = self.recorder.tell(plan, &self.world, &self.settings.config, self.ports.host.now());
+    /// Sends the events of what is new, beside the loop: they are a courtesy, and nothing waits for them.
+    pub(super) fn send_events(&mut self, plan: &Plan) {
+        let mut notes = self.recorder.record(plan, &self.world, &self.settings.config, self.ports.host.now());
         for (name, stored) in &mut self.stored {
             let left_out = std::mem::take(&mut stored.left_out);
             notes.extend(events::status_left_out(name, &self.settings.config, &left_out));
