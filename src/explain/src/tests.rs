@@ -467,7 +467,7 @@ fn a_policy_that_only_observes_is_not_shown_as_the_scaler() {
     assert!(text.contains("nobody has written its status yet"), "{text}");
     assert!(text.contains("scalingpolicy default/web, which only looks on"), "{text}");
     let text = workload::explain(&case.open().unwrap(), "ReplicaSet", &key("web")).unwrap().text();
-    assert!(text.contains("scaled by  hpa default/web\nbeside it  scalingpolicy default/web"), "{text}");
+    assert!(text.contains("scaled by   hpa default/web\nbeside it   scalingpolicy default/web"), "{text}");
     "Apply".clone_into(&mut case.evidence.policies[0].mode);
     assert_eq!(scalers(&case), ["hpa api", "scalingpolicy web"]);
     case.evidence.hpas.clear();
