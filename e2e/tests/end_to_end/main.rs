@@ -39,6 +39,8 @@ mod control_plane_comes_up;
 #[cfg(test)]
 mod crash_points;
 #[cfg(test)]
+mod devices;
+#[cfg(test)]
 mod drain_of_a_pod_that_never_dies;
 #[cfg(test)]
 mod drain_undone_when_suspended;

@@ -14,6 +14,7 @@ pub mod provisioning_request;
 pub mod scaling_policy;
 pub mod scaling_policy_status;
 pub mod stored;
+pub mod template_devices;
 pub mod validate;
 
 pub use cluster_scaling_policy::{

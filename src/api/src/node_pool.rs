@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity, Resources, Window};
 use super::external_grpc::ExternalGrpcProvider;
 use super::node_pool_status::NodePoolStatus;
+use super::template_devices::TemplateDevices;
 
 /// The form of a label's value, of a taint's value and of a zone.
 pub const LABEL_VALUE_PATTERN: &str = r"^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$";
@@ -461,6 +462,13 @@ pub struct NodeTemplate {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 32))]
     pub reserved: Option<Resources>,
+
+    /// Devices that drivers of dynamic resource allocation publish on a new node: pods with ResourceClaims are planned onto it
+    /// by them, also while there is no node to look at, and a node is starting until each driver has published as many
+    /// pools. An empty list declares that there are none. Default: learned from a live node of the group. At most 16.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub devices: Option<Vec<TemplateDevices>>,
 }
 
 fn label_values(_: &mut SchemaGenerator) -> Schema {

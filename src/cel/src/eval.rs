@@ -52,6 +52,13 @@ impl<'a> Run<'a> {
 
     pub(super) fn value(&mut self, expr: &Expr) -> Found {
         self.spend(1)?;
+        match self.found(expr)? {
+            Value::Unknown(name) => Err(RuntimeError::unknown(&name)),
+            known => Ok(known),
+        }
+    }
+
+    fn found(&mut self, expr: &Expr) -> Found {
         match expr {
             Expr::Literal(value) => Ok(value.clone()),
             Expr::Name(name) => self.name(name),

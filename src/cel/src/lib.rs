@@ -72,9 +72,23 @@ pub enum CompileError {
 #[error("{0}")]
 pub struct RuntimeError(pub String);
 
+/// The end of what is said of a value that is not known yet.
+const UNKNOWN: &str = "is not known yet";
+
 impl RuntimeError {
     fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// A value is asked for that is not known yet.
+    fn unknown(name: &str) -> Self {
+        Self(format!("{name} {UNKNOWN}"))
+    }
+
+    /// True if the expression depends on a value that is not known yet, see [`Value::Unknown`].
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.0.ends_with(UNKNOWN)
     }
 
     fn overload() -> Self {

@@ -50,6 +50,8 @@ pub enum Value {
     Url(Arc<Url>),
     /// A format of the format library, by its name.
     Format(&'static str),
+    /// The value of something that is there and not known yet, by its name: whatever depends on it fails.
+    Unknown(Arc<str>),
 }
 
 /// A map, in the order in which its entries were written.
@@ -133,6 +135,7 @@ impl Value {
             Self::Cidr(_) => "net.CIDR",
             Self::Url(_) => "kubernetes.URL",
             Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Unknown(_) => "unknown",
         }
     }
 

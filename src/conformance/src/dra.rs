@@ -9,7 +9,7 @@ use std::sync::Arc;
 use headroom_core::quantity::Quantity;
 use headroom_core::scheduling::devices::{
     self, AllocatedDevice, Answer, Claim, ClaimAllocation, Class, Device, DeviceError, DeviceId,
-    DeviceSelector, Held, NodeSelector, Offer, SelectorError, Selectors, Slice,
+    DeviceSelector, Held, InUse, NodeSelector, Offer, SelectorError, Selectors, Slice,
 };
 use headroom_core::scheduling::node_affinity::LabelledNode;
 use serde::Deserialize;
@@ -158,10 +158,12 @@ fn compare_allocation(input: &Input, expected: &Expected) -> Result<(), String> 
     for allocated in input.allocated.iter().flatten() {
         held.add(&taken(allocated));
     }
-    let slices = input.slices.as_deref().unwrap_or_default();
+    let slices: Vec<&Slice> = input.slices.iter().flatten().collect();
+    let nothing = Held::default();
     let mut selectors = Selectors::default();
     let mut once = |held: &Held| {
-        let offer = Offer { slices, classes: &classes, held };
+        let held = InUse { own: held, wide: &nothing };
+        let offer = Offer { slices: &slices, classes: &classes, held };
         devices::allocate(&input.node, offer, &input.claims, &mut selectors)
     };
     let answer = once(&held);

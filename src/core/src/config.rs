@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::reason::Reason;
 use crate::scheduling::constraints::Taint;
+use crate::scheduling::devices::Slice;
 use crate::time::{Seconds, UnixTime};
 use crate::window::Window;
 use crate::world::node::ConditionStatus;
@@ -47,6 +48,10 @@ pub struct Pool {
     pub limit_memory_bytes: Option<i64>,
     /// What a new node offers; `None` when it must be asked of the provider or learned.
     pub template: Option<NodeTemplate>,
+    /// Slices that drivers publish on a new node, for a node named [`crate::scheduling::devices::COMING`]; none if it has no
+    /// devices. `None` when they must be learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Vec<Slice>>,
     /// Taints that a node loses once it is started.
     pub startup_taints: Vec<Taint>,
     /// Price of a node in millionths of a currency unit per hour; `None` when unknown.

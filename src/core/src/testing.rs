@@ -1,5 +1,7 @@
 //! Small builders for test data with meaningful defaults. For tests only: they panic on nonsense.
 
+pub mod devices;
+
 use std::sync::Arc;
 
 use crate::config::{ClusterSettings, Config, Mode, Pool, ScaleDown, ScaleUp};
@@ -422,6 +424,7 @@ pub fn pool(name: &str) -> PoolBuilder {
             allocatable: amounts,
             ..NodeTemplate::default()
         }),
+        devices: None,
         startup_taints: Vec::new(),
         price_per_hour_micro: None,
         priority: 0,

@@ -11,6 +11,8 @@ mod consolidation_guards;
 mod counts;
 mod daemon_sets;
 mod demand;
+mod devices;
+mod devices_leaving;
 mod disruptions;
 mod ending;
 mod floods;

@@ -53,17 +53,6 @@ fn unknown_provider_stops_growth_of_its_pool_only() {
 }
 
 #[test]
-fn pods_with_claims_of_devices_are_not_guessed_about() {
-    let claims = pod("ai").cpu("1").with_class(|class| class.device_claims.push("gpu".into()));
-    let world = world().node(node("n1")).group("general", "a", "", 0).pod(claims).build();
-    let plan = plan_fresh(&world, &config([pool("general")]));
-    check(&plan, &[]);
-    let (reason, message) = answer(&plan, "ai", "general");
-    assert_eq!(reason, Reason::UnsupportedConstraint);
-    assert!(message.contains("resource claim gpu"), "{message}");
-}
-
-#[test]
 fn room_of_expendable_pods_is_room() {
     let batch = pod("batch").cpu("4").priority(-11).on("n1");
     let world = world().node(node("n1")).group("general", "a", "", 0).pod(batch).pod(pod("web").cpu("4"));

@@ -291,6 +291,11 @@ fn when(
                 verdict.object.as_deref().unwrap_or("a budget")
             ));
         }
+        Reason::NoPlaceForClaims => {
+            explanation
+                .next
+                .push("devices that meet the claims of its pods must come free on other nodes".to_owned());
+        }
         Reason::NoPlaceToMovePods => {
             explanation.next.push("room must come free on other nodes for every pod of this one".to_owned());
         }

@@ -359,6 +359,7 @@ fn is_stuck(reason: Reason) -> bool {
             | Reason::ForeignNode
             | Reason::GroupGoesAsWhole
             | Reason::NoPlaceToMovePods
+            | Reason::NoPlaceForClaims
             | Reason::WorkLimitReached
     )
 }

@@ -15,9 +15,9 @@ use serde_json::Value;
 use self::watched::watched;
 use headroom_damage::{self as damage, Tally};
 use headroom_observe::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimJob, SlimNamespace, SlimPodTemplate,
-    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
-    SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeviceClass, SlimJob,
+    SlimNamespace, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController,
+    SlimResourceClaim, SlimResourceSlice, SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 
 /// What a reader makes of one case: understood, or refused with words.
@@ -189,6 +189,26 @@ const FUZZ_TARGETS: &[FuzzTarget] = &[
         name: "capacity_buffers",
         sane: watched::sane_capacity_buffer,
         reader: Reader::Object(watched::capacity_buffer),
+    },
+    FuzzTarget {
+        name: "resource_claims",
+        sane: watched::sane_resource_claim,
+        reader: Reader::Object(watched::<SlimResourceClaim>),
+    },
+    FuzzTarget {
+        name: "claim_templates",
+        sane: watched::sane_claim_template,
+        reader: Reader::Object(watched::<SlimClaimTemplate>),
+    },
+    FuzzTarget {
+        name: "device_classes",
+        sane: watched::sane_device_class,
+        reader: Reader::Object(watched::<SlimDeviceClass>),
+    },
+    FuzzTarget {
+        name: "resource_slices",
+        sane: watched::sane_resource_slice,
+        reader: Reader::Object(watched::<SlimResourceSlice>),
     },
     FuzzTarget {
         name: "external_grpc",

@@ -30,10 +30,11 @@ use headroom_explain::{Case, Evidence, ProviderView};
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{self, ClusterMetrics};
 use headroom_observe::slim::{
-    SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
-    SlimDisruptionBudget, SlimGang, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
-    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimRequest, SlimStatefulSet,
-    SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimCapacityBuffer, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode, SlimDaemonSet,
+    SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimJob, SlimNamespace, SlimNode,
+    SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController,
+    SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet, SlimStorageCapacity,
+    SlimStorageClass, SlimVolume,
 };
 use headroom_observe::{Feed, KubeFeed, Policies, Watched};
 use headroom_operator::controllers::config::Settings;
@@ -294,17 +295,25 @@ impl Reader {
 
     /// Objects that make pods a gang, of the kinds that the server has.
     async fn gangs(&mut self, feed: &KubeFeed) {
-        if !self.gang_kind::<SlimGang<0>>(feed).await {
-            self.gang_kind::<SlimGang<0, 1>>(feed).await;
+        if !self.listed_kind::<SlimGang<0>>(feed).await {
+            self.listed_kind::<SlimGang<0, 1>>(feed).await;
         }
-        self.gang_kind::<SlimGang<1>>(feed).await;
-        self.gang_kind::<SlimGang<2>>(feed).await;
-        self.gang_kind::<SlimGang<3>>(feed).await;
+        self.listed_kind::<SlimGang<1>>(feed).await;
+        self.listed_kind::<SlimGang<2>>(feed).await;
+        self.listed_kind::<SlimGang<3>>(feed).await;
     }
 
-    /// Feeds all objects of a kind of gangs; true if the server has the kind. An empty list counts too: a pod may name an
+    /// Objects of resource.k8s.io, of the kinds that the server has.
+    async fn devices(&mut self, feed: &KubeFeed) {
+        self.listed_kind::<SlimResourceClaim>(feed).await;
+        self.listed_kind::<SlimClaimTemplate>(feed).await;
+        self.listed_kind::<SlimDeviceClass>(feed).await;
+        self.listed_kind::<SlimResourceSlice>(feed).await;
+    }
+
+    /// Feeds all objects of a kind; true if the server has the kind. An empty list counts too: a pod may name an
     /// object that does not exist.
-    async fn gang_kind<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
+    async fn listed_kind<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
         let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
         if api.list_metadata(&ListParams::default().limit(1)).await.is_err() {
             return false;
@@ -391,6 +400,7 @@ impl Reader {
         self.buffers(feed).await?;
         self.requests(feed).await?;
         self.gangs(feed).await;
+        self.devices(feed).await;
         let mut world = World::new();
         feed.take().into_iter().for_each(|delta| world.apply(delta));
         self.providers(&mut world, &seen);

@@ -13,7 +13,7 @@ use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::{sleep, timeout};
 
 use super::object::{AnyObject, DECODING, Decoding};
-use super::slim::GANG_WIRES;
+use super::slim::{DEVICE_VERSION, GANG_WIRES};
 use super::watch::follow_until_absent;
 use super::watched::{Watch, WatchedResource};
 use super::wire::{KindWire, LIST_DEADLINE};
@@ -38,6 +38,7 @@ pub(super) fn versions_of(watch: Watch) -> &'static [&'static str] {
             let wire = GANG_WIRES.iter().find(|wire| wire.kind == kind);
             wire.map_or(&[], |wire| wire.versions)
         }
+        Watch::World(Kind::Device(_)) => &[DEVICE_VERSION],
         _ => &[],
     }
 }

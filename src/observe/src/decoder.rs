@@ -11,6 +11,7 @@ use headroom_core::pods::input::PodRequests;
 use headroom_core::quantity::{Quantity, QuantityError};
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::RequiredNodeAffinity;
+use headroom_core::scheduling::devices;
 use headroom_core::world::pod::{Owner, PodClass};
 use headroom_core::world::volume::ClaimSpec;
 
@@ -85,6 +86,7 @@ pub struct Decoder {
     pod_requests: Once<PodRequests>,
     claim_specs: Once<ClaimSpec>,
     node_affinities: Once<RequiredNodeAffinity>,
+    device_claim_specs: Once<devices::ClaimSpec>,
     empty_class: Arc<PodClass>,
 }
 
@@ -97,6 +99,7 @@ impl Default for Decoder {
             pod_requests: Once::new(),
             claim_specs: Once::new(),
             node_affinities: Once::new(),
+            device_claim_specs: Once::new(),
             empty_class: Arc::new(PodClass::default()),
         }
     }
@@ -144,6 +147,11 @@ impl Decoder {
     /// The one copy of what claims ask for.
     pub fn claim_spec(&mut self, spec: ClaimSpec) -> Arc<ClaimSpec> {
         self.claim_specs.get(&spec.clone(), || Arc::new(spec))
+    }
+
+    /// The one copy of what claims of devices ask for.
+    pub fn device_claim_spec(&mut self, spec: devices::ClaimSpec) -> Arc<devices::ClaimSpec> {
+        self.device_claim_specs.get(&spec.clone(), || Arc::new(spec))
     }
 
     /// The one copy of a volume's nodes.

@@ -480,12 +480,17 @@ impl Port {
     /// The kind is not there, or may not be read: there is no object of it, and that is known.
     pub(super) fn absent(&self) {
         let now = self.now();
-        if let Watch::World(Kind::Gang(kind)) = self.watch {
-            // An empty list would say that pods refer to objects that do not exist.
+        // An empty list would say that pods refer to objects that do not exist.
+        let missing = match self.watch {
+            Watch::World(Kind::Gang(kind)) => Some(Delta::GangKindMissing(kind)),
+            Watch::World(Kind::Device(kind)) => Some(Delta::DeviceKindMissing(kind)),
+            _ => None,
+        };
+        if let Some(missing) = missing {
             let mut inner = self.shared.lock();
             let state = inner.state(self.watch);
             (state.listed, state.heard_at) = (true, Some(now));
-            inner.queue.push(Delta::GangKindMissing(kind));
+            inner.queue.push(missing);
             drop(inner);
             return self.ring(Urgency::AtOnce);
         }

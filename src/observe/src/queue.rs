@@ -164,9 +164,15 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
         Delta::RequestDeleted(key) => (Kind::Request, key.clone()),
         Delta::GangApplied(gang) => (Kind::Gang(gang.kind), gang.key.clone()),
         Delta::GangDeleted(kind, key) => (Kind::Gang(*kind), key.clone()),
+        Delta::DeviceApplied(object) => {
+            let (kind, key) = object.place();
+            (Kind::Device(kind), key)
+        }
+        Delta::DeviceDeleted(kind, key) => (Kind::Device(*kind), key.clone()),
         Delta::ProviderObserved(..)
         | Delta::ProviderForgotten(_)
         | Delta::GangKindMissing(_)
+        | Delta::DeviceKindMissing(_)
         | Delta::ListStarted(_)
         | Delta::ListEnded(_) => return None,
     })
@@ -187,6 +193,8 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::RequestApplied(_)
         | Delta::RequestDeleted(_)
         | Delta::GangApplied(_)
+        // Devices that a driver publishes may be what pods wait for.
+        | Delta::DeviceApplied(_)
         | Delta::ProviderObserved(..)
         | Delta::ProviderForgotten(_)
         | Delta::ListEnded(_) => Urgency::AtOnce,
@@ -218,6 +226,8 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::QuotaDeleted(_)
         | Delta::GangDeleted(..)
         | Delta::GangKindMissing(_)
+        | Delta::DeviceDeleted(..)
+        | Delta::DeviceKindMissing(_)
         | Delta::ListStarted(_) => Urgency::NextTick,
     }
 }

@@ -7,18 +7,21 @@ use kube::Resource;
 use kube::core::ApiResource;
 use serde::de::DeserializeOwned;
 
+use headroom_core::labels::ObjectKey;
+use headroom_core::world::devices::{DeviceKind, DeviceObject};
 use headroom_core::world::gang::GangKind;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, Kind};
 
-use super::convert::{buffer, gang, key_of, name_of, node, pod, request, scale, volume, workload};
+use super::convert::{buffer, device, gang, key_of, name_of, node, pod, request, scale, volume, workload};
 use super::decoder::{Decoder, Error};
 use super::policies::PolicyChange;
 use super::remains::Remains;
 use super::slim::{
-    GANG_WIRES, SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
-    SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
-    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimRequest, SlimStatefulSet,
+    GANG_WIRES, SlimCapacityBuffer, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode, SlimDaemonSet,
+    SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob, SlimNamespace,
+    SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
+    SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
     SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use super::workloads::{ScaleKind, Workloads};
@@ -44,7 +47,7 @@ pub enum Watch {
 impl Watch {
     /// Every watch that node decisions depend on. All must have been listed once before anything is decided about nodes.
     /// Those of replica decisions are [`super::workloads::Workloads::WATCHES`].
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 31] = [
         Self::World(Kind::Pod),
         Self::World(Kind::Node),
         Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
@@ -69,6 +72,10 @@ impl Watch {
         Self::World(Kind::Gang(GangKind::Workload)),
         Self::World(Kind::Gang(GangKind::Coscheduling)),
         Self::World(Kind::Gang(GangKind::Volcano)),
+        Self::World(Kind::Device(DeviceKind::Claim)),
+        Self::World(Kind::Device(DeviceKind::Template)),
+        Self::World(Kind::Device(DeviceKind::Class)),
+        Self::World(Kind::Device(DeviceKind::Slice)),
         Self::Deployments,
         Self::NodePools,
         Self::ClusterScalingPolicies,
@@ -99,6 +106,7 @@ impl Watch {
             Self::World(Kind::Quota) => "resourcequotas",
             Self::World(Kind::Request) => "provisioningrequests",
             Self::World(Kind::Gang(kind)) => kind.resource(),
+            Self::World(Kind::Device(kind)) => kind.resource(),
             Self::World(Kind::Deployment) => "deployments",
             Self::NodePools => "nodepools",
             Self::ClusterScalingPolicies => "clusterscalingpolicies",
@@ -137,6 +145,10 @@ impl Watch {
             Self::World(Kind::Gang(GangKind::Workload)) => work.run::<SlimGang<1>>(),
             Self::World(Kind::Gang(GangKind::Coscheduling)) => work.run::<SlimGang<2>>(),
             Self::World(Kind::Gang(GangKind::Volcano)) => work.run::<SlimGang<3>>(),
+            Self::World(Kind::Device(DeviceKind::Claim)) => work.run::<SlimResourceClaim>(),
+            Self::World(Kind::Device(DeviceKind::Template)) => work.run::<SlimClaimTemplate>(),
+            Self::World(Kind::Device(DeviceKind::Class)) => work.run::<SlimDeviceClass>(),
+            Self::World(Kind::Device(DeviceKind::Slice)) => work.run::<SlimResourceSlice>(),
             Self::NodePools => work.run::<StoredNodePool>(),
             Self::ClusterScalingPolicies => work.run::<StoredClusterScalingPolicy>(),
             Self::Deployments | Self::World(Kind::Deployment) => work.run::<SlimDeployment>(),
@@ -513,6 +525,72 @@ impl<const KIND: usize, const VERSION: usize> Watched for SlimGang<KIND, VERSION
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::GangDeleted(GANG_WIRES[KIND].kind, key_of(meta, decoder)?)))
     }
+}
+
+impl Watched for SlimResourceClaim {
+    const WATCH: Watch = Watch::World(Kind::Device(DeviceKind::Claim));
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(device_applied(DeviceObject::Claim(device::claim(self, decoder)?)))
+    }
+    fn stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<Delta> {
+        let claim = device::claim_stand_in(remains, decoder)?;
+        Some(Delta::DeviceApplied(Box::new(DeviceObject::Claim(claim))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::DeviceDeleted(DeviceKind::Claim, key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimClaimTemplate {
+    const WATCH: Watch = Watch::World(Kind::Device(DeviceKind::Template));
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(device_applied(DeviceObject::Template(device::template(self, decoder)?)))
+    }
+    fn stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<Delta> {
+        let template = device::template_stand_in(remains, decoder)?;
+        Some(Delta::DeviceApplied(Box::new(DeviceObject::Template(template))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::DeviceDeleted(DeviceKind::Template, key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimDeviceClass {
+    const WATCH: Watch = Watch::World(Kind::Device(DeviceKind::Class));
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(device_applied(DeviceObject::Class(device::class(self, decoder)?)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        cluster_device_gone(DeviceKind::Class, meta, decoder)
+    }
+}
+
+impl Watched for SlimResourceSlice {
+    const WATCH: Watch = Watch::World(Kind::Device(DeviceKind::Slice));
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(device_applied(DeviceObject::Slice(device::slice(self, decoder)?)))
+    }
+    fn stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<Delta> {
+        // What the slice said before holds no more: without it its pool is incomplete.
+        let name = name_of(&remains.metadata, decoder).ok()?;
+        Some(Delta::DeviceDeleted(DeviceKind::Slice, ObjectKey::new("", &*name)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        cluster_device_gone(DeviceKind::Slice, meta, decoder)
+    }
+}
+
+fn device_applied(object: DeviceObject) -> Change {
+    Change::World(Delta::DeviceApplied(Box::new(object)))
+}
+
+/// An object of resource.k8s.io without a namespace is gone.
+fn cluster_device_gone(kind: DeviceKind, meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+    Ok(Change::World(Delta::DeviceDeleted(kind, ObjectKey::new("", &*name_of(meta, decoder)?))))
 }
 
 impl Watched for StoredNodePool {

@@ -17,9 +17,10 @@ use super::wire::ApiServer;
 use headroom_api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 use headroom_observe::host::Host;
 use headroom_observe::slim::{
-    SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
-    SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
-    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimRequest, SlimStatefulSet,
+    SlimCapacityBuffer, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode, SlimDaemonSet,
+    SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob, SlimNamespace,
+    SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
+    SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
     SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use headroom_observe::{Feed, KubeFeed, PolicyChange, Port, Remains, Watch, WatchHealth, Watched};
@@ -189,6 +190,10 @@ fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
         (Kind::Workload, of::<SlimGang<1>>(feed)),
         (Kind::CoschedulingPodGroup, of::<SlimGang<2>>(feed)),
         (Kind::VolcanoPodGroup, of::<SlimGang<3>>(feed)),
+        (Kind::DeviceClass, of::<SlimDeviceClass>(feed)),
+        (Kind::ResourceSlice, of::<SlimResourceSlice>(feed)),
+        (Kind::ResourceClaimTemplate, of::<SlimClaimTemplate>(feed)),
+        (Kind::ResourceClaim, of::<SlimResourceClaim>(feed)),
         (Kind::Pod, of::<SlimPod>(feed)),
     ]
 }

@@ -71,6 +71,32 @@ reasons! {
     VolumeLimitReached,
     /// The volume's driver publishes no capacity that is large enough for a new node.
     StorageCapacityInsufficient,
+    /// Fewer devices of a class are free on a node than a claim asks for.
+    DevicesInsufficient,
+    /// No device of a node passes the selectors of a claim and its class.
+    DevicesDoNotMatch,
+    /// A selector of a claim depends on an attribute that a new node has only once it is there.
+    DevicesUnknown,
+    /// No free devices of a node meet a constraint of a claim.
+    DeviceConstraint,
+    /// A taint of devices is not tolerated by a claim.
+    DeviceTaint,
+    /// The counters that partitions of a device share are used up.
+    DeviceCounters,
+    /// No device of a node has as much capacity free as a claim asks for.
+    DeviceCapacity,
+    /// A driver has not published all slices of a pool of devices.
+    DevicePoolIncomplete,
+    /// The slices of a pool of devices contradict each other.
+    DevicePoolInvalid,
+    /// A claim, its template or its device class does not exist, cannot be read, or is being deleted.
+    ClaimNotReady,
+    /// A claim that pods share is allocated, and its devices cannot be used from this node.
+    ClaimElsewhere,
+    /// A selector of a claim or a device class fails on a device; kube-scheduler stops there on every node.
+    SelectorFails,
+    /// Looking for devices takes more steps than one node may cost.
+    DeviceSearchTooLarge,
     /// The pod uses a constraint that this version cannot simulate, so no node is bought on a guess.
     UnsupportedConstraint,
     /// Another pool was chosen for the pod.
@@ -255,6 +281,8 @@ reasons! {
     GroupGoesAsWhole,
     /// A pod has no other place.
     NoPlaceToMovePods,
+    /// A pod has no other place, since no other node has the devices that its claims ask for.
+    NoPlaceForClaims,
     /// The pod's controller does not exist.
     ControllerNotFound,
     /// The pod's controller has too few replicas.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::devices::{ValidatedDevices, read_devices};
 use super::external_grpc::{self, ValidatedExternalGrpc};
 use super::{Amounts, Checker, MAX_NODES, VALUE_FIX, is_label_value, is_qualified_name};
 use crate::node_pool::{
@@ -86,6 +87,8 @@ pub struct ValidatedTemplate {
     pub capacity: Option<Amounts>,
     /// What the system keeps of it.
     pub reserved: Amounts,
+    /// The devices of the node; none if they are learned.
+    pub devices: Option<Vec<ValidatedDevices>>,
 }
 
 impl ValidatedTemplate {
@@ -241,7 +244,7 @@ pub(super) fn read_template(
     template: &NodeTemplate,
     provider: ProviderType,
 ) -> ValidatedTemplate {
-    let NodeTemplate { labels, taints, startup_taints, capacity, reserved } = template;
+    let NodeTemplate { labels, taints, startup_taints, capacity, reserved, devices } = template;
     let path = "spec.template";
     check.labels(labels, &format!("{path}.labels"));
     check_taints(check, taints, &format!("{path}.taints"));
@@ -275,10 +278,11 @@ pub(super) fn read_template(
         startup_taints: startup_taints.clone(),
         capacity,
         reserved,
+        devices: read_devices(check, devices.as_ref()),
     }
 }
 
-fn check_taints(check: &mut Checker, taints: &[Taint], path: &str) {
+pub(super) fn check_taints(check: &mut Checker, taints: &[Taint], path: &str) {
     let names: Vec<String> = taints.iter().map(|taint| format!("{}:{:?}", taint.key, taint.effect)).collect();
     check.unique(names.iter().map(String::as_str), path);
     for (index, taint) in taints.iter().enumerate() {

@@ -11,6 +11,7 @@ use crate::scheduling::host_ports::HostPort;
 use crate::scheduling::node_affinity::selects;
 use crate::scheduling::snapshot::{ClassIx, Snapshot};
 use crate::world::World;
+use crate::world::devices::{DeviceClaimSource, PodDeviceClaim};
 use crate::world::pod::PodClass;
 use headroom_values::labels::Labels;
 use headroom_values::resources::Resources;
@@ -54,7 +55,7 @@ pub(super) struct Shape {
     node_affinity: Option<RequiredNodeAffinity>,
     tolerations: Vec<Toleration>,
     host_ports: Vec<HostPort>,
-    device_claims: Vec<Arc<str>>,
+    device_claims: Vec<PodDeviceClaim>,
     anti_affinity: Vec<usize>,
     guarded_by: Vec<usize>,
 }
@@ -144,7 +145,9 @@ impl Snapshot<'_> {
     }
 
     fn shape_of(&mut self, pod: &PodClass, rules: &ClassRules) -> Option<u32> {
-        if !rules.spread.is_empty() || !rules.affinity.is_empty() || !pod.claims.is_empty() {
+        let shares = |claim: &PodDeviceClaim| matches!(claim.source, DeviceClaimSource::Claim(_));
+        let shared = pod.device_claims.iter().any(shares);
+        if !rules.spread.is_empty() || !rules.affinity.is_empty() || !pod.claims.is_empty() || shared {
             return None;
         }
         let counters =

@@ -1,7 +1,5 @@
 //! Does a class of pods fit a node of the snapshot: the predicates in kube-scheduler's order. It places nothing.
 
-use std::sync::Arc;
-
 use crate::scheduling::cost;
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::shares::Shares;
@@ -66,7 +64,7 @@ impl Snapshot<'_> {
     /// True if one more pod of `class` fits `node` as it is now.
     ///
     /// Source: kube-scheduler's filter plugins, in the order in which verdicts are reported: unschedulable, taints,
-    /// affinity, ports, resources, volumes, then spread and pod affinity. Claims of devices are not simulated.
+    /// affinity, ports, resources, volumes, devices, then spread and pod affinity.
     ///
     /// # Errors
     /// The first rule that refuses.
@@ -77,7 +75,6 @@ impl Snapshot<'_> {
         if view.presence() != Presence::Present {
             return Err(Refusal::Unschedulable);
         }
-        supported(&pod)?;
         node_name::check_unschedulable(view.unschedulable(), &pod.tolerations)?;
         taints::check(view.taints(), &pod.tolerations)?;
         node_affinity::check(&pod.node_selector, pod.node_affinity.as_ref(), view)?;
@@ -88,6 +85,7 @@ impl Snapshot<'_> {
         }
         self.check_volume_rivals(class, node)?;
         self.check_volume_places(class, node)?;
+        self.check_devices(class, node)?;
         if self.has_topology_rules(class)
             && let Some(rules) = self.known_rules(class)
         {
@@ -152,10 +150,18 @@ impl Snapshot<'_> {
             && (!rare || resources::fits(asked, view.requested(), view.allocatable()))
     }
 
-    /// True if ports, volumes and pods elsewhere let a pod of `class` onto `node`.
+    /// True if a node has what one more pod of `class` asks for, and its own rules accept it: only claims, and pods elsewhere,
+    /// may keep the pod off it.
+    #[must_use]
+    pub fn would_take_without_claims(&self, class: ClassIx, node: NodeIx) -> bool {
+        self.roomy(class, node) && static_rules_hold(self.class(class), self.node(node))
+    }
+
+    /// True if ports, volumes, devices and pods elsewhere let a pod of `class` onto `node`.
     fn others_let(&mut self, class: ClassIx, node: NodeIx) -> bool {
         let pod = self.class(class);
         let (ports, claims) = (!pod.host_ports.is_empty(), !pod.claims.is_empty());
+        let devices = !pod.device_claims.is_empty();
         if ports {
             let pod = pod.clone();
             if self.check_ports(&pod, node).is_err() {
@@ -166,6 +172,9 @@ impl Snapshot<'_> {
             && (self.check_volume_places(class, node).is_err()
                 || self.check_volume_rivals(class, node).is_err())
         {
+            return false;
+        }
+        if devices && !self.has_devices(class, node) {
             return false;
         }
         if !self.has_topology_rules(class) {
@@ -200,6 +209,7 @@ impl Snapshot<'_> {
     pub fn is_plain(&mut self, class: ClassIx) -> bool {
         self.class(class).host_ports.is_empty()
             && !self.has_volume_rivals(class)
+            && !self.has_device_claims(class)
             && !self.has_topology_rules(class)
     }
 }
@@ -211,17 +221,6 @@ fn static_rules_hold(pod: &PodClass, view: &NodeView<'_>) -> bool {
             && taints::first_untolerated(view.taints(), &pod.tolerations).is_none()
     };
     let anywhere = pod.node_selector.is_empty() && pod.node_affinity.is_none();
-    pod.device_claims.is_empty()
-        && (view.is_open() || tolerated())
+    (view.is_open() || tolerated())
         && (anywhere || node_affinity::matches(&pod.node_selector, pod.node_affinity.as_ref(), view))
-}
-
-/// Refuses what cannot be simulated, so that no node is bought on a guess.
-fn supported(pod: &PodClass) -> Result<(), Refusal> {
-    match pod.device_claims.first() {
-        Some(claim) => {
-            Err(Refusal::Unsupported { what: Arc::from(format!("resource claim {claim} (devices)")) })
-        }
-        None => Ok(()),
-    }
 }

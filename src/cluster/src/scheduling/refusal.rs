@@ -121,6 +121,13 @@ pub enum Refusal {
         /// What is known of the node's value.
         found: Arc<str>,
     },
+    /// The node does not have what claims of devices ask for.
+    Devices {
+        /// Which rule.
+        reason: Reason,
+        /// The claim and request, and what is missing.
+        text: Arc<str>,
+    },
     /// A constraint that this version cannot simulate.
     Unsupported {
         /// Which, for example `resource claim gpu (devices)`.
@@ -133,6 +140,11 @@ impl Refusal {
     pub(super) fn open_domain(node: &impl LabelledNode, topology_key: &Arc<str>) -> Self {
         let found = node_affinity::found(node, topology_key).unwrap_or_default();
         Self::OpenDomain { topology_key: topology_key.clone(), found }
+    }
+
+    /// Claims of devices cannot be met.
+    pub(super) fn devices(reason: Reason, text: impl Into<Arc<str>>) -> Self {
+        Self::Devices { reason, text: text.into() }
     }
 
     /// The pod's rules about other pods are longer than is looked at; or, `for_now`, than the work that was left allows.
@@ -164,6 +176,7 @@ impl Refusal {
             Self::VolumeInUse { .. } => Reason::VolumeInUse,
             Self::AttachLimit { .. } => Reason::VolumeLimitReached,
             Self::StorageCapacity { .. } => Reason::StorageCapacityInsufficient,
+            Self::Devices { reason, .. } => *reason,
             Self::OpenDomain { .. } | Self::Unsupported { .. } => Reason::UnsupportedConstraint,
         }
     }
@@ -253,6 +266,7 @@ impl fmt::Display for Refusal {
             Self::OpenDomain { topology_key, found } => {
                 write!(f, "where its pods may run depends on {topology_key}, and a new node gets {found}")
             }
+            Self::Devices { text, .. } => f.write_str(text),
             Self::Unsupported { what } => write!(f, "not simulated in this version: {what}"),
         }
     }

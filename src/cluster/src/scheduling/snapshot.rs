@@ -6,6 +6,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::scheduling::constraints::Taint;
+use crate::scheduling::devices::Slice;
+use crate::scheduling::devices::book::Book;
 use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::shares::Shares;
 use crate::scheduling::topology::Topology;
@@ -66,6 +68,8 @@ pub struct TemplateNode {
     pub daemon_requested: Resources,
     /// How many volumes it can attach, as a node of the group has it; `None` when no such node is known.
     pub attach_limits: Option<Arc<AttachLimits>>,
+    /// Slices that its drivers will publish, for a node named [`super::devices::COMING`]; `None` when it has no devices.
+    pub devices: Option<Arc<[Slice]>>,
 }
 
 /// One node of the snapshot.
@@ -141,6 +145,8 @@ pub struct Snapshot<'w> {
     pub(super) node_volumes: Vec<Option<NodeVolumes>>,
     /// What the volumes of each class ask, once asked.
     pub(super) volumes: Vec<Option<Arc<ClassVolumes>>>,
+    /// Who holds which devices, once asked.
+    pub(super) devices: Option<Box<Book<'w>>>,
     /// Volumes that may be claimed, once asked.
     pub(super) free_volumes: Option<Arc<[&'w Volume]>>,
     /// Work done so far: pod-node checks, and the terms, counters and pods that they look at. What limits count instead
@@ -190,6 +196,7 @@ impl<'w> Snapshot<'w> {
             port_holders: Vec::new(),
             node_volumes: Vec::new(),
             volumes: Vec::new(),
+            devices: None,
             free_volumes: None,
             work_units: 0,
             shares: Shares::default(),
@@ -337,11 +344,27 @@ impl<'w> Snapshot<'w> {
             Pods::Own(pods) => pods.push(pod),
         }
         self.count_in(pod, node);
+        self.devices_placed(pod, node);
         self.log.push(Undo::Placed(node));
     }
 
     /// Takes a pod off a node; false when it is not there.
     pub fn remove(&mut self, pod: PodRef, node: NodeIx) -> bool {
+        let is_there = self.take_off(pod, node);
+        if is_there {
+            self.devices_left(pod, node);
+        }
+        is_there
+    }
+
+    /// The same for a pod that others push off its node: the scheduler makes no devices free so.
+    pub fn remove_without_devices(&mut self, pod: PodRef, node: NodeIx) {
+        if self.take_off(pod, node) {
+            self.devices_kept(pod);
+        }
+    }
+
+    fn take_off(&mut self, pod: PodRef, node: NodeIx) -> bool {
         let pods = self.own_pods(node);
         let Some(position) = pods.iter().position(|other| *other == pod) else { return false };
         pods.remove(position);
@@ -376,6 +399,7 @@ impl<'w> Snapshot<'w> {
         self.rooms.push(Amounts::default());
         self.measure(ix);
         self.node_added();
+        self.devices_added(ix, template.devices.as_ref());
         self.log.push(Undo::Added);
         ix
     }
@@ -416,12 +440,14 @@ impl<'w> Snapshot<'w> {
                         Pods::Own(pods) => pods.pop(),
                     };
                     if let Some(pod) = put {
+                        self.devices_not_placed(pod, node);
                         self.count_out(pod, node);
                     }
                 }
                 Some(Undo::Removed(node, position, pod)) => {
                     self.own_pods(node).insert(position, pod);
                     self.count_in(pod, node);
+                    self.devices_not_left(pod, node);
                 }
                 Some(Undo::Presence(node, before)) => self.apply_presence(node, before),
                 Some(Undo::Added) => self.pop_node(),
@@ -436,6 +462,9 @@ impl<'w> Snapshot<'w> {
         self.rooms.pop();
         self.port_holders.truncate(self.nodes.len());
         self.node_volumes.truncate(self.nodes.len());
+        if let Some(devices) = &mut self.devices {
+            devices.drop_nodes_from(self.nodes.len());
+        }
     }
 
     fn apply_presence(&mut self, node: NodeIx, presence: Presence) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::world::buffer::Standby;
+use crate::world::devices::Devices;
 use crate::world::digest::{Badge, NodeDigest};
 use crate::world::gang::Gangs;
 use crate::world::interner::InternedId;
@@ -36,6 +37,7 @@ pub struct Canonical {
     standby: Option<Standby>,
     gangs: Gangs,
     requests: Requests,
+    devices: Devices,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     listings: Vec<CanonicalListing>,
     badges_count: usize,
@@ -87,6 +89,7 @@ impl World {
             standby: self.standby.referred_to(),
             gangs: self.gangs.clone(),
             requests: self.requests.clone(),
+            devices: self.devices.clone(),
             providers: self.providers.clone(),
             listings: self
                 .listings

@@ -130,6 +130,9 @@ impl World {
                 self.gangs.served.remove(&kind);
                 self.gangs.objects.retain(|(other, _), _| *other != kind);
             }
+            Delta::DeviceApplied(object) => self.devices.apply(*object),
+            Delta::DeviceDeleted(kind, key) => self.devices.delete(kind, &key),
+            Delta::DeviceKindMissing(kind) => self.devices.missing(kind),
             Delta::ProviderObserved(pool, state) => {
                 self.observe_provider(pool, state);
             }
@@ -399,6 +402,10 @@ impl World {
             Delta::QuotaApplied(quota) => (Kind::Quota, quota.key.clone()),
             Delta::RequestApplied(request) => (Kind::Request, request.key.clone()),
             Delta::GangApplied(gang) => (Kind::Gang(gang.kind), gang.key.clone()),
+            Delta::DeviceApplied(object) => {
+                let (kind, key) = object.place();
+                (Kind::Device(kind), key)
+            }
             _ => return,
         };
         if let Some(sweep) = self.sweeps.get_mut(&kind) {
@@ -437,6 +444,7 @@ impl World {
             Kind::Deployment => self.standby.deployments.retain(|key, _| !gone(key)),
             Kind::Quota => self.standby.quotas.retain(|key, _| !gone(key)),
             Kind::Request => self.requests.objects.retain(|key, _| !gone(key)),
+            Kind::Device(kind) => self.devices.retain(kind, |key| !gone(key)),
             Kind::Gang(kind) => {
                 self.gangs.served.insert(kind);
                 self.gangs.objects.retain(|(other, key), _| *other != kind || !gone(key));

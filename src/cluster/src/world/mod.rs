@@ -3,6 +3,7 @@
 pub mod buffer;
 mod canonical;
 mod changes;
+pub mod devices;
 pub mod digest;
 pub mod gang;
 pub mod interner;
@@ -24,6 +25,7 @@ use rustc_hash::FxHashMap;
 
 use buffer::{CapacityBuffer, Quota, Standby, Template};
 pub use canonical::Canonical;
+use devices::{DeviceKind, DeviceObject, Devices};
 use digest::{Badge, NodeDigest};
 use gang::{Gang, GangKind, Gangs};
 use headroom_values::known::Known;
@@ -131,6 +133,12 @@ pub enum Delta {
     GangDeleted(GangKind, ObjectKey),
     /// The server does not have this kind of gangs, or it may not be read. A complete list says the contrary.
     GangKindMissing(GangKind),
+    /// An object of resource.k8s.io is new or has changed.
+    DeviceApplied(Box<DeviceObject>),
+    /// An object of resource.k8s.io is gone.
+    DeviceDeleted(DeviceKind, ObjectKey),
+    /// The server does not have this kind of resource.k8s.io, or it may not be read. A complete list says the contrary.
+    DeviceKindMissing(DeviceKind),
     /// What a pool's provider said.
     ProviderObserved(Arc<str>, Known<ProviderState>),
     /// The pool is no longer managed.
@@ -182,6 +190,8 @@ pub enum Kind {
     Request,
     /// Objects that make pods a gang: each kind is listed on its own.
     Gang(GangKind),
+    /// Objects of resource.k8s.io: each kind is listed on its own.
+    Device(DeviceKind),
 }
 
 /// A pod in the world.
@@ -241,6 +251,7 @@ pub struct World {
     standby: Standby,
     gangs: Gangs,
     requests: Requests,
+    devices: Devices,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     /// By pool, where the provider's state is known.
     listings: BTreeMap<Arc<str>, Listing>,
@@ -470,6 +481,12 @@ impl World {
     #[must_use]
     pub fn requests(&self) -> &Requests {
         &self.requests
+    }
+
+    /// Devices that the cluster offers, and claims of devices.
+    #[must_use]
+    pub fn devices(&self) -> &Devices {
+        &self.devices
     }
 
     /// Names the requests that another controller writes.

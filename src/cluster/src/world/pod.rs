@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scheduling::constraints::{PodAffinityTerm, RequiredNodeAffinity, Toleration, TopologySpread};
 use crate::world::World;
+use crate::world::devices::PodDeviceClaim;
 use crate::world::gang::GangRef;
 use crate::world::request::RequestRef;
 use crate::world::volume::PodClaim;
@@ -44,8 +45,8 @@ pub struct PodClass {
     pub host_ports: Vec<(Arc<str>, Arc<str>, u16)>,
     /// The PersistentVolumeClaims it mounts (ephemeral ones included), in the pod's namespace.
     pub claims: Vec<PodClaim>,
-    /// Names of the devices that it claims by dynamic resource allocation.
-    pub device_claims: Vec<Arc<str>>,
+    /// The devices that it claims by dynamic resource allocation.
+    pub device_claims: Vec<PodDeviceClaim>,
     /// Names of hostPath and non-memory emptyDir volumes, whose data a move would lose.
     pub local_volumes: Vec<Arc<str>>,
     /// `spec.priority`; 0 when unset.

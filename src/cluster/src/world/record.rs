@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::buffer::{CapacityBuffer, Quota, Standby, Template};
+use super::devices::DevicesRecord;
 use super::gang::{Gang, GangKind};
 use super::node::Node;
 use super::pod::{Owner, Pod, PodClass, PodPhase};
@@ -81,6 +82,9 @@ pub struct WorldRecord {
     /// Kinds of gangs that the server has.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub gang_kinds: BTreeSet<GangKind>,
+    /// Objects of resource.k8s.io; absent where the server has none of its kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub devices: Option<DevicesRecord>,
     /// What each pool's provider said last.
     pub providers: BTreeMap<Arc<str>, Known<ProviderState>>,
 }
@@ -312,6 +316,7 @@ impl WorldRecord {
             requests_of_others: world.requests.of_others.clone(),
             gangs: world.gangs.objects.values().cloned().collect(),
             gang_kinds: world.gangs.served.clone(),
+            devices: DevicesRecord::of(&world.devices),
             providers: world.providers.clone(),
             classes: classes.values,
             owners: owners.values,
@@ -434,6 +439,13 @@ impl WorldRecord {
             deltas.push(Delta::ListEnded(Kind::Gang(*kind)));
         }
         deltas.extend(self.gangs.iter().map(|gang| Delta::GangApplied(Box::new(gang.clone()))));
+        if let Some(devices) = &self.devices {
+            for kind in &devices.served {
+                deltas.push(Delta::ListStarted(Kind::Device(*kind)));
+                deltas.push(Delta::ListEnded(Kind::Device(*kind)));
+            }
+            deltas.extend(devices.objects().map(|object| Delta::DeviceApplied(Box::new(object))));
+        }
         deltas.extend(
             (self.providers.iter()).map(|(pool, state)| Delta::ProviderObserved(pool.clone(), state.clone())),
         );

@@ -381,6 +381,7 @@ fn pool(id: &str, scale_up: ScaleUp) -> Pool {
         limit_cpu_milli: None,
         limit_memory_bytes: None,
         template: None,
+        devices: None,
         startup_taints: Vec::new(),
         price_per_hour_micro: None,
         priority: 0,

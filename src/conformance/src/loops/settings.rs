@@ -180,6 +180,7 @@ fn pool(group: &Group, options: &Options, own: &GroupOptions, priority: Option<i
         limit_cpu_milli: None,
         limit_memory_bytes: None,
         template: None,
+        devices: None,
         startup_taints: options.startup_taints.iter().map(startup).collect(),
         price_per_hour_micro: price,
         priority: priority.unwrap_or(i32::MIN),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::history::History;
+use crate::nodes::devices::{self, published};
 use crate::nodes::interruption;
 use crate::nodes::scale_down::utilization::TERMINATING_EXTRA;
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
@@ -16,6 +17,7 @@ use crate::nodes::state::template;
 use crate::nodes::wake::Wake;
 use crate::plan::{Plan, Reasons, Step};
 use crate::resources::Resources;
+use crate::scheduling::devices::Slice;
 use crate::scheduling::{ClassIx, Mark, NodeIx, PodRef, Presence, Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::GROUP_LABEL;
@@ -229,9 +231,10 @@ impl<'w> Context<'w> {
         let memory = self.next.pools.get(pool);
         let node = template::template_node(state, group, &self.cluster, memory, self.world);
         let limits = template::attach_limits(state, group, self.world);
+        let devices = devices::template::devices(state, group, &self.cluster, self.world);
         let alike = template::started_nodes(state, group, &self.cluster, self.world, self.now);
         let made = node.map(|node| {
-            template::with_daemon_sets(node, limits, &alike, &mut self.daemons, &mut self.snapshot)
+            template::with_daemon_sets(node, (limits, devices), &alike, &mut self.daemons, &mut self.snapshot)
         });
         self.templates.insert(key, made.clone());
         made
@@ -364,13 +367,31 @@ impl<'w> Context<'w> {
             // A node that has just registered may not have reported its amounts yet.
             let (blank, known) = (view.allocatable().pods == 0, view.allocatable().clone());
             let devices = !blank && self.cluster.group_has_devices(&pool_name, &group);
-            let template = if blank || devices { self.template(&pool_name, &group) } else { None };
+            let publishes = self.cluster.publishes_devices;
+            let template =
+                if blank || devices || publishes { self.template(&pool_name, &group) } else { None };
+            if let Some(expected) = template.as_ref().and_then(|template| template.devices.clone()) {
+                self.expect_devices(ix, &expected);
+            }
+            let template = template.filter(|_| blank || devices);
             // Nor may its devices be there yet.
             let allocatable = template.map(|template| match &template.node.allocatable {
                 all if blank => all.clone(),
                 all => with_devices(known, all),
             });
             self.snapshot.expect_started(ix, taints, allocatable);
+        }
+    }
+
+    /// Looks at a starting node as having the devices that its drivers have not published yet.
+    fn expect_devices(&mut self, node: NodeIx, expected: &[Slice]) {
+        let found = published::published(self.snapshot.node(node).name(), self.world);
+        let counts = published::counts_of(expected);
+        let missing: BTreeSet<&Arc<str>> = published::missing(&counts, &found).into_iter().collect();
+        let slices = expected.iter().filter(|slice| missing.contains(&slice.spec.driver));
+        let slices: Vec<Slice> = slices.cloned().collect();
+        if !slices.is_empty() {
+            self.snapshot.expect_devices(node, &slices);
         }
     }
 
@@ -407,7 +428,8 @@ impl<'w> Context<'w> {
             expendable.extend(self.snapshot.pods(node).filter(under).map(|pod| (pod, node)));
         }
         for (pod, node) in expendable {
-            self.snapshot.remove(pod, node);
+            // The scheduler makes no devices free by preemption.
+            self.snapshot.remove_without_devices(pod, node);
         }
     }
 

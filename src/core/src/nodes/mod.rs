@@ -17,6 +17,7 @@
 pub mod buffers;
 pub mod consolidation;
 pub mod context;
+mod devices;
 pub mod explain;
 pub mod gangs;
 pub mod interruption;

@@ -4,6 +4,7 @@
 //! nobody can know which words of it are names. What stays readable: pools and groups, zones, types of machines, keys of
 //! labels, annotations and taints, names of resources, storage and priority classes, kinds of objects that are scaled or measured.
 
+mod devices;
 mod replicas;
 
 use std::collections::BTreeMap;
@@ -172,7 +173,7 @@ impl<'a> Hider<'a> {
                 *part = self.name(part);
             }
         }
-        self.names(&mut class.device_claims);
+        self.device_claims(&mut class.device_claims);
         self.names(&mut class.local_volumes);
         if let Some(volumes) = &mut class.safe_local_volumes {
             // As written: a list of names of volumes.
@@ -295,6 +296,7 @@ impl<'a> Hider<'a> {
             gang.minimums = minimums.into_iter().map(|(group, min)| (hidden(group), min)).collect();
         }
         world.gangs.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
+        world.devices.iter_mut().for_each(|devices| self.devices(devices));
         let namespaces = std::mem::take(&mut world.namespaces);
         for (name, mut labels) in namespaces {
             self.labels(&mut labels);

@@ -130,6 +130,54 @@ pub(super) fn sane_claim() -> String {
     .to_string()
 }
 
+fn claim_spec() -> Value {
+    json!({"devices": {
+        "requests": [
+            {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount",
+                "count": 2, "adminAccess": false,
+                "selectors": [{"cel": {"expression": "device.capacity['gpu.example.com'].memory.isGreaterThan(quantity('10Gi'))"}}],
+                "tolerations": [{"key": "sick", "operator": "Exists", "effect": "NoSchedule"}],
+                "capacity": {"requests": {"memory": "10Gi"}}}},
+            {"name": "net", "firstAvailable": [{"name": "fast", "deviceClassName": "nic.example.com", "count": 1}]}],
+        "constraints": [{"requests": ["gpu"], "matchAttribute": "gpu.example.com/root"}],
+        "config": [{"requests": ["gpu"], "opaque": {"driver": "gpu.example.com", "parameters": {}}}]}})
+}
+
+pub(super) fn sane_resource_claim() -> String {
+    json!({"metadata": metadata("train"), "spec": claim_spec(), "status": {
+        "allocation": {"devices": {"results": [{"request": "gpu", "driver": "gpu.example.com", "pool": "n1",
+            "device": "gpu-0", "adminAccess": null, "shareID": "a", "consumedCapacity": {"memory": "10Gi"}}]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
+                {"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}},
+        "reservedFor": [{"resource": "pods", "name": "train-0", "uid": "p"}]}})
+    .to_string()
+}
+
+pub(super) fn sane_claim_template() -> String {
+    json!({"metadata": metadata("train"), "spec": {"metadata": {"labels": {"a": "b"}}, "spec": claim_spec()}})
+        .to_string()
+}
+
+pub(super) fn sane_device_class() -> String {
+    json!({"metadata": {"name": "gpu.example.com"}, "spec": {"extendedResourceName": "example.com/gpu",
+        "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}})
+    .to_string()
+}
+
+pub(super) fn sane_resource_slice() -> String {
+    json!({"metadata": {"name": "n1-gpu"}, "spec": {"driver": "gpu.example.com", "nodeName": "n1",
+        "pool": {"name": "n1", "generation": 3, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0", "attributes": {"model": {"string": "A"}, "index": {"int": 0},
+                "driverVersion": {"version": "1.2.3"}, "healthy": {"bool": true}},
+            "capacity": {"memory": {"value": "40Gi", "requestPolicy": {"default": "1Gi",
+                "validRange": {"min": "1Gi", "max": "40Gi", "step": "1Gi"}}}},
+            "consumesCounters": [{"counterSet": "gpu-0", "counters": {"memory": {"value": "40Gi"}}}],
+            "taints": [{"key": "sick", "value": "yes", "effect": "NoSchedule", "timeAdded": "2026-11-01T00:00:00Z"}],
+            "allowMultipleAllocations": true}],
+        "sharedCounters": null}})
+    .to_string()
+}
+
 pub(super) fn sane_volume() -> String {
     json!({"metadata": {"name": "pv-1", "labels": {"a": "b"}},
         "spec": {"capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "fast",

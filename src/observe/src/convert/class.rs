@@ -17,7 +17,7 @@ use headroom_core::world::volume::PodClaim;
 use headroom_core::world::workload::PrioritySource;
 
 use super::volume::claim_spec;
-use super::{controller_of, gang, request, requests};
+use super::{controller_of, device, gang, request, requests};
 use crate::decoder::{Decoder, Error};
 use crate::slim::{
     self, Container, MIRROR_ANNOTATION, NodeSelector, PodSpec, PodStatus, PodTerm, Selector,
@@ -77,7 +77,7 @@ pub fn of(source: Source<'_>, decoder: &mut Decoder) -> Result<PodClass, Error> 
         tolerations: tolerations(&spec.tolerations, decoder)?,
         host_ports: host_ports(spec, decoder),
         claims: claims(spec, pod_name, decoder)?,
-        device_claims: spec.resource_claims.iter().map(|claim| decoder.text(&claim.name)).collect(),
+        device_claims: device::claims_of(spec, decoder),
         local_volumes: local_volumes(spec, decoder),
         priority: spec.priority.or_else(|| system_priority(spec)).unwrap_or(0),
         scheduler: decoder.text(spec.scheduler_name.as_deref().unwrap_or("default-scheduler")),

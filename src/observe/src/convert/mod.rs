@@ -2,6 +2,7 @@
 
 pub mod buffer;
 pub mod class;
+pub mod device;
 pub mod gang;
 pub mod node;
 pub mod pod;

@@ -5,6 +5,7 @@
 
 mod affinity;
 mod buffer;
+mod device;
 mod gang;
 mod node;
 mod pod;
@@ -26,14 +27,18 @@ pub use affinity::{
 pub use buffer::{
     QuotaSpec, ScopeRequirement, ScopeSelector, SlimCapacityBuffer, SlimPodTemplate, SlimQuota,
 };
+pub use device::{
+    AllocationStatus, ClaimStatus, Consumer, DEVICE_VERSION, DeviceResult, SlimClaimTemplate,
+    SlimDeviceClass, SlimResourceClaim, SlimResourceSlice, TemplateSpec,
+};
 pub use gang::{
     GANG_WIRES, GangMinimum, GangPolicy, GangSpec, GangStatus, GangWire, SchedulingGroup, SlimGang,
     WorkloadGroup, WorkloadRef,
 };
 pub use node::{SlimNamespace, SlimNode, Taint};
 pub use pod::{
-    Condition, Container, ContainerPort, ContainerState, Needs, PodSpec, PodStatus, PodTemplate, SlimPod,
-    Volume,
+    Condition, Container, ContainerPort, ContainerState, DeviceClaim, Needs, PodSpec, PodStatus, PodTemplate,
+    SlimPod, Volume,
 };
 pub use request::SlimRequest;
 pub use volume::{

@@ -154,10 +154,14 @@ pub struct Volume {
 
 /// A claim of devices by dynamic resource allocation.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct DeviceClaim {
     /// Its name in the pod.
     pub name: String,
+    /// A ResourceClaim.
+    pub resource_claim_name: Option<String>,
+    /// A ResourceClaimTemplate, of which a claim is made for this pod alone.
+    pub resource_claim_template_name: Option<String>,
 }
 
 /// A reference to a claim.

@@ -16,6 +16,7 @@ use headroom_core::time::Seconds;
 use headroom_core::world::node::{ConditionStatus, POOL_LABEL};
 use headroom_core::world::template::NodeTemplate;
 
+use super::config_devices;
 use headroom_api::common::BudgetReason;
 use headroom_api::node_pool::{ConditionWord, DriftPolicy, ScaleDownPolicy};
 use headroom_api::validate::{
@@ -145,6 +146,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
             capacity: resources(capacity),
             allocatable: resources(&template.allocatable().unwrap_or_default()),
         }),
+        devices: template.devices.as_deref().map(config_devices::slices),
         startup_taints: taints(&template.startup_taints),
         price_per_hour_micro: price_per_hour_micros.and_then(|micros| i64::try_from(micros).ok()),
         priority: *priority,

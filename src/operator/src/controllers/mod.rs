@@ -1,6 +1,7 @@
 //! The loops: read, decide, act, render, write. They hold no rule of their own.
 
 pub mod config;
+mod config_devices;
 pub mod definitions;
 pub mod facts;
 pub mod health;

@@ -160,7 +160,13 @@ fn distance(reason: Reason) -> u8 {
         | Reason::PodAntiAffinityConflict
         | Reason::TopologySpreadViolation
         | Reason::VolumeNodeAffinityMismatch
-        | Reason::StorageCapacityInsufficient => 4,
+        | Reason::StorageCapacityInsufficient
+        | Reason::DevicesInsufficient
+        | Reason::DeviceConstraint
+        | Reason::DeviceTaint
+        | Reason::DeviceCounters
+        | Reason::DeviceCapacity
+        | Reason::ClaimElsewhere => 4,
         Reason::NodeSelectorMismatch | Reason::NodeAffinityMismatch | Reason::NodeNameMismatch => 5,
         Reason::TaintNotTolerated => 6,
         _ => 7,

@@ -463,6 +463,19 @@ fn verdict(reason: Reason) -> &'static str {
         | Reason::VolumeInUse
         | Reason::VolumeLimitReached
         | Reason::StorageCapacityInsufficient
+        | Reason::DevicesInsufficient
+        | Reason::DevicesDoNotMatch
+        | Reason::DevicesUnknown
+        | Reason::DeviceConstraint
+        | Reason::DeviceTaint
+        | Reason::DeviceCounters
+        | Reason::DeviceCapacity
+        | Reason::DevicePoolIncomplete
+        | Reason::DevicePoolInvalid
+        | Reason::ClaimNotReady
+        | Reason::ClaimElsewhere
+        | Reason::SelectorFails
+        | Reason::DeviceSearchTooLarge
         | Reason::UnsupportedConstraint => "NoFit",
         _ => "Skipped",
     }

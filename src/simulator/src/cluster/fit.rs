@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::devices::DeviceClaim;
 use super::neighbours::{self, Neighbours};
 use super::quantity::milli;
 use crate::store::{at, number, text};
@@ -81,6 +82,8 @@ pub struct PodShape {
     pub(crate) neighbours: Neighbours,
     /// Names of the claims that it mounts.
     pub(crate) claims: Vec<Arc<str>>,
+    /// Claims of devices.
+    pub(crate) device_claims: Vec<DeviceClaim>,
     /// Volumes whose claims are made for each pod, with what the claims ask for.
     pub(crate) ephemeral: Vec<(Arc<str>, Value)>,
 }
@@ -131,6 +134,10 @@ pub(crate) fn signature(pod: &Value) -> String {
     );
     part(&["spec", "tolerations"], &mut signature);
     neighbours::signature(pod, &mut signature);
+    if at(pod, &["spec", "resourceClaims"]).is_some() {
+        part(&["metadata", "namespace"], &mut signature);
+        part(&["spec", "resourceClaims"], &mut signature);
+    }
     if volumes(pod).any(|volume| claim_of(volume).is_some()) {
         // Claims of one name in two namespaces are two claims.
         part(&["metadata", "namespace"], &mut signature);
@@ -176,6 +183,7 @@ impl PodShape {
             tolerations: tolerations.into_iter().flatten().map(Toleration::of).collect(),
             pinned,
             neighbours: Neighbours::of(pod),
+            device_claims: DeviceClaim::of(pod),
             claims: volumes(pod)
                 .filter_map(|volume| text(volume, &["persistentVolumeClaim", "claimName"]).map(Arc::from))
                 .collect(),
@@ -188,9 +196,9 @@ impl PodShape {
         }
     }
 
-    /// True if it mounts volumes that are claimed.
+    /// True if it mounts volumes that are claimed, or claims devices.
     pub(crate) fn mounts(&self) -> bool {
-        !self.claims.is_empty() || !self.ephemeral.is_empty()
+        !self.claims.is_empty() || !self.ephemeral.is_empty() || !self.device_claims.is_empty()
     }
 
     /// For how long a pod of this shape stays with a `NoExecute` taint; `None` is for ever, 0 not at all.

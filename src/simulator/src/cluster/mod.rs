@@ -3,6 +3,7 @@
 mod cloud_model;
 mod daemon_set;
 mod deployment;
+mod devices;
 mod disruption;
 mod fit;
 mod garbage;
@@ -35,6 +36,7 @@ pub use self::metric::{Metric, member};
 pub(crate) use self::pods::{Phase, PodFacts};
 pub(crate) use self::template::hash as template_hash;
 
+use self::devices::Devices;
 use self::disruption::Disruption;
 use self::garbage::Garbage;
 use self::hpa::HpaController;
@@ -101,6 +103,7 @@ pub struct SimCluster {
     lifecycle: NodeLifecycle,
     scheduler: Scheduler,
     volumes: Volumes,
+    devices: Devices,
     scheduler_stopped: bool,
     kubelet: Kubelet,
     zones: ZoneWatch,
@@ -129,6 +132,7 @@ impl SimCluster {
             lifecycle: NodeLifecycle::default(),
             scheduler: Scheduler::default(),
             volumes: Volumes::default(),
+            devices: Devices::default(),
             scheduler_stopped: false,
             kubelet: Kubelet::default(),
             zones: ZoneWatch::default(),
@@ -187,6 +191,7 @@ impl SimCluster {
             self.garbage.homeless.next_at(),
             self.lifecycle.nodes.next_at(),
             self.lifecycle.evictions.next_at(),
+            self.devices.drivers.next_at(),
             self.kubelet.next_at(),
             self.hpas.next_at(),
             self.cloud_model.next_change_at(now),
@@ -206,7 +211,7 @@ impl SimCluster {
 
     fn observe_one(&mut self, entry: &Entry, store: &Store) {
         self.garbage.observe(entry, store);
-        if self.volumes.observe(entry) {
+        if self.volumes.observe(entry) | self.devices.observe(entry) {
             self.scheduler.observe_volumes();
         }
         match entry.kind {
@@ -302,6 +307,7 @@ impl SimCluster {
         self.garbage.act(store, &self.pods);
         self.lifecycle.act(store, &self.pods);
         self.volumes.act(store);
+        self.devices.act(store);
         if !self.scheduler_stopped {
             self.scheduler.act(store, &self.pods);
         }

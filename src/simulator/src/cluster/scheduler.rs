@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
+use super::devices;
 use super::fit::{Amounts, Misfit, NodeShape, PodShape};
 use super::neighbours::{Around, Repellents};
 use super::pods::{PodFacts, Pods};
@@ -160,6 +161,9 @@ impl Scheduler {
                     if let Some(state) = self.nodes.get(&node).filter(|_| shape.mounts()) {
                         volumes::provide(store, &key, &shape, &state.shape);
                     }
+                    if let Ok(Some(Reach { devices: Some(found), .. })) = &reach {
+                        devices::hold(store, &key, &shape, &node, found);
+                    }
                     self.turns.remove(&key);
                     self.explained = None;
                     self.occupy(&key, node, shape);
@@ -212,8 +216,14 @@ impl Scheduler {
             return Ok(None);
         }
         volumes::make_ephemeral(store, key, shape);
+        devices::make_claims(store, key, shape);
         let placed = self.placed.iter().map(|(key, (_, shape))| (key, &**shape));
-        volumes::reach(store, key, shape, pods, placed).map(Some)
+        let mut reach = volumes::reach(store, key, shape, pods, placed)?;
+        if !shape.device_claims.is_empty() {
+            let nodes = self.nodes.values().map(|state| &state.shape);
+            reach.devices = Some(devices::found(store, key, shape, nodes)?);
+        }
+        Ok(Some(reach))
     }
 
     /// Lets pods that ask something of their neighbours try again; whether there are any.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use headroom_core::world::node::{POOL_LABEL, ZONE_LABEL};
 use serde_json::{Value, json};
 
+use super::devices::Found;
 use super::fit::{Misfit, NodeShape, PodShape, Term};
 use super::pods::Pods;
 use super::quantity::milli;
@@ -41,6 +42,8 @@ pub(super) struct Reach {
     zones: Vec<Term>,
     /// Nodes that can attach no more.
     full: BTreeSet<Arc<str>>,
+    /// Nodes with the devices that the pod claims; `None` if it claims none.
+    pub(super) devices: Option<Found>,
 }
 
 /// Where a claim without a volume can get one.
@@ -120,6 +123,9 @@ impl Reach {
             return Err("node(s) had volume node affinity conflict");
         }
         self.waiting.iter().try_for_each(|waiting| waiting.allows(node))?;
+        if self.devices.as_ref().is_some_and(|found| !found.contains_key(&node.name)) {
+            return Err("cannot allocate all claims");
+        }
         if self.full.contains(&node.name) { Err("node(s) exceed max volume count") } else { Ok(()) }
     }
 }

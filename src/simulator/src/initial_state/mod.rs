@@ -6,6 +6,7 @@
 //! beyond what it allows now, how long Jobs run.
 
 mod buffers;
+mod devices;
 mod gangs;
 mod pods;
 mod pools;
@@ -99,6 +100,7 @@ pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<InitialState, reco
     volumes::add(snapshot, &mut initial_state);
     buffers::add(snapshot, &mut initial_state);
     gangs::add(snapshot, &mut initial_state);
+    devices::add(snapshot, &mut initial_state);
     requests::add(snapshot, &mut initial_state);
     let jobs = world.controllers.iter().filter(|one| one.kind == ControllerKind::Job && one.desired > 0);
     let jobs = jobs.count();

@@ -16,7 +16,7 @@ use headroom_core::world::workload::{ControllerKind, PrioritySource};
 use serde_json::{Map, Value, json};
 
 use super::words::{amounts, pruned};
-use super::{InitialState, gangs, metadata, volumes};
+use super::{InitialState, devices, gangs, metadata, volumes};
 use crate::cluster::template_hash;
 use crate::store::{Kind, object_at};
 use headroom_observe::slim::MIRROR_ANNOTATION;
@@ -262,7 +262,7 @@ pub(super) fn template(class: &PodClass, name: &str, priority: &PrioritySource) 
     });
     let local = class.local_volumes.iter().map(|name| json!({"name": name, "emptyDir": {}}));
     let claimed = class.claims.iter().enumerate().map(|(place, claim)| volume(place, claim, name));
-    let devices = class.device_claims.iter().map(|name| json!({"name": name}));
+    let devices = class.device_claims.iter().map(devices::reference);
     let mut template = pruned(json!({
         "metadata": {"labels": class.labels, "annotations": annotations(class)},
         "spec": {

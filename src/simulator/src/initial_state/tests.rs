@@ -17,6 +17,7 @@ use headroom_core::testing::{NOW, config, controller, node, pod, pool, world};
 use headroom_core::time::Seconds;
 use headroom_core::window::Window;
 use headroom_core::world::World;
+use headroom_core::world::devices::{DeviceClaimSource, PodDeviceClaim};
 use headroom_core::world::gang::{GangKind, GangRef};
 use headroom_core::world::node::ConditionStatus;
 use headroom_core::world::pod::{PodClass, SafeToEvict};
@@ -106,7 +107,10 @@ fn every_constraint() -> PodClass {
             PodClaim { name: "data".into(), template: None },
             PodClaim { name: "p-cache".into(), template: Some(Arc::new(claim_spec())) },
         ],
-        device_claims: texts(&["gpu"]),
+        device_claims: vec![
+            PodDeviceClaim { name: "gpu".into(), source: DeviceClaimSource::Template("one-gpu".into()) },
+            PodDeviceClaim { name: "net".into(), source: DeviceClaimSource::Claim("shared".into()) },
+        ],
         local_volumes: texts(&["scratch"]),
         priority: 1000,
         scheduler: "default-scheduler".into(),

@@ -88,6 +88,10 @@ kinds! {
     Workload: "scheduling.k8s.io" "v1alpha1" "workloads" YES YES NO;
     CoschedulingPodGroup as "PodGroup": "scheduling.x-k8s.io" "v1alpha1" "podgroups" YES YES NO;
     VolcanoPodGroup as "PodGroup": "scheduling.volcano.sh" "v1beta1" "podgroups" YES YES NO;
+    ResourceClaim: "resource.k8s.io" "v1" "resourceclaims" YES YES NO;
+    ResourceClaimTemplate: "resource.k8s.io" "v1" "resourceclaimtemplates" YES NO NO;
+    DeviceClass: "resource.k8s.io" "v1" "deviceclasses" NO YES NO;
+    ResourceSlice: "resource.k8s.io" "v1" "resourceslices" NO YES NO;
     PriorityClass: "scheduling.k8s.io" "v1" "priorityclasses" NO NO NO;
     CustomResourceDefinition: "apiextensions.k8s.io" "v1" "customresourcedefinitions" NO YES NO;
     ProvisioningRequest: "autoscaling.x-k8s.io" "v1" "provisioningrequests" YES YES NO;

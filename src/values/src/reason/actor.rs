@@ -63,6 +63,19 @@ impl Reason {
             | Self::VolumeInUse
             | Self::VolumeLimitReached
             | Self::StorageCapacityInsufficient
+            | Self::DevicesInsufficient
+            | Self::DevicesDoNotMatch
+            | Self::DevicesUnknown
+            | Self::DeviceConstraint
+            | Self::DeviceTaint
+            | Self::DeviceCounters
+            | Self::DeviceCapacity
+            | Self::DevicePoolIncomplete
+            | Self::DevicePoolInvalid
+            | Self::ClaimNotReady
+            | Self::ClaimElsewhere
+            | Self::SelectorFails
+            | Self::DeviceSearchTooLarge
             | Self::UnsupportedConstraint
             | Self::MaxNodesReached
             | Self::GroupMaxNodesReached
@@ -94,6 +107,7 @@ impl Reason {
             | Self::DisruptionStopped
             | Self::ProviderIdShared
             | Self::NoPlaceToMovePods
+            | Self::NoPlaceForClaims
             | Self::ControllerNotFound
             | Self::MinReplicasReached
             | Self::NotReplicated

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::held::DeviceId;
 use super::pools::{OfferedDevice, PoolId};
 use super::search::Taken;
@@ -21,7 +23,8 @@ pub enum Answer {
 }
 
 /// What one claim got.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ClaimAllocation {
     /// The devices, in the order of the requests.
     pub devices: Vec<AllocatedDevice>,
@@ -30,7 +33,8 @@ pub struct ClaimAllocation {
 }
 
 /// One device of a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct AllocatedDevice {
     /// The request, or `request/alternative`.
     pub request: Arc<str>,

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::slice::or_default;
 use headroom_values::quantity::Quantity;
 
 /// A DeviceClass.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Class {
     /// Its name.
@@ -21,7 +21,7 @@ pub struct Class {
 }
 
 /// The spec of a DeviceClass.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClassSpec {
     /// All of them must accept a device.
@@ -30,7 +30,7 @@ pub struct ClassSpec {
 }
 
 /// A selector of devices.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selector {
     /// The expression.
@@ -38,7 +38,7 @@ pub struct Selector {
 }
 
 /// A selector as an expression.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CelSelector {
     /// The expression over `device`.
@@ -46,7 +46,7 @@ pub struct CelSelector {
 }
 
 /// A claim of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Claim {
     /// Its name.
@@ -56,7 +56,7 @@ pub struct Claim {
 }
 
 /// The spec of a ResourceClaim.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimSpec {
     /// The devices.
@@ -64,7 +64,7 @@ pub struct ClaimSpec {
 }
 
 /// The devices that a claim asks for. Their configuration decides nothing here and is not read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimDevices {
     /// What is asked for, in its order.
@@ -76,20 +76,21 @@ pub struct ClaimDevices {
 }
 
 /// A request: exactly one thing, or the first of several that can be had.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Request {
     /// Its name, unique in the claim.
     pub name: Arc<str>,
     /// The one thing.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub exactly: Option<DeviceRequest>,
     /// The alternatives, best first.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub first_available: Vec<DeviceRequest>,
 }
 
 /// Devices of one class.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct DeviceRequest {
     /// Its name among the alternatives; empty otherwise.
@@ -97,18 +98,20 @@ pub struct DeviceRequest {
     /// The class.
     pub device_class_name: Arc<str>,
     /// All of them must accept a device.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub selectors: Vec<Selector>,
     /// Some devices, or all.
     pub allocation_mode: AllocationMode,
     /// Devices wanted with `ExactCount`.
     pub count: u64,
     /// True if devices may be looked at that others hold. Alternatives have no such field.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_access: Option<bool>,
     /// Taints that are tolerated.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
     /// How much of the device is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<CapacityWish>,
 }
 
@@ -128,7 +131,7 @@ impl Default for DeviceRequest {
 }
 
 /// How many devices a request wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AllocationMode {
     /// As many as `count`.
     #[default]
@@ -138,7 +141,7 @@ pub enum AllocationMode {
 }
 
 /// How much of a device is wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CapacityWish {
     /// Amounts by capacity.
@@ -147,7 +150,7 @@ pub struct CapacityWish {
 }
 
 /// A toleration of a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Toleration {
     /// The key; empty tolerates every key.
@@ -163,7 +166,7 @@ pub struct Toleration {
 }
 
 /// How a toleration looks at a taint's value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TolerationOperator {
     /// It must be equal.
     #[default]
@@ -173,7 +176,7 @@ pub enum TolerationOperator {
 }
 
 /// What devices of a claim must have in common, or not. One of the two attributes is set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Constraint {
     /// Requests, or `request/alternative`, that it is about; empty for all.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::held::{DeviceId, Held};
+use super::held::{DeviceId, InUse};
 use super::pools::Pool;
 use super::slice::Device;
 use headroom_values::quantity::Quantity;
@@ -28,7 +28,7 @@ fn used(device: &Device) -> impl Iterator<Item = (Counter<'_>, Quantity)> {
 
 impl<'a> Counters<'a> {
     /// What the pool has, without what devices use that are held, on whatever node.
-    pub(super) fn of(pool: &Pool<'a>, held: &Held) -> Self {
+    pub(super) fn of(pool: &Pool<'a>, held: InUse<'_>) -> Self {
         let mut free: BTreeMap<Counter<'a>, Quantity> = BTreeMap::new();
         for set in pool.counters() {
             free.extend(set.counters.iter().map(|(name, amount)| ((&*set.name, &**name), amount.value)));

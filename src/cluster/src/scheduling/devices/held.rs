@@ -1,13 +1,17 @@
 //! What claims hold: whole devices, and parts of devices that are shared.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::answer::AllocatedDevice;
 use headroom_values::quantity::Quantity;
 
 /// Which device.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DeviceId {
     /// Its driver.
     pub driver: Arc<str>,
@@ -23,8 +27,10 @@ pub(super) type Amounts = BTreeMap<Arc<str>, Quantity>;
 /// What claims hold.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
-    whole: BTreeSet<DeviceId>,
-    shares: BTreeMap<DeviceId, Amounts>,
+    /// Devices that claims hold as a whole, with the number of these claims: one, unless objects contradict each other.
+    whole: BTreeMap<DeviceId, u32>,
+    /// Devices that claims share: what is taken of them, and the number of parts.
+    shares: BTreeMap<DeviceId, (Amounts, u32)>,
 }
 
 impl Held {
@@ -34,22 +40,81 @@ impl Held {
             return;
         }
         if !taken.shared {
-            self.whole.insert(taken.id.clone());
+            *self.whole.entry(taken.id.clone()).or_default() += 1;
             return;
         }
-        add_all(self.shares.entry(taken.id.clone()).or_default(), &taken.consumed_capacity);
+        let (amounts, parts) = self.shares.entry(taken.id.clone()).or_default();
+        add_all(amounts, &taken.consumed_capacity);
+        *parts += 1;
     }
 
-    pub(super) fn is_whole(&self, id: &DeviceId) -> bool {
-        self.whole.contains(id)
+    /// Takes a device of an allocation out again that was added before.
+    pub fn remove(&mut self, taken: &AllocatedDevice) {
+        if taken.admin_access {
+            return;
+        }
+        if !taken.shared {
+            if let Entry::Occupied(mut held) = self.whole.entry(taken.id.clone()) {
+                *held.get_mut() -= 1;
+                if *held.get() == 0 {
+                    held.remove();
+                }
+            }
+            return;
+        }
+        if let Entry::Occupied(mut held) = self.shares.entry(taken.id.clone()) {
+            let (amounts, parts) = held.get_mut();
+            take_all(amounts, &taken.consumed_capacity);
+            *parts -= 1;
+            if *parts == 0 {
+                held.remove();
+            }
+        }
+    }
+
+    /// True if nothing is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.whole.is_empty() && self.shares.is_empty()
+    }
+
+    /// True if a claim holds all of a device.
+    #[must_use]
+    pub fn is_whole(&self, id: &DeviceId) -> bool {
+        self.whole.contains_key(id)
     }
 
     pub(super) fn shares(&self, id: &DeviceId) -> Option<&Amounts> {
-        self.shares.get(id)
+        self.shares.get(id).map(|(amounts, _)| amounts)
+    }
+
+    /// True if a claim holds a device or a part of it.
+    #[must_use]
+    pub fn is_in_use(&self, id: &DeviceId) -> bool {
+        self.is_whole(id) || self.shares.contains_key(id)
+    }
+}
+
+/// What is held as a node sees it: devices of its own, and those that other nodes can use too.
+#[derive(Clone, Copy, Debug)]
+pub struct InUse<'a> {
+    /// Devices that only this node can use.
+    pub own: &'a Held,
+    /// All others.
+    pub wide: &'a Held,
+}
+
+impl<'a> InUse<'a> {
+    pub(super) fn is_whole(&self, id: &DeviceId) -> bool {
+        self.own.is_whole(id) || self.wide.is_whole(id)
+    }
+
+    pub(super) fn shares(&self, id: &DeviceId) -> Option<&'a Amounts> {
+        self.own.shares(id).or_else(|| self.wide.shares(id))
     }
 
     pub(super) fn is_in_use(&self, id: &DeviceId) -> bool {
-        self.is_whole(id) || self.shares.contains_key(id)
+        self.own.is_in_use(id) || self.wide.is_in_use(id)
     }
 }
 

@@ -1,16 +1,20 @@
 //! DynamicResources: which devices of a node the claims of a pod get, by the rules and in the order of kube-scheduler.
 //!
-//! It follows Kubernetes 1.37 with every feature on whose fields are there. No plan uses it yet: pods with claims are
-//! refused by the edge as `UnsupportedConstraint`. The golden vectors of `headroom-conformance` run through it.
+//! It follows Kubernetes 1.37 with every feature on whose fields are there. `allocate` is pure, and the golden vectors of
+//! `headroom-conformance` run through it. `book` keeps what claims hold in a snapshot, `plugin` asks both for a pod and a
+//! node, `diagnosis` says why not.
 //!
 //! Source: k8s.io/dynamic-resource-allocation v0.37.1, structured/internal/incubating.
 
 mod answer;
+pub(super) mod book;
 mod capacity;
 mod claim;
 mod constraint;
 mod counters;
+mod diagnosis;
 mod held;
+mod plugin;
 mod pools;
 mod prepare;
 mod search;
@@ -27,7 +31,8 @@ pub use claim::{
     AllocationMode, CapacityWish, CelSelector, Claim, ClaimDevices, ClaimSpec, Class, ClassSpec, Constraint,
     DeviceRequest, Request, Selector, Toleration, TolerationOperator,
 };
-pub use held::{DeviceId, Held};
+pub use held::{DeviceId, Held, InUse};
+pub use plugin::COMING;
 pub use pools::{Pool, PoolId, PoolState, pools_of};
 pub use selector::{DeviceSelector, SelectorError, Selectors};
 pub use slice::{
@@ -50,12 +55,12 @@ const MAX_DEVICES_OF_CLAIM: usize = 32;
 /// What the cluster offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
-    /// All slices of the cluster, in any order.
-    pub slices: &'a [Slice],
+    /// All slices of the pools that may be of use, in any order.
+    pub slices: &'a [&'a Slice],
     /// Classes by name.
     pub classes: &'a BTreeMap<Arc<str>, Class>,
     /// What claims hold already.
-    pub held: &'a Held,
+    pub held: InUse<'a>,
 }
 
 /// Allocates the claims of one pod, none of which is allocated, on one node.

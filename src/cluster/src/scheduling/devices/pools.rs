@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::held::{Amounts, DeviceId, Held};
+use super::held::{Amounts, DeviceId, InUse};
 use super::slice::{CounterSet, Device, NodeSelector, Slice};
 use crate::scheduling::node_affinity::{LabelledNode, any_term_holds};
 
@@ -122,10 +122,11 @@ fn may_use_slice(node: &impl LabelledNode, slice: &Slice) -> bool {
 }
 
 /// The pools of a node, in the order in which they are tried.
-pub fn pools_of<'a>(node: &impl LabelledNode, slices: &'a [Slice]) -> Vec<Pool<'a>> {
+pub fn pools_of<'a>(node: &impl LabelledNode, slices: &[&'a Slice]) -> Vec<Pool<'a>> {
     let mut kept: BTreeMap<PoolId, Vec<&'a Slice>> = BTreeMap::new();
     // Those of one node come first: where slices of a pool contradict each other, the first of them is believed.
-    let (own, shared): (Vec<_>, Vec<_>) = slices.iter().partition(|slice| slice.spec.node_name.is_some());
+    let (own, shared): (Vec<&'a Slice>, Vec<&'a Slice>) =
+        slices.iter().partition(|slice| slice.spec.node_name.is_some());
     for slice in own.into_iter().chain(shared).filter(|slice| may_use_slice(node, slice)) {
         let id = PoolId { driver: slice.spec.driver.clone(), name: slice.spec.pool.name.clone() };
         let of_pool = kept.entry(id).or_default();
@@ -145,18 +146,19 @@ pub fn pools_of<'a>(node: &impl LabelledNode, slices: &'a [Slice]) -> Vec<Pool<'
 }
 
 /// The pool of its slices that a node may use; none if the node sees an old generation only.
-fn pool<'a>(id: PoolId, mut slices: Vec<&'a Slice>, all: &'a [Slice]) -> Option<Pool<'a>> {
+fn pool<'a>(id: PoolId, mut slices: Vec<&'a Slice>, all: &[&'a Slice]) -> Option<Pool<'a>> {
     let reference = &slices.first()?.spec.pool;
     let (generation, wanted) = (reference.generation, reference.resource_slice_count);
     slices.sort_by(|a, b| a.name.cmp(&b.name));
     let is_whole = |found: usize| i64::try_from(found).is_ok_and(|found| found == wanted);
-    let mut elsewhere = Vec::new();
+    let mut elsewhere: Vec<&'a Slice> = Vec::new();
     if !is_whole(slices.len()) {
-        let of_pool = |slice: &&Slice| slice.spec.driver == id.driver && slice.spec.pool.name == id.name;
-        if all.iter().filter(of_pool).any(|slice| generation < slice.spec.pool.generation) {
+        let of_pool = |slice: &&'a Slice| slice.spec.driver == id.driver && slice.spec.pool.name == id.name;
+        if all.iter().copied().filter(of_pool).any(|slice| generation < slice.spec.pool.generation) {
             return None;
         }
-        let same = all.iter().filter(of_pool).filter(|slice| slice.spec.pool.generation == generation);
+        let same =
+            all.iter().copied().filter(of_pool).filter(|slice| slice.spec.pool.generation == generation);
         let found = same.clone().count();
         if !is_whole(found) {
             let state = PoolState::Incomplete { found, wanted, generation };
@@ -213,7 +215,7 @@ fn validated<'a>(
 }
 
 /// The devices of complete pools, in the order in which they are tried.
-pub(super) fn devices_of<'a>(pools: &[Pool<'a>], held: &'a Held) -> Vec<OfferedDevice<'a>> {
+pub(super) fn devices_of<'a>(pools: &[Pool<'a>], held: InUse<'a>) -> Vec<OfferedDevice<'a>> {
     let mut devices = Vec::new();
     for (number, pool) in pools.iter().enumerate() {
         for slice in &pool.slices {

@@ -74,7 +74,7 @@ pub(super) struct Search<'w, 'a, 's, N> {
 impl<'w, 'a, 's, N: LabelledNode> Search<'w, 'a, 's, N> {
     pub(super) fn new(
         pools: &[Pool<'a>],
-        held: &super::Held,
+        held: super::InUse<'_>,
         devices: &'s [OfferedDevice<'a>],
         claims: Vec<PreparedClaim<'a>>,
         work: &'w mut Work<'a, 's, N>,

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use rustc_hash::FxHashMap;
+
 use super::slice::{Attribute, Device};
 use headroom_cel::{CompileError, Program, RuntimeError, Type, Value, Version};
 
@@ -89,6 +91,7 @@ fn value_of_attribute(name: &str, attribute: &Attribute) -> Result<Value, Runtim
         Attribute::Int(value) => Value::Int(*value),
         Attribute::Bool(value) => Value::Bool(*value),
         Attribute::String(value) => Value::String(value.clone()),
+        Attribute::Unknown(_) => Value::Unknown(format!("attribute {name}").into()),
         Attribute::Version(value) => {
             let version = Version::parse(value);
             Value::Version(Arc::new(
@@ -114,12 +117,23 @@ impl<'a> Domains<'a> {
     }
 }
 
-/// Selectors that were compiled before, by expression.
+/// Selectors that were compiled before, by expression, and what they said.
 #[derive(Debug, Default)]
-pub struct Selectors(BTreeMap<Arc<str>, Result<DeviceSelector, CompileError>>);
+pub struct Selectors {
+    compiled: BTreeMap<Arc<str>, Result<DeviceSelector, CompileError>>,
+    /// By place in memory of expression and device: what the selector said.
+    known: Option<FxHashMap<(usize, usize), bool>>,
+}
 
 impl Selectors {
-    /// True if an expression accepts a device.
+    /// Selectors that remember what they said of a device. Expressions and devices that they are asked about must stay where
+    /// they are for as long.
+    #[must_use]
+    pub fn remembering() -> Self {
+        Self { compiled: BTreeMap::new(), known: Some(FxHashMap::default()) }
+    }
+
+    /// True if an expression accepts a device. One that depends on what is not known yet accepts none.
     ///
     /// # Errors
     /// If it does not compile, or fails on the device.
@@ -129,10 +143,31 @@ impl Selectors {
         driver: &str,
         device: &Device,
     ) -> Result<bool, SelectorError> {
-        if !self.0.contains_key(expression) {
-            self.0.insert(expression.clone(), DeviceSelector::compile(expression));
+        let place = (expression.as_ptr() as usize, std::ptr::from_ref(device) as usize);
+        if let Some(said) = self.known.as_ref().and_then(|known| known.get(&place)) {
+            return Ok(*said);
         }
-        match self.0.get(expression) {
+        let said = match self.answer(expression, driver, device) {
+            Err(SelectorError::Runtime(error)) if error.is_unknown() => false,
+            other => other?,
+        };
+        if let Some(known) = &mut self.known {
+            known.insert(place, said);
+        }
+        Ok(said)
+    }
+
+    /// What an expression says of a device.
+    pub(super) fn answer(
+        &mut self,
+        expression: &Arc<str>,
+        driver: &str,
+        device: &Device,
+    ) -> Result<bool, SelectorError> {
+        if !self.compiled.contains_key(expression) {
+            self.compiled.insert(expression.clone(), DeviceSelector::compile(expression));
+        }
+        match self.compiled.get(expression) {
             Some(Ok(selector)) => Ok(selector.accepts(driver, device)?),
             Some(Err(error)) => Err(error.clone().into()),
             None => Ok(false),

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::scheduling::constraints::NodeSelectorTerm;
 use headroom_values::quantity::Quantity;
 
 /// A ResourceSlice.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
     /// Its name.
     pub name: Arc<str>,
@@ -21,7 +21,7 @@ pub struct Slice {
 }
 
 /// The spec of a ResourceSlice.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SliceSpec {
     /// The driver that published it.
@@ -29,23 +29,27 @@ pub struct SliceSpec {
     /// The pool that it is a part of.
     pub pool: PoolRef,
     /// The only node that can use its devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Arc<str>>,
     /// Which nodes can use its devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<NodeSelector>,
     /// True if all nodes can use its devices.
+    #[serde(skip_serializing_if = "is_false")]
     pub all_nodes: bool,
     /// True if each device says which nodes can use it.
+    #[serde(skip_serializing_if = "is_false")]
     pub per_device_node_selection: bool,
     /// The devices, in the order in which they are tried.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
     /// Counters that devices of the pool share.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub shared_counters: Vec<CounterSet>,
 }
 
 /// Which pool a slice is a part of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolRef {
     /// The name of the pool.
@@ -57,7 +61,7 @@ pub struct PoolRef {
 }
 
 /// A node selector: one of its terms must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
     /// The terms; the API server lets one pass.
@@ -66,43 +70,48 @@ pub struct NodeSelector {
 }
 
 /// A device.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Device {
     /// Its name, unique in the pool.
     pub name: Arc<str>,
     /// Its attributes, by `id` or `domain/id`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<Arc<str>, Attribute>,
     /// Its capacities, by `id` or `domain/id`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<Arc<str>, Capacity>,
     /// What it takes of shared counters while it is in use.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub consumes_counters: Vec<CounterConsumption>,
     /// The only node that can use it, where the slice says it per device.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Arc<str>>,
     /// Which nodes can use it, where the slice says it per device.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<NodeSelector>,
     /// True if all nodes can use it, where the slice says it per device.
+    #[serde(skip_serializing_if = "is_false")]
     pub all_nodes: bool,
     /// Taints, which claims tolerate or not.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
     /// True if its allocation is bound to one node, whatever node it can be used from.
+    #[serde(skip_serializing_if = "is_false")]
     pub binds_to_node: bool,
     /// Conditions that must hold before a pod is bound.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub binding_conditions: Vec<Arc<str>>,
     /// Conditions that make binding fail.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub binding_failure_conditions: Vec<Arc<str>>,
     /// True if several claims can share it by its capacities.
+    #[serde(skip_serializing_if = "is_false")]
     pub allow_multiple_allocations: bool,
 }
 
 /// The value of an attribute. Lists are not supported.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Attribute {
     /// An integer.
@@ -113,10 +122,14 @@ pub enum Attribute {
     String(Arc<str>),
     /// A semantic version. For constraints it is a text.
     Version(Arc<str>),
+    /// A text that another machine will have instead: on a node to come it is not known. Equal ones on the node that it was
+    /// learned from are equal there too.
+    #[serde(skip)]
+    Unknown(Arc<str>),
 }
 
 /// A capacity of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Capacity {
     /// All of it.
@@ -127,7 +140,7 @@ pub struct Capacity {
 }
 
 /// What a claim may take of a capacity.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RequestPolicy {
     /// What is taken if nothing is asked for.
@@ -140,7 +153,7 @@ pub struct RequestPolicy {
 }
 
 /// A range of amounts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ValidRange {
     /// The least.
@@ -152,14 +165,14 @@ pub struct ValidRange {
 }
 
 /// An amount of a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// The amount.
     pub value: Quantity,
 }
 
 /// Counters that devices of a pool share.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CounterSet {
     /// Its name, unique in the pool.
@@ -170,7 +183,7 @@ pub struct CounterSet {
 }
 
 /// What a device takes of a set of counters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct CounterConsumption {
     /// The set.
@@ -181,7 +194,7 @@ pub struct CounterConsumption {
 }
 
 /// A taint of a device.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Taint {
     /// The key.
@@ -191,7 +204,13 @@ pub struct Taint {
     /// The effect; only NoSchedule and NoExecute keep claims off.
     pub effect: Arc<str>,
     /// When it was added, which decides nothing here.
+    #[serde(skip_serializing)]
     pub time_added: Option<IgnoredAny>,
+}
+
+/// True if nothing need be said of a switch.
+pub(super) fn is_false(switch: &bool) -> bool {
+    !switch
 }
 
 /// A list or map, for which Go writes null when it is empty.

@@ -49,7 +49,9 @@ fn selector(expression: &str) -> Selector {
 
 fn run(slices: &[Slice], held: &Held, claims: &[Claim]) -> Result<Answer, DeviceError> {
     let classes = BTreeMap::from([(Arc::from("gpu"), Class { name: "gpu".into(), ..Class::default() })]);
-    let offer = Offer { slices, classes: &classes, held };
+    let slices: Vec<&Slice> = slices.iter().collect();
+    let held = InUse { own: held, wide: &Held::default() };
+    let offer = Offer { slices: &slices, classes: &classes, held };
     allocate(&Node("n1"), offer, claims, &mut Selectors::default())
 }
 
@@ -214,7 +216,7 @@ fn slices_are_tried_by_name_whatever_their_order() {
 #[test]
 fn incomplete_pool_says_how_many_slices_are_missing() {
     let slices = [slice("a", "n1", 2, devices(1)), slice("c", "n2", 1, devices(1))];
-    let pools = pools_of(&Node("n1"), &slices);
+    let pools = pools_of(&Node("n1"), &slices.iter().collect::<Vec<_>>());
     let states: Vec<&PoolState> = pools.iter().map(|pool| &pool.state).collect();
     assert_eq!(states, [&PoolState::Incomplete { found: 1, wanted: 2, generation: 1 }]);
 }
@@ -299,7 +301,7 @@ fn first_slice_of_the_node_is_believed_where_slices_contradict_each_other() {
     shared.spec.all_nodes = true;
     let own = slice("b", "n1", 2, vec![device("own")]);
     let slices = [shared, own];
-    let pools = pools_of(&Node("n1"), &slices);
+    let pools = pools_of(&Node("n1"), &slices.iter().collect::<Vec<_>>());
     assert_eq!(pools[0].state, PoolState::Complete);
 }
 

@@ -109,6 +109,19 @@ pub(in crate::nodes) fn is_rule(reason: Reason) -> bool {
             | Reason::VolumeInUse
             | Reason::VolumeLimitReached
             | Reason::StorageCapacityInsufficient
+            | Reason::DevicesInsufficient
+            | Reason::DevicesDoNotMatch
+            | Reason::DevicesUnknown
+            | Reason::DeviceConstraint
+            | Reason::DeviceTaint
+            | Reason::DeviceCounters
+            | Reason::DeviceCapacity
+            | Reason::DevicePoolIncomplete
+            | Reason::DevicePoolInvalid
+            | Reason::ClaimNotReady
+            | Reason::ClaimElsewhere
+            | Reason::SelectorFails
+            | Reason::DeviceSearchTooLarge
             | Reason::UnsupportedConstraint
     )
 }

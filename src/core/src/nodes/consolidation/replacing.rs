@@ -122,7 +122,8 @@ impl Replacing {
             && self.stages.get(owner) == Some(&Stage::Ready)
             && !passing
         {
-            if self.rotating.contains(owner) && reason != Reason::NoPlaceToMovePods {
+            let has_no_place = matches!(reason, Reason::NoPlaceToMovePods | Reason::NoPlaceForClaims);
+            if self.rotating.contains(owner) && !has_no_place {
                 self.kept.insert(node.into());
                 return;
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Mode, Policy, Pool};
 use crate::history::Victim;
+use crate::nodes::devices::utilization as device_use;
 use crate::nodes::removal::Scene;
 use crate::nodes::rotation::is_rotation;
 use crate::nodes::scale_down::drainability::{Block, Disruptions, Drainability, Rules};
@@ -207,6 +208,9 @@ pub fn judge(
     if planned_for(ix, &entry.name, scene, snapshot) {
         return stays(Reason::PlannedFor);
     }
+    if !requested && !unready && !device_use::is_measurable(&entry.name, scene.world.devices()) {
+        return stays(Reason::DevicePoolIncomplete);
+    }
     match load(id, scene, pool, disruptions) {
         // A node that is well used stays for that, whatever else would keep it.
         Err(_) if above => stays(Reason::NotUnderutilized),
@@ -317,6 +321,9 @@ fn above_threshold(
         };
         found.share().exceeds_percent(percent)
     };
+    if let Some(share) = share_of_devices(entry, ix, scene, snapshot, &settings) {
+        return share.exceeds_percent(settings.gpu_utilization_threshold_percent());
+    }
     // Where no pod can be left out, the sum that the world keeps says the same without a look at each pod.
     if entry.unusual_count == 0 && cutoff <= 0 && settings.counts_all_pods() {
         return utilization_of_sum(node, &entry.requested, &measure).map_or(true, above);
@@ -329,6 +336,30 @@ fn above_threshold(
     });
     // A node that offers nothing cannot be measured, and stays.
     utilization(node, pods, &measure, scene.now).map_or(true, above)
+}
+
+/// How much of a node's devices is in use by pods that are bound to it; `None` for a node without.
+///
+/// Source: Cluster Autoscaler, simulator/utilization/info.go, Calculate: a node with devices is measured by them alone.
+fn share_of_devices(
+    entry: &NodeEntry,
+    ix: NodeIx,
+    scene: &Scene<'_>,
+    snapshot: &Snapshot<'_>,
+    settings: &GroupSettings<'_>,
+) -> Option<Share> {
+    let devices = scene.world.devices();
+    if devices.has_no_local_slices() {
+        return None;
+    }
+    let counts = |pod: PodRef| match pod {
+        PodRef::Real(id) => {
+            let pod = &scene.world.pod(id).pod;
+            pod.node.as_ref() == Some(&entry.name) && !(pod.class.daemon_set && settings.ignore_daemon_sets())
+        }
+        PodRef::Virtual(_) | PodRef::Standby(_) => false,
+    };
+    device_use::share(&entry.name, devices, &snapshot.devices_held(ix, counts))
 }
 
 /// True if the plan has put pods on the node that are not bound to it. Room that a buffer keeps is not a pod: it finds

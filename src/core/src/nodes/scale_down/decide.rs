@@ -65,6 +65,9 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
     } else {
         pass.promised = Promised::of(scene, snapshot);
         pass.reserve(snapshot, history);
+        if !pass.scene.world.devices().has_no_local_slices() {
+            snapshot.look_at_devices();
+        }
         let candidates = pass.judge_all(snapshot, history);
         scene.work_done();
         pass.try_all(candidates, snapshot, history);
@@ -258,6 +261,7 @@ impl<'a, 's> Pass<'a, 's> {
                 && !self.interrupted.contains_key(&id)
                 && open[member.pool]
                 && self.is_busy(digest, member)
+                && !self.scene.world.devices().has_slices_of(name)
             {
                 self.verdict(name, pool, Reason::NotUnderutilized.into());
                 continue;

@@ -95,6 +95,9 @@ impl Rules {
         if class.unreadable && !class.daemon_set {
             return block(Reason::UnreadablePod);
         }
+        if world.devices().unreadable_claim_of(pod).is_some() {
+            return block(Reason::ClaimNotReady);
+        }
         if let Some(reason) = self.controller_in_the_way(pod, world) {
             return block(reason);
         }

@@ -267,14 +267,22 @@ fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
     }
 }
 
+/// What a pod lacks that has no other place: devices, if there are nodes that would take it but for its claims.
+fn without_place(pod: PodRef, snapshot: &Snapshot<'_>) -> Reason {
+    let class = snapshot.class_of(pod);
+    let takes = |node| snapshot.would_take_without_claims(class, node);
+    let lacks_devices = snapshot.has_device_claims(class) && snapshot.nodes().any(|(node, _)| takes(node));
+    if lacks_devices { Reason::NoPlaceForClaims } else { Reason::NoPlaceToMovePods }
+}
+
 /// Why a pod has no other place, as far as there was work left to look for one.
 pub(in crate::nodes) fn no_place(pod: PodRef, snapshot: &Snapshot<'_>, scene: &Scene<'_>) -> Verdict {
     if snapshot.is_spent() {
         return Reason::WorkLimitReached.into();
     }
     match pod {
-        PodRef::Real(id) => Verdict::pod(Reason::NoPlaceToMovePods, &scene.world.pod(id).pod.key),
-        PodRef::Virtual(_) => Reason::NoPlaceToMovePods.into(),
+        PodRef::Real(id) => Verdict::pod(without_place(pod, snapshot), &scene.world.pod(id).pod.key),
+        PodRef::Virtual(_) => without_place(pod, snapshot).into(),
         PodRef::Standby(number) => {
             Verdict { reason: Reason::HoldsBuffer, object: Some(snapshot.buffer_of(number).clone()) }
         }

@@ -53,6 +53,9 @@ pub fn actionable(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::NoPlaceToMovePods
+            | Reason::NoPlaceForClaims
+            | Reason::DevicePoolIncomplete
+            | Reason::ClaimNotReady
             | Reason::HoldsBuffer
             | Reason::ControllerNotFound
             | Reason::MinReplicasReached

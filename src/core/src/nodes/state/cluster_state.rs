@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 use crate::config::{Config, Pool};
 use crate::history::{Action, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase};
 use crate::known::Known;
+use crate::nodes::devices::published;
 use crate::nodes::interruption;
 use crate::nodes::scale_up::increase;
 use crate::nodes::state::bounds::{self, Bounds};
@@ -44,6 +45,8 @@ pub struct ClusterState<'w> {
     kins: Vec<(Arc<str>, Arc<str>)>,
     /// True if a limit on the cluster's cpu or memory asks for its capacity.
     limited: bool,
+    /// True if nodes publish devices, or are expected to.
+    pub publishes_devices: bool,
     /// Nodes that their cloud is about to take, with what says so.
     pub interrupted: BTreeMap<NodeId, Arc<str>>,
 }
@@ -176,6 +179,7 @@ impl<'w> ClusterState<'w> {
             members: vec![None; world.node_capacity()],
             kins: Vec::new(),
             limited: config.cluster.max_cpu_milli.is_some() || config.cluster.max_memory_bytes.is_some(),
+            publishes_devices: !published::is_unused(world, config.pools.iter()),
             interrupted: interruption::of(world, history, config),
         };
         state.count_nodes(world, history, now, wake);
@@ -269,6 +273,9 @@ impl<'w> ClusterState<'w> {
             kin.nodes.push((id, stage));
             kin.interrupted += u32::from(is_taken && !goes);
         }
+        if self.publishes_devices {
+            owners.kins.iter_mut().for_each(|kin| kin.await_devices(world, seen_at, wake));
+        }
         for Kin { pool, group, nodes, interrupted, .. } in owners.kins {
             let Some(state) = self.pools.get_mut(&pool) else { continue };
             if nodes.is_empty() {
@@ -306,6 +313,25 @@ struct Kin<'w> {
 }
 
 impl Kin<'_> {
+    /// Takes young nodes whose drivers have not published all devices for starting ones.
+    fn await_devices(&mut self, world: &World, now: UnixTime, wake: &mut Wake) {
+        let name = |id: &NodeId| &*world.node(*id).name;
+        let ready = self.nodes.iter().filter(|(_, stage)| *stage == Stage::Ready);
+        let expected = published::expected(self.spec, ready.map(|(id, _)| name(id)), world);
+        if expected.is_empty() {
+            return;
+        }
+        for (id, stage) in self.nodes.iter_mut().filter(|(_, stage)| *stage == Stage::Ready) {
+            let started_by = world.digest(*id).created_at.plus(self.spec.scale_up.startup_timeout);
+            if now < started_by
+                && !published::missing(&expected, &published::published(name(id), world)).is_empty()
+            {
+                wake.note(started_by);
+                *stage = Stage::NotStarted;
+            }
+        }
+    }
+
     /// True if the driver of the node's devices may still be starting: it offers none, and it is young.
     ///
     /// Source: processors/customresources/gpu_processor.go, FilterOutNodesWithUnreadyResources.

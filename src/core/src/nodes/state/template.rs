@@ -9,6 +9,7 @@ use crate::nodes::state::cluster_state::{ClusterState, GroupCounts, PoolState, S
 use crate::nodes::state::daemons::Daemons;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
+use crate::scheduling::devices::Slice;
 use crate::scheduling::{Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, ZONE_LABEL};
@@ -197,13 +198,13 @@ pub fn attach_limits(state: &PoolState<'_>, group_id: &Arc<str>, world: &World) 
 #[must_use]
 pub fn with_daemon_sets(
     (node, open_labels): (Node, OpenLabels),
-    attach_limits: Option<Arc<AttachLimits>>,
+    (attach_limits, devices): (Option<Arc<AttachLimits>>, Option<Arc<[Slice]>>),
     alike: &[NodeId],
     daemons: &mut Daemons,
     snapshot: &mut Snapshot<'_>,
 ) -> Arc<TemplateNode> {
     let mark = snapshot.checkpoint();
-    let mut template = TemplateNode { node, open_labels, attach_limits, ..TemplateNode::default() };
+    let mut template = TemplateNode { node, open_labels, attach_limits, devices, ..TemplateNode::default() };
     let trial = snapshot.add_node(&Arc::new(template.clone()), Arc::from("template"));
     for (set, class) in daemons.on_new_node(alike, snapshot.world()) {
         let class = snapshot.class_ix(&class);

@@ -1,0 +1,358 @@
+//! Devices as the cluster offers and claims them: the objects of resource.k8s.io. It allocates nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::scheduling::devices::{ClaimAllocation, ClaimSpec, Class, PoolId, Slice};
+use crate::world::pod::Pod;
+use headroom_values::labels::ObjectKey;
+
+/// The kinds of resource.k8s.io that are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum DeviceKind {
+    /// ResourceClaims.
+    Claim,
+    /// ResourceClaimTemplates.
+    Template,
+    /// DeviceClasses.
+    Class,
+    /// ResourceSlices.
+    Slice,
+}
+
+impl DeviceKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Claim, Self::Template, Self::Class, Self::Slice];
+
+    /// The plural.
+    #[must_use]
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::Claim => "resourceclaims",
+            Self::Template => "resourceclaimtemplates",
+            Self::Class => "deviceclasses",
+            Self::Slice => "resourceslices",
+        }
+    }
+}
+
+/// An object of one of the kinds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceObject {
+    /// A ResourceClaim.
+    Claim(ResourceClaim),
+    /// A ResourceClaimTemplate.
+    Template(ClaimTemplate),
+    /// A DeviceClass.
+    Class(Class),
+    /// A ResourceSlice.
+    Slice(Slice),
+}
+
+impl DeviceObject {
+    /// Its kind, and its namespace and name; the namespace of objects of the whole cluster is empty.
+    #[must_use]
+    pub fn place(&self) -> (DeviceKind, ObjectKey) {
+        match self {
+            Self::Claim(claim) => (DeviceKind::Claim, claim.key.clone()),
+            Self::Template(template) => (DeviceKind::Template, template.key.clone()),
+            Self::Class(class) => (DeviceKind::Class, ObjectKey::new("", &*class.name)),
+            Self::Slice(slice) => (DeviceKind::Slice, ObjectKey::new("", &*slice.name)),
+        }
+    }
+}
+
+/// A ResourceClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceClaim {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// What it asks for.
+    pub spec: Arc<ClaimSpec>,
+    /// What it has got; `None` while it has nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<ClaimAllocation>,
+    /// Pods that may use it, by uid and name (`status.reservedFor`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<ClaimUser>,
+    /// True if a deletion timestamp is set.
+    pub deleting: bool,
+    /// What in it cannot be read; empty if all can.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub fault: Arc<str>,
+}
+
+/// Who may use a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimUser {
+    /// Name of the pod, or of the object that stands for several pods.
+    pub name: Arc<str>,
+    /// Unique id.
+    pub uid: Arc<str>,
+    /// True if it is a pod.
+    pub pod: bool,
+}
+
+/// A ResourceClaimTemplate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimTemplate {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// What each claim made of it asks for.
+    pub spec: Arc<ClaimSpec>,
+    /// What in it cannot be read; empty if all can.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub fault: Arc<str>,
+}
+
+/// A claim as a pod names it. Names of claims that are made for one pod are not here: they would make each pod a class of
+/// its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodDeviceClaim {
+    /// Its name in the pod.
+    pub name: Arc<str>,
+    /// Where it comes from.
+    pub source: DeviceClaimSource,
+}
+
+/// Where a claim of a pod comes from. The object is in the pod's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DeviceClaimSource {
+    /// A ResourceClaim that pods may share.
+    Claim(Arc<str>),
+    /// A ResourceClaimTemplate: each pod has a claim of its own.
+    Template(Arc<str>),
+}
+
+/// The objects of resource.k8s.io.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Devices {
+    served: BTreeSet<DeviceKind>,
+    claims: BTreeMap<ObjectKey, ResourceClaim>,
+    templates: BTreeMap<ObjectKey, ClaimTemplate>,
+    classes: BTreeMap<Arc<str>, Class>,
+    slices: BTreeMap<Arc<str>, Slice>,
+    /// Claims that cannot be read.
+    faulty: BTreeSet<ObjectKey>,
+    /// Names of the slices that one node alone can use, by node.
+    by_node: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+}
+
+impl Devices {
+    /// True if there is no object of any kind.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+            && self.templates.is_empty()
+            && self.classes.is_empty()
+            && self.slices.is_empty()
+    }
+
+    /// True if the server has all kinds: else claims cannot be simulated.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        DeviceKind::ALL.iter().all(|kind| self.served.contains(kind))
+    }
+
+    /// ResourceClaims in order of their keys.
+    pub fn claims(&self) -> impl Iterator<Item = &ResourceClaim> {
+        self.claims.values()
+    }
+
+    /// One ResourceClaim.
+    #[must_use]
+    pub fn claim(&self, key: &ObjectKey) -> Option<&ResourceClaim> {
+        self.claims.get(key)
+    }
+
+    /// A claim of this pod that cannot be read: one that its class names, or that was made for it.
+    #[must_use]
+    pub fn unreadable_claim_of(&self, pod: &Pod) -> Option<&ResourceClaim> {
+        if pod.class.device_claims.is_empty() {
+            return None;
+        }
+        let named = |key: &ObjectKey| {
+            let is_named = |claim: &PodDeviceClaim| matches!(&claim.source, DeviceClaimSource::Claim(name) if **name == *key.name);
+            pod.class.device_claims.iter().any(is_named)
+        };
+        let faulty = self.faulty.iter().filter(|key| key.namespace == pod.key.namespace);
+        let mut claims = faulty.filter_map(|key| self.claims.get(key));
+        let made_for = |claim: &ResourceClaim| claim.users.iter().any(|user| *user.name == *pod.key.name);
+        claims.find(|claim| named(&claim.key) || made_for(claim))
+    }
+
+    /// One ResourceClaimTemplate.
+    #[must_use]
+    pub fn template(&self, key: &ObjectKey) -> Option<&ClaimTemplate> {
+        self.templates.get(key)
+    }
+
+    /// DeviceClasses by name.
+    #[must_use]
+    pub fn classes(&self) -> &BTreeMap<Arc<str>, Class> {
+        &self.classes
+    }
+
+    /// ResourceSlices in order of their names.
+    pub fn slices(&self) -> impl Iterator<Item = &Slice> {
+        self.slices.values()
+    }
+
+    /// The slices that this node alone can use, in order of their names.
+    pub fn slices_of(&self, node: &str) -> impl Iterator<Item = &Slice> {
+        self.by_node.get(node).into_iter().flatten().filter_map(|name| self.slices.get(name))
+    }
+
+    /// True if there are slices that this node alone can use.
+    #[must_use]
+    pub fn has_slices_of(&self, node: &str) -> bool {
+        !self.by_node.is_empty() && self.by_node.contains_key(node)
+    }
+
+    /// True if no node has slices of its own.
+    #[must_use]
+    pub fn has_no_local_slices(&self) -> bool {
+        self.by_node.is_empty()
+    }
+
+    /// The pools of a node that are all there: every slice of their newest generation is published, by this node alone.
+    #[must_use]
+    pub fn whole_pools_of(&self, node: &str) -> BTreeSet<PoolId> {
+        let mut pools: BTreeMap<PoolId, (i64, i64, i64)> = BTreeMap::new();
+        for slice in self.slices_of(node) {
+            let pool = &slice.spec.pool;
+            let id = PoolId { driver: slice.spec.driver.clone(), name: pool.name.clone() };
+            let (newest, wanted, found) = pools.entry(id).or_insert((i64::MIN, 0, 0));
+            if *newest < pool.generation {
+                (*newest, *wanted, *found) = (pool.generation, pool.resource_slice_count, 0);
+            }
+            *found += i64::from(*newest == pool.generation);
+        }
+        pools.retain(|_, (_, wanted, found)| wanted == found);
+        pools.into_keys().collect()
+    }
+
+    pub(super) fn apply(&mut self, object: DeviceObject) {
+        self.served.insert(object.place().0);
+        match object {
+            DeviceObject::Claim(claim) => {
+                if claim.fault.is_empty() {
+                    self.faulty.remove(&claim.key);
+                } else {
+                    self.faulty.insert(claim.key.clone());
+                }
+                self.claims.insert(claim.key.clone(), claim);
+            }
+            DeviceObject::Template(template) => {
+                self.templates.insert(template.key.clone(), template);
+            }
+            DeviceObject::Class(class) => {
+                self.classes.insert(class.name.clone(), class);
+            }
+            DeviceObject::Slice(slice) => {
+                self.drop_slice(&slice.name);
+                if let Some(node) = &slice.spec.node_name {
+                    self.by_node.entry(node.clone()).or_default().insert(slice.name.clone());
+                }
+                self.slices.insert(slice.name.clone(), slice);
+            }
+        }
+    }
+
+    pub(super) fn delete(&mut self, kind: DeviceKind, key: &ObjectKey) {
+        match kind {
+            DeviceKind::Claim => {
+                self.faulty.remove(key);
+                self.claims.remove(key);
+            }
+            DeviceKind::Template => {
+                self.templates.remove(key);
+            }
+            DeviceKind::Class => {
+                self.classes.remove(&*key.name);
+            }
+            DeviceKind::Slice => self.drop_slice(&key.name),
+        }
+    }
+
+    fn drop_slice(&mut self, name: &str) {
+        let Some(slice) = self.slices.remove(name) else { return };
+        let Some(node) = &slice.spec.node_name else { return };
+        if let Some(names) = self.by_node.get_mut(node) {
+            names.remove(name);
+            if names.is_empty() {
+                self.by_node.remove(node);
+            }
+        }
+    }
+
+    /// The full list of a kind is complete: what it does not name is gone.
+    pub(super) fn retain(&mut self, kind: DeviceKind, stays: impl Fn(&ObjectKey) -> bool) {
+        self.served.insert(kind);
+        let cluster = |name: &Arc<str>| ObjectKey::new("", &**name);
+        match kind {
+            DeviceKind::Claim => {
+                self.claims.retain(|key, _| stays(key));
+                self.faulty.retain(|key| stays(key));
+            }
+            DeviceKind::Template => self.templates.retain(|key, _| stays(key)),
+            DeviceKind::Class => self.classes.retain(|name, _| stays(&cluster(name))),
+            DeviceKind::Slice => {
+                let gone = self.slices.keys().filter(|name| !stays(&cluster(name))).cloned();
+                gone.collect::<Vec<_>>().iter().for_each(|name| self.drop_slice(name));
+            }
+        }
+    }
+
+    /// The server does not have a kind, or it may not be read.
+    pub(super) fn missing(&mut self, kind: DeviceKind) {
+        self.retain(kind, |_| false);
+        self.served.remove(&kind);
+    }
+}
+
+/// The objects of resource.k8s.io as a file holds them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct DevicesRecord {
+    /// Kinds that the server has.
+    pub served: BTreeSet<DeviceKind>,
+    /// ResourceClaims by namespace and name.
+    pub claims: Vec<ResourceClaim>,
+    /// ResourceClaimTemplates by namespace and name.
+    pub templates: Vec<ClaimTemplate>,
+    /// DeviceClasses by name.
+    pub classes: Vec<Class>,
+    /// ResourceSlices by name.
+    pub slices: Vec<Slice>,
+}
+
+impl DevicesRecord {
+    /// The record of these objects; `None` where the server has none of the kinds.
+    #[must_use]
+    pub fn of(devices: &Devices) -> Option<Self> {
+        (!devices.served.is_empty()).then(|| Self {
+            served: devices.served.clone(),
+            claims: devices.claims.values().cloned().collect(),
+            templates: devices.templates.values().cloned().collect(),
+            classes: devices.classes.values().cloned().collect(),
+            slices: devices.slices.values().cloned().collect(),
+        })
+    }
+
+    /// The objects, in no particular order.
+    pub fn objects(&self) -> impl Iterator<Item = DeviceObject> + '_ {
+        let claims = self.claims.iter().cloned().map(DeviceObject::Claim);
+        let templates = self.templates.iter().cloned().map(DeviceObject::Template);
+        let classes = self.classes.iter().cloned().map(DeviceObject::Class);
+        let slices = self.slices.iter().cloned().map(DeviceObject::Slice);
+        claims.chain(templates).chain(classes).chain(slices)
+    }
+}

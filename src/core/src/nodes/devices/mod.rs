@@ -1,0 +1,5 @@
+//! Devices of nodes: what a node to come will have, which nodes have not published theirs yet, and how much is in use.
+
+pub mod published;
+pub mod template;
+pub mod utilization;

@@ -1,0 +1,259 @@
+//! Claims of devices: which nodes are bought for them, and why none is.
+
+use headroom_core::config::Config;
+use headroom_core::reason::Reason;
+use headroom_core::scheduling::devices::{Attribute, Class, ClassSpec};
+use headroom_core::testing::devices::{
+    DRIVER, claim_spec, declared, device, free_claim, held_claim, selector, slice, slice_of,
+};
+use headroom_core::testing::{
+    NodeBuilder, PodBuilder, WorldBuilder, config, daemon_set, node, pod, pool, world,
+};
+use headroom_core::world::devices::{DeviceKind, DeviceObject};
+use headroom_core::world::record::WorldRecord;
+use headroom_core::world::{Delta, World};
+
+use crate::scale_up::{answer, check, plan_fresh, verdict};
+
+/// A pool whose nodes have so many devices.
+fn gpus(count: usize) -> Config {
+    config([pool("gpu").with(|pool| pool.devices = Some(declared(count)))])
+}
+
+/// A pool whose devices are learned.
+fn unknown_gpus() -> Config {
+    config([pool("gpu")])
+}
+
+fn cluster() -> WorldBuilder {
+    world().with_devices().claim_template("one", claim_spec(1, &[]))
+}
+
+fn member(name: &str) -> NodeBuilder {
+    node(name).of("gpu", "a")
+}
+
+fn train(name: &str) -> PodBuilder {
+    pod(name).cpu("100m").devices_of_template("one")
+}
+
+/// A node of group a with four devices, of which bound pods hold the first `held`.
+fn with_node(world: WorldBuilder, name: &str, held: usize) -> WorldBuilder {
+    let world = world.node(member(name)).slice(slice(name, 4));
+    (0..held).fold(world, |world, number| {
+        let (pod, claim) = (format!("p-{name}-{number}"), format!("c-{name}-{number}"));
+        world.pod(train(&pod).on(name)).resource_claim(held_claim(&claim, name, &[number], &[&pod]))
+    })
+}
+
+#[test]
+fn declared_devices_decide_how_many_nodes_are_bought_from_zero() {
+    let world = cluster().group("gpu", "a", "", 0).pods(train("train").times(10)).build();
+    check(&plan_fresh(&world, &gpus(4)), &[("gpu", "a", 0, 3)]);
+}
+
+#[test]
+fn pods_get_the_free_devices_of_a_node_and_new_nodes_for_the_rest() {
+    let at = |held| {
+        with_node(cluster(), "n1", held).group("gpu", "a", "", 1).pods(train("train").times(3)).build()
+    };
+    check(&plan_fresh(&at(1), &unknown_gpus()), &[]);
+    check(&plan_fresh(&at(2), &unknown_gpus()), &[("gpu", "a", 1, 2)]);
+}
+
+#[test]
+fn devices_are_learned_from_a_living_node() {
+    let world = with_node(cluster(), "n1", 4).group("gpu", "a", "", 1).pods(train("train").times(9)).build();
+    check(&plan_fresh(&world, &unknown_gpus()), &[("gpu", "a", 1, 4)]);
+}
+
+#[test]
+fn devices_that_a_daemon_set_claims_are_not_sold() {
+    let set = daemon_set("monitor", pod("monitor").cpu("10m").devices_of_template("one"));
+    let template = |world: WorldBuilder| {
+        let key = headroom_core::labels::ObjectKey::new("kube-system", "one");
+        let spec = std::sync::Arc::new(claim_spec(1, &[]));
+        let template = headroom_core::world::devices::ClaimTemplate { key, spec, ..Default::default() };
+        world.device(DeviceObject::Template(template))
+    };
+    let world = template(cluster()).daemon_set(set).group("gpu", "a", "", 0).pods(train("train").times(6));
+    check(&plan_fresh(&world.build(), &gpus(4)), &[("gpu", "a", 0, 2)]);
+}
+
+#[test]
+fn nothing_is_bought_while_a_new_node_has_not_published_its_devices() {
+    let young = |age: i64| member("n2").age(age);
+    let at = |age| {
+        let world = with_node(cluster(), "n1", 4).node(young(age));
+        world.group("gpu", "a", "", 2).pods(train("train").times(4)).build()
+    };
+    check(&plan_fresh(&at(60), &unknown_gpus()), &[]);
+    check(&plan_fresh(&at(60), &gpus(4)), &[]);
+    // After the startup timeout it is what it is.
+    check(&plan_fresh(&at(3_600), &unknown_gpus()), &[("gpu", "a", 2, 3)]);
+}
+
+#[test]
+fn a_pool_of_several_slices_offers_nothing_until_all_are_there() {
+    let mut part = slice("n1", 4);
+    part.spec.pool.resource_slice_count = 2;
+    let world =
+        cluster().node(member("n1")).slice(part).group("gpu", "a", "", 1).pods(train("train").times(2));
+    let plan =
+        plan_fresh(&world.build(), &config([pool("gpu").with(|pool| pool.devices = Some(Vec::new()))]));
+    check(&plan, &[]);
+    assert_eq!(answer(&plan, "train-0", "gpu").0, Reason::DevicesDoNotMatch);
+}
+
+#[test]
+fn a_claim_that_pods_share_is_allocated_once() {
+    let share = |name: &str| pod(name).cpu("1").devices_of_claim("shared");
+    let world = cluster().resource_claim(free_claim("shared", claim_spec(4, &[]))).group("gpu", "a", "", 0);
+    let world = world.pods(share("share").times(3)).build();
+    check(&plan_fresh(&world, &gpus(4)), &[("gpu", "a", 0, 1)]);
+}
+
+#[test]
+fn a_claim_in_use_keeps_its_pods_on_its_node() {
+    let share = |name: &str| pod(name).cpu("2").devices_of_claim("shared");
+    let world = cluster().node(member("n1")).slice(slice("n1", 4)).pod(share("first").on("n1"));
+    let world = world.resource_claim(held_claim("shared", "n1", &[0], &["first"])).group("gpu", "a", "", 1);
+    check(&plan_fresh(&world.clone().pod(share("second")).build(), &unknown_gpus()), &[]);
+    let plan = plan_fresh(&world.pods(share("more").times(2)).build(), &unknown_gpus());
+    check(&plan, &[]);
+    let (reason, message) = answer(&plan, "more-0", "gpu");
+    assert_eq!(reason, Reason::ClaimElsewhere);
+    assert_eq!(message, "claim shared is allocated on node n1, used by 2 pods");
+}
+
+#[test]
+fn an_allocation_that_only_a_pending_pod_has_is_no_obstacle() {
+    let mut world = with_node(cluster(), "n1", 3).group("gpu", "a", "", 1);
+    world = world.pod(train("late")).resource_claim(held_claim("late", "n1", &[3], &["late"]));
+    check(&plan_fresh(&world.build(), &unknown_gpus()), &[]);
+}
+
+#[test]
+fn devices_of_pods_under_the_expendable_cutoff_are_not_free() {
+    let world = cluster().node(member("n1")).slice(slice("n1", 1)).group("gpu", "a", "", 1);
+    let world = world.pod(train("batch").priority(-20).on("n1"));
+    let world = world.resource_claim(held_claim("batch", "n1", &[0], &["batch"])).pod(train("train"));
+    check(&plan_fresh(&world.build(), &unknown_gpus()), &[("gpu", "a", 1, 2)]);
+}
+
+#[test]
+fn a_claim_that_no_device_meets_names_request_selector_and_nearest_class() {
+    let wish = "device.attributes['gpu.example.com'].model == 'B'";
+    let with = |selectors: &[&str], class: &str| {
+        let mut spec = claim_spec(1, selectors);
+        spec.devices.requests[0].exactly.as_mut().expect("exact").device_class_name = class.into();
+        let other = ClassSpec { selectors: vec![selector("device.driver == 'nic.example.com'")] };
+        let world = cluster().device(DeviceObject::Class(Class { name: "nic".into(), spec: other }));
+        let world = world.claim_template("odd", spec).group("gpu", "a", "", 0);
+        let plan = plan_fresh(&world.pod(pod("odd").devices_of_template("odd")).build(), &gpus(4));
+        check(&plan, &[]);
+        answer(&plan, "odd", "gpu")
+    };
+    let (reason, message) = with(&[wish], DRIVER);
+    assert_eq!(reason, Reason::DevicesDoNotMatch);
+    assert_eq!(
+        message,
+        format!(
+            "claim gpu, request gpus: none of 4 devices passes `{wish}`; class gpu.example.com alone has 4"
+        )
+    );
+    let (_, message) = with(&[], "nic");
+    assert!(
+        message.ends_with("`device.driver == 'nic.example.com'`; nearest class: gpu.example.com (4)"),
+        "{message}"
+    );
+}
+
+#[test]
+fn more_devices_than_a_node_has_are_refused_with_numbers() {
+    let world = cluster().claim_template("many", claim_spec(5, &[])).group("gpu", "a", "", 0);
+    let plan = plan_fresh(&world.pod(pod("many").devices_of_template("many")).build(), &gpus(4));
+    check(&plan, &[]);
+    let (reason, message) = answer(&plan, "many", "gpu");
+    assert_eq!(reason, Reason::DevicesInsufficient);
+    assert_eq!(message, "claim gpu, request gpus: wants 5 of class gpu.example.com; 4 match, 0 are taken");
+}
+
+#[test]
+fn what_only_a_living_machine_has_is_not_sold() {
+    let uuid = "GPU-18db0e85-99e9-c746-8531-ffeb86328b39";
+    let mut gpu = device("gpu-0", "A");
+    gpu.attributes.insert("uuid".into(), Attribute::String(uuid.into()));
+    let wish = format!("device.attributes['gpu.example.com'].uuid == '{uuid}'");
+    let world = cluster().claim_template("that", claim_spec(1, &[&wish])).node(member("n1"));
+    let world = world.slice(slice_of("n1", vec![gpu])).pod(train("first").on("n1"));
+    let world = world.resource_claim(held_claim("first", "n1", &[0], &["first"])).group("gpu", "a", "", 1);
+    let plan =
+        plan_fresh(&world.clone().pod(pod("that").devices_of_template("that")).build(), &unknown_gpus());
+    check(&plan, &[]);
+    let (reason, message) = answer(&plan, "that", "gpu");
+    assert_eq!(reason, Reason::DevicesUnknown);
+    assert!(message.contains("attribute uuid is not known yet"), "{message}");
+    // The product is.
+    let model = "device.attributes['gpu.example.com'].model == 'A'";
+    let world = world.claim_template("model", claim_spec(1, &[model]));
+    let plan = plan_fresh(&world.pod(pod("model").devices_of_template("model")).build(), &unknown_gpus());
+    check(&plan, &[("gpu", "a", 1, 2)]);
+}
+
+#[test]
+fn a_selector_that_fails_says_so() {
+    let world =
+        cluster().claim_template("bad", claim_spec(1, &["device.attributes['gpu.example.com'].size > 3"]));
+    let world = world.group("gpu", "a", "", 0).pod(pod("bad").devices_of_template("bad"));
+    let plan = plan_fresh(&world.build(), &gpus(4));
+    check(&plan, &[]);
+    let (reason, message) = answer(&plan, "bad", "gpu");
+    assert_eq!(reason, Reason::SelectorFails);
+    assert!(message.contains("claim gpu, request gpus, selector #0"), "{message}");
+}
+
+#[test]
+fn claims_whose_objects_are_missing_buy_nothing() {
+    let ask = |world: WorldBuilder, ask: PodBuilder| {
+        let plan = plan_fresh(&world.group("gpu", "a", "", 0).pod(ask).build(), &gpus(4));
+        check(&plan, &[]);
+        answer(&plan, "ask", "gpu")
+    };
+    let not_ready = |found: (Reason, String), words: &str| {
+        assert_eq!(found.0, Reason::ClaimNotReady);
+        assert!(found.1.contains(words), "{}", found.1);
+    };
+    let of = |template: &str| pod("ask").devices_of_template(template);
+    not_ready(ask(cluster(), of("none")), "template none does not exist");
+    not_ready(ask(cluster(), pod("ask").devices_of_claim("none")), "ResourceClaim none does not exist");
+    let mut spec = claim_spec(1, &[]);
+    spec.devices.requests[0].exactly.as_mut().expect("exact").device_class_name = "tpu".into();
+    not_ready(ask(cluster().claim_template("tpu", spec), of("tpu")), "class tpu does not exist");
+    let mut going = free_claim("going", claim_spec(1, &[]));
+    going.deleting = true;
+    let world = cluster().resource_claim(going);
+    not_ready(ask(world, pod("ask").devices_of_claim("going")), "is being deleted");
+    let absent = cluster().delta(Delta::DeviceKindMissing(DeviceKind::Slice));
+    let (reason, message) = ask(absent, of("one"));
+    assert_eq!(reason, Reason::UnsupportedConstraint);
+    assert!(message.contains("resource.k8s.io/v1"), "{message}");
+}
+
+#[test]
+fn pods_of_one_template_are_one_class() {
+    let world = cluster().group("gpu", "a", "", 0).pods(train("train").times(7)).build();
+    let plan = plan_fresh(&world, &gpus(4));
+    assert_eq!(verdict(&plan, "train-0").pods_count, 7);
+}
+
+#[test]
+fn devices_survive_a_record() {
+    let world: World =
+        with_node(cluster(), "n1", 2).resource_claim(free_claim("idle", claim_spec(2, &["true"]))).build();
+    let record = WorldRecord::of(&world);
+    let text = serde_json::to_string(&record).expect("written");
+    let read: WorldRecord = serde_json::from_str(&text).expect("read");
+    assert_eq!(read, record);
+    assert_eq!(read.world().expect("a world").canonical(), world.canonical());
+}
