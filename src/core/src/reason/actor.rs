@@ -108,6 +108,9 @@ impl Reason {
             | Self::NoRoomToRotate
             | Self::RotationStopped
             | Self::DrainTimeout
+            | Self::GroupPaused
+            | Self::CannotNameMachine
+            | Self::WrongCluster
             | Self::Conflict
             | Self::Internal => Actor::You,
             Self::BackingOff
@@ -139,6 +142,8 @@ impl Reason {
             | Self::RequiresNewCapacity
             | Self::AwaitsRotation
             | Self::StaleView
+            | Self::GroupRollingOut
+            | Self::GroupChanging
             | Self::Pending => Actor::Wait,
             Self::PodsUnschedulable
             | Self::ReplicasAnticipated
