@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube::KubeSchema;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::common::MAX_NODES;
@@ -100,6 +100,15 @@ pub enum ClusterApiKind {
 pub struct ClusterApiSelector {
     /// Labels that a MachineDeployment, a stand-alone MachineSet or a MachinePool of the cluster must have, all of them.
     /// Required. 1 to 16.
-    #[schemars(length(min = 1, max = 16))]
+    #[schemars(schema_with = "group_labels")]
     pub match_labels: BTreeMap<String, String>,
+}
+
+fn group_labels(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": 16,
+        "additionalProperties": { "type": "string", "maxLength": 63 },
+    })
 }

@@ -245,3 +245,25 @@ impl Nodes for WorkloadNodes {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn programs_and_plug_ins_of_a_kubeconfig_are_not_run() {
+        let config = |user: &str| {
+            format!(
+                "{{apiVersion: v1, kind: Config, current-context: c, contexts: [{{name: c, context: {{cluster: k, user: u}}}}], \
+                 clusters: [{{name: k, cluster: {{server: 'https://k:6443'}}}}], users: [{{name: u, user: {user}}}]}}"
+            )
+        };
+        let exec = config("{exec: {apiVersion: client.authentication.k8s.io/v1, command: steal}}");
+        for text in [exec, config("{auth-provider: {name: gcp, config: {}}}")] {
+            let words = client_of(Path::new("/etc/headroom/management/p"), &text).await.err().expect("refused");
+            assert!(words.contains("exec or auth-provider"), "{words}");
+        }
+        let words = client_of(Path::new("p"), "{").await.err().expect("refused");
+        assert!(words.contains("failed to parse p"), "{words}");
+    }
+}

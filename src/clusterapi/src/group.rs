@@ -48,22 +48,22 @@ pub enum Settled {
 impl Group {
     /// The parts of a group among everything that a place has.
     #[must_use]
-    pub fn of(
+    pub fn of<'a>(
         (kind, object): (GroupKind, &Scalable),
-        sets: &[Scalable],
-        machines: &[Machine],
+        sets: impl IntoIterator<Item = &'a Scalable>,
+        machines: impl IntoIterator<Item = &'a Machine>,
         cluster: Option<&Cluster>,
     ) -> Self {
         let uid = object.metadata.uid.as_str();
         let sets: Vec<Scalable> = match kind {
             GroupKind::Deployment => {
-                sets.iter().filter(|set| set.metadata.controller() == Some(uid)).cloned().collect()
+                sets.into_iter().filter(|set| set.metadata.controller() == Some(uid)).cloned().collect()
             }
             GroupKind::Set | GroupKind::Pool => vec![object.clone()],
         };
         let owners: BTreeSet<&str> = sets.iter().map(|set| set.metadata.uid.as_str()).collect();
-        let owned = |machine: &&Machine| machine.metadata.controller().is_some_and(|uid| owners.contains(uid));
-        let machines = machines.iter().filter(owned).cloned().collect();
+        let owned = |machine: &Machine| machine.metadata.controller().is_some_and(|uid| owners.contains(uid));
+        let machines = machines.into_iter().filter(|machine| owned(machine)).cloned().collect();
         Self { kind, object: object.clone(), machines, cluster: cluster.cloned(), sets }
     }
 

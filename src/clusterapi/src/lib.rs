@@ -160,8 +160,12 @@ impl ClusterApi {
     /// Takes off marks that no open intent stands for, in the background.
     fn sweep(&self, place: &Arc<Place>, groups: BTreeMap<Arc<str>, Group>, open: &Arc<OpenIntents>) {
         for (id, group) in groups {
+            let now = self.host.now();
             let left = group.live().filter_map(|machine| machine.mark()).any(|value| {
-                is_ours(value) && !Mark::parse(value).is_some_and(|mark| is_open(Some(open), &mark))
+                let mark = Mark::parse(value);
+                is_ours(value)
+                    && !mark.as_ref().is_some_and(|mark| is_open(Some(open), mark))
+                    && remove::is_over(&group, mark.as_ref(), now)
             });
             if !left {
                 continue;

@@ -53,11 +53,16 @@ impl Mark {
         })
     }
 
-    /// True if no lowering that this mark was set for can take effect any more: the group's generation has moved, or
-    /// the time of every write is over.
+    /// True if the group's size was written since, by the mark's step or by somebody else.
     #[must_use]
-    pub fn is_over(&self, generation: i64, now: UnixTime) -> bool {
-        self.generation != generation || FENCE_SECONDS <= now.since(self.at).0
+    pub fn has_moved(&self, generation: i64) -> bool {
+        self.generation != generation
+    }
+
+    /// True if no write of the mark's step can take effect any more.
+    #[must_use]
+    pub fn is_old(&self, now: UnixTime) -> bool {
+        FENCE_SECONDS <= now.since(self.at).0
     }
 }
 
@@ -85,6 +90,7 @@ mod tests {
         for other in ["", "yes", "2026-11-24", "headroom/", "headroom/a/b generation=x replicas=1 count=1 at=1"] {
             assert_eq!(Mark::parse(other), None, "{other}");
         }
-        assert!(!mark.is_over(9, UnixTime(1_069)) && mark.is_over(9, UnixTime(1_070)) && mark.is_over(10, mark.at));
+        assert!(!mark.is_old(UnixTime(1_069)) && mark.is_old(UnixTime(1_070)));
+        assert!(mark.has_moved(10) && !mark.has_moved(9));
     }
 }

@@ -336,8 +336,8 @@ fn accepted(answer: Answer) -> Result<Value, Trouble> {
     match answer.status {
         200..=299 => Ok(answer.body),
         status => {
-            let words = answer.body["message"].as_str().unwrap_or("the server gave no reason");
-            Err(Trouble::Status(status, words.to_owned()))
+            let words = answer.body["message"].as_str().map(str::to_owned);
+            Err(Trouble::Status(status, words.unwrap_or_else(|| format!("the server answered with status {status}"))))
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use headroom_core::time::UnixTime;
 use headroom_core::world::provider::FailureClass;
 use headroom_provider::Error;
 use headroom_provider::cluster_api::GroupKind;
@@ -172,7 +173,6 @@ impl Removal<'_> {
     /// were set for can take effect any more.
     async fn clear_left_marks(&self, group: &Group, victims: &[Victim]) -> Result<(), Error> {
         let (pool, intent) = (&*self.order.pool, &*self.order.intent);
-        let generation = group.object.metadata.generation;
         for machine in group.live() {
             let Some(value) = machine.mark().filter(|value| is_ours(value)) else { continue };
             let mark = Mark::parse(value);
@@ -182,7 +182,7 @@ impl Removal<'_> {
                 continue;
             }
             let name = &machine.metadata.name;
-            if mark.is_some_and(|mark| !mark.is_over(generation, self.place.host.now())) {
+            if !is_over(group, mark.as_ref(), self.place.host.now()) {
                 return Err(Error::unknown(format!("an earlier removal of Machine {name} may yet take effect")));
             }
             self.place.unmark(machine).await.map_err(|trouble| unread(&trouble))?;
@@ -196,7 +196,7 @@ impl Removal<'_> {
         let generation = group.object.metadata.generation;
         let has_moved = |victim: &&Victim| {
             let mark = victim.machine.mark().and_then(Mark::parse);
-            mark.is_some_and(|mark| mark.generation != generation)
+            mark.is_some_and(|mark| mark.has_moved(generation))
         };
         let moved: Vec<&Victim> = victims.iter().filter(has_moved).collect();
         if moved.is_empty() {
@@ -412,17 +412,26 @@ impl Removal<'_> {
     }
 }
 
+/// True if a left mark can be taken off without harm. Where a size was written since, it may have been for this machine: as
+/// long as the controllers have not done with it, another machine would go in its place. Where none was, a write of the
+/// mark's step may yet come for a while.
+pub fn is_over(group: &Group, mark: Option<&Mark>, now: UnixTime) -> bool {
+    match mark {
+        Some(mark) if !mark.has_moved(group.object.metadata.generation) => mark.is_old(now),
+        Some(_) | None => group.settled().is_ok(),
+    }
+}
+
 /// Takes off the marks of removals that are not open any more, once they are over.
 pub async fn sweep(place: &Place, group: &Group, id: &Arc<str>, is_open: impl Fn(&Mark) -> bool) {
     let Some(_turn) = place.turn(id) else { return };
-    let (generation, now) = (group.object.metadata.generation, place.host.now());
+    // Read past the cache: an old state may look settled.
+    let Ok(Some((group, _))) = place.read_group(group.kind, &group.object.metadata.name).await else { return };
+    let now = place.host.now();
     for machine in group.live() {
         let Some(value) = machine.mark().filter(|value| is_ours(value)) else { continue };
-        let over = match Mark::parse(value) {
-            Some(mark) => !is_open(&mark) && mark.is_over(generation, now),
-            None => true,
-        };
-        if !over {
+        let mark = Mark::parse(value);
+        if mark.as_ref().is_some_and(&is_open) || !is_over(&group, mark.as_ref(), now) {
             continue;
         }
         match place.unmark(machine).await {

@@ -273,8 +273,7 @@ impl Store {
     #[must_use]
     pub fn group(&self, kind: GroupKind, name: &str, cluster: &str) -> Option<Group> {
         let object = self.shelf(kind).objects.get(name)?;
-        let sets: Vec<Scalable> = self.sets.objects.values().cloned().collect();
-        let machines: Vec<Machine> = self.machines.objects.values().cloned().collect();
-        Some(Group::of((kind, object), &sets, &machines, self.clusters.objects.get(cluster)))
+        let (sets, machines) = (self.sets.objects.values(), self.machines.objects.values());
+        Some(Group::of((kind, object), sets, machines, self.clusters.objects.get(cluster)))
     }
 }

@@ -156,6 +156,8 @@ fn group_state(scene: &Scene<'_>, store: &Store, own: &Own, notices: &mut Notice
     }
     read_template(scene, store, &id, group, &mut state, notices);
     match own_bounds(scene, own, group, &id, notices) {
+        // Without a bound of its own the pool's holds.
+        Some((min, u32::MAX)) => (state.min, state.max) = (min, scene.pool.max_nodes.max(state.target)),
         Some((min, max)) => (state.min, state.max) = (min, max),
         None => (state.min, state.max) = (state.target, state.target),
     }

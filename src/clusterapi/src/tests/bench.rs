@@ -169,6 +169,14 @@ impl Bench {
         self.restarted().await
     }
 
+    /// Machines that are not nodes.
+    pub fn nodeless(&self) -> Vec<String> {
+        let world = self.world();
+        let mut live = world.live();
+        live.retain(|name| !world.nodes.contains_key(&format!("node-{name}")));
+        live
+    }
+
     /// The machine of the group that any choice but the mark's would take last.
     pub fn healthy_last(&self) -> String {
         self.world().live().last().expect("there is one").clone()

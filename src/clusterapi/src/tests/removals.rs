@@ -114,7 +114,10 @@ async fn a_paused_cluster_is_left_alone() {
     let group = bench.group().await;
     assert_eq!(group.hold.map(|hold| hold.reason), Some(Reason::GroupPaused));
     assert_eq!((group.min, group.max), (3, 3));
-    assert_eq!((bench.world().sent("PUT", ""), bench.world().sent("PATCH", "")), (0, 0));
+    {
+        let world = bench.world();
+        assert_eq!((world.sent("PUT", ""), world.sent("PATCH", "")), (0, 0));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +126,10 @@ async fn a_size_that_somebody_writes_after_the_mark_is_judged_anew() {
     let victim = bench.healthy_last();
     bench.world().faults.push_back((format!("PUT {SCALE}"), meanwhile(|world| world.scale("a", 4))));
     unknown(&bench.delete(&[&victim]).await);
-    assert_eq!((bench.world().size("a"), bench.world().marked().len()), (4, 0));
+    {
+        let world = bench.world();
+        assert_eq!((world.size("a"), world.marked().len()), (4, 0));
+    }
     bench.pass(5).await;
     assert_eq!(bench.deleted(&[&victim]).await, [Ok(())]);
     let world = bench.world();
@@ -137,7 +143,10 @@ async fn a_status_that_changes_under_the_write_is_no_reason_to_give_up() {
     let touch = meanwhile(|world| world.edit("machinedeployments", "a", |object| object["status"]["x"] = 1.into()));
     bench.world().faults.push_back((format!("PUT {SCALE}"), touch));
     assert_eq!(bench.delete(&[&victim]).await, [Ok(())]);
-    assert_eq!((bench.world().sent("PUT", ""), bench.world().shrunk.clone()), (2, vec![victim]));
+    {
+        let world = bench.world();
+        assert_eq!((world.sent("PUT", ""), world.shrunk.clone()), (2, vec![victim]));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,9 +155,15 @@ async fn a_crash_between_mark_and_lowering_goes_on_with_the_same_machine() {
     let victim = bench.healthy_last();
     bench.world().faults.push_back((format!("PUT {SCALE}"), Fault::Hang));
     let bench = bench.killed_in_deletion(&[&victim]).await;
-    assert_eq!((bench.world().marked(), bench.world().size("a")), (vec![victim.clone()], 5));
+    {
+        let world = bench.world();
+        assert_eq!((world.marked(), world.size("a")), (vec![victim.clone()], 5));
+    }
     assert_eq!(bench.deleted(&[&victim]).await, [Ok(())]);
-    assert_eq!((bench.world().shrunk.clone(), bench.world().size("a")), (vec![victim], 4));
+    {
+        let world = bench.world();
+        assert_eq!((world.shrunk.clone(), world.size("a")), (vec![victim], 4));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,10 +175,16 @@ async fn a_crash_after_the_lowering_never_lowers_again() {
     let bench = bench.killed_in_deletion(&[&victim]).await;
     let words = unknown(&bench.delete(&[&victim]).await);
     assert!(words.contains("waiting"), "{words}");
-    assert_eq!((bench.world().size("a"), bench.world().sent("PUT", "")), (4, 1));
+    {
+        let world = bench.world();
+        assert_eq!((world.size("a"), world.sent("PUT", "")), (4, 1));
+    }
     bench.world().sets_are_held = false;
     assert_eq!(bench.deleted(&[&victim]).await, [Ok(())]);
-    assert_eq!((bench.world().shrunk.clone(), bench.world().sent("PUT", "")), (vec![victim], 1));
+    {
+        let world = bench.world();
+        assert_eq!((world.shrunk.clone(), world.sent("PUT", "")), (vec![victim], 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,7 +195,10 @@ async fn a_lost_answer_of_the_lowering_is_not_a_second_lowering() {
         bench.world().faults.push_back((format!("PUT {SCALE}"), fault));
         unknown(&bench.delete(&[&victim]).await);
         assert_eq!(bench.deleted(&[&victim]).await, [Ok(())]);
-        assert_eq!((bench.world().shrunk.clone(), bench.world().size("a")), (vec![victim], 4));
+        {
+            let world = bench.world();
+            assert_eq!((world.shrunk.clone(), world.size("a")), (vec![victim], 4));
+        }
     }
 }
 
@@ -200,7 +224,10 @@ async fn without_proof_that_the_mark_was_seen_nothing_is_lowered() {
     bench.world().informer_is_held = true;
     let words = unknown(&bench.delete(&[&victim]).await);
     assert!(words.contains("does not show the annotation"), "{words}");
-    assert_eq!((bench.world().sent("PUT", ""), bench.world().marked().len()), (0, 0));
+    {
+        let world = bench.world();
+        assert_eq!((world.sent("PUT", ""), world.marked().len()), (0, 0));
+    }
     bench.world().informer_is_held = false;
     assert_eq!(bench.deleted(&[&victim]).await, [Ok(())]);
     assert_eq!(bench.world().shrunk, [victim]);
@@ -217,12 +244,15 @@ async fn a_group_at_its_minimum_gives_no_node_and_replaces_a_machine_that_never_
     bench.world().machines_never_join = true;
     bench.world().delete_machine(&victim);
     bench.pass(2).await;
-    let stuck = bench.world().live().into_iter().find(|name| *name != victim && !bench.world().nodes.contains_key(&format!("node-{name}"))).unwrap();
+    let stuck = bench.nodeless().into_iter().find(|name| *name != victim).unwrap();
     let mut deletion = bench.deletion("1-8", GROUP, &[&stuck]);
     deletion.victims[0] = (headroom_core::history::Victim { node: "".into(), id: format!("capi://capi/{stuck}").into() }, None);
     let ends = headroom_provider::CloudProvider::delete_together(&bench.provider, &deletion).await;
     assert_eq!(ends, [Ok(())]);
-    assert_eq!((bench.world().size("a"), bench.world().sent("DELETE", &stuck)), (3, 1));
+    {
+        let world = bench.world();
+        assert_eq!((world.size("a"), world.sent("DELETE", &stuck)), (3, 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +271,8 @@ async fn a_mark_without_an_open_intent_comes_off_once_no_write_of_its_step_can_l
     bench.pass(70).await;
     bench.settle().await;
     assert!(bench.world().marked().is_empty());
-    assert_eq!((bench.world().sent("PUT", ""), bench.group().await.hold), (1, None));
+    assert_eq!(bench.group().await.hold, None);
+    assert_eq!(bench.world().sent("PUT", ""), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -261,7 +292,10 @@ async fn a_mark_of_another_removal_is_waited_for_and_then_taken_off() {
     assert!(words.contains("may yet take effect"), "{words}");
     assert_eq!(bench.deleted(&[&victim]).await, [Ok(())]);
     assert!(mark.at.0 + 70 <= bench.host.now().0);
-    assert_eq!((bench.world().shrunk.clone(), bench.world().live().len()), (vec![victim], 2));
+    {
+        let world = bench.world();
+        assert_eq!((world.shrunk.clone(), world.live().len()), (vec![victim], 2));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +309,10 @@ async fn a_watch_that_lags_decides_nothing() {
     bench.pass(1).await;
     assert_eq!(bench.group().await.hold, None, "the watch shows the old state");
     unknown(&bench.delete(&[&victim]).await);
-    assert_eq!((bench.world().sent("PATCH", ""), bench.world().sent("PUT", "")), (0, 0));
+    {
+        let world = bench.world();
+        assert_eq!((world.sent("PATCH", ""), world.sent("PUT", "")), (0, 0));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -81,8 +81,10 @@ async fn no_machine_leaves_for_a_size_but_those_that_were_named() {
                 let _ = bench.observe().await;
                 bench.pass(1).await;
             }
-            named.retain(|name| bench.world().get("machines", name).is_none() || victims.contains(name) || is_marked(&bench, name));
             let world = bench.world();
+            named.retain(|name| {
+                world.get("machines", name).is_none() || victims.contains(name) || is_marked(&world, name)
+            });
             let strangers: Vec<&String> = world.shrunk.iter().filter(|name| !named.contains(*name)).collect();
             assert!(strangers.is_empty(), "seed {seed}, round {round}: {strangers:?} left without being named");
             let size = world.size("a");
@@ -97,7 +99,6 @@ async fn no_machine_leaves_for_a_size_but_those_that_were_named() {
     assert!(100 < removed, "only {removed} machines left: the storm proves little");
 }
 
-fn is_marked(bench: &Bench, name: &str) -> bool {
-    let world = bench.world();
+fn is_marked(world: &World, name: &str) -> bool {
     world.get("machines", name).is_some_and(|one| !one["metadata"]["annotations"][DELETE_MACHINE].is_null())
 }

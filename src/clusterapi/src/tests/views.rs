@@ -86,7 +86,7 @@ async fn a_launch_that_failed_is_reported_with_the_clouds_words() {
         bench.world().machines_never_join = true;
         bench.world().scale("a", 2);
         bench.pass(1).await;
-        let failed = bench.world().live().into_iter().find(|name| !bench.world().nodes.contains_key(&format!("node-{name}"))).unwrap();
+        let failed = bench.nodeless().pop().unwrap();
         bench.world().edit("machines", &failed, |machine| {
             let at = "2026-11-24T02:00:05Z";
             let condition = json!({"type": "InfrastructureReady", "status": "False", "reason": "InstanceProvisionFailed",

@@ -513,6 +513,11 @@ mod tests {
             self.note("delete");
             Box::pin(async { Ok(()) })
         }
+        fn delete_together<'a>(&'a self, deletion: &'a Deletion) -> BoxFuture<'a, Vec<Result<(), Error>>> {
+            let ids: Vec<&str> = deletion.victims.iter().map(|(victim, _)| &*victim.id).collect();
+            self.note(&format!("delete {} of {} in {}", ids.join(","), deletion.intent, deletion.group));
+            Box::pin(async move { deletion.victims.iter().map(|_| Ok(())).collect() })
+        }
     }
 
     fn facts() -> Facts {
@@ -632,6 +637,27 @@ mod tests {
         assert_eq!(done, ["list"], "one look at all nodes, however many instances");
         let (result, done) = outcome(None, step, facts()).await;
         assert_eq!((result, done.len()), (StepResult::Deleted, 1 + 3));
+    }
+
+    #[tokio::test]
+    async fn victims_that_may_go_are_deleted_by_one_call_where_the_cloud_wants_it() {
+        let facts = || {
+            let mut facts = facts();
+            let settings = ProviderSettings::ClusterApi(headroom_provider::cluster_api::Settings::default());
+            facts.pool.as_mut().expect("there is one").settings = settings;
+            facts
+        };
+        let victims = ["kwok://n1", "kwok://n2"].map(|id| Victim { node: "".into(), id: id.into() }).to_vec();
+        let (pool, intent, group) = ("general".into(), "1-7".into(), "a".into());
+        let step = Step::Delete { pool, intent, group, victims, force: false };
+        let (result, done) = outcome(None, step.clone(), facts()).await;
+        assert_eq!(result, StepResult::Deleted);
+        assert_eq!(done, ["list", "delete kwok://n1,kwok://n2 of 1-7 in a"]);
+        // One of them has become a node: the other one goes alone.
+        let fake = Fake { carried: vec![("n1", "kwok://n1")], ..Fake::default() };
+        let (result, done) = outcome_among(fake, step, facts()).await;
+        assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
+        assert_eq!(done, ["list", "delete kwok://n2 of 1-7 in a"]);
     }
 
     /// What the deletion of node n1, instance kwok://n1, comes to among these nodes.
