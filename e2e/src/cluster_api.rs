@@ -64,7 +64,8 @@ impl ClusterApi {
 
     /// Creates a MachineDeployment of 0 machines, with bounds of 0 to `max`, as Cluster API's webhook would complete it.
     pub async fn deployment(&self, cluster: &ControlPlane, name: &str, max: u32) -> Result<()> {
-        let labels = json!({"cluster.x-k8s.io/cluster-name": CLUSTER, "cluster.x-k8s.io/deployment-name": name});
+        let labels =
+            json!({"cluster.x-k8s.io/cluster-name": CLUSTER, "cluster.x-k8s.io/deployment-name": name});
         let bounds = "cluster.x-k8s.io/cluster-api-autoscaler-node-group";
         let capacity = "capacity.cluster-autoscaler.kubernetes.io";
         cluster
@@ -178,9 +179,7 @@ fn objects(cluster: &ControlPlane) -> Result<Vec<Value>> {
         }
     }
     let metadata = |name: &str| json!({"name": name, "namespace": NAMESPACE});
-    let labelled = |name: &str| {
-        json!({"name": name, "namespace": NAMESPACE, "labels": {"cluster.x-k8s.io/cluster-name": CLUSTER}})
-    };
+    let labelled = |name: &str| json!({"name": name, "namespace": NAMESPACE, "labels": {"cluster.x-k8s.io/cluster-name": CLUSTER}});
     Ok(vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
         json!({

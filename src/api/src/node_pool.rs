@@ -6,8 +6,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity, Resources, Window};
 use super::cluster_api::ClusterApiProvider;
+use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity, Resources, Window};
 use super::external_grpc::ExternalGrpcProvider;
 use super::node_pool_status::NodePoolStatus;
 

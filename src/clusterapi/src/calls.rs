@@ -141,5 +141,6 @@ pub trait Calls: Send + Sync {
 /// Reads annotations of Nodes of the workload cluster.
 pub trait Nodes: Send + Sync {
     /// The value of an annotation; `None` if the Node or its annotation is not there.
-    fn annotation<'a>(&'a self, node: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<String>, String>>;
+    fn annotation<'a>(&'a self, node: &'a str, key: &'a str)
+    -> BoxFuture<'a, Result<Option<String>, String>>;
 }

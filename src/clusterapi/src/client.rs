@@ -238,7 +238,11 @@ impl WorkloadNodes {
 }
 
 impl Nodes for WorkloadNodes {
-    fn annotation<'a>(&'a self, node: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<String>, String>> {
+    fn annotation<'a>(
+        &'a self,
+        node: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, String>> {
         Box::pin(async move {
             let found = self.0.get_metadata_opt(node).await.map_err(|error| error.to_string())?;
             Ok(found.and_then(|node| node.metadata.annotations?.remove(key)))
@@ -260,7 +264,8 @@ mod tests {
         };
         let exec = config("{exec: {apiVersion: client.authentication.k8s.io/v1, command: steal}}");
         for text in [exec, config("{auth-provider: {name: gcp, config: {}}}")] {
-            let words = client_of(Path::new("/etc/headroom/management/p"), &text).await.err().expect("refused");
+            let words =
+                client_of(Path::new("/etc/headroom/management/p"), &text).await.err().expect("refused");
             assert!(words.contains("exec or auth-provider"), "{words}");
         }
         let words = client_of(Path::new("p"), "{").await.err().expect("refused");

@@ -74,7 +74,10 @@ mod tests {
     #[test]
     fn the_words_of_providers_give_the_class() {
         let cases = [
-            ("InstanceProvisionFailed: InsufficientInstanceCapacity: no m5.large", FailureClass::OutOfCapacity),
+            (
+                "InstanceProvisionFailed: InsufficientInstanceCapacity: no m5.large",
+                FailureClass::OutOfCapacity,
+            ),
             ("InstanceProvisionFailed: VcpuLimitExceeded: You have requested", FailureClass::QuotaExceeded),
             ("Failed: RequestLimitExceeded: slow down", FailureClass::Throttled),
             ("Failed: UnauthorizedOperation: not authorized", FailureClass::PermissionDenied),
@@ -85,7 +88,8 @@ mod tests {
         for (words, class) in cases {
             assert_eq!(class_of(words), Some(class), "{words}");
         }
-        for still in ["WaitingForBootstrapData: ", "Provisioning: instance is pending", "NotFound: retrying"] {
+        for still in ["WaitingForBootstrapData: ", "Provisioning: instance is pending", "NotFound: retrying"]
+        {
             assert_eq!(class_of(still), None, "{still}");
         }
     }

@@ -95,7 +95,8 @@ impl Group {
     /// Why nothing of it is changed, not even its size.
     #[must_use]
     pub fn stopped(&self) -> Option<Hold> {
-        let hold = |reason, message: &str| Some(Hold { reason, message: message.into(), except: BTreeSet::new() });
+        let hold =
+            |reason, message: &str| Some(Hold { reason, message: message.into(), except: BTreeSet::new() });
         let Self { object, cluster, .. } = self;
         if object.metadata.is_deleting() {
             return hold(Reason::GroupPaused, "it is being deleted");
@@ -111,7 +112,10 @@ impl Group {
             Some(_) => {}
         }
         if object.is_paused() {
-            return hold(Reason::GroupPaused, "it is paused: remove spec.paused and the annotation cluster.x-k8s.io/paused");
+            return hold(
+                Reason::GroupPaused,
+                "it is paused: remove spec.paused and the annotation cluster.x-k8s.io/paused",
+            );
         }
         None
     }
@@ -246,11 +250,13 @@ impl Group {
                     mark.is_some_and(|mark| !mark.as_ref().is_some_and(&is_open))
                 });
                 if let Some(machine) = left {
-                    let words = format!("the mark of an ended removal is taken off {}", machine.metadata.name);
+                    let words =
+                        format!("the mark of an ended removal is taken off {}", machine.metadata.name);
                     return Some(self.hold(Reason::GroupChanging, &words));
                 }
                 let Settled::Only(oldest) = settled else { return None };
-                let mut hold = self.hold(Reason::GroupRollingOut, "only machines of its oldest MachineSet leave");
+                let mut hold =
+                    self.hold(Reason::GroupRollingOut, "only machines of its oldest MachineSet leave");
                 let of_oldest = self.live().filter(|one| one.metadata.controller() == Some(&oldest));
                 hold.except = of_oldest.map(|machine| instance_id(namespace, machine)).collect();
                 Some(hold)

@@ -138,7 +138,8 @@ impl ClusterApi {
         let open = self.open_intents();
         let is_open = |mark: &Mark| is_open(open.as_deref(), mark);
         let now = self.host.now();
-        let scene = Scene { pool: asked.pool, settings, registered: asked.registered, is_open: &is_open, now };
+        let scene =
+            Scene { pool: asked.pool, settings, registered: asked.registered, is_open: &is_open, now };
         let state = {
             let mut store = place.store();
             for (id, group) in &found {
@@ -193,7 +194,8 @@ fn readable(place: &Place, now: headroom_core::time::UnixTime) -> Result<(), Err
         let optional = kind == store::Kind::Group(GroupKind::Pool)
             && matches!(trouble, calls::Trouble::Status(403 | 404, _));
         if !optional && (unlisted.contains(&kind) || since.plus(SILENT) <= now) {
-            let words = format!("failed to read {} of the management cluster: {}", kind.plural(), trouble.words());
+            let words =
+                format!("failed to read {} of the management cluster: {}", kind.plural(), trouble.words());
             return Err(match view::class_of(trouble) {
                 FailureClass::Other => Error::unknown(words),
                 class => Error::refused(class, words),
@@ -216,7 +218,9 @@ fn own_groups(place: &Place, settings: &Settings) -> Vec<Own> {
         for kind in [GroupKind::Deployment, GroupKind::Set, GroupKind::Pool] {
             let selected = store.shelf(kind).objects.values().filter(|object| {
                 let labels = &object.metadata.labels;
-                let has = |(key, value): (&Arc<str>, &Arc<str>)| labels.get(&**key).is_some_and(|one| **one == **value);
+                let has = |(key, value): (&Arc<str>, &Arc<str>)| {
+                    labels.get(&**key).is_some_and(|one| **one == **value)
+                };
                 !(kind == GroupKind::Set && object.metadata.is_of_deployment())
                     && settings.match_labels.iter().all(has)
             });
@@ -317,8 +321,7 @@ impl CloudProvider for ClusterApi {
         Box::pin(async move {
             let (settings, (kind, name)) = (settings_of(&request.pool)?, parsed(&request.group)?);
             let registered = self.memory.lock().unwrap_or_else(PoisonError::into_inner).registered.clone();
-            let is_node =
-                |id: &str| registered.contains(headroom_observe::convert::node::machine_id(id));
+            let is_node = |id: &str| registered.contains(headroom_observe::convert::node::machine_id(id));
             grow::cancel(&self.place(&settings.place), settings, (kind, &name), request, is_node).await
         })
     }
@@ -344,7 +347,10 @@ impl CloudProvider for ClusterApi {
                 Err(error) => return all(error),
             };
             if deletion.victims.iter().any(|(_, node)| is_foreign(node.as_ref(), settings)) {
-                return all(Error::refused(FailureClass::Other, "a victim's Node belongs to another Cluster"));
+                return all(Error::refused(
+                    FailureClass::Other,
+                    "a victim's Node belongs to another Cluster",
+                ));
             }
             let wanted = |(victim, _): &(Victim, Option<NodeMetadata>)| Wanted {
                 id: victim.id.clone(),

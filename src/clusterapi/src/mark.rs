@@ -33,7 +33,10 @@ impl Mark {
     #[must_use]
     pub fn written(&self) -> String {
         let Self { pool, intent, generation, replicas, count, at } = self;
-        format!("{PREFIX}{pool}/{intent} generation={generation} replicas={replicas} count={count} at={}", at.0)
+        format!(
+            "{PREFIX}{pool}/{intent} generation={generation} replicas={replicas} count={count} at={}",
+            at.0
+        )
     }
 
     /// The mark that a value is; `None` for a mark of somebody else.
@@ -87,7 +90,9 @@ mod tests {
             at: UnixTime(1_000),
         };
         assert_eq!(Mark::parse(&mark.written()), Some(mark.clone()));
-        for other in ["", "yes", "2026-11-24", "headroom/", "headroom/a/b generation=x replicas=1 count=1 at=1"] {
+        for other in
+            ["", "yes", "2026-11-24", "headroom/", "headroom/a/b generation=x replicas=1 count=1 at=1"]
+        {
             assert_eq!(Mark::parse(other), None, "{other}");
         }
         assert!(!mark.is_old(UnixTime(1_069)) && mark.is_old(UnixTime(1_070)));

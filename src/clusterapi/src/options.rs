@@ -49,7 +49,8 @@ pub fn read(annotations: &Annotations) -> (Option<GroupOptions>, Vec<String>) {
         }
         read
     };
-    let (utilization_threshold_percent, gpu_utilization_threshold_percent) = (percent(threshold), percent(gpu));
+    let (utilization_threshold_percent, gpu_utilization_threshold_percent) =
+        (percent(threshold), percent(gpu));
     let mut length = |found: Option<(String, &str)>| {
         let (key, value) = found?;
         let read = seconds_of(value);

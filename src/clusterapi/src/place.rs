@@ -83,7 +83,9 @@ impl Place {
                 Err(trouble) => {
                     let now = self.host.now();
                     let mut store = self.store();
-                    Kind::ALL.into_iter().for_each(|kind| store.take(kind, Event::Failed(trouble.clone()), now));
+                    Kind::ALL
+                        .into_iter()
+                        .for_each(|kind| store.take(kind, Event::Failed(trouble.clone()), now));
                 }
             }
             self.host.sleep(RETRY).await;
@@ -125,8 +127,12 @@ impl Place {
             return Ok(version);
         }
         let group = self.get(Request::get(format!("/apis/{GROUP}"))).await?;
-        let served: BTreeSet<&str> =
-            group["versions"].as_array().into_iter().flatten().filter_map(|one| one["version"].as_str()).collect();
+        let served: BTreeSet<&str> = group["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one["version"].as_str())
+            .collect();
         let found = VERSIONS.into_iter().find(|version| served.contains(version));
         let version = found.ok_or_else(|| {
             Trouble::Status(404, format!("the server has none of the versions {VERSIONS:?} of {GROUP}"))
@@ -164,9 +170,9 @@ impl Place {
         let query = format!("labelSelector={}%3D{}", CLUSTER_LABEL.replace('/', "%2F"), self.address.cluster);
         let path = self.path(kind.plural()).await?;
         let list = self.get(Request { query, ..Request::get(path) }).await?;
-        let items = list["items"].as_array().ok_or_else(|| {
-            Trouble::NoAnswer(format!("the list of {} has no items", kind.plural()))
-        })?;
+        let items = list["items"]
+            .as_array()
+            .ok_or_else(|| Trouble::NoAnswer(format!("the list of {} has no items", kind.plural())))?;
         items.iter().map(|item| read(item).map_err(Trouble::NoAnswer)).collect()
     }
 
@@ -328,7 +334,8 @@ impl Place {
         // Cluster API's contract: the plural is the kind in lower case with an s.
         let plural = format!("{}s", wanted.kind.to_lowercase());
         let (namespace, name) = (&self.address.namespace, &wanted.name);
-        self.get(Request::get(format!("/apis/{group}/{version}/namespaces/{namespace}/{plural}/{name}"))).await
+        self.get(Request::get(format!("/apis/{group}/{version}/namespaces/{namespace}/{plural}/{name}")))
+            .await
     }
 }
 
@@ -337,7 +344,10 @@ fn accepted(answer: Answer) -> Result<Value, Trouble> {
         200..=299 => Ok(answer.body),
         status => {
             let words = answer.body["message"].as_str().map(str::to_owned);
-            Err(Trouble::Status(status, words.unwrap_or_else(|| format!("the server answered with status {status}"))))
+            Err(Trouble::Status(
+                status,
+                words.unwrap_or_else(|| format!("the server answered with status {status}")),
+            ))
         }
     }
 }

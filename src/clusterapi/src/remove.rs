@@ -183,10 +183,14 @@ impl Removal<'_> {
             }
             let name = &machine.metadata.name;
             if !is_over(group, mark.as_ref(), self.place.host.now()) {
-                return Err(Error::unknown(format!("an earlier removal of Machine {name} may yet take effect")));
+                return Err(Error::unknown(format!(
+                    "an earlier removal of Machine {name} may yet take effect"
+                )));
             }
             self.place.unmark(machine).await.map_err(|trouble| unread(&trouble))?;
-            return Err(Error::unknown(format!("the mark of an earlier removal was taken off Machine {name}")));
+            return Err(Error::unknown(format!(
+                "the mark of an earlier removal was taken off Machine {name}"
+            )));
         }
         Ok(())
     }
@@ -209,7 +213,8 @@ impl Removal<'_> {
         for victim in moved {
             self.place.unmark(&victim.machine).await.map_err(|trouble| unread(&trouble))?;
             let name = &victim.machine.metadata.name;
-            let words = format!("Machine {name} stays: another machine left in its place, or the size was raised");
+            let words =
+                format!("Machine {name} stays: another machine left in its place, or the size was raised");
             self.ends.insert(victim.id.clone(), Err(refused(words)));
         }
         Err(Error::unknown("the group has changed since its machines were marked"))
@@ -225,7 +230,8 @@ impl Removal<'_> {
             victims.retain(|victim| {
                 let leaves = victim.machine.metadata.controller() == Some(&set);
                 if !leaves {
-                    let words = format!("Machine {} is not of the oldest MachineSet", victim.machine.metadata.name);
+                    let words =
+                        format!("Machine {} is not of the oldest MachineSet", victim.machine.metadata.name);
                     self.ends.insert(victim.id.clone(), Err(refused(words)));
                 }
                 leaves
@@ -402,9 +408,7 @@ impl Removal<'_> {
         let is_victim = |machine: &&Machine| {
             victims.iter().any(|victim| victim.machine.metadata.uid == machine.metadata.uid)
         };
-        let left = |machine: &&Machine| {
-            !now.live().any(|other| other.metadata.uid == machine.metadata.uid)
-        };
+        let left = |machine: &&Machine| !now.live().any(|other| other.metadata.uid == machine.metadata.uid);
         if let Some(other) = before.live().filter(left).find(|machine| !is_victim(machine)) {
             let words = format!("its provider took Machine {} and not the marked one", other.metadata.name);
             self.place.store().choosing.insert(self.order.group_id(), words);
@@ -426,7 +430,9 @@ pub fn is_over(group: &Group, mark: Option<&Mark>, now: UnixTime) -> bool {
 pub async fn sweep(place: &Place, group: &Group, id: &Arc<str>, is_open: impl Fn(&Mark) -> bool) {
     let Some(_turn) = place.turn(id) else { return };
     // Read past the cache: an old state may look settled.
-    let Ok(Some((group, _))) = place.read_group(group.kind, &group.object.metadata.name).await else { return };
+    let Ok(Some((group, _))) = place.read_group(group.kind, &group.object.metadata.name).await else {
+        return;
+    };
     let now = place.host.now();
     for machine in group.live() {
         let Some(value) = machine.mark().filter(|value| is_ours(value)) else { continue };
@@ -435,8 +441,12 @@ pub async fn sweep(place: &Place, group: &Group, id: &Arc<str>, is_open: impl Fn
             continue;
         }
         match place.unmark(machine).await {
-            Ok(()) => tracing::info!(machine = %machine.metadata.name, "the mark of an ended removal was taken off"),
-            Err(trouble) => tracing::debug!(machine = %machine.metadata.name, error = trouble.words(), "a mark stays"),
+            Ok(()) => {
+                tracing::info!(machine = %machine.metadata.name, "the mark of an ended removal was taken off")
+            }
+            Err(trouble) => {
+                tracing::debug!(machine = %machine.metadata.name, error = trouble.words(), "a mark stays")
+            }
         }
     }
 }

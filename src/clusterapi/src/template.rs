@@ -44,7 +44,11 @@ struct Parts {
 ///
 /// # Errors
 /// In words, when a source cannot be read, or none gives cpu and memory.
-pub fn read(pool: &PoolAtProvider, object: &Scalable, templates: &Templates) -> Result<GroupTemplate, String> {
+pub fn read(
+    pool: &PoolAtProvider,
+    object: &Scalable,
+    templates: &Templates,
+) -> Result<GroupTemplate, String> {
     let mut parts = Parts::default();
     parts.infrastructure(&templates.infrastructure["status"]);
     parts.bootstrap(&templates.bootstrap)?;
@@ -121,7 +125,8 @@ impl Parts {
 
     fn annotations(&mut self, object: &Scalable) -> Result<(), String> {
         let annotations = &object.metadata.annotations;
-        let get = |name: &str| annotations.get(&format!("{CAPACITY}{name}")).map(|value| value.trim().to_owned());
+        let get =
+            |name: &str| annotations.get(&format!("{CAPACITY}{name}")).map(|value| value.trim().to_owned());
         let names = [
             ("cpu", "cpu"),
             ("memory", "memory"),

@@ -151,8 +151,11 @@ fn group_state(scene: &Scene<'_>, store: &Store, own: &Own, notices: &mut Notice
     state.options = options.map(Arc::new);
     problems.into_iter().for_each(|words| notices.add(NoticeKind::TagUnreadable, Some(&id), words));
     if let Some(words) = store.choosing.get(&id) {
-        state.hold =
-            Some(Hold { reason: Reason::CannotNameMachine, message: words.as_str().into(), except: BTreeSet::new() });
+        state.hold = Some(Hold {
+            reason: Reason::CannotNameMachine,
+            message: words.as_str().into(),
+            except: BTreeSet::new(),
+        });
     }
     read_template(scene, store, &id, group, &mut state, notices);
     match own_bounds(scene, own, group, &id, notices) {
@@ -261,7 +264,8 @@ fn remark(
         notices.add(NoticeKind::GroupUnsupported, Some(id), store.choosing[id].as_str());
     }
     if group.live_count() < state.target
-        && let Some(news) = group.object.news().filter(|news| news.contains("preflight") || news.contains("not exist"))
+        && let Some(news) =
+            group.object.news().filter(|news| news.contains("preflight") || news.contains("not exist"))
     {
         notices.add(NoticeKind::Unfulfilled, Some(id), news);
     }
@@ -269,7 +273,8 @@ fn remark(
         let Some(waits) = machine.deleting().filter(|condition| condition.status == "True") else { continue };
         let since = waits.changed_at();
         if since.is_some_and(|since| since.plus(LONG_DELETION) <= scene.now) {
-            let words = format!("Machine {} has been deleting for long: {}", machine.metadata.name, waits.message);
+            let words =
+                format!("Machine {} has been deleting for long: {}", machine.metadata.name, waits.message);
             notices.add(NoticeKind::Unfulfilled, Some(id), words);
         }
     }

@@ -206,7 +206,8 @@ impl Machine {
         let MachineStatus { failure_reason, failure_message, deprecated, .. } = &self.status;
         let reason = failure_reason.as_deref().or(deprecated.v1beta1.failure_reason.as_deref());
         let message = failure_message.as_deref().or(deprecated.v1beta1.failure_message.as_deref());
-        (reason.is_some() || message.is_some()).then(|| (reason.unwrap_or_default(), message.unwrap_or_default()))
+        (reason.is_some() || message.is_some())
+            .then(|| (reason.unwrap_or_default(), message.unwrap_or_default()))
     }
 
     /// What its infrastructure provider reports.

@@ -50,8 +50,7 @@ pub(super) fn read(check: &mut Checker, written: &ClusterApiProvider) -> Validat
             fix,
         );
     }
-    let match_labels =
-        selector.as_ref().map(|selector| selector.match_labels.clone()).unwrap_or_default();
+    let match_labels = selector.as_ref().map(|selector| selector.match_labels.clone()).unwrap_or_default();
     check.require(
         selector.is_none() || !match_labels.is_empty(),
         &format!("{path}.selector.matchLabels"),
@@ -120,7 +119,10 @@ mod tests {
     #[test]
     fn groups_are_named_once_or_selected() {
         let cluster = "clusterName: prod, namespace: capi";
-        assert_eq!(problems(&format!("{{{cluster}, groups: [{{name: a}}, {{kind: MachinePool, name: a}}]}}")), [""; 0]);
+        assert_eq!(
+            problems(&format!("{{{cluster}, groups: [{{name: a}}, {{kind: MachinePool, name: a}}]}}")),
+            [""; 0]
+        );
         assert_eq!(problems(&format!("{{{cluster}, selector: {{matchLabels: {{team: web}}}}}}")), [""; 0]);
         assert_eq!(problems(&format!("{{{cluster}}}")), ["spec.provider.clusterApi"]);
         let twice = format!("{{{cluster}, groups: [{{name: a}}, {{kind: MachineDeployment, name: a}}]}}");

@@ -79,7 +79,9 @@ impl Bench {
     }
 
     pub fn settings(&mut self) -> &mut Settings {
-        let ProviderSettings::ClusterApi(settings) = &mut self.pool.settings else { panic!("of this provider") };
+        let ProviderSettings::ClusterApi(settings) = &mut self.pool.settings else {
+            panic!("of this provider")
+        };
         settings
     }
 
@@ -191,7 +193,11 @@ fn provider(server: &Server, host: &Arc<Host>) -> ClusterApi {
 
 pub fn pool(name: &str, groups: &[(GroupKind, &str)]) -> PoolAtProvider {
     let place = Place { kubeconfig: None, namespace: NAMESPACE.into(), cluster: CLUSTER.into() };
-    let named = |(kind, name): &(GroupKind, &str)| NamedGroup { kind: *kind, name: (*name).into(), ..NamedGroup::default() };
+    let named = |(kind, name): &(GroupKind, &str)| NamedGroup {
+        kind: *kind,
+        name: (*name).into(),
+        ..NamedGroup::default()
+    };
     let groups = groups.iter().map(named).collect();
     PoolAtProvider {
         name: name.into(),

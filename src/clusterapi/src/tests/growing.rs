@@ -60,7 +60,10 @@ async fn a_size_that_another_manager_applies_is_not_written() {
     bench.settle().await;
     assert_eq!(bench.increase(2, 5).await, Ok(Increased::Superseded));
     let notices = bench.notices().await;
-    assert!(notices.iter().any(|words| words.starts_with("ForeignEdit") && words.contains("capi-topology")), "{notices:?}");
+    assert!(
+        notices.iter().any(|words| words.starts_with("ForeignEdit") && words.contains("capi-topology")),
+        "{notices:?}"
+    );
     let group = bench.group().await;
     assert_eq!((group.min, group.max, bench.world().sent("PUT", "")), (2, 2, 0));
 }
@@ -68,7 +71,8 @@ async fn a_size_that_another_manager_applies_is_not_written() {
 #[tokio::test(start_paused = true)]
 async fn refusals_are_told_apart() {
     let bench = Bench::new(World::new(2)).await;
-    for (status, class) in [(403, FailureClass::PermissionDenied), (422, FailureClass::InvalidConfiguration)] {
+    for (status, class) in [(403, FailureClass::PermissionDenied), (422, FailureClass::InvalidConfiguration)]
+    {
         bench.world().faults.push_back((SCALE.to_owned(), Fault::Refuse(status)));
         let error = bench.increase(2, 3).await.unwrap_err();
         assert_eq!((error.class, error.unknown), (class, false));

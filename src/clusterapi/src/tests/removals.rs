@@ -140,7 +140,8 @@ async fn a_size_that_somebody_writes_after_the_mark_is_judged_anew() {
 async fn a_status_that_changes_under_the_write_is_no_reason_to_give_up() {
     let bench = Bench::new(World::new(3)).await;
     let victim = bench.healthy_last();
-    let touch = meanwhile(|world| world.edit("machinedeployments", "a", |object| object["status"]["x"] = 1.into()));
+    let touch =
+        meanwhile(|world| world.edit("machinedeployments", "a", |object| object["status"]["x"] = 1.into()));
     bench.world().faults.push_back((format!("PUT {SCALE}"), touch));
     assert_eq!(bench.delete(&[&victim]).await, [Ok(())]);
     {
@@ -208,7 +209,10 @@ async fn a_victim_whose_room_went_to_another_machines_end_stays_and_is_not_paid_
     let (victim, other) = (bench.healthy_last(), bench.world().live()[0].clone());
     let gone = other.clone();
     // Deleted by hand at the same time: the lowering cancels its replacement.
-    bench.world().faults.push_back((format!("PUT {SCALE}"), meanwhile(move |world| world.delete_machine(&gone))));
+    bench
+        .world()
+        .faults
+        .push_back((format!("PUT {SCALE}"), meanwhile(move |world| world.delete_machine(&gone))));
     let ends = bench.deleted(&[&victim]).await;
     let [Err(error)] = ends.as_slice() else { panic!("{ends:?}") };
     assert!(!error.unknown && error.message.contains("another machine left"), "{error}");
@@ -236,17 +240,26 @@ async fn without_proof_that_the_mark_was_seen_nothing_is_lowered() {
 #[tokio::test(start_paused = true)]
 async fn a_group_at_its_minimum_gives_no_node_and_replaces_a_machine_that_never_joined() {
     let mut world = World::new(3);
-    world.annotate("machinedeployments", "a", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size", "3".into());
+    world.annotate(
+        "machinedeployments",
+        "a",
+        "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size",
+        "3".into(),
+    );
     let bench = Bench::new(world).await;
     let victim = bench.healthy_last();
     let ends = bench.delete(&[&victim]).await;
-    assert!(ends[0].as_ref().is_err_and(|error| !error.unknown && error.message.contains("minimum of 3")), "{ends:?}");
+    assert!(
+        ends[0].as_ref().is_err_and(|error| !error.unknown && error.message.contains("minimum of 3")),
+        "{ends:?}"
+    );
     bench.world().machines_never_join = true;
     bench.world().delete_machine(&victim);
     bench.pass(2).await;
     let stuck = bench.nodeless().into_iter().find(|name| *name != victim).unwrap();
     let mut deletion = bench.deletion("1-8", GROUP, &[&stuck]);
-    deletion.victims[0] = (headroom_core::history::Victim { node: "".into(), id: format!("capi://capi/{stuck}").into() }, None);
+    deletion.victims[0] =
+        (headroom_core::history::Victim { node: "".into(), id: format!("capi://capi/{stuck}").into() }, None);
     let ends = headroom_provider::CloudProvider::delete_together(&bench.provider, &deletion).await;
     assert_eq!(ends, [Ok(())]);
     {
@@ -282,7 +295,9 @@ async fn a_mark_of_another_removal_is_waited_for_and_then_taken_off() {
     let mark = Mark {
         pool: "gone".to_owned(),
         intent: "9-9".to_owned(),
-        generation: bench.world().get("machinedeployments", "a").unwrap()["metadata"]["generation"].as_i64().unwrap(),
+        generation: bench.world().get("machinedeployments", "a").unwrap()["metadata"]["generation"]
+            .as_i64()
+            .unwrap(),
         replicas: 3,
         count: 1,
         at: bench.host.now(),
@@ -318,13 +333,18 @@ async fn a_watch_that_lags_decides_nothing() {
 #[tokio::test(start_paused = true)]
 async fn machines_of_the_oldest_set_leave_under_on_delete_and_others_are_refused() {
     let bench = Bench::new(World::new(3)).await;
-    bench.world().edit("machinedeployments", "a", |object| object["spec"]["rollout"] = json!({"strategy": {"type": "OnDelete"}}));
+    bench.world().edit("machinedeployments", "a", |object| {
+        object["spec"]["rollout"] = json!({"strategy": {"type": "OnDelete"}})
+    });
     bench.world().roll_out("a");
     bench.pass(1).await;
     bench.world().scale("a", 5);
     bench.pass(2).await;
     let live = bench.world().live();
-    let (old, new) = (live.iter().filter(|name| name.starts_with("a-1")), live.iter().filter(|name| name.starts_with("a-2")));
+    let (old, new) = (
+        live.iter().filter(|name| name.starts_with("a-1")),
+        live.iter().filter(|name| name.starts_with("a-2")),
+    );
     let (old, new): (Vec<&String>, Vec<&String>) = (old.collect(), new.collect());
     assert_eq!((old.len(), new.len()), (3, 2));
     let hold = bench.group().await.hold.expect("the new set's machines stay");
@@ -339,7 +359,11 @@ async fn machines_of_the_oldest_set_leave_under_on_delete_and_others_are_refused
 async fn a_stand_alone_set_shrinks_by_name() {
     let mut world = World::new(0);
     let metadata = json!({"labels": {"cluster.x-k8s.io/cluster-name": "prod"}, "annotations": {}});
-    world.put("machinesets", "bare", json!({"metadata": metadata, "spec": {"clusterName": "prod", "replicas": 3}}));
+    world.put(
+        "machinesets",
+        "bare",
+        json!({"metadata": metadata, "spec": {"clusterName": "prod", "replicas": 3}}),
+    );
     let mut bench = Bench::new(world).await;
     bench.pool = pool("general", &[(GroupKind::Set, "bare")]);
     let victim = bench.healthy_last();

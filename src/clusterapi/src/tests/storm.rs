@@ -49,7 +49,8 @@ async fn no_machine_leaves_for_a_size_but_those_that_were_named() {
             let intent = format!("{seed}-{round}");
             let live = bench.world().live();
             let count = dice.usize(1..=2).min(live.len());
-            let victims: BTreeSet<String> = (0..count).map(|_| live[dice.usize(..live.len())].clone()).collect();
+            let victims: BTreeSet<String> =
+                (0..count).map(|_| live[dice.usize(..live.len())].clone()).collect();
             bench.note_open(&[&intent]);
             for _ in 0..dice.usize(1..8) {
                 {
@@ -63,7 +64,8 @@ async fn no_machine_leaves_for_a_size_but_those_that_were_named() {
                 let deletion = bench.deletion(&intent, super::bench::GROUP, &names);
                 named.extend(victims.iter().cloned());
                 let step = headroom_provider::CloudProvider::delete_together(&bench.provider, &deletion);
-                let killed = tokio::time::timeout(Duration::from_millis(dice.u64(500..15_000)), step).await.is_err();
+                let killed =
+                    tokio::time::timeout(Duration::from_millis(dice.u64(500..15_000)), step).await.is_err();
                 if killed {
                     bench = bench.restarted().await;
                     bench.note_open(&[&intent]);
@@ -87,7 +89,10 @@ async fn no_machine_leaves_for_a_size_but_those_that_were_named() {
                 world.get("machines", name).is_none() || victims.contains(name) || is_marked(&world, name)
             });
             let strangers: Vec<&String> = world.shrunk.iter().filter(|name| !named.contains(*name)).collect();
-            assert!(strangers.is_empty(), "seed {seed}, round {round}: {strangers:?} left without being named");
+            assert!(
+                strangers.is_empty(),
+                "seed {seed}, round {round}: {strangers:?} left without being named"
+            );
             let size = world.size("a");
             drop(world);
             if size < 4 {

@@ -44,7 +44,9 @@ async fn a_group_is_read_with_its_machines_bounds_and_options() {
     let group = bench.group().await;
     assert_eq!((group.target, group.min, group.max, group.zone.as_deref()), (3, 1, 9, Some("z1")));
     assert_eq!(group.instances.len(), 3);
-    assert!(group.instances.values().all(|one| one.state == InstanceState::Running && one.created_at.is_none()));
+    assert!(
+        group.instances.values().all(|one| one.state == InstanceState::Running && one.created_at.is_none())
+    );
     assert_eq!(group.options.unwrap().unneeded_for.map(|length| length.0), Some(420));
     let template = group.template.expect("it has one");
     assert_eq!(template.trust, TemplateTrust::Declared);
@@ -96,8 +98,14 @@ async fn a_launch_that_failed_is_reported_with_the_clouds_words() {
         bench.pass(1).await;
         let group = bench.group().await;
         let [failure] = group.failures.as_slice() else { panic!("{:?}", group.failures) };
-        assert_eq!((failure.class, failure.at), (FailureClass::OutOfCapacity, UnixTime::parse("2026-11-24T02:00:05Z").unwrap()));
-        assert_eq!(&*failure.message, "InstanceProvisionFailed: InsufficientInstanceCapacity: no m5.large in z1");
+        assert_eq!(
+            (failure.class, failure.at),
+            (FailureClass::OutOfCapacity, UnixTime::parse("2026-11-24T02:00:05Z").unwrap())
+        );
+        assert_eq!(
+            &*failure.message,
+            "InstanceProvisionFailed: InsufficientInstanceCapacity: no m5.large in z1"
+        );
         assert_eq!(&*failure.key.group, GROUP);
         let stuck = &group.instances[&*format!("capi://capi/{failed}")];
         assert!(stuck.state == InstanceState::Creating && stuck.created_at.is_some());
@@ -118,12 +126,20 @@ async fn machines_of_another_cluster_stop_the_pool() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_group_stops_no_other() {
     let mut bench = Bench::new(World::new(2)).await;
-    bench.pool = pool("general", &[(GroupKind::Deployment, "a"), (GroupKind::Deployment, "gone"), (GroupKind::Set, "a-1")]);
+    bench.pool = pool(
+        "general",
+        &[(GroupKind::Deployment, "a"), (GroupKind::Deployment, "gone"), (GroupKind::Set, "a-1")],
+    );
     let state = bench.state().await;
     assert_eq!((state.groups[GROUP].target, state.groups["MachineDeployment/gone"].target), (2, 0));
     let notices = bench.notices().await;
     assert!(notices.iter().any(|words| words.starts_with("GroupNotFound")), "{notices:?}");
-    assert!(notices.iter().any(|words| words.starts_with("GroupUnsupported") && words.contains("MachineDeployment")), "{notices:?}");
+    assert!(
+        notices
+            .iter()
+            .any(|words| words.starts_with("GroupUnsupported") && words.contains("MachineDeployment")),
+        "{notices:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,7 +189,10 @@ async fn a_size_that_is_undone_three_times_leaves_the_group_alone() {
         bench.world().scale("a", 2);
         bench.settle().await;
         let (group, notices) = (bench.group().await, bench.notices().await);
-        assert!(notices.iter().any(|words| words.starts_with("ForeignEdit: its size changed from 4 to 2")), "{notices:?}");
+        assert!(
+            notices.iter().any(|words| words.starts_with("ForeignEdit: its size changed from 4 to 2")),
+            "{notices:?}"
+        );
         assert_eq!(group.max == 2, round == 3, "round {round}");
     }
 }
@@ -181,9 +200,17 @@ async fn a_size_that_is_undone_three_times_leaves_the_group_alone() {
 #[tokio::test(start_paused = true)]
 async fn annotations_that_make_no_sense_freeze_their_group() {
     let mut world = World::new(2);
-    world.annotate("machinedeployments", "a", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size", "lots".into());
+    world.annotate(
+        "machinedeployments",
+        "a",
+        "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size",
+        "lots".into(),
+    );
     let bench = Bench::new(world).await;
     let (group, notices) = (bench.group().await, bench.notices().await);
     assert_eq!((group.min, group.max), (2, 2));
-    assert!(notices.iter().any(|words| words.starts_with("TagUnreadable") && words.contains("lots")), "{notices:?}");
+    assert!(
+        notices.iter().any(|words| words.starts_with("TagUnreadable") && words.contains("lots")),
+        "{notices:?}"
+    );
 }

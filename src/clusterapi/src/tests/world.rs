@@ -91,7 +91,8 @@ impl World {
 
     pub fn add_deployment(&mut self, name: &str, size: u32) {
         let labels = json!({"cluster.x-k8s.io/cluster-name": CLUSTER});
-        let spec = json!({"clusterName": CLUSTER, "replicas": size, "template": {"spec": {"failureDomain": "z1"}}});
+        let spec =
+            json!({"clusterName": CLUSTER, "replicas": size, "template": {"spec": {"failureDomain": "z1"}}});
         let object = json!({"metadata": {"labels": labels, "annotations": {}}, "spec": spec, "revision": 1});
         self.put("machinedeployments", name, object);
         for _ in 0..8 {
@@ -166,7 +167,9 @@ impl World {
 
     /// Somebody deletes a machine.
     pub fn delete_machine(&mut self, name: &str) {
-        self.edit("machines", name, |object| object["metadata"]["deletionTimestamp"] = "2026-11-24T01:00:00Z".into());
+        self.edit("machines", name, |object| {
+            object["metadata"]["deletionTimestamp"] = "2026-11-24T01:00:00Z".into()
+        });
     }
 
     /// A new template: a rollout begins.
@@ -258,15 +261,19 @@ impl World {
             self.put("machinesets", &newest, json!({"metadata": metadata, "spec": spec}));
         }
         let sets = self.owned("machinesets", uid);
-        let replicas = |world: &Self, set: &str| int(&world.get("machinesets", set).unwrap()["spec"]["replicas"]);
-        let old: Vec<String> = sets.into_iter().filter(|set| *set != newest && 0 < replicas(self, set)).collect();
+        let replicas =
+            |world: &Self, set: &str| int(&world.get("machinesets", set).unwrap()["spec"]["replicas"]);
+        let old: Vec<String> =
+            sets.into_iter().filter(|set| *set != newest && 0 < replicas(self, set)).collect();
         let on_delete = object["spec"]["rollout"]["strategy"]["type"] == "OnDelete";
         let total: i64 = old.iter().map(|set| replicas(self, set)).sum::<i64>() + replicas(self, &newest);
         let mut wanted: Vec<(String, i64)> = Vec::new();
         match old.first() {
             None => wanted.push((newest, size)),
             // The oldest shrinks first.
-            Some(oldest) if size < total => wanted.push((oldest.clone(), (replicas(self, oldest) - (total - size)).max(0))),
+            Some(oldest) if size < total => {
+                wanted.push((oldest.clone(), (replicas(self, oldest) - (total - size)).max(0)))
+            }
             Some(_) if size > total => wanted.push((newest.clone(), replicas(self, &newest) + size - total)),
             Some(oldest) if !on_delete => {
                 wanted.push((newest.clone(), replicas(self, &newest) + 1));
@@ -277,7 +284,9 @@ impl World {
         for (set, replicas) in wanted {
             let current = self.get("machinesets", &set).unwrap();
             let desired = "machinedeployment.clusters.x-k8s.io/desired-replicas";
-            if int(&current["spec"]["replicas"]) != replicas || current["metadata"]["annotations"][desired] != size.to_string() {
+            if int(&current["spec"]["replicas"]) != replicas
+                || current["metadata"]["annotations"][desired] != size.to_string()
+            {
                 self.edit("machinesets", &set, |object| {
                     object["spec"]["replicas"] = replicas.into();
                     object["metadata"]["annotations"][desired] = size.to_string().into();
@@ -380,7 +389,8 @@ impl World {
         let (plural, name, scale) = match parts.as_slice() {
             [group] => {
                 let versions = json!([{"version": self.version}]);
-                let body = json!({"name": group, "versions": versions, "preferredVersion": {"version": "v1"}});
+                let body =
+                    json!({"name": group, "versions": versions, "preferredVersion": {"version": "v1"}});
                 return Answer { status: 200, body };
             }
             [_, _, "namespaces", NAMESPACE, plural] => {
@@ -509,7 +519,11 @@ impl Calls for Server {
 }
 
 impl Nodes for Server {
-    fn annotation<'a>(&'a self, node: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<String>, String>> {
+    fn annotation<'a>(
+        &'a self,
+        node: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, String>> {
         Box::pin(async move { Ok(self.world().nodes.get(node).and_then(|node| node.get(key)).cloned()) })
     }
 }

@@ -429,7 +429,9 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "clusterapi-cloud-config-authoritative",
         Switch,
-        Elsewhere("provider.clusterApi.management is where the machines are, and KUBECONFIG where the nodes are"),
+        Elsewhere(
+            "provider.clusterApi.management is where the machines are, and KUBECONFIG where the nodes are",
+        ),
     ),
     flag(
         "node-autoprovisioning-enabled",

@@ -105,7 +105,8 @@ pub fn pools(line: &CommandLine, sources: &[Source], settings: &Settings) -> any
     if !found.is_empty() {
         return Ok(found.into_iter().map(|group| of_group(line, group, settings, &mut taken)).collect());
     }
-    let useful = |flag: &&Discovery| flag.namespace.is_some() && flag.cluster.is_some() && !flag.labels.is_empty();
+    let useful =
+        |flag: &&Discovery| flag.namespace.is_some() && flag.cluster.is_some() && !flag.labels.is_empty();
     let drafts: Vec<Draft> =
         flags.iter().filter(useful).map(|flag| of_flag(line, flag, settings, &mut taken)).collect();
     anyhow::ensure!(
@@ -116,7 +117,12 @@ pub fn pools(line: &CommandLine, sources: &[Source], settings: &Settings) -> any
     Ok(drafts)
 }
 
-fn of_group(line: &CommandLine, group: &Group<'_>, settings: &Settings, taken: &mut BTreeSet<String>) -> Draft {
+fn of_group(
+    line: &CommandLine,
+    group: &Group<'_>,
+    settings: &Settings,
+    taken: &mut BTreeSet<String>,
+) -> Draft {
     let mut draft = begin(line, group.name, group.cluster, group.namespace, taken);
     let mut entry = serde_json::json!({"name": group.name});
     if group.kind != KINDS[0] {

@@ -67,7 +67,9 @@ pub async fn convert(sources: &[Source], live_groups: bool, region: Option<&str>
         let settings = settings::read(&line, &mut left_out);
         let pools = machines::pools(&line, sources, &settings)?;
         let mut made = Made { drafts: vec![settings.policy], left_out };
-        super::say_passed_over(&mut made, sources, |source| source == deployment || machines::is_group(source));
+        super::say_passed_over(&mut made, sources, |source| {
+            source == deployment || machines::is_group(source)
+        });
         made.drafts.extend(pools);
         return Ok(made);
     }

@@ -224,13 +224,22 @@ fn groups_of_cluster_api_become_pools_of_their_own() {
         "--cloud-config=/etc/management/prod.kubeconfig",
         "--scale-down-unneeded-time=7m",
     ];
-    let groups = [("MachineDeployment", "md-a", "web"), ("MachinePool", "mp", "web"), ("MachineDeployment", "db", "db")];
+    let groups = [
+        ("MachineDeployment", "md-a", "web"),
+        ("MachinePool", "mp", "web"),
+        ("MachineDeployment", "db", "db"),
+    ];
     let mut sources = vec![deployment(&flags)];
     sources.extend(groups.map(|(kind, name, team)| machine_group(kind, name, team)));
     let text = convert_now(&sources).unwrap();
     assert_eq!(text.matches("kind: NodePool").count(), 2, "{text}");
-    let lines =
-        ["clusterName: prod", "kubeconfig: prod.kubeconfig", "kind: MachinePool", "maxNodes: 9", "unneededFor: 7m"];
+    let lines = [
+        "clusterName: prod",
+        "kubeconfig: prod.kubeconfig",
+        "kind: MachinePool",
+        "maxNodes: 9",
+        "unneededFor: 7m",
+    ];
     for line in lines {
         assert!(text.contains(line), "{line} is missing:\n{text}");
     }
