@@ -21,6 +21,7 @@ test: ## Everything, on a real control plane too; ends with the counts.
 SEEDS ?= 2000
 SHARD ?= 1/1
 MUTANTS ?= 0/1
+THEMES ?= refused outage silence choice load handover pools forgery
 CASES ?= 1000000
 FUZZ_SECONDS ?= 600
 
@@ -32,10 +33,14 @@ soak-tests: ## Of these, the tests that are too long for every day, and hostile 
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test faults -- hostile
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --lib -- no_body_is_an_answer
 
-soak-seeds: ## Random worlds with random trouble; SEEDS=20000, SHARD=1/4 for a part. Interrupted, it goes on where it was.
+soak-seeds: ## Random worlds with random trouble, and those of THEMES="refused load"; SEEDS=20000, SHARD=1/4 for a part. Interrupted, it goes on where it was.
 	@mkdir -p target/soak
 	cargo run --profile image --locked --package headroom-faults -- --seeds $(SEEDS) --shard $(SHARD) --stay 1h --differential \
 	  --log target/soak/seeds-$(subst /,-of-,$(SHARD)).jsonl
+	for theme in $(THEMES); do \
+	  cargo run --profile image --locked --package headroom-faults -- --theme $$theme --seeds $(SEEDS) --shard $(SHARD) \
+	    --log target/soak/$$theme-$(subst /,-of-,$(SHARD)).jsonl || exit 1; \
+	done
 
 soak-fuzz: ## libFuzzer on everything that is read from outside. FUZZ_SECONDS=600 for each fuzz target.
 	hack/fuzz.sh $(FUZZ_SECONDS)

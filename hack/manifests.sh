@@ -46,10 +46,15 @@ done
 # Definitions of others are an option, and never replace one that somebody else has installed.
 for file in crds/optional/*.yaml; do
   name=$(basename "$file" .yaml)
+  case $name in
+    capacitybuffers.*) value=capacityBuffers ;;
+    provisioningrequests.*) value=provisioningRequests ;;
+    *) echo "manifests.sh: no value of the chart switches $file" >&2; exit 1 ;;
+  esac
   {
     echo '{{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "'"$name"'" }}'
     echo '{{- $owner := dig "metadata" "annotations" "meta.helm.sh/release-name" "" ($found | default dict) }}'
-    echo '{{- if and .Values.capacityBuffers (or (not $found) (eq $owner .Release.Name)) }}'
+    echo '{{- if and .Values.'"$value"' (or (not $found) (eq $owner .Release.Name)) }}'
     keep "$file"
     echo '{{- end }}'
   } >"$out/charts/headroom-crds/templates/$name.yaml"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Puts small mistakes into core's decision modules, one at a time, and tells which of them no test of core sees and
-# docs/development/mutants.md does not list. cargo-mutants, which is installed into the cache when it is missing, says which mistakes there
+# Puts small mutations into core's decision modules, one at a time, and tells which of them no test of core sees and
+# docs/development/mutants.md does not list. cargo-mutants, which is installed into the cache when it is missing, says which mutants there
 # are; hack/mutants compiles all of them into one build, each behind a switch. What is tried is the repository's last commit, in
 # copies of it; the page is read as it stands.
 #
-#   hack/mutants.sh [PART]        PART: every K-th mistake, beginning with the N-th: N/K (default 0/1, all)
+#   hack/mutants.sh [PART]        PART: every K-th mutant, beginning with the N-th: N/K (default 0/1, all)
 #   HEADROOM_MUTANTS=DIR          where copies, build and results are (default: target/soak/mutants). Results are kept for each
 #                                 commit, and what was tried is not tried again; removing DIR/results begins anew
 #   HEADROOM_MUTANTS_JOBS=N       how many tests run at a time (default: as many as there are cores)
 #
-# Ends with 1 if no test sees a mistake that is not listed.
+# Ends with 1 if no test sees a mutant that is not listed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 part=${1:-0/1}

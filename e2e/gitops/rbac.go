@@ -68,6 +68,7 @@ func rbacTable(paths []string, out io.Writer) error {
 	fmt.Fprintln(w, "never deleted: they are evicted, which respects their budgets.")
 	fmt.Fprintf(w, "The role `headroom-workloads` adds %d, and only where they are switched on: `workloads.scale`, `workloads.hpaOwnership`\n", workloads)
 	fmt.Fprintln(w, "and `workloads.explainHpas` of the chart, or `config/components/scale` and `config/components/replace-hpas`.")
+	fmt.Fprintln(w, "The status of ScalingPolicies is written without them too: a policy that may scale nothing says so there.")
 	fmt.Fprintf(w, "The role for KWOK, an overlay of its own, adds %d, since KWOK's nodes are Node objects; nobody else may delete nodes.\n", kwok)
 	fmt.Fprintln(w, "The end-to-end tests run the operator with exactly these roles, and with the ValidatingAdmissionPolicy that lets it change of a")
 	fmt.Fprintln(w, "node only its own taint, its own annotations and the cordon.")

@@ -240,7 +240,7 @@ impl Aws {
         self.read("/_sim/terminations").await
     }
 
-    /// Whether each call from now on is checked against the policies of its key's user. The test's own key has none.
+    /// True if each call from now on is checked against the policies of its key's user. The test's own key has none.
     pub async fn enforce_permissions(&self, enforce: bool) -> Result<()> {
         let after_calls = if enforce { "0" } else { "inf" };
         let plain = [("Content-Type", "text/plain")];

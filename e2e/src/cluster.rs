@@ -297,7 +297,7 @@ impl ControlPlane {
     }
 }
 
-/// Whether the node's Ready condition is True.
+/// True if the node's Ready condition is True.
 pub fn is_ready(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))

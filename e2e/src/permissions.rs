@@ -42,7 +42,7 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// Whether this grant is what the call `used` needs. Scales of all kinds are read and written by the same lines, and
+    /// True if this grant is what the call `used` needs. Scales of all kinds are read and written by the same lines, and
     /// which kind happens to be read depends on how a test goes.
     pub fn covers(&self, used: &Self) -> bool {
         let scale = |resource: &str| resource.ends_with("/scale");
@@ -51,7 +51,7 @@ impl Permission {
                 || (self.group == used.group && (self.resource == "*" || self.resource == used.resource)))
     }
 
-    /// Whether the grant is for what no test can bring about at will: reading a policy back after its status write was
+    /// True if the grant is for what no test can bring about at will: reading a policy back after its status write was
     /// refused because somebody else wrote at the same moment.
     pub fn is_for_conflicts(&self) -> bool {
         self.group == "headroom.dev"

@@ -124,10 +124,10 @@ async fn main() -> Result<ExitCode> {
         operator.process().cpu_seconds()?,
         operator.process().peak_memory_bytes()? / 1_000_000
     );
-    for offence in &verdict.offences {
-        println!("BROKEN: {offence}");
+    for violation in &verdict.violations {
+        println!("BROKEN: {violation}");
     }
-    Ok(if verdict.offences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if verdict.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The pods of all Deployments of the mix, each rounded down.
@@ -221,7 +221,7 @@ async fn unclaimed_marks(cluster: &ControlPlane) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Whether any removal is open.
+/// True if any removal is open.
 async fn nodes_leave(cluster: &ControlPlane) -> Result<bool> {
     for (pool, ..) in SHAPES {
         if !nodes_of_intents(&cluster.pool_status(pool).await?).is_empty() {
@@ -240,7 +240,7 @@ fn nodes_of_intents(status: &Value) -> Vec<String> {
 /// What the run has shown.
 struct Verdict {
     table: String,
-    offences: Vec<String>,
+    violations: Vec<String>,
 }
 
 fn judge(
@@ -275,15 +275,15 @@ fn judge(
         unclaimed.len(),
         too_many.len(),
     ));
-    let mut offences = beyond;
-    offences.extend(deleted.0.iter().map(|write| format!("pod {} was deleted directly", write.name)));
-    offences.extend(lost.0.iter().map(|write| format!("pod {} was lost with its node", write.name)));
-    offences.extend(unclaimed.into_iter().map(|node| format!("no intent names the marks of {node}")));
-    offences.extend(too_many.iter().map(|plateau| format!("too many nodes: {}", plateau.describe())));
+    let mut violations = beyond;
+    violations.extend(deleted.0.iter().map(|write| format!("pod {} was deleted directly", write.name)));
+    violations.extend(lost.0.iter().map(|write| format!("pod {} was lost with its node", write.name)));
+    violations.extend(unclaimed.into_iter().map(|node| format!("no intent names the marks of {node}")));
+    violations.extend(too_many.iter().map(|plateau| format!("too many nodes: {}", plateau.describe())));
     if plateaus.is_empty() {
-        offences.push("no plateau was reached, so nothing is shown".to_owned());
+        violations.push("no plateau was reached, so nothing is shown".to_owned());
     }
-    Verdict { table, offences }
+    Verdict { table, violations }
 }
 
 /// Pods that the controller-manager deleted because their node was gone or out of order.
@@ -298,7 +298,7 @@ fn lost_with_nodes(writes: &Writes) -> Writes {
 /// anew are never more than its budget at the time allows.
 fn beyond_budgets(writes: &Writes, levels: &[Level], percent: u32) -> Vec<String> {
     let mut away: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut offences = Vec::new();
+    let mut violations = Vec::new();
     for write in writes.clone().accepted().0 {
         let Some(index) = MIX.iter().position(|share| write.name.starts_with(&format!("{}-", share.name)))
         else {
@@ -313,10 +313,10 @@ fn beyond_budgets(writes: &Writes, levels: &[Level], percent: u32) -> Vec<String
         }
         let most = allowed(levels, index, percent, write.received_at);
         if write.subresource == "eviction" && most < *count {
-            offences.push(format!("{}: {count} pods of {share} away, {most} allowed", write.received_at));
+            violations.push(format!("{}: {count} pods of {share} away, {most} allowed", write.received_at));
         }
     }
-    offences
+    violations
 }
 
 /// What the budget of one Deployment allows at an instant; for a while after a change that of the larger size.

@@ -57,6 +57,8 @@ mod foreign_scheduler_buys_nothing;
 #[cfg(test)]
 mod from_zero_to_running;
 #[cfg(test)]
+mod gangs;
+#[cfg(test)]
 mod gitops_tools_understand_us;
 #[cfg(test)]
 mod history_is_compacted_meanwhile;
@@ -66,6 +68,8 @@ mod hpa_becomes_a_policy;
 mod hpa_observed_then_replaced;
 #[cfg(test)]
 mod installed_with_helm;
+#[cfg(test)]
+mod interrupted_node_is_drained_at_once;
 #[cfg(test)]
 mod karpenter_crds_beside_ours;
 #[cfg(test)]
@@ -107,6 +111,8 @@ mod prometheus_over_tls;
 #[cfg(test)]
 mod protected_pod_keeps_its_node;
 #[cfg(test)]
+mod provisioning_request;
+#[cfg(test)]
 mod queries_are_confined;
 #[cfg(test)]
 mod quick_start_is_true;
@@ -132,6 +138,8 @@ mod schedule_raises_the_minimum;
 mod schedule_raises_the_replicas;
 #[cfg(test)]
 mod scheduler_stopped;
+#[cfg(test)]
+mod sick_node_is_repaired;
 #[cfg(test)]
 mod simulated_api_server_is_true;
 #[cfg(test)]

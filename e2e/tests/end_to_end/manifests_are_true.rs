@@ -115,6 +115,60 @@ fn only_the_signing_job_has_an_identity_and_it_builds_nothing() -> Result<()> {
 }
 
 #[test]
+fn signatures_are_checked_against_the_account_and_nothing_is_unpacked_as_its_owner() -> Result<()> {
+    let repository = binaries::repository();
+    let page = std::fs::read_to_string(repository.join("docs/supply-chain.md"))?;
+    let identities: Vec<&str> =
+        page.lines().filter_map(|line| line.split("--certificate-identity ").nth(1)).collect();
+    ensure!(!identities.is_empty(), "docs/supply-chain.md does not say how a signature is checked");
+    for identity in identities {
+        let exact = "'https://github.com/OWNER/headroom/.github/workflows/release.yml@refs/tags/v0.1.0'";
+        ensure!(identity == exact, "{identity} does not name the account, the workflow and the tag");
+    }
+    let pages = files_under(&repository.join("docs"))?;
+    for file in pages.iter().chain([&repository.join("README.md"), &repository.join("SECURITY.md")]) {
+        let text = std::fs::read(file)?;
+        let text = String::from_utf8_lossy(&text);
+        ensure!(!text.contains("--certificate-identity-regexp"), "{} has a regexp", file.display());
+    }
+    let workflow = std::fs::read_to_string(repository.join(".github/workflows/release.yml"))?;
+    let unpacked: Vec<&str> =
+        workflow.lines().map(str::trim).filter(|line| line.starts_with("tar -x")).collect();
+    ensure!(unpacked == ["tar -xf dist.tar --no-same-owner"; 3], "{unpacked:?}");
+    Ok(())
+}
+
+/// What changes something in AWS is for resources of the cluster alone.
+#[test]
+fn every_permission_in_aws_that_changes_something_has_a_condition() -> Result<()> {
+    let file = std::fs::read_to_string(binaries::repository().join("config/aws/iam-policy.json"))?;
+    let policy: Value = serde_json::from_str(&file)?;
+    let statements = policy["Statement"].as_array().context("no statements")?;
+    let mut changing = 0;
+    for statement in statements {
+        let actions = match &statement["Action"] {
+            Value::String(one) => vec![one.as_str()],
+            many => many.as_array().context("no actions")?.iter().filter_map(Value::as_str).collect(),
+        };
+        ensure!(statement["Effect"] == "Allow" && !actions.is_empty(), "{statement}");
+        ensure!(statement["NotAction"].is_null() && statement["NotResource"].is_null(), "{statement}");
+        ensure!(!actions.iter().any(|action| action.contains('*')), "{statement}");
+        let reads = actions
+            .iter()
+            .all(|action| action.split(':').nth(1).is_some_and(|of| of.starts_with("Describe")));
+        let conditions = statement["Condition"].as_object().map_or(0, serde_json::Map::len);
+        ensure!(reads || 0 < conditions, "no condition: {statement}");
+        ensure!(
+            !statement.to_string().contains("IfExists"),
+            "a condition that holds without a tag: {statement}"
+        );
+        changing += usize::from(!reads);
+    }
+    ensure!(changing == 2, "{changing} statements change something");
+    Ok(())
+}
+
+#[test]
 fn helm_takes_the_charts_and_refuses_values_that_make_no_sense() -> Result<()> {
     tools::offline("helm", &["lint", "--strict", "charts/headroom", "charts/headroom-crds"])?;
     let everything = tools::offline(

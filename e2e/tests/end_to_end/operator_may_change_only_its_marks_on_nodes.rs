@@ -50,11 +50,28 @@ async fn marks_are_accepted_and_everything_else_is_denied() {
             (json!({"spec": {"taints": [foreign, {"key": "other", "effect": "NoExecute"}]}}), "taints"),
             (json!({"spec": {"taints": [foreign, {"key": TAINT, "effect": "NoExecute"}]}}), "taints"),
             (json!({"spec": {"providerID": "kwok://another"}}), "only its taint"),
+            (json!({"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}}), "only its taint"),
+            (json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "o", "uid": "o"}]}}),
+                "only its taint"),
         ] {
             denied(cluster, change, named)?;
         }
         let refused = as_operator(cluster, &["delete", "node", NODE]).err().context("a node was deleted")?;
         ensure!(refused.to_string().contains("only nodes of KWOK"), "{refused}");
+        // What no role permits either is denied to an operator to whom everything is permitted.
+        let capacity = json!({"status": {"capacity": {"cpu": "400"}}}).to_string();
+        let capacity = json!({"status": {"capacity": {"cpu": "400"}}}).to_string();
+        let status = vec!["patch", "node", NODE, "--subresource=status", "--type=merge", "--patch", &capacity];
+        let file = a_node_of_no_provider()?;
+        let creation = vec!["create", "-f", &file];
+        for (mut args, named) in [
+            (status, "may not change subresources of nodes"),
+            (creation, "may create only nodes of KWOK"),
+        ] {
+            args.push("--as-group=system:masters");
+            let refused = as_operator(cluster, &args).err().with_context(|| format!("{args:?} is accepted"))?;
+            ensure!(refused.to_string().contains(named), "{args:?}: {refused}");
+        }
 
         let mark = json!({
             "metadata": {"annotations": {"headroom.dev/intent": "3f2-5-17", "headroom.dev/cordoned": "true"}},
@@ -77,6 +94,14 @@ async fn marks_are_accepted_and_everything_else_is_denied() {
         Ok(())
     })
     .await;
+}
+
+/// A file with a Node that has no provider id.
+fn a_node_of_no_provider() -> Result<String> {
+    let file = std::env::temp_dir().join(format!("headroom-node-{}.json", std::process::id()));
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "web-2"}});
+    std::fs::write(&file, node.to_string())?;
+    Ok(file.to_string_lossy().into_owned())
 }
 
 /// The node's taints but the operator's: the cordon brings one of the node controller's.

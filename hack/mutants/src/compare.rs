@@ -1,33 +1,33 @@
-//! COMPARE: holds the mistakes that no test sees against those that `docs/development/mutants.md` lists with a reason. It judges no reason.
+//! COMPARE: holds the mutants that no test sees against those that `docs/development/mutants.md` lists with a reason. It judges no reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::list::{CORE, Mistake};
+use crate::list::{CORE, Mutant};
 use crate::trial::Verdicts;
 
-/// What tells mistakes apart on the page: several places of a function may have equal ones.
+/// What tells mutants apart on the page: several places of a function may have equal ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// Below core's sources: `nodes/scale_up/balance.rs`.
     pub file: String,
     pub function: String,
-    /// As [`Mistake::text`].
+    /// As [`Mutant::text`].
     pub text: String,
 }
 
 impl Key {
-    /// How the page calls `mistake`.
-    pub fn of(mistake: &Mistake) -> Self {
-        let file = mistake.file.strip_prefix(CORE).unwrap_or(&mistake.file);
-        Self { file: file.to_owned(), function: mistake.function.clone(), text: mistake.text.clone() }
+    /// How the page calls `mutant`.
+    pub fn of(mutant: &Mutant) -> Self {
+        let file = mutant.file.strip_prefix(CORE).unwrap_or(&mutant.file);
+        Self { file: file.to_owned(), function: mutant.function.clone(), text: mutant.text.clone() }
     }
 }
 
-/// The mistakes of a page, and how many places of each it lists.
+/// The mutants of a page, and how many places of each it lists.
 pub type Listed = BTreeMap<Key, usize>;
 
-/// Reads `docs/development/mutants.md`: below a heading with the file's name, rows of function, mistakes, kind and reason. Bars within a
-/// mistake are written `\|`.
+/// Reads `docs/development/mutants.md`: below a heading with the file's name, rows of function, mutants, kind and reason. Bars within a
+/// mutant are written `\|`.
 ///
 /// # Errors
 /// A row is not of this form.
@@ -39,13 +39,12 @@ pub fn read(page: &str) -> Result<Listed, String> {
             file = line.strip_prefix("### `").and_then(|rest| rest.strip_suffix('`'));
         }
         let Some(file) = file else { continue };
-        let head = line == "| in | mistake | kind | why |" || line.starts_with("| --- ");
+        let head = line == "| in | mutant | kind | why |" || line.starts_with("| --- ");
         if !line.starts_with('|') || head {
             continue;
         }
-        let (function, mistakes) =
-            row(line).ok_or_else(|| format!("failed to read line {number}: {line}"))?;
-        for (text, places) in mistakes {
+        let (function, mutants) = row(line).ok_or_else(|| format!("failed to read line {number}: {line}"))?;
+        for (text, places) in mutants {
             let key = Key { file: file.to_owned(), function: function.clone(), text };
             *listed.entry(key).or_default() += places;
         }
@@ -53,16 +52,16 @@ pub fn read(page: &str) -> Result<Listed, String> {
     Ok(listed)
 }
 
-/// The function of a row, and its mistakes, each with its number of places.
+/// The function of a row, and its mutants, each with its number of places.
 fn row(line: &str) -> Option<(String, Vec<(String, usize)>)> {
     let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
-    let [function, mistakes, kind, reason] = cells[..] else { return None };
+    let [function, mutants, kind, reason] = cells[..] else { return None };
     if kind.is_empty() || reason.is_empty() {
         return None;
     }
     let function = function.strip_prefix('`')?.strip_suffix('`')?;
     // Texts stand between backquotes, so what is outside of them comes first and last.
-    let parts: Vec<&str> = mistakes.split('`').collect();
+    let parts: Vec<&str> = mutants.split('`').collect();
     if parts.len() < 3 || parts.len().is_multiple_of(2) || !parts[0].is_empty() {
         return None;
     }
@@ -70,15 +69,15 @@ fn row(line: &str) -> Option<(String, Vec<(String, usize)>)> {
         "" => Some(1),
         count => count.strip_prefix(" (")?.strip_suffix(" places)")?.parse().ok(),
     };
-    let mistake = |pair: &[&str]| Some((pair[0].replace("\\|", "|"), places(pair[1])?));
-    let mistakes = parts[1..].chunks_exact(2).map(mistake).collect::<Option<Vec<_>>>()?;
-    Some((function.to_owned(), mistakes))
+    let mutant = |pair: &[&str]| Some((pair[0].replace("\\|", "|"), places(pair[1])?));
+    let mutants = parts[1..].chunks_exact(2).map(mutant).collect::<Option<Vec<_>>>()?;
+    Some((function.to_owned(), mutants))
 }
 
 /// Where a run and the page differ.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// More mistakes that no test sees than the page lists: their numbers, and how many of them are listed.
+    /// More mutants that no test sees than the page lists: their numbers, and how many of them are listed.
     pub unlisted: BTreeMap<Key, (Vec<usize>, usize)>,
     /// Listed, and tests see so many places.
     pub seen: BTreeMap<Key, usize>,
@@ -86,19 +85,19 @@ pub struct Difference {
     pub gone: BTreeMap<Key, usize>,
 }
 
-/// Compares `verdicts` on `mistakes`, those that can be tried, with the page.
+/// Compares `verdicts` on `mutants`, those that can be tried, with the page.
 ///
-/// Of a mistake without a verdict nothing is said. Only what has a place among those of the `part` is told; what is gone
+/// Of a mutant without a verdict nothing is said. Only what has a place among those of the `part` is told; what is gone
 /// has none, and is told where `part` is everything (`None`).
 pub fn compare(
     listed: &Listed,
-    mistakes: &[&Mistake],
+    mutants: &[&Mutant],
     verdicts: &Verdicts,
     part: Option<&BTreeSet<usize>>,
 ) -> Difference {
     let mut places: BTreeMap<Key, Vec<usize>> = listed.keys().map(|key| (key.clone(), Vec::new())).collect();
-    for mistake in mistakes {
-        places.entry(Key::of(mistake)).or_default().push(mistake.id);
+    for mutant in mutants {
+        places.entry(Key::of(mutant)).or_default().push(mutant.id);
     }
     let mut difference = Difference::default();
     for (key, ids) in places {
@@ -133,8 +132,8 @@ mod tests {
     use crate::list::Genre;
     use crate::trial::Verdict::{Missed, Seen};
 
-    const PAGE: &str = "# Mistakes\n\n| kind | means |\n| --- | --- |\n| equal | no |\n\n### `nodes/a.rs`\n\n\
-        | in | mistake | kind | why |\n| --- | --- | --- | --- |\n\
+    const PAGE: &str = "# Mutants\n\n| kind | means |\n| --- | --- |\n| equal | no |\n\n### `nodes/a.rs`\n\n\
+        | in | mutant | kind | why |\n| --- | --- | --- | --- |\n\
         | `Pass<'w>::grown` | `< with ==`, `&& with \\|\\|` (2 places), `delete !` | equal | Says `why`. |\n\
         | `Pass<'w>::grown` | `< with ==` | open | Another place. |\n";
 
@@ -142,8 +141,8 @@ mod tests {
         Key { file: "nodes/a.rs".to_owned(), function: "Pass<'w>::grown".to_owned(), text: text.to_owned() }
     }
 
-    fn mistake(id: usize, text: &str) -> Mistake {
-        Mistake {
+    fn mutant(id: usize, text: &str) -> Mutant {
+        Mutant {
             id,
             file: "src/core/src/nodes/a.rs".to_owned(),
             start: (id, 1),
@@ -181,9 +180,9 @@ mod tests {
     /// A page that lists `< with ==` twice, against two places of it, of which the tests see as said.
     fn check(verdicts: &[(usize, crate::trial::Verdict)], expected: Difference) {
         let listed = Listed::from([(key("< with =="), 2)]);
-        let mistakes = [mistake(1, "< with =="), mistake(2, "< with =="), mistake(3, "delete !")];
+        let mutants = [mutant(1, "< with =="), mutant(2, "< with =="), mutant(3, "delete !")];
         let verdicts = verdicts.iter().copied().collect();
-        assert_eq!(compare(&listed, &mistakes.iter().collect::<Vec<_>>(), &verdicts, None), expected);
+        assert_eq!(compare(&listed, &mutants.iter().collect::<Vec<_>>(), &verdicts, None), expected);
     }
 
     #[test]
@@ -207,7 +206,7 @@ mod tests {
     fn listed_one_that_is_gone_is_told_with_all_and_not_with_a_part() {
         let listed = Listed::from([(key("delete -"), 1)]);
         let gone = BTreeMap::from([(key("delete -"), 1)]);
-        let there = mistake(1, "delete !");
+        let there = mutant(1, "delete !");
         let compare = |part| compare(&listed, &[&there], &Verdicts::new(), part);
         assert_eq!(compare(None), Difference { gone, ..Difference::default() });
         assert_eq!(compare(Some(&BTreeSet::from([1]))), Difference::default());

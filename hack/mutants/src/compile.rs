@@ -1,4 +1,4 @@
-//! COMPILE: puts all mistakes into core behind switches, drops what the compiler refuses, and builds core's tests. Of the tree
+//! COMPILE: puts all mutants into core behind switches, drops what the compiler refuses, and builds core's tests. Of the tree
 //! it writes only core's sources.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +9,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::instrument::{self, Mark, SWITCH, Untried};
-use crate::list::{CORE, Mistake};
+use crate::list::{CORE, Mutant};
 
-/// Each round drops at least one mistake of each place that does not compile. Four were enough for 4,300.
+/// Each round drops at least one mutant of each place that does not compile. Four were enough for 4,300.
 const ROUNDS_MAX: usize = 30;
 
 /// How core is built: as for its tests, without debug information.
@@ -27,7 +27,7 @@ pub struct Tree<'a> {
     pub target: &'a Path,
 }
 
-/// Mistakes that are not tried.
+/// Mutants that are not tried.
 #[derive(Debug, Default)]
 pub struct LeftOut {
     /// What the compiler refuses, each with its message.
@@ -50,21 +50,17 @@ pub struct Suite {
     pub program: PathBuf,
 }
 
-/// Puts `mistakes` into core, and drops one after the other what does not compile; `refused` is what an earlier run found.
+/// Puts `mutants` into core, and drops one after the other what does not compile; `refused` is what an earlier run found.
 ///
 /// # Errors
-/// A file cannot be read or written, the code does not compile for a reason that no mistake is to blame for, or
+/// A file cannot be read or written, the code does not compile for a reason that no mutant is to blame for, or
 /// the compiler goes on refusing.
-pub fn settle(
-    tree: &Tree,
-    mistakes: &[Mistake],
-    refused: BTreeMap<usize, String>,
-) -> Result<LeftOut, String> {
-    put_switch(tree, mistakes.len())?;
+pub fn settle(tree: &Tree, mutants: &[Mutant], refused: BTreeMap<usize, String>) -> Result<LeftOut, String> {
+    put_switch(tree, mutants.len())?;
     let mut left_out = LeftOut { refused, untried: Vec::new() };
     for round in 1..=ROUNDS_MAX {
         let dropped = left_out.refused.keys().copied().collect();
-        let (marks, untried) = put_mistakes(tree, mistakes, &dropped)?;
+        let (marks, untried) = put_mutants(tree, mutants, &dropped)?;
         left_out.untried = untried;
         let messages = cargo(tree, "headroom-core", &["check", "--lib"])?;
         let errors: Vec<&Value> = messages.iter().filter_map(error).collect();
@@ -83,7 +79,7 @@ pub fn settle(
         if n_new == 0 {
             let rendered = errors[0]["rendered"].as_str().unwrap_or_default();
             return Err(format!(
-                "failed to compile core with switches, and no mistake is to blame:\n{rendered}"
+                "failed to compile core with switches, and no mutant is to blame:\n{rendered}"
             ));
         }
     }
@@ -127,21 +123,21 @@ fn put_switch(tree: &Tree, count: usize) -> Result<(), String> {
 
 type Marks<'a> = BTreeMap<&'a str, Vec<Mark>>;
 
-/// Writes all files with mistakes anew; tells the marks of each, and what stands behind no switch.
-fn put_mistakes<'a>(
+/// Writes all files with mutants anew; tells the marks of each, and what stands behind no switch.
+fn put_mutants<'a>(
     tree: &Tree,
-    mistakes: &'a [Mistake],
+    mutants: &'a [Mutant],
     dropped: &BTreeSet<usize>,
 ) -> Result<(Marks<'a>, Vec<(usize, Untried)>), String> {
-    let mut by_file: BTreeMap<&str, Vec<&Mistake>> = BTreeMap::new();
-    for mistake in mistakes {
-        by_file.entry(&mistake.file).or_default().push(mistake);
+    let mut by_file: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
+    for mutant in mutants {
+        by_file.entry(&mutant.file).or_default().push(mutant);
     }
     let (mut marks, mut untried) = (BTreeMap::new(), Vec::new());
-    for (file, mistakes) in by_file {
+    for (file, mutants) in by_file {
         let source = read(&tree.written.join(file))?;
-        let instrumented = instrument::instrument(&source, &mistakes, dropped)
-            .map_err(|error| format!("{file}: {error}"))?;
+        let instrumented =
+            instrument::instrument(&source, &mutants, dropped).map_err(|error| format!("{file}: {error}"))?;
         write(&tree.switched.join(file), &instrumented.text)?;
         marks.insert(file, instrumented.marks);
         untried.extend(instrumented.untried);
@@ -153,16 +149,7 @@ fn put_mistakes<'a>(
 fn cargo(tree: &Tree, package: &str, arguments: &[&str]) -> Result<Vec<Value>, String> {
     let output = Command::new("cargo")
         .args(arguments)
-        .args([
-            "--quiet",
-            "--locked",
-            "--profile",
-            PROFILE,
-            "--package",
-            package,
-            "--message-format",
-            "json",
-        ])
+        .args(["--quiet", "--locked", "--profile", PROFILE, "--package", package, "--message-format", "json"])
         .current_dir(tree.switched)
         .env("CARGO_TARGET_DIR", tree.target)
         .output()
@@ -190,7 +177,7 @@ fn error(message: &Value) -> Option<&Value> {
         .then_some(told)
 }
 
-/// The mistakes that an error comes from: those of the narrowest mark around what the compiler points at, first of all at what
+/// The mutants that an error comes from: those of the narrowest mark around what the compiler points at, first of all at what
 /// it calls the error itself.
 fn to_blame(error: &Value, marks: &Marks) -> Vec<usize> {
     let spans = error["spans"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! LIST: asks cargo-mutants which mistakes there are in core's decisions. It makes none of its own.
+//! LIST: asks cargo-mutants which mutants there are in core's decisions. It makes none of its own.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ const DECISIONS: [&str; 2] = ["src/core/src/nodes/**", "src/core/src/pods/**"];
 /// What the paths of all decisions begin with, and what `docs/development/mutants.md` leaves out.
 pub const CORE: &str = "src/core/src/";
 
-/// What kind of place a mistake stands at, by cargo-mutants' names.
+/// What kind of place a mutant stands at, by cargo-mutants' names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub enum Genre {
     /// A function returns this value at once.
@@ -31,9 +31,9 @@ pub enum Genre {
     Other,
 }
 
-/// One mistake of the list.
+/// One mutant of the list.
 #[derive(Clone, Debug)]
-pub struct Mistake {
+pub struct Mutant {
     /// Its place in the list, from 1.
     pub id: usize,
     /// From the repository's root.
@@ -75,11 +75,11 @@ struct Start {
     column: usize,
 }
 
-/// All mistakes that `cargo_mutants` knows for core's decisions in `tree`, in its own order, which is the same each time.
+/// All mutants that `cargo_mutants` knows for core's decisions in `tree`, in its own order, which is the same each time.
 ///
 /// # Errors
 /// cargo-mutants cannot be started, fails, or tells something else than version 27 does.
-pub fn list(cargo_mutants: &Path, tree: &Path) -> Result<Vec<Mistake>, String> {
+pub fn list(cargo_mutants: &Path, tree: &Path) -> Result<Vec<Mutant>, String> {
     let mut command = Command::new(cargo_mutants);
     command
         .args(["mutants", "--list", "--json", "--package", "headroom-core", "--no-shuffle"])
@@ -90,20 +90,20 @@ pub fn list(cargo_mutants: &Path, tree: &Path) -> Result<Vec<Mistake>, String> {
     let output =
         command.output().map_err(|error| format!("failed to start {}: {error}", cargo_mutants.display()))?;
     if !output.status.success() {
-        return Err(format!("failed to list mistakes: {}", String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("failed to list mutants: {}", String::from_utf8_lossy(&output.stderr)));
     }
     read(&output.stdout)
 }
 
-fn read(json: &[u8]) -> Result<Vec<Mistake>, String> {
+fn read(json: &[u8]) -> Result<Vec<Mutant>, String> {
     let listed: Vec<Listed> = serde_json::from_slice(json)
-        .map_err(|error| format!("failed to read the list of mistakes: {error}"))?;
-    Ok(listed.into_iter().zip(1..).map(|(listed, id)| mistake(id, listed)).collect())
+        .map_err(|error| format!("failed to read the list of mutants: {error}"))?;
+    Ok(listed.into_iter().zip(1..).map(|(listed, id)| mutant(id, listed)).collect())
 }
 
-fn mistake(id: usize, listed: Listed) -> Mistake {
+fn mutant(id: usize, listed: Listed) -> Mutant {
     let function = listed.function.map(|function| function.function_name).unwrap_or_default();
-    Mistake {
+    Mutant {
         id,
         text: text(&listed.name, &function),
         file: listed.file,
@@ -114,7 +114,7 @@ fn mistake(id: usize, listed: Listed) -> Mistake {
     }
 }
 
-/// The short words for a mistake that cargo-mutants calls `FILE:LINE:COLUMN: replace < with <= in FUNCTION`, or
+/// The short words for a mutant that cargo-mutants calls `FILE:LINE:COLUMN: replace < with <= in FUNCTION`, or
 /// `FILE:LINE:COLUMN: replace FUNCTION -> TYPE with VALUE`.
 fn text(name: &str, function: &str) -> String {
     let words = name.split_once(": ").map_or(name, |(_, words)| words);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_are_named_as_the_page_names_them() {
+    fn mutants_are_named_as_the_page_names_them() {
         let check = |name: &str, function: &str, expected: &str| assert_eq!(text(name, function), expected);
         check(
             "a.rs:1:5: replace plan -> Plan with Default::default()",

@@ -1,13 +1,13 @@
-//! Tries small mistakes in core's decisions against core's tests: `hack/mutants.sh` builds and starts it. cargo-mutants says
-//! which mistakes there are; here all of them are compiled into one build, each behind a switch.
+//! Tries small mutations in core's decisions against core's tests: `hack/mutants.sh` builds and starts it. cargo-mutants says
+//! which mutants there are; here all of them are compiled into one build, each behind a switch.
 
 mod compare;
 mod compile;
 mod instrument;
 mod list;
 mod reach;
+mod report;
 mod run;
-mod tell;
 mod trial;
 mod workers;
 
@@ -22,13 +22,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use compile::Tree;
-use list::Mistake;
+use list::Mutant;
 
-/// Tries small mistakes in core's decisions against core's tests, and compares those that no test sees with the known ones.
+/// Tries small mutations in core's decisions against core's tests, and compares those that no test sees with the known ones.
 /// Exit code: 1 if one of them is not known, 2 if the run failed.
 #[derive(Parser)]
 struct Options {
-    /// N/K: every K-th mistake, beginning with the N-th, which is counted from 0.
+    /// N/K: every K-th mutant, beginning with the N-th, which is counted from 0.
     #[arg(long, default_value = "0/1", value_parser = part)]
     part: Part,
     /// The program cargo-mutants.
@@ -46,7 +46,7 @@ struct Options {
     /// Where results are kept. What is there must be of the same commit, and is not done again.
     #[arg(long)]
     results: PathBuf,
-    /// The page of known mistakes.
+    /// The page of known mutants.
     #[arg(long)]
     known: PathBuf,
     /// How many tests run at a time; 0 for as many as there are cores.
@@ -54,7 +54,7 @@ struct Options {
     jobs: usize,
 }
 
-/// Every `of`-th mistake, beginning with the `first`, counted from 0.
+/// Every `of`-th mutant, beginning with the `first`, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     first: usize,
@@ -97,12 +97,12 @@ fn rounds(options: &Options) -> Result<bool, String> {
     fs::create_dir_all(&options.results)
         .map_err(|error| format!("failed to make {}: {error}", options.results.display()))?;
 
-    let mistakes = list::list(&options.cargo_mutants, &options.written)?;
-    eprintln!("{} mistakes; the compiler drops those that it refuses", mistakes.len());
+    let mutants = list::list(&options.cargo_mutants, &options.written)?;
+    eprintln!("{} mutants; the compiler drops those that it refuses", mutants.len());
 
     let tree = Tree { written: &options.written, switched: &options.switched, target: &options.target };
     let refused = load(&kept("refused.json")).unwrap_or_default();
-    let left_out = compile::settle(&tree, &mistakes, refused)?;
+    let left_out = compile::settle(&tree, &mutants, refused)?;
     store(&kept("refused.json"), &left_out.refused)?;
     let suites = compile::tests(&tree)?;
 
@@ -110,7 +110,7 @@ fn rounds(options: &Options) -> Result<bool, String> {
     let tests = match load(&kept("tests.json")) {
         Some(tests) => tests,
         None => {
-            eprintln!("each test once without a mistake");
+            eprintln!("each test once without a mutant");
             let tests = reach::record(&suites, &folder, &options.results, jobs)?;
             store(&kept("tests.json"), &tests)?;
             tests
@@ -118,12 +118,12 @@ fn rounds(options: &Options) -> Result<bool, String> {
     };
 
     let left = left_out.ids();
-    let all: Vec<&Mistake> = mistakes.iter().filter(|mistake| !left.contains(&mistake.id)).collect();
+    let all: Vec<&Mutant> = mutants.iter().filter(|mutant| !left.contains(&mutant.id)).collect();
     let chosen: BTreeSet<usize> = all.iter().map(|it| it.id).filter(|id| options.part.holds(*id)).collect();
     let before = trial::read(&kept("verdicts.jsonl"));
     let todo: Vec<usize> = chosen.iter().copied().filter(|id| !before.contains_key(id)).collect();
     eprintln!(
-        "{} tests; {} mistakes to try, {} tried before",
+        "{} tests; {} mutants to try, {} tried before",
         tests.len(),
         todo.len(),
         chosen.len() - todo.len()
@@ -133,8 +133,8 @@ fn rounds(options: &Options) -> Result<bool, String> {
     let verdicts = trial::read(&kept("verdicts.jsonl"));
     let whole = options.part.of == 1;
     let difference = compare::compare(&known, &all, &verdicts, (!whole).then_some(&chosen));
-    tell::counts(&mistakes, &left_out, &chosen, &verdicts, |id| options.part.holds(id));
-    tell::difference(&difference, &mistakes);
+    report::counts(&mutants, &left_out, &chosen, &verdicts, |id| options.part.holds(id));
+    report::difference(&difference, &mutants);
     Ok(difference.unlisted.is_empty())
 }
 
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_share_out_all_mistakes() {
+    fn parts_share_out_all_mutants() {
         let parts: Vec<Part> = ["0/3", "1/3", "2/3"].iter().map(|it| part(it).unwrap()).collect();
         assert!((1..100).all(|id| parts.iter().filter(|part| part.holds(id)).count() == 1));
         assert!(part("3/3").is_err() && part("1").is_err() && part("0/0").is_err());

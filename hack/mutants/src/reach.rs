@@ -1,4 +1,4 @@
-//! REACH: runs each test of core alone and without a mistake, and writes down which places it comes by and how long it takes.
+//! REACH: runs each test of core alone and without a mutant, and writes down which places it comes by and how long it takes.
 
 use std::fs;
 use std::path::Path;
@@ -23,14 +23,14 @@ pub struct Test {
     pub name: String,
     /// How long it took alone, with the start of its program.
     pub seconds: f64,
-    /// The first and the last mistake of each place.
+    /// The first and the last mutant of each place.
     pub places: Vec<(usize, usize)>,
 }
 
 /// All tests that are not ignored, each with what it reaches.
 ///
 /// # Errors
-/// A test fails though no mistake is made, or a program cannot be started.
+/// A test fails though no mutant is made, or a program cannot be started.
 pub fn record(suites: &[Suite], folder: &Path, scratch: &Path, jobs: usize) -> Result<Vec<Test>, String> {
     let mut names = Vec::new();
     for suite in suites {
@@ -46,7 +46,7 @@ pub fn record(suites: &[Suite], folder: &Path, scratch: &Path, jobs: usize) -> R
         let outcome = run(suite, &[name], Switch::Record(&file), folder, TEST_TIME_MAX)?;
         let seconds = begun.elapsed().as_secs_f64();
         if outcome != Outcome::Passed {
-            return Err(format!("failed without a mistake: {name} of {}: {outcome:?}", suite.name));
+            return Err(format!("failed without a mutant: {name} of {}: {outcome:?}", suite.name));
         }
         let places = places(&fs::read_to_string(&file).unwrap_or_default())?;
         let _ = fs::remove_file(&file);

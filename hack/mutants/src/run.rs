@@ -1,4 +1,4 @@
-//! RUN: starts a test program of core with a mistake or none, within bounds of time and memory.
+//! RUN: starts a test program of core with a mutant or none, within bounds of time and memory.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::compile::Suite;
 
-/// Address space of one test program: a mistake may ask for all memory there is. It is far more than any test uses, because
+/// Address space of one test program: a mutant may ask for all memory there is. It is far more than any test uses, because
 /// threads and allocators reserve more than they use.
 const ADDRESS_SPACE_BYTES_MAX: u64 = 4 << 30;
 
@@ -19,8 +19,8 @@ const BOUNDED: &str = r#"ulimit -c 0; ulimit -v "$1" 2>/dev/null; shift; exec "$
 /// What the switch of a test program is told.
 #[derive(Clone, Copy, Debug)]
 pub enum Switch<'a> {
-    /// The mistake with this number is made.
-    Mistake(usize),
+    /// The mutant with this number is made.
+    Mutant(usize),
     /// None is made, and the places that are reached are written to a file.
     Record(&'a Path),
 }
@@ -62,7 +62,7 @@ pub fn run(
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     match switch {
-        Switch::Mistake(id) => command.env("HEADROOM_MISTAKE", id.to_string()),
+        Switch::Mutant(id) => command.env("HEADROOM_MISTAKE", id.to_string()),
         Switch::Record(file) => command.env("HEADROOM_REACHED", file),
     };
     let failed = |error| format!("failed to run {}: {error}", suite.program.display());

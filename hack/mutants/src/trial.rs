@@ -1,4 +1,4 @@
-//! TRY: makes one mistake after the other and asks the tests that come by its place, the quick ones first. What was found is
+//! TRY: makes one mutant after the other and asks the tests that come by its place, the quick ones first. What was found is
 //! kept in a journal, so that an interrupted run goes on where it was.
 
 use std::collections::BTreeMap;
@@ -16,23 +16,23 @@ use crate::reach::Test;
 use crate::run::{Outcome, Switch, run};
 use crate::workers;
 
-/// Tests that take this long alone are asked when all others have not seen a mistake. Nine of
+/// Tests that take this long alone are asked when all others have not seen a mutant. Nine of
 /// 700 tests need more than half of the time.
 const SLOW_SECONDS: f64 = 0.45;
 
-/// How long the tests of one program start take together. Most mistakes are seen by the first few tests, so the first
+/// How long the tests of one program start take together. Most mutants are seen by the first few tests, so the first
 /// start is short; later ones are longer, because a start costs some milliseconds too.
 const FIRST_BATCH_SECONDS_MAX: f64 = 0.05;
 const BATCH_SECONDS_MAX: f64 = 0.4;
 
-/// A mistake that makes tests take ten times as long, and five seconds more, runs for ever.
+/// A mutant that makes tests take ten times as long, and five seconds more, runs for ever.
 const TIME_LIMIT_FACTOR: f64 = 10.0;
 const TIME_LIMIT_SLACK_SECONDS: f64 = 5.0;
 
-/// After so many mistakes a line tells how far it is.
+/// After so many mutants a line tells how far it is.
 const TOLD_EACH: usize = 200;
 
-/// How the tests met a mistake.
+/// How the tests met a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -47,7 +47,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether no test sees the mistake.
+    /// True if no test sees the mutant.
     pub fn survives(self) -> bool {
         match self {
             Self::Seen | Self::TimedOut => false,
@@ -67,7 +67,7 @@ struct Entry {
     seconds: f64,
 }
 
-/// What is known of mistakes, by their numbers.
+/// What is known of mutants, by their numbers.
 pub type Verdicts = BTreeMap<usize, Verdict>;
 
 /// What a journal holds. There may be none yet, and its last line may be half written.
@@ -76,7 +76,7 @@ pub fn read(journal: &Path) -> Verdicts {
     fs::read_to_string(journal).unwrap_or_default().lines().filter_map(entry).collect()
 }
 
-/// Tries the mistakes `ids` and writes each verdict into the journal at once.
+/// Tries the mutants `ids` and writes each verdict into the journal at once.
 ///
 /// # Errors
 /// A program cannot be started, or the journal cannot be written.
@@ -88,7 +88,7 @@ pub fn try_all(
     journal: &Path,
     jobs: usize,
 ) -> Result<(), String> {
-    let reached = by_mistake(tests, ids);
+    let reached = by_mutant(tests, ids);
     let journal = Mutex::new(open(journal)?);
     let n_done = AtomicUsize::new(0);
     let begun = Instant::now();
@@ -132,7 +132,7 @@ fn try_one(id: usize, tests: &[&Test], suites: &[Suite], folder: &Path) -> Resul
         let names: Vec<&str> = batch.iter().map(|test| test.name.as_str()).collect();
         let seconds: f64 = batch.iter().map(|test| test.seconds).sum();
         let limit = Duration::from_secs_f64(TIME_LIMIT_SLACK_SECONDS + TIME_LIMIT_FACTOR * seconds);
-        match run(suite, &names, Switch::Mistake(id), folder, limit)? {
+        match run(suite, &names, Switch::Mutant(id), folder, limit)? {
             Outcome::Passed => {}
             Outcome::Failed(by) => return Ok(entry(Verdict::Seen, by)),
             Outcome::TimedOut => return Ok(entry(Verdict::TimedOut, names[0].to_owned())),
@@ -141,8 +141,8 @@ fn try_one(id: usize, tests: &[&Test], suites: &[Suite], folder: &Path) -> Resul
     Ok(entry(if tests.is_empty() { Verdict::Unreached } else { Verdict::Missed }, String::new()))
 }
 
-/// The tests that come by each of the mistakes `ids`.
-fn by_mistake<'a>(tests: &'a [Test], ids: &[usize]) -> BTreeMap<usize, Vec<&'a Test>> {
+/// The tests that come by each of the mutants `ids`.
+fn by_mutant<'a>(tests: &'a [Test], ids: &[usize]) -> BTreeMap<usize, Vec<&'a Test>> {
     let mut reached: BTreeMap<usize, Vec<&Test>> = ids.iter().map(|id| (*id, Vec::new())).collect();
     for test in tests {
         for (first, last) in &test.places {
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn only_tests_that_come_by_are_asked_and_each_once() {
         let tests = [test("core", "a", 0.1, &[(1, 3), (2, 2)]), test("core", "b", 0.1, &[(4, 4)])];
-        let reached = by_mistake(&tests, &[2, 4, 5]);
+        let reached = by_mutant(&tests, &[2, 4, 5]);
         let names = |id| reached[&id].iter().map(|test| test.name.as_str()).collect::<Vec<_>>();
         assert_eq!([names(2), names(4), names(5)], [vec!["a"], vec!["b"], vec![]]);
     }

@@ -50,7 +50,7 @@ pub const POLICIES_PER_NAMESPACE_MAX: i64 = 100_000;
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadScaling {
     /// Who runs HorizontalPodAutoscalers. `Observe`: the controller-manager; the operator computes the same decisions and
-    /// tells them in ScalingPolicies, and writes nothing to HPAs and their workloads. `Replace`: the operator, status and
+    /// reports them in ScalingPolicies, and writes nothing to HPAs and their workloads. `Replace`: the operator, status and
     /// events included, once nobody else has written the HPA's status for two sync periods and its `observedGeneration`,
     /// which a controller-manager that still runs HPAs takes away, has stood for as long. Default: `Observe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,7 +169,7 @@ pub struct NodeScaling {
         .message("nodes.expanders must not repeat an expander: remove the second one"))]
     pub expanders: Vec<Expander>,
 
-    /// Whether nodes that one pool would get are spread over all pools whose nodes are alike, the smallest first. Alike:
+    /// True if nodes that one pool would get are spread over all pools whose nodes are alike, the smallest first. Alike:
     /// equal capacity but for 1.5 % of memory, 5 % of what is allocatable and free, and equal labels but for zone, name,
     /// pool and group. The groups of one pool are always balanced. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -226,6 +226,45 @@ pub struct NodeScaling {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "BufferService")]
     pub capacity_buffers: Option<BufferService>,
+
+    /// The ProvisioningRequests (`autoscaling.x-k8s.io`) that are served, besides those of the classes
+    /// `check-capacity.headroom.dev` and `atomic-scale-up.headroom.dev`. Default: the defaults of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioning_requests: Option<ProvisioningRequests>,
+}
+
+/// The ProvisioningRequests that are served.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProvisioningRequests {
+    /// Classes of Cluster Autoscaler that are served too; it must not serve them in this cluster itself. `CheckCapacity`:
+    /// `check-capacity.autoscaling.x-k8s.io`. `BestEffortAtomicScaleUp`:
+    /// `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Default: none. No two alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2))]
+    #[x_kube(validation = Rule::new("self.all(e, self.exists_one(o, o == e))")
+        .message("nodes.provisioningRequests.classes must not repeat a class: remove the second one"))]
+    pub classes: Vec<RequestClass>,
+
+    /// The value of a request's parameter `processorInstance` that names this operator. A request with another value is
+    /// left alone. Default: none, so that every request with that parameter is left alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub processor_instance: Option<String>,
+
+    /// How long granted room is held, unless the request's parameter `bookingSeconds` says so. Default: `10m`. Range: `1m`
+    /// to `24h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub booking_for: Option<Duration>,
+}
+
+/// A class of ProvisioningRequests of Cluster Autoscaler.
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RequestClass {
+    /// The one that only answers.
+    CheckCapacity,
+    /// The one that buys what is missing, or nothing.
+    BestEffortAtomicScaleUp,
 }
 
 /// How one pool is chosen among those that fit the same pods.
@@ -253,7 +292,7 @@ pub enum BufferService {
     All,
 }
 
-/// Whether nodes may be removed at all.
+/// True if nodes may be removed at all.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VoluntaryDisruption {
     /// Nodes are removed as the pools say.
@@ -346,7 +385,7 @@ pub struct Removals {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Anticipation {
-    /// Whether replicas that a ReplicaSet, StatefulSet or Job has decided on and not created yet count as demand.
+    /// True if replicas that a ReplicaSet, StatefulSet or Job has decided on and not created yet count as demand.
     /// Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
@@ -362,7 +401,7 @@ pub struct Anticipation {
     pub max_pods_per_namespace: Option<i32>,
 }
 
-/// What the operator tells about the cluster.
+/// What the operator reports about the cluster.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterScalingPolicyStatus {

@@ -107,7 +107,7 @@ pub struct Window {
     pub duration: Duration,
 }
 
-/// Why a node leaves, as budgets tell it apart.
+/// Why a node leaves, as budgets distinguish it.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BudgetReason {
     /// No pod on it has to be moved.
@@ -121,6 +121,10 @@ pub enum BudgetReason {
     Drifted,
     /// It is older than `rotation.maxAge`.
     Expired,
+    /// A condition has said for too long that something is wrong (`repair`).
+    Unhealthy,
+    /// The cloud is about to take it, as a taint or a notice says. Only budgets that name this reason hold it back.
+    Interrupted,
     /// A person asked with the annotation `headroom.dev/remove: requested`.
     RemovalRequested,
 }
@@ -138,9 +142,9 @@ pub struct NodeBudget {
     #[schemars(schema_with = "node_count_or_percent")]
     pub max_nodes: IntOrString,
 
-    /// The kinds of removal that this budget counts and holds back. Default: all of them.
+    /// The kinds of removal that this budget counts and holds back. Default: all of them but `Interrupted`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 6))]
+    #[schemars(length(max = 8))]
     #[x_kube(validation = Rule::new("self.all(r, self.exists_one(o, o == r))")
         .message("budgets[].reasons must not repeat a reason: remove the second one"))]
     pub reasons: Vec<BudgetReason>,

@@ -11,6 +11,7 @@ pub mod external_grpc;
 pub mod metric;
 pub mod node_pool;
 pub mod node_pool_status;
+pub mod provisioning_request;
 pub mod scaling_policy;
 pub mod scaling_policy_status;
 pub mod stored;
@@ -22,7 +23,8 @@ pub use cluster_api::{
 pub use cluster_scaling_policy::{
     Anticipation, BufferService, ClusterLimits, ClusterMinimum, ClusterScalingPolicy,
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, Expander, HealthGate, HpaOwnership, MetricSource,
-    NodeScaling, PoolVerdict, PrometheusServer, Removals, UnplacedPods, VoluntaryDisruption, WorkloadScaling,
+    NodeScaling, PoolVerdict, PrometheusServer, ProvisioningRequests, Removals, RequestClass, UnplacedPods,
+    VoluntaryDisruption, WorkloadScaling,
 };
 pub use common::{BudgetReason, Duration, NodeBudget, Quantity, Window};
 pub use external_grpc::{ExternalGrpcNodeGroup, ExternalGrpcOptions, ExternalGrpcProvider, ExternalGrpcTls};

@@ -300,7 +300,7 @@ pub enum SelectPolicy {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RatePolicy {
-    /// Whether `value` is a count or a percentage. Required.
+    /// True if `value` is a count or a percentage. Required.
     #[serde(rename = "type")]
     pub type_: RateType,
 

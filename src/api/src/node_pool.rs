@@ -27,6 +27,9 @@ pub const PRICE_PATTERN: &str = r"^[0-9]{1,6}(\.[0-9]{1,6})?$";
 /// The form of a region's name.
 pub const AWS_REGION_PATTERN: &str = r"^[a-z]{2,}(-[a-z0-9]+)+$";
 
+/// The form of a queue's name, as SQS takes it.
+pub const AWS_QUEUE_PATTERN: &str = r"^[0-9A-Za-z_-]+$";
+
 /// The form of a cluster's name, as EKS takes it.
 pub const AWS_CLUSTER_PATTERN: &str = r"^[0-9A-Za-z][A-Za-z0-9_-]*$";
 
@@ -74,6 +77,8 @@ pub const MAX_POOL_NAME_LENGTH: usize = 40;
     .message("groupScaling: ZeroOrMax can not be combined with scaleDown.policy: WhenCheaper, which takes single nodes: remove one of the two").field_path(".groupScaling"))]
 #[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.rotation)")
     .message("groupScaling: ZeroOrMax can not be combined with rotation, which replaces single nodes: remove one of the two").field_path(".groupScaling"))]
+#[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.repair) || size(self.repair) == 0")
+    .message("groupScaling: ZeroOrMax can not be combined with repair, which replaces single nodes: remove one of the two").field_path(".groupScaling"))]
 pub struct NodePoolSpec {
     /// What the operator does with this pool. `Apply`: plan and act. `Preview`: plan as if, report the plan in
     /// `status.preview`, change nothing. `Suspend`: change nothing and undo removals under way; increases already
@@ -138,6 +143,18 @@ pub struct NodePoolSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotation: Option<Rotation>,
 
+    /// Conditions that call for the replacement of a node, as the node problem detector or a node agent of the cloud sets
+    /// them. Such a node is replaced like an outdated one: others are bought first, and budgets and PodDisruptionBudgets
+    /// hold. Of a pool at most a fifth of the ready nodes, or one, is replaced at once, and none while a zone fails. Nodes
+    /// that are not ready are the matter of `scaleDown.unreadyFor`. It is not combined with `groupScaling: ZeroOrMax`. At
+    /// most 20. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    #[x_kube(validation = Rule::new("self.all(r, self.exists_one(o, o.condition == r.condition \
+        && (has(o.status) ? o.status : 'True') == (has(r.status) ? r.status : 'True')))")
+        .message("repair must not name a condition with the same status twice: remove one of the two"))]
+    pub repair: Vec<RepairRule>,
+
     /// Other bounds at certain times. Where several windows are open the highest `minNodes` and the lowest `maxNodes`
     /// hold, and the maximum wins over the minimum. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -163,7 +180,7 @@ pub enum Mode {
     /// Plan and act.
     #[default]
     Apply,
-    /// Plan as if, tell, change nothing.
+    /// Plan as if, report, change nothing.
     Preview,
     /// Change nothing, undo removals under way.
     Suspend,
@@ -275,7 +292,7 @@ pub struct AwsProvider {
     #[schemars(length(min = 1, max = 100), regex(pattern = AWS_CLUSTER_PATTERN))]
     pub cluster_name: Option<String>,
 
-    /// Whether `tagSelector` may find groups whatever cluster they belong to. Default: false.
+    /// True if `tagSelector` may find groups whatever cluster they belong to. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub any_cluster: Option<bool>,
 
@@ -299,6 +316,14 @@ pub struct AwsProvider {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MixedTypes")]
     pub mixed_types: Option<MixedTypes>,
+
+    /// Name of the SQS queue to which EventBridge sends what EC2 says of instances that go: the queue that Karpenter's
+    /// `interruptionQueue` names. Spot interruption warnings, state changes and scheduled changes make a node
+    /// `Interrupted`: it is bought for and drained at once. The queue must be this cluster's alone, since what has been
+    /// read is deleted. Default: no queue is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 80), regex(pattern = AWS_QUEUE_PATTERN))]
+    pub interruption_queue: Option<String>,
 }
 
 /// What a new node of a group with several types of machine is taken to be.
@@ -497,7 +522,7 @@ pub struct Price {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScaleUp {
-    /// Whether pods may make the pool grow. `minNodes` is kept either way. Default: true.
+    /// True if pods may make the pool grow. `minNodes` is kept either way. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 
@@ -557,7 +582,7 @@ pub enum ScaleDownPolicy {
 #[x_kube(validation = Rule::new("(has(self.policy) && self.policy == 'WhenCheaper') || (!has(self.minSaving) && !has(self.consolidateAfter))")
     .message("scaleDown.minSaving and scaleDown.consolidateAfter have no effect without policy: WhenCheaper: set it, or remove them").field_path(".policy"))]
 pub struct ScaleDown {
-    /// Whether nodes of the pool may be removed. Default: true.
+    /// True if nodes of the pool may be removed. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 
@@ -594,12 +619,12 @@ pub struct ScaleDown {
     #[schemars(range(min = 0, max = 100))]
     pub gpu_utilization_threshold: Option<i32>,
 
-    /// Whether pods of DaemonSets are left out when a node is measured: their requests, and the part of the node that they
+    /// True if pods of DaemonSets are left out when a node is measured: their requests, and the part of the node that they
     /// take. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_daemon_sets_utilization: Option<bool>,
 
-    /// Whether mirror pods, the static pods of the kubelet, are left out when a node is measured. Default: false.
+    /// True if mirror pods, the static pods of the kubelet, are left out when a node is measured. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_mirror_pods_utilization: Option<bool>,
 
@@ -651,11 +676,11 @@ pub struct Drain {
         .message("drain.evictionTimeout must be more than 0: no eviction could ever succeed"))]
     pub eviction_timeout: Option<Duration>,
 
-    /// Whether a node is kept while a pod on it uses `hostPath` or an `emptyDir` on disk. Default: true.
+    /// True if a node is kept while a pod on it uses `hostPath` or an `emptyDir` on disk. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_local_storage: Option<bool>,
 
-    /// Whether a node is kept while it has a pod of `kube-system` that no PodDisruptionBudget covers. Default: true.
+    /// True if a node is kept while it has a pod of `kube-system` that no PodDisruptionBudget covers. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_system_pods: Option<bool>,
 
@@ -697,6 +722,40 @@ pub struct Rotation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DriftPolicy")]
     pub drift: Option<DriftPolicy>,
+}
+
+/// A condition that calls for the replacement of a node.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RepairRule {
+    /// Type of the condition, such as `KernelDeadlock`. Required. Not `Ready`.
+    #[schemars(length(min = 1, max = 316))]
+    #[x_kube(validation = Rule::new("self != 'Ready'")
+        .message("repair[].condition must not be Ready: nodes that are not ready are removed after scaleDown.unreadyFor"))]
+    pub condition: String,
+
+    /// The status that means that something is wrong. Default: `True`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ConditionWord")]
+    pub status: Option<ConditionWord>,
+
+    /// How long the condition must have had this status. Default: `10m`. At least `1m`.
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1m')")
+        .message("repair[].for must be at least 1m: conditions can be wrong for a moment"))]
+    pub lasts: Option<Duration>,
+}
+
+/// The status of a condition.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ConditionWord {
+    /// The condition holds.
+    #[default]
+    True,
+    /// It does not hold.
+    False,
+    /// Nobody knows.
+    Unknown,
 }
 
 /// Other bounds while a window is open.

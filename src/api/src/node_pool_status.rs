@@ -1,4 +1,4 @@
-//! NodePool, what the operator tells and remembers: only it writes these fields, and it writes only what changed.
+//! NodePool, what the operator reports and remembers: only it writes these fields, and it writes only what changed.
 //!
 //! Words from closed lists (reasons, actions, phases, classes) are text here, not enums: status may have been written
 //! by a later version or edited by hand, and a word that is not understood must not make the whole pool unreadable.
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::Quantity;
 
-/// What the operator tells about a pool, and all that it remembers of it: after a restart the next operator goes on
+/// What the operator reports about a pool, and all that it remembers of it: after a restart the next operator goes on
 /// from here.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -394,7 +394,7 @@ pub struct AnticipationStatus {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnboundStatus {
-    /// The controller, as kind/namespace/name; the pod itself where it has none.
+    /// The controller, as kind/namespace/name; Pod/namespace where it has none or another pod has made it. CronJobs count, not each of their Jobs.
     #[schemars(length(max = 600))]
     pub owner: String,
 

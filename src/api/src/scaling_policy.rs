@@ -101,7 +101,7 @@ pub const FALLBACK_PATTERN: &str = "^(Hold|[0-9]{1,6})$";
 #[x_kube(validation = Rule::new("!has(self.minReplicas) || self.minReplicas != 0 || (has(self.metrics) && self.metrics.exists(m, m.type == 'Object' || m.type == 'External' || m.type == 'Prometheus'))")
     .message("minReplicas 0 needs a metric that does not come from the pods (Object, External or Prometheus): add one, or raise spec.minReplicas").field_path(".minReplicas"))]
 pub struct ScalingPolicySpec {
-    /// What the operator does with this workload. `Apply`: decide and act. `Preview`: decide and tell, change nothing.
+    /// What the operator does with this workload. `Apply`: decide and act. `Preview`: decide and report, change nothing.
     /// `Suspend`: neither decide nor change anything. Default: `Apply`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Mode")]

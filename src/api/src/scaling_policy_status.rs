@@ -1,4 +1,4 @@
-//! ScalingPolicy, what the operator tells and remembers of one workload: only it writes these fields.
+//! ScalingPolicy, what the operator reports and remembers of one workload: only it writes these fields.
 //!
 //! Words from closed lists are text here, not enums, for the reason that [`super::node_pool_status`] gives. Every list and
 //! every text is bounded. The windows' extremes, the scale events and the decisions are memory: after a restart the next
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the operator tells about a workload, and all that it remembers of it.
+/// What the operator reports about a workload, and all that it remembers of it.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalingPolicyStatus {
@@ -188,7 +188,7 @@ pub struct ScaleEventStatus {
     /// By how many replicas; negative when it shrank.
     pub change: i32,
 
-    /// Whether it was once older than the longest period, so that its place may be taken.
+    /// True if it was once older than the longest period, so that its place may be taken.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outdated: bool,
 }
@@ -197,7 +197,7 @@ pub struct ScaleEventStatus {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContestStatus {
-    /// The name under which they write, as the workload's managedFields tell it.
+    /// The name under which they write, as the workload's managedFields name it.
     #[schemars(length(max = 128))]
     pub manager: String,
 

@@ -29,7 +29,7 @@ pub struct PolicyObject<S> {
     pub generation: i64,
     /// When it was made.
     pub created_at: UnixTime,
-    /// Whether a deletion timestamp is set.
+    /// True if a deletion timestamp is set.
     pub deleting: bool,
     /// The unique id of the object that controls it by an owner reference.
     pub controller_uid: Option<Arc<str>>,

@@ -21,10 +21,12 @@ use super::common::{self, BudgetReason, NodeBudget, Resources};
 
 pub use cluster_api::{ValidatedClusterApi, ValidatedMachineGroup};
 pub use external_grpc::{ValidatedExternalGroup, ValidatedExternalGrpc};
-pub use policy::{ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, validate_policy};
+pub use policy::{
+    ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, ValidatedRequests, validate_policy,
+};
 pub use pool::{
-    ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedRotation, ValidatedScaleDown, ValidatedScaleUp,
-    ValidatedSchedule, validate_pool,
+    ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedRepair, ValidatedRotation, ValidatedScaleDown,
+    ValidatedScaleUp, ValidatedSchedule, validate_pool,
 };
 pub use provider::{
     ValidatedAws, ValidatedAwsGroup, ValidatedFailure, ValidatedKwok, ValidatedProvider, ValidatedTemplate,
@@ -290,6 +292,7 @@ fn all_if_empty(reasons: &[BudgetReason]) -> Vec<BudgetReason> {
         BudgetReason::Unready,
         BudgetReason::Drifted,
         BudgetReason::Expired,
+        BudgetReason::Unhealthy,
         BudgetReason::RemovalRequested,
     ];
     let mut reasons = if reasons.is_empty() { all.to_vec() } else { reasons.to_vec() };
@@ -325,13 +328,13 @@ pub fn duration_seconds(text: &str) -> Option<u64> {
     None
 }
 
-/// Whether Kubernetes takes it as the value of a label or a taint: empty, or at most 63 letters, digits, `-`, `_` and
+/// True if Kubernetes takes it as the value of a label or a taint: empty, or at most 63 letters, digits, `-`, `_` and
 /// `.` that begin and end with a letter or digit.
 pub fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_name(text)
 }
 
-/// Whether Kubernetes takes it as the key of a label or a taint: a name, or a DNS subdomain, `/` and a name.
+/// True if Kubernetes takes it as the key of a label or a taint: a name, or a DNS subdomain, `/` and a name.
 pub fn is_qualified_name(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_name(name),

@@ -56,12 +56,32 @@ pub trait Calls: Send + Sync {
         names: &'a [Arc<str>],
     ) -> BoxFuture<'a, Result<Vec<InstanceType>, CallError>>;
 
+    /// The address of a queue of the account.
+    fn queue_url<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<str>, CallError>>;
+
+    /// Some messages of the queue at `url`; nobody else gets them for a while.
+    fn receive<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<Message>, CallError>>;
+
+    /// Deletes a message of the queue at `url` for good.
+    fn delete_message<'a>(&'a self, url: &'a str, receipt: &'a str) -> BoxFuture<'a, Result<(), CallError>>;
+
     /// An EKS managed node group; `None` when it does not exist.
     fn node_group<'a>(
         &'a self,
         cluster: &'a str,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<NodeGroup>, CallError>>;
+}
+
+/// A message of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its id, the same each time that it is read.
+    pub id: Arc<str>,
+    /// By which it is deleted; another one each time.
+    pub receipt: String,
+    /// What it says.
+    pub body: String,
 }
 
 /// A wish for instances at once.
@@ -104,7 +124,7 @@ pub struct LaunchError {
 pub struct TemplateData {
     /// The type, if it names one.
     pub instance_type: Option<Arc<str>>,
-    /// Whether it asks for spot.
+    /// True if it asks for spot.
     pub spot: bool,
     /// What its types must have at least, where they are described and not named.
     pub requirements: Option<Requirements>,
@@ -123,7 +143,7 @@ pub struct InstanceType {
     pub memory_mib: u64,
     /// NVIDIA GPUs.
     pub gpus: u32,
-    /// Whether it is of arm64.
+    /// True if it is of arm64.
     pub arm64: bool,
     /// Network interfaces; 0 when not told.
     pub interfaces: u32,

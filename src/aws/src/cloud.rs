@@ -8,6 +8,7 @@ use headroom_core::time::UnixTime;
 use super::activities::{self, Class};
 use super::calls::{CallError, Calls, NAMES_PER_CALL, Trouble};
 use super::group::Group;
+use super::queues;
 use super::quota::quota_family;
 use super::snapshot::{Snapshot, Wanted};
 use super::templates::Templates;
@@ -67,6 +68,7 @@ impl Cloud {
     /// whose instances are missing. A failed read leaves what was known, with its age.
     pub async fn refresh(&self, wanted: &Wanted, registered: &BTreeSet<Arc<str>>) {
         let _one_at_a_time = self.refreshing.lock().await;
+        queues::refresh(self, wanted).await;
         let clock = self.host.monotonic();
         let (pausing, whole, busy) = {
             let snapshot = self.snapshot();

@@ -1,4 +1,4 @@
-//! The few read-only calls to EC2 and EKS, by a small client: the official one of EC2 takes 7.4 GB to compile.
+//! The few calls to EC2, EKS and SQS, by a small client: the official one of EC2 takes 7.4 GB to compile.
 //!
 //! Requests are signed by the official crate and carried by the SDK's own connector; credentials and region are the
 //! SDK's too.
@@ -29,32 +29,43 @@ use headroom_provider::gate::Gate;
 
 /// Longest one attempt may take, its body included.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(8);
+/// The same for a call to SQS.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Attempts of one read.
 const ATTEMPTS_MAX: u32 = 3;
 /// Largest answer that is read, in bytes: a hundred types of machine are less than 1 MiB.
 const ANSWER_MAX_BYTES: usize = 8 << 20;
 /// Pause before the second attempt; doubled for the third, with jitter.
 const PAUSE: Duration = Duration::from_millis(300);
+/// The one action that writes.
+pub(super) const DELETE_MESSAGE: &str = "sqs:DeleteMessage";
 /// The version of EC2's interface.
 const EC2_VERSION: &str = "2016-11-15";
 /// Names in one call for instance types.
 const TYPES_PER_CALL: usize = 100;
 
-/// Reads EC2 and EKS of one region.
+/// Reads EC2, EKS and SQS of one region.
 pub struct Reader {
     config: SdkConfig,
     connector: SharedHttpConnector,
     region: String,
     ec2: Service,
     eks: Service,
+    sqs: Service,
     host: Arc<Host>,
     gate: Arc<dyn Gate>,
 }
+
+/// Method, path and headers of a request.
+type Head<'h> = (&'h str, &'h str, &'h [(&'h str, &'h str)]);
 
 struct Service {
     name: &'static str,
     endpoint: String,
     budget: Budget,
+    /// Attempts of one call, and the longest that each may take, its body included.
+    attempts: u32,
+    timeout: Duration,
 }
 
 impl Reader {
@@ -78,10 +89,19 @@ impl Reader {
             name,
             endpoint: endpoint(name, variable, config, &region),
             budget: Budget::new(host.clone(), 20, 2.0),
+            attempts: ATTEMPTS_MAX,
+            timeout: ATTEMPT_TIMEOUT,
         };
         let ec2 = service("ec2", "AWS_ENDPOINT_URL_EC2", &host);
         let eks = service("eks", "AWS_ENDPOINT_URL_EKS", &host);
-        Self { config: config.clone(), connector, region, ec2, eks, host, gate }
+        let sqs = Service {
+            budget: Budget::new(host.clone(), 50, 10.0),
+            // It is asked again in a moment, and what waits for its answer is every decision on nodes.
+            attempts: 1,
+            timeout: QUEUE_TIMEOUT,
+            ..service("sqs", "AWS_ENDPOINT_URL_SQS", &host)
+        };
+        Self { config: config.clone(), connector, region, ec2, eks, sqs, host, gate }
     }
 
     /// What a version of a launch template launches; `None` when there is no such template or version.
@@ -144,7 +164,7 @@ impl Reader {
     pub async fn node_group(&self, cluster: &str, name: &str) -> Result<Option<NodeGroup>, CallError> {
         let action = "eks:DescribeNodegroup";
         let path = format!("/clusters/{}/node-groups/{}", escaped(cluster), escaped(name));
-        let answer = match self.send(action, &self.eks, "GET", &path, String::new()).await {
+        let answer = match self.send(action, &self.eks, ("GET", &path, &[]), String::new()).await {
             Ok(answer) => answer,
             Err(error) if error.code == "ResourceNotFoundException" => return Ok(None),
             Err(error) => return Err(error),
@@ -158,34 +178,49 @@ impl Reader {
         for (key, value) in form {
             body.push_str(&format!("&{}={}", escaped(&key), escaped(&value)));
         }
-        let answer = self.send(action, &self.ec2, "POST", "/", body).await?;
+        let form = [("content-type", "application/x-www-form-urlencoded; charset=utf-8")];
+        let answer = self.send(action, &self.ec2, ("POST", "/", &form), body).await?;
         xml::parse(&answer).map_err(|error| CallError::silent(action, error))
     }
 
-    /// One read with its retries: reads may be repeated.
+    /// One call to SQS.
+    pub(super) async fn sqs(&self, action: &'static str, body: &Value) -> Result<Value, CallError> {
+        let target = format!("AmazonSQS.{}", action.trim_start_matches("sqs:"));
+        let headers = [("content-type", "application/x-amz-json-1.0"), ("x-amz-target", target.as_str())];
+        let answer = self.send(action, &self.sqs, ("POST", "/", &headers), body.to_string()).await?;
+        if answer.trim().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&answer)
+            .map_err(|error| CallError::silent(action, format!("the answer is not JSON: {error}")))
+    }
+
+    /// One call with its retries: all of them may be repeated. Methods, paths and headers come together.
     async fn send(
         &self,
         action: &'static str,
         service: &Service,
-        method: &str,
-        path: &str,
+        head: Head<'_>,
         body: String,
     ) -> Result<String, CallError> {
         let mut attempt = 1;
         loop {
             service.budget.take(action).await?;
             let started = self.host.monotonic();
-            let call = self.attempt(action, service, method, path, &body);
-            let result = tokio::time::timeout(ATTEMPT_TIMEOUT, call)
+            let call = self.attempt(action, service, head, &body);
+            let result = tokio::time::timeout(service.timeout, call)
                 .await
                 .unwrap_or_else(|_| Err(CallError::silent(action, "no answer in time")));
             let word = result.as_ref().map_or_else(|error| error.code.clone(), |_| "200".to_owned());
             let took = self.host.monotonic() - started;
-            self.gate.read(action, &word);
-            self.gate.ended(action, outcome(&result), took);
+            if action != DELETE_MESSAGE {
+                // A write is noted by the gate that lets it through.
+                self.gate.read(action, &word);
+                self.gate.ended(action, outcome(&result), took);
+            }
             match result {
                 Err(error)
-                    if attempt < ATTEMPTS_MAX
+                    if attempt < service.attempts
                         && matches!(error.kind, Trouble::Throttled | Trouble::Unknown) =>
                 {
                     let jitter = u32::try_from(self.host.random() % 100).unwrap_or(0);
@@ -201,11 +236,10 @@ impl Reader {
         &self,
         action: &'static str,
         service: &Service,
-        method: &str,
-        path: &str,
+        head: Head<'_>,
         body: &str,
     ) -> Result<String, CallError> {
-        let request = self.signed(action, service, method, path, body).await?;
+        let request = self.signed(action, service, head, body).await?;
         let response = self
             .connector
             .call(request)
@@ -222,8 +256,7 @@ impl Reader {
         &self,
         action: &'static str,
         service: &Service,
-        method: &str,
-        path: &str,
+        (method, path, headers): Head<'_>,
         body: &str,
     ) -> Result<Request<SdkBody>, CallError> {
         let no_credentials = |message: String| CallError {
@@ -252,11 +285,7 @@ impl Reader {
             .into();
         let uri = format!("{}{path}", service.endpoint.trim_end_matches('/'));
         let mut request = http::Request::builder().method(method).uri(&uri);
-        let mut headers = Vec::new();
-        if !body.is_empty() {
-            headers.push(("content-type", "application/x-www-form-urlencoded; charset=utf-8"));
-        }
-        for (name, value) in &headers {
+        for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let signable =
@@ -326,7 +355,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// What a service that refuses says: EC2 in XML, EKS in JSON.
+/// What a service that refuses says: EC2 in XML, the others in JSON.
 fn refusal(action: &'static str, status: u16, text: &str) -> CallError {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let word =

@@ -27,7 +27,7 @@ pub struct Group {
     pub tags: BTreeMap<String, String>,
     /// Names of its suspended processes, such as `Launch`.
     pub suspended: BTreeSet<String>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub being_deleted: bool,
     /// What it launches.
     pub launches: Launches,
@@ -46,9 +46,9 @@ pub struct Machine {
     pub type_: Arc<str>,
     /// LifecycleState, word for word.
     pub lifecycle: String,
-    /// Whether AWS takes it for healthy.
+    /// True if AWS takes it for healthy.
     pub healthy: bool,
-    /// Whether it is protected from scale-in.
+    /// True if it is protected from scale-in.
     pub protected: bool,
     /// What it was launched from, if AWS says so.
     pub origin: Option<Origin>,
@@ -88,9 +88,9 @@ pub struct Mixed {
     pub types: Vec<(Arc<str>, Option<TemplateRef>)>,
     /// What its types must have at least, where they are described and not named.
     pub requirements: Option<Requirements>,
-    /// Whether some of its instances are on demand.
+    /// True if some of its instances are on demand.
     pub on_demand: bool,
-    /// Whether some of its instances are spot.
+    /// True if some of its instances are spot.
     pub spot: bool,
 }
 
@@ -105,7 +105,7 @@ pub struct Requirements {
 
 /// What an instance's state means here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum MachinePhase {
     /// It counts toward desired capacity.
     Counted(InstanceState),
     /// On its way out: not counted, never terminated again.
@@ -122,29 +122,29 @@ impl Machine {
     /// Source: spec of lifecycle states of EC2 Auto Scaling; a state not known here exists and is not usable.
     /// An instance that AWS takes for unhealthy is about to be replaced: it is leaving.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn phase(&self) -> MachinePhase {
         let state = self.lifecycle.as_str();
         match state {
-            "InService" if !self.healthy => Standing::Leaving,
-            "Pending" | "Pending:Wait" | "Pending:Proceed" => Standing::Counted(InstanceState::Creating),
+            "InService" if !self.healthy => MachinePhase::Leaving,
+            "Pending" | "Pending:Wait" | "Pending:Proceed" => MachinePhase::Counted(InstanceState::Creating),
             "InService"
             | "ReplacingRootVolume"
             | "ReplacingRootVolume:Wait"
             | "ReplacingRootVolume:Proceed"
-            | "RootVolumeReplaced" => Standing::Counted(InstanceState::Running),
+            | "RootVolumeReplaced" => MachinePhase::Counted(InstanceState::Running),
             "Terminating"
             | "Terminating:Wait"
             | "Terminating:Proceed"
             | "Terminating:Retained"
             | "Terminated"
-            | "Quarantined" => Standing::Leaving,
-            _ if state.starts_with("Warmed:") => Standing::Warm,
+            | "Quarantined" => MachinePhase::Leaving,
+            _ if state.starts_with("Warmed:") => MachinePhase::Warm,
             // EnteringStandby, Standby, Detaching, Detached, and whatever comes after this was written.
-            _ => Standing::Aside,
+            _ => MachinePhase::Aside,
         }
     }
 
-    /// Whether a lifecycle hook holds its launch.
+    /// True if a lifecycle hook holds its launch.
     #[must_use]
     pub fn waits_for_hook(&self) -> bool {
         self.lifecycle == "Pending:Wait"
@@ -155,17 +155,17 @@ impl Group {
     /// Instances that count toward desired capacity.
     #[must_use]
     pub fn counted(&self) -> u32 {
-        let counted = self.instances.iter().filter(|one| matches!(one.standing(), Standing::Counted(_)));
+        let counted = self.instances.iter().filter(|one| matches!(one.phase(), MachinePhase::Counted(_)));
         u32::try_from(counted.count()).unwrap_or(u32::MAX)
     }
 
-    /// Whether something is under way: instances missing, coming or going.
+    /// True if something is under way: instances missing, coming or going.
     #[must_use]
     pub fn in_flight(&self) -> bool {
-        let settled = |one: &&Machine| one.standing() == Standing::Counted(InstanceState::Running);
+        let settled = |one: &&Machine| one.phase() == MachinePhase::Counted(InstanceState::Running);
         let running = self.instances.iter().filter(settled).count();
         u32::try_from(running).unwrap_or(u32::MAX) != self.desired
-            || self.instances.iter().any(|one| one.standing() == Standing::Leaving)
+            || self.instances.iter().any(|one| one.phase() == MachinePhase::Leaving)
     }
 
     /// The instance of this id.

@@ -7,13 +7,16 @@ pub mod cloud;
 pub mod ec2;
 pub mod group;
 mod holds;
+pub mod interruptions;
 mod options;
 pub mod origin;
+mod queues;
 mod quota;
 mod resize;
 mod sdk;
 mod shape;
 pub mod snapshot;
+mod sqs;
 mod templates;
 mod view;
 pub mod xml;
@@ -133,6 +136,7 @@ impl Aws {
                 let (_, wanted) = entry.or_insert_with(|| (region.cloud.clone(), Wanted::default()));
                 wanted.names.extend(settings.groups.iter().map(|group| group.name.clone()));
                 wanted.selectors.extend(settings.tags());
+                wanted.queues.extend(settings.interruption_queue.clone());
             }
             of_pools.push(region);
         }

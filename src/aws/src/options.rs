@@ -55,7 +55,7 @@ fn take(options: &mut GroupOptions, option: &str, value: &str) -> Result<(), &'s
     Ok(())
 }
 
-/// Whether a tag of another kind can be read; what it says, `shape` takes.
+/// True if a tag of another kind can be read; what it says, `shape` takes.
 fn check(rest: &str, value: &str) -> Result<(), &'static str> {
     match rest.split_once('/') {
         Some(("label", key)) if !key.is_empty() => Ok(()),

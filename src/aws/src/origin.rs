@@ -64,7 +64,7 @@ mod tests {
         TemplateRef { id: Some(id.into()), name: None, version: version.into() }
     }
 
-    /// Whether an instance of this origin is outdated in a group that launches this, version 7 of its template.
+    /// True if an instance of this origin is outdated in a group that launches this, version 7 of its template.
     fn is_outdated(origin: Option<Origin>, launches: Launches) -> bool {
         let machine = Machine { id: "i-1".into(), origin, ..Machine::default() };
         let group = Group { instances: vec![machine], launches, ..Group::default() };

@@ -11,7 +11,7 @@ use headroom_core::world::provider::FailureClass;
 use super::activities::{self, Class, class_of, cut};
 use super::calls::{CallError, Launch, LaunchError, Launched, Trouble, outcome};
 use super::cloud::Cloud;
-use super::group::{Group, Launches, Machine, Standing};
+use super::group::{Group, Launches, Machine, MachinePhase};
 use super::quota::quota_family;
 use headroom_provider::aws::Settings;
 use headroom_provider::gate::{Closed, End};
@@ -67,7 +67,7 @@ pub async fn increase(cloud: &Cloud, settings: &Settings, request: &Increase) ->
     set_desired(cloud, &group, request.to).await
 }
 
-/// Whether the synchronous launch applies: one zone, one template and market, and it has not been refused as such.
+/// True if the synchronous launch applies: one zone, one template and market, and it has not been refused as such.
 ///
 /// It adds to whatever size there is, so it is for the size that was decided on only. A size in between is an earlier,
 /// partly successful launch or somebody else's wish: the rest is asked for by the size itself.
@@ -241,7 +241,7 @@ pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Erro
         return Ok(Increased::Accepted);
     }
     let launches = cloud.fresh_launches(&group.name).await.map_err(|error| unread(&error))?;
-    // AWS terminates no protected instance for a lower size: then only wishes can be cancelled.
+    // AWS terminates no protected instance for a lower size: then only unfulfilled requests can be cancelled.
     let protected = !group.instances.is_empty() && group.instances.iter().all(|one| one.protected);
     let coming = 0 < launches.in_progress || 0 < unlisted(cloud, &group, &launches);
     let lower_by = if coming || (launches.failed_count == 0 && !protected) {
@@ -303,10 +303,10 @@ pub async fn delete(cloud: &Cloud, settings: &Settings, victim: &Victim) -> Resu
     }
     let Some(group) = cloud.fresh(&name).await.map_err(|error| unread(&error))? else { return Ok(()) };
     let Some(machine) = group.machine(id) else { return Ok(()) };
-    match machine.standing() {
-        Standing::Leaving => return Ok(()),
-        Standing::Counted(_) => {}
-        Standing::Aside | Standing::Warm => {
+    match machine.phase() {
+        MachinePhase::Leaving => return Ok(()),
+        MachinePhase::Counted(_) => {}
+        MachinePhase::Aside | MachinePhase::Warm => {
             let words =
                 format!("instance {id} is {}: it is not for the operator to terminate", machine.lifecycle);
             return Err(Error::refused(FailureClass::Other, words));
@@ -346,7 +346,7 @@ async fn terminate(cloud: &Cloud, group: &Group, id: &Arc<str>, decrement: bool)
     };
     let seen = cloud.fresh(&group.name).await;
     let leaves = match &seen {
-        Ok(Some(group)) => group.machine(id).is_none_or(|one| one.standing() == Standing::Leaving),
+        Ok(Some(group)) => group.machine(id).is_none_or(|one| one.phase() == MachinePhase::Leaving),
         Ok(None) => true,
         Err(_) => false,
     };
@@ -379,7 +379,7 @@ async fn keep_what_runs(cloud: &Cloud, before: &Group) {
         let replaced = group.instances.iter().any(|one| before.machine(&one.id).is_none());
         let snapshot = cloud.snapshot();
         let stays = |one: &&Machine| {
-            matches!(one.standing(), Standing::Counted(_)) && !snapshot.gone.contains(&one.id)
+            matches!(one.phase(), MachinePhase::Counted(_)) && !snapshot.gone.contains(&one.id)
         };
         let runs = u32::try_from(group.instances.iter().filter(stays).count()).unwrap_or(u32::MAX);
         drop(snapshot);
@@ -451,7 +451,7 @@ async fn lower_once(cloud: &Cloud, group: &Group, to: u32) -> Result<(), CallErr
     answer
 }
 
-async fn through_gate<'c, T: Send + 'c>(
+pub(super) async fn through_gate<'c, T: Send + 'c>(
     cloud: &'c Cloud,
     action: &'static str,
     operation: String,

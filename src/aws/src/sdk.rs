@@ -18,7 +18,7 @@ use headroom_core::time::UnixTime;
 
 use super::budget::Budget;
 use super::calls::{
-    CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData, outcome,
+    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NodeGroup, TemplateData, outcome,
 };
 use super::ec2::Reader;
 use super::group::{Activity, Group, Launches, Machine, Mixed, Requirements, TemplateRef};
@@ -245,6 +245,18 @@ impl Calls for Sdk {
         template: &'a TemplateRef,
     ) -> BoxFuture<'a, Result<Option<TemplateData>, CallError>> {
         Box::pin(self.reader.launch_template(template))
+    }
+
+    fn queue_url<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<str>, CallError>> {
+        Box::pin(self.reader.queue_url(name))
+    }
+
+    fn receive<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<Message>, CallError>> {
+        Box::pin(self.reader.receive(url))
+    }
+
+    fn delete_message<'a>(&'a self, url: &'a str, receipt: &'a str) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(self.reader.delete_message(url, receipt))
     }
 
     fn instance_types<'a>(

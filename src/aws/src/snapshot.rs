@@ -11,9 +11,12 @@ use tokio::time::Instant;
 
 use super::activities::{FailedLaunch, Launches};
 use super::calls::CallError;
-use super::group::{Group, Machine, Standing};
+use super::group::{Group, Machine, MachinePhase};
 use super::holds::Holds;
+use super::interruptions::{Fate, Interruptions};
 
+/// Queues of interruptions are read again after this long.
+pub const QUEUE: Duration = Duration::from_secs(1);
 /// Groups at rest are read again after this long.
 pub const REST: Duration = Duration::from_secs(60);
 /// Groups with something under way are read again after this long …
@@ -43,6 +46,8 @@ pub struct Wanted {
     pub names: BTreeSet<Arc<str>>,
     /// Groups by tags.
     pub selectors: BTreeSet<Tags>,
+    /// Queues of interruptions by name.
+    pub queues: BTreeSet<Arc<str>>,
 }
 
 /// One group as it was last read.
@@ -100,7 +105,7 @@ pub struct Shape {
     pub template: Result<Arc<GroupTemplate>, String>,
     /// The type of its machines, if there is only one.
     pub instance_type: Option<Arc<str>>,
-    /// Whether it launches spot instances, and nothing else.
+    /// True if it launches spot instances, and nothing else.
     pub spot: bool,
     /// Why the group is not to shrink now, if so.
     pub updating: Option<String>,
@@ -146,10 +151,23 @@ pub struct Snapshot {
     pub quotas: BTreeMap<String, (UnixTime, Arc<str>)>,
     /// Optional actions that are not permitted or do not exist, with AWS's words: not tried again for a while.
     pub denied: BTreeMap<&'static str, (String, Instant)>,
+    /// What queues have said of instances.
+    pub interruptions: Interruptions,
+    /// Queues of interruptions that pools ask for, by name.
+    pub queues: BTreeMap<Arc<str>, Queue>,
+}
+
+/// A queue of interruptions.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    /// Its address, once it is known.
+    pub url: Option<Arc<str>>,
+    /// The last failed call, if none has succeeded since.
+    pub failure: Option<Failure>,
 }
 
 impl Snapshot {
-    /// Whether everything is to be read: for the first time, after a minute, or because other groups are asked for.
+    /// True if everything is to be read: for the first time, after a minute, or because other groups are asked for.
     #[must_use]
     pub fn whole_due(&self, wanted: &Wanted, clock: Instant) -> bool {
         match &self.whole {
@@ -158,7 +176,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether reads pause after a failure.
+    /// True if reads pause after a failure.
     #[must_use]
     pub fn pausing(&self, clock: Instant) -> bool {
         self.failure.as_ref().is_some_and(|failure| clock < failure.until)
@@ -208,10 +226,11 @@ impl Snapshot {
             Some((read.clock + self.pace(name, read, clock)?).saturating_duration_since(clock))
         });
         let next = busy.fold(whole, Duration::min);
-        match &self.failure {
+        let next = match &self.failure {
             Some(failure) => next.max(failure.until.saturating_duration_since(clock)),
             None => next,
-        }
+        };
+        if self.queues.is_empty() { next } else { next.min(QUEUE) }
     }
 
     /// The number of writes each of these groups has had so far.
@@ -269,12 +288,25 @@ impl Snapshot {
             listed.is_some_and(|age| age <= LIST_LAG)
         };
         let left_out = before.group.instances.iter().filter(|one| {
-            matches!(one.standing(), Standing::Counted(_))
+            matches!(one.phase(), MachinePhase::Counted(_))
                 && group.machine(&one.id).is_none()
                 && !self.gone.contains(&one.id)
                 && recent(&one.id)
         });
         left_out.take(usize::try_from(missing).unwrap_or(0)).cloned().collect()
+    }
+
+    /// What is known of an instance that a message names.
+    #[must_use]
+    pub fn fate(&self, id: &str) -> Fate {
+        if self.gone.contains(id) {
+            return Fate::Going;
+        }
+        match self.groups.values().find_map(|read| read.group.machine(id)).map(Machine::phase) {
+            Some(MachinePhase::Leaving) => Fate::Going,
+            Some(MachinePhase::Counted(_) | MachinePhase::Aside | MachinePhase::Warm) => Fate::Here,
+            None => Fate::Unlisted,
+        }
     }
 
     /// Drops what belongs to groups and instances that are there no more.
@@ -316,7 +348,7 @@ impl Snapshot {
                 self.launches.get(*name).is_some_and(|(_, at)| clock < *at + ACTIVITIES && !before_write(at));
             let unknown = || {
                 group.instances.iter().any(|one| {
-                    matches!(one.standing(), Standing::Counted(_))
+                    matches!(one.phase(), MachinePhase::Counted(_))
                         && !registered.contains(&one.id)
                         && self.births.get(&one.id).is_some_and(|birth| birth.begun_at.is_none())
                 })

@@ -55,9 +55,9 @@ pub struct Resolved {
     /// Its types, in the order in which it names them. Where it describes them, one without a name that has the least
     /// of what they must have.
     pub types: Vec<InstanceType>,
-    /// Whether it describes its types and does not name them.
+    /// True if it describes its types and does not name them.
     pub described: bool,
-    /// Whether it launches spot instances and nothing else.
+    /// True if it launches spot instances and nothing else.
     pub spot: bool,
     /// The version of the template.
     pub version: Arc<str>,

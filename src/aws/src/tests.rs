@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests measure their own time")]
 
 mod fake;
+mod queues;
 mod rules;
 mod storm;
 mod wire;

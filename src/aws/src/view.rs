@@ -11,7 +11,7 @@ use headroom_core::world::provider::{
 
 use super::activities::Class;
 use super::calls::Trouble;
-use super::group::{Group, Standing};
+use super::group::{Group, Machine, MachinePhase};
 use super::options;
 use super::origin;
 use super::quota::{advice, quota_family};
@@ -63,7 +63,8 @@ pub fn state_of(
     for (action, (words, _)) in &snapshot.denied {
         notes.add(NoticeKind::PermissionMissing, None, format!("{action}: {words}"));
     }
-    if let Some(failure) = &snapshot.failure {
+    let queue = settings.interruption_queue.as_ref().and_then(|name| snapshot.queues.get(name));
+    for failure in queue.and_then(|queue| queue.failure.as_ref()).into_iter().chain(&snapshot.failure) {
         let kind = match failure.error.kind {
             Trouble::Denied | Trouble::Credentials => NoticeKind::PermissionMissing,
             _ => NoticeKind::ReadFailed,
@@ -117,6 +118,7 @@ fn group_state(
     for words in wrong {
         notes.add(NoticeKind::TagUnreadable, Some(name), words);
     }
+    state.interrupted = interrupted(group, snapshot);
     hold_back(&mut state, group, snapshot, now, notes);
     remark(&state, read, notes);
     if let Some(shape) = snapshot.shapes.get(name) {
@@ -197,13 +199,23 @@ fn remark(state: &GroupState, read: &Read, notes: &mut Notes) {
     }
 }
 
+/// Instances of the group that a queue says are about to go.
+fn interrupted(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Arc<str>> {
+    if snapshot.interruptions.is_empty() {
+        return BTreeMap::new();
+    }
+    let told =
+        |machine: &Machine| Some((machine.id.clone(), snapshot.interruptions.event_of(&machine.id)?.clone()));
+    group.instances.iter().filter_map(told).collect()
+}
+
 fn instances(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Instance> {
     let told = group.instances.iter().filter_map(|machine| {
-        let state = match machine.standing() {
+        let state = match machine.phase() {
             _ if snapshot.gone.contains(&machine.id) => InstanceState::Deleting,
-            Standing::Counted(state) => state,
-            Standing::Leaving => InstanceState::Deleting,
-            Standing::Aside | Standing::Warm => return None,
+            MachinePhase::Counted(state) => state,
+            MachinePhase::Leaving => InstanceState::Deleting,
+            MachinePhase::Aside | MachinePhase::Warm => return None,
         };
         let created_at = snapshot.births.get(&machine.id).map(super::snapshot::Birth::counts_from);
         Some((machine.id.clone(), Instance { state, node: None, created_at }))

@@ -2,6 +2,7 @@
 
 pub mod choice;
 pub mod cluster;
+pub mod dra;
 pub mod estimator;
 pub mod families;
 pub mod files;

@@ -29,7 +29,7 @@ struct Input {
     max_capacity_memory_difference_ratio: f64,
 }
 
-/// Whether the templates are alike, asked both ways round.
+/// True if the templates are alike, asked both ways round.
 pub fn similar_groups(input: &Value) -> Result<Value, serde_json::Error> {
     let input: Input = serde_json::from_value(input.clone())?;
     let words = |all: &Option<Vec<String>>| all.iter().flatten().map(|word| word.as_str().into()).collect();

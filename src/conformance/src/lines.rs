@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::outcome::Outcome;
-use crate::{families, hpa, model};
+use crate::{dra, families, hpa, model};
 
 /// How one line went.
 pub struct LineOutcome {
@@ -25,13 +25,16 @@ struct Probe {
     /// Only cases of node autoscaling have it.
     #[serde(rename = "in")]
     input: Option<IgnoredAny>,
+    /// Only cases of device allocation have it.
+    expect: Option<IgnoredAny>,
 }
 
-/// Runs one line of either format.
+/// Runs one line of any format.
 pub fn run(text: &str) -> LineOutcome {
     match serde_json::from_str::<Probe>(text) {
         Ok(Probe { hpa: Some(_), .. }) => return scenario(text),
-        Ok(Probe { hpa: None, input: None }) => {
+        Ok(Probe { expect: Some(_), .. }) => return devices(text),
+        Ok(Probe { hpa: None, input: None, .. }) => {
             return LineOutcome { id: String::new(), family: String::new(), outcome: None, note: None };
         }
         Ok(_) | Err(_) => {}
@@ -59,6 +62,18 @@ fn scenario(text: &str) -> LineOutcome {
             let (id, note) = (scenario.name, report.note);
             LineOutcome { id, family: "hpa".into(), outcome: Some(outcome), note }
         }
+        Err(error) => unreadable(&error),
+    }
+}
+
+fn devices(text: &str) -> LineOutcome {
+    match serde_json::from_str::<dra::Case>(text) {
+        Ok(case) => LineOutcome {
+            outcome: Some(dra::compare(&case)),
+            family: case.kind().into(),
+            id: case.id,
+            note: None,
+        },
         Err(error) => unreadable(&error),
     }
 }

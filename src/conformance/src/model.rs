@@ -259,6 +259,7 @@ impl Node {
             ready_changed_at: UnixTime(self.ready_since_s.unwrap_or(self.created_s)),
             created_at: UnixTime(self.created_s),
             deleting: false,
+            conditions: Vec::new(),
         }
     }
 }

@@ -29,7 +29,7 @@ struct UtilizationInput {
     now_s: i64,
 }
 
-/// Whether node and pods give the reference's quotients, and the resource that decides.
+/// True if node and pods give the reference's quotients, and the resource that decides.
 pub fn utilization(input: &Value, out: &Value) -> Result<(), String> {
     let input = UtilizationInput::deserialize(input).map_err(|error| error.to_string())?;
     let pods: Vec<_> = input.pods.unwrap_or_default().iter().flat_map(Pod::to_core).collect();
@@ -121,7 +121,7 @@ struct OptionsInput {
     bsp_disruption_timeout_s: i64,
 }
 
-/// Whether the pod gets the reference's class and, if it blocks, its reason.
+/// True if the pod gets the reference's class and, if it blocks, its reason.
 pub fn drainability(input: &Value, out: &Value) -> Result<(), String> {
     let input = DrainabilityInput::deserialize(input).map_err(|error| error.to_string())?;
     let rules = Rules {

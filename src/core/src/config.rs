@@ -10,6 +10,7 @@ use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::time::{Seconds, UnixTime};
 use crate::window::Window;
+use crate::world::node::ConditionStatus;
 
 /// Everything that steers a plan and is not the world or memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,9 +34,9 @@ pub struct Pool {
     pub uid: Arc<str>,
     /// Creation time: the oldest of two owners wins.
     pub created_at: UnixTime,
-    /// Whether a deletion timestamp is set: nothing new is begun.
+    /// True if a deletion timestamp is set: nothing new is begun.
     pub deleting: bool,
-    /// Whether the plan acts.
+    /// True if the plan acts.
     pub mode: Mode,
     /// Lower bound of the sum over groups, schedules not yet applied.
     pub min_nodes: u32,
@@ -74,7 +75,7 @@ pub enum GroupScaling {
     ZeroOrMax,
 }
 
-/// Whether a pool's plan is carried out.
+/// True if a pool's plan is carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// Yes.
@@ -104,7 +105,7 @@ pub struct NodeTemplate {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaleUp {
-    /// Whether it may grow.
+    /// True if it may grow.
     pub enabled: bool,
     /// From the request to the node's registration. Default 15 min.
     pub provision_timeout: Seconds,
@@ -122,7 +123,7 @@ pub struct ScaleUp {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaleDown {
-    /// Whether it may shrink.
+    /// True if it may shrink.
     pub enabled: bool,
     /// Which nodes may go. Default: those that are underutilized.
     pub policy: Policy,
@@ -130,9 +131,9 @@ pub struct ScaleDown {
     pub utilization_threshold_percent: u32,
     /// The same for nodes with GPUs, by their GPUs alone. Default 50.
     pub gpu_utilization_threshold_percent: u32,
-    /// Whether DaemonSet pods are left out of both sides when a node is measured. Default false.
+    /// True if DaemonSet pods are left out of both sides when a node is measured. Default false.
     pub ignore_daemon_sets: bool,
-    /// Whether mirror pods are left out likewise. Default false.
+    /// True if mirror pods are left out likewise. Default false.
     pub ignore_mirror: bool,
     /// Default 10 min.
     pub unneeded_for: Seconds,
@@ -164,13 +165,38 @@ pub struct Rotation {
     /// Fingerprint of what the pool makes nodes of, where it makes them itself; `None` where the provider tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Arc<str>>,
+    /// Conditions that call for a node's replacement. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repair: Vec<RepairRule>,
+}
+
+/// A condition that calls for a node's replacement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepairRule {
+    /// Type of the condition, such as `KernelDeadlock`.
+    pub condition: Arc<str>,
+    /// The status that means that something is wrong.
+    pub status: ConditionStatus,
+    /// How long the condition must have had the status.
+    pub after: Seconds,
 }
 
 impl Rotation {
-    /// True if any node may become outdated.
+    /// True if any node may become outdated, or be repaired.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        self.max_age.is_some() || self.replace_drifted
+        self.max_age.is_some() || self.replace_drifted || !self.repair.is_empty()
+    }
+
+    /// True if a removal for this reason, of an outdated node, still follows from the settings.
+    #[must_use]
+    pub fn wants(&self, reason: Reason) -> bool {
+        match reason {
+            Reason::Unhealthy => !self.repair.is_empty(),
+            Reason::Drifted => self.replace_drifted,
+            Reason::Expired => self.max_age.is_some(),
+            _ => true,
+        }
     }
 }
 
@@ -275,7 +301,7 @@ pub struct ClusterSettings {
     pub min_cpu_milli: Option<i64>,
     /// Least memory in bytes likewise.
     pub min_memory_bytes: Option<i64>,
-    /// Whether what one pool would get is spread over all pools whose nodes are alike. Default false.
+    /// True if what one pool would get is spread over all pools whose nodes are alike. Default false.
     pub balance_similar_pools: bool,
     /// Unhealthy when more than this part of nodes is unready … Default 45.
     pub max_unready_percent: u32,
@@ -295,14 +321,16 @@ pub struct ClusterSettings {
     pub budgets: Vec<Budget>,
     /// The kill switch: no voluntary removal is begun, and those not yet deleting are undone.
     pub voluntary_disruption_stopped: bool,
-    /// Whether replicas not created yet are demand. Default true.
+    /// True if replicas not created yet are demand. Default true.
     pub anticipation: bool,
     /// Most anticipated pods at once. Default 5,000.
     pub max_anticipated_pods: u32,
     /// Most of those in one namespace. Default 2,000.
     pub max_anticipated_pods_per_namespace: u32,
-    /// Whether CapacityBuffers of the default strategy are served too. Default false.
+    /// True if CapacityBuffers of the default strategy are served too. Default false.
     pub default_buffers: bool,
+    /// The ProvisioningRequests that are served.
+    pub requests: RequestSettings,
     /// Most nodes one plan may add to one group. Default 1,000.
     pub max_nodes_per_scale_up: u32,
     /// Work units that one plan may spend on finding places for pods, shared out among their namespaces: checks of a pod
@@ -375,6 +403,31 @@ impl Default for Drain {
     }
 }
 
+/// The ProvisioningRequests that are served, besides those of our own classes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RequestSettings {
+    /// True if Cluster Autoscaler's class that only answers is served.
+    pub check_capacity: bool,
+    /// True if Cluster Autoscaler's class that buys is served.
+    pub best_effort_atomic: bool,
+    /// The value of the parameter `processorInstance` that names this operator.
+    pub processor_instance: Option<Arc<str>>,
+    /// How long granted room is held. Default 10 minutes.
+    pub booking_for: Seconds,
+}
+
+impl Default for RequestSettings {
+    fn default() -> Self {
+        Self {
+            check_capacity: false,
+            best_effort_atomic: false,
+            processor_instance: None,
+            booking_for: Seconds::minutes(10),
+        }
+    }
+}
+
 impl Default for ClusterSettings {
     fn default() -> Self {
         Self {
@@ -398,6 +451,7 @@ impl Default for ClusterSettings {
             max_anticipated_pods: 5_000,
             max_anticipated_pods_per_namespace: 2_000,
             default_buffers: false,
+            requests: RequestSettings::default(),
             max_nodes_per_scale_up: 1_000,
             max_work_units: 50_000_000,
         }
@@ -405,7 +459,7 @@ impl Default for ClusterSettings {
 }
 
 impl Pool {
-    /// Whether its groups grow and shrink as a whole.
+    /// True if its groups grow and shrink as a whole.
     #[must_use]
     pub fn scales_whole(&self) -> bool {
         self.group_scaling == GroupScaling::ZeroOrMax
@@ -419,7 +473,7 @@ impl Config {
         self.pools.binary_search_by(|pool| (*pool.name).cmp(name)).ok().map(|index| &self.pools[index])
     }
 
-    /// Whether there is a pool of this name and its groups grow and shrink as a whole.
+    /// True if there is a pool of this name and its groups grow and shrink as a whole.
     #[must_use]
     pub fn scales_whole(&self, pool: &str) -> bool {
         self.pool(pool).is_some_and(Pool::scales_whole)

@@ -462,7 +462,7 @@ impl PoolHistory {
         self.intents.iter().find(|intent| &*intent.id == id)
     }
 
-    /// Whether the last removal that names this node among its examples has failed.
+    /// True if the last removal that names this node among its examples has failed.
     #[must_use]
     pub fn failed_to_remove(&self, node: &str) -> bool {
         self.last_removal_of(node).is_some_and(|decision| decision.outcome == DecisionOutcome::Failed)

@@ -50,7 +50,7 @@ impl Labels {
         self.0.len()
     }
 
-    /// Whether there is no pair.
+    /// True if there is no pair.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

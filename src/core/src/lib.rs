@@ -1,6 +1,7 @@
 //! The room that decides: pure, synchronous and deterministic. No clock, no client, no kube, no logging.
 #![deny(missing_docs)]
 
+pub mod cel;
 pub mod config;
 pub mod go_values;
 pub mod history;

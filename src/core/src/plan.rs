@@ -9,6 +9,7 @@ use crate::history::{History, IntentId, Victim};
 use crate::labels::ObjectKey;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
+use crate::world::gang::GangRef;
 use crate::world::provider::FailureClass;
 
 /// What [`crate::plan`] returns.
@@ -78,6 +79,9 @@ pub enum Step {
         node: Arc<str>,
         /// The pods, with the unique id each must still have and the grace it gets.
         pods: Vec<Eviction>,
+        /// True if the cloud takes the node: a protected pod on it stays, and keeps no other pod.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        taken: bool,
     },
     /// Delete these instances by id, after a live look that nothing movable runs there.
     Delete {
@@ -89,7 +93,7 @@ pub enum Step {
         group: Arc<str>,
         /// The instances.
         victims: Vec<Victim>,
-        /// Whether pods that have no other place may be lost with the node (unready nodes).
+        /// True if pods that have no other place may be lost with the node (unready nodes).
         force: bool,
     },
     /// Take our taint, annotation and cordon off.
@@ -249,6 +253,12 @@ pub struct Reasons {
     /// Per CapacityBuffer that is served, in the order of service.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferVerdict>,
+    /// Per ProvisioningRequest that is served and has not ended, in the order of service.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<RequestVerdict>,
+    /// Per gang with a pod that waits, in the order of service.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gangs: Vec<GangVerdict>,
     /// Outdated nodes of each pool that rotates.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub outdated: BTreeMap<Arc<str>, u32>,
@@ -316,6 +326,130 @@ impl BufferFault {
     /// A fault in words.
     pub fn new(reason: Reason, message: impl Into<Arc<str>>) -> Self {
         Self { reason, message: message.into() }
+    }
+}
+
+/// The verdict on one ProvisioningRequest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestVerdict {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// True if nodes are bought for it.
+    pub buys: bool,
+    /// True if its room had been granted before this plan.
+    pub is_booked: bool,
+    /// What it is told.
+    pub answer: RequestAnswer,
+    /// Pods that it asks for.
+    pub pods_count: u32,
+    /// How many of them are real pods by now.
+    pub consumed_count: u32,
+    /// Pods with room on ready nodes.
+    pub ready_count: u32,
+    /// Pods with room on nodes that are on their way.
+    pub coming_count: u32,
+    /// Pods with room on nodes that this plan buys, by pool.
+    pub on_new: BTreeMap<Arc<str>, u32>,
+    /// Pods without room.
+    pub unplaced_count: u32,
+    /// Why it waits or ends.
+    pub fault: Option<BufferFault>,
+    /// Each pool that gives no room, with its first failing rule.
+    pub pools: Vec<PoolReason>,
+    /// When it ends: by its validity, or by the end of its booking.
+    pub until: UnixTime,
+    /// Names of parameters whose value cannot be used.
+    pub wrong_parameters: Vec<Arc<str>>,
+}
+
+/// What a ProvisioningRequest is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum RequestAnswer {
+    /// Not yet.
+    Waits,
+    /// All of its room is there.
+    Granted,
+    /// It ends without room.
+    Failed,
+    /// Its room is held no more.
+    Expired,
+}
+
+impl RequestVerdict {
+    /// Of this request nothing is known yet.
+    #[must_use]
+    pub fn of(key: &ObjectKey) -> Self {
+        Self {
+            namespace: key.namespace.clone(),
+            name: Arc::from(&*key.name),
+            buys: false,
+            is_booked: false,
+            answer: RequestAnswer::Waits,
+            pods_count: 0,
+            consumed_count: 0,
+            ready_count: 0,
+            coming_count: 0,
+            on_new: BTreeMap::new(),
+            unplaced_count: 0,
+            fault: None,
+            pools: Vec::new(),
+            until: UnixTime(0),
+            wrong_parameters: Vec::new(),
+        }
+    }
+}
+
+/// The verdict on one gang.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GangVerdict {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// The object, and the part of it.
+    pub gang: Arc<GangRef>,
+    /// Fewest pods that are scheduled together.
+    pub min_count: u32,
+    /// Pods that have a node, or have finished and count as such.
+    pub bound_count: u32,
+    /// Pods that want a node, those that are expected included.
+    pub pods_count: u32,
+    /// Most of these that found room at once.
+    pub fit_count: u32,
+    /// Why nothing is bought for them; `None` if all that are needed have room or get it.
+    pub reason: Option<Reason>,
+    /// Names of some of the pods, sorted.
+    pub examples: Vec<Arc<str>>,
+    /// Each pool that did not take the others, with its first failing rule.
+    pub pools: Vec<PoolReason>,
+}
+
+impl GangVerdict {
+    /// For a person: which gang, how many it needs, and how many have room.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let (name, min) = (self.gang.describe(&self.namespace), self.min_count);
+        let (bound, pods) = (self.bound_count, self.pods_count);
+        match self.reason {
+            Some(Reason::GangNotFound) => {
+                format!("{name} does not exist: create it, or take the reference off its pods")
+            }
+            Some(Reason::GangIncomplete) => {
+                format!(
+                    "{name} needs {min} pods at once: {bound} run, and {pods} of the others wait for a node"
+                )
+            }
+            Some(Reason::GangDoesNotFit) => {
+                let (fit, need) = (self.fit_count, min.saturating_sub(bound));
+                format!("{name} needs {min} pods at once: {bound} run, and {fit} of the {need} others fit")
+            }
+            _ => format!(
+                "{name} needs {min} pods at once: {bound} run, and {} of the others have room",
+                self.fit_count
+            ),
+        }
     }
 }
 

@@ -160,7 +160,7 @@ impl Quantity {
         format_bytes(saturated(units))
     }
 
-    /// Whether it is less than zero.
+    /// True if it is less than zero.
     pub fn is_negative(self) -> bool {
         self.nanos < 0
     }
@@ -171,7 +171,24 @@ impl Quantity {
         Self { nanos: (self.nanos + other.nanos).clamp(-MAX_NANOS, MAX_NANOS) }
     }
 
-    /// Whether it is zero.
+    /// The difference of two, cut to the largest amount.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self { nanos: (self.nanos - other.nanos).clamp(-MAX_NANOS, MAX_NANOS) }
+    }
+
+    /// Whole units, if there is no fraction.
+    pub fn whole_units(self) -> Option<i64> {
+        (self.nanos % NANOS_PER_UNIT == 0).then(|| saturated(self.nanos / NANOS_PER_UNIT))
+    }
+
+    /// Units as the nearest float.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn to_f64(self) -> f64 {
+        self.nanos as f64 / NANOS_PER_UNIT as f64
+    }
+
+    /// True if it is zero.
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }

@@ -33,6 +33,8 @@ reasons! {
     BelowMinNodes,
     /// Room that a CapacityBuffer keeps free needs new nodes.
     StandbyCapacity,
+    /// Pods of a ProvisioningRequest need new nodes.
+    RequestedCapacity,
     /// Nodes of this pool cost less than others that run the same pods and leave when these are ready.
     CheaperNodes,
     /// Nodes of this pool take over from outdated ones, which leave when these are ready.
@@ -119,7 +121,7 @@ reasons! {
     TooYoung,
     /// The pod belongs to a DaemonSet, which never causes nodes.
     DaemonSetPod,
-    /// More anticipated replicas than the limit.
+    /// More anticipated replicas than the limits, than the ResourceQuotas of their namespace let in, or than the pods of their StatefulSet or Job that exist vouch for.
     AnticipationLimit,
     /// Replicas decided on have not appeared for too long.
     AnticipationBackoff,
@@ -129,7 +131,13 @@ reasons! {
     RefusedByScheduler,
     /// The pod goes where the first of its kind goes, and the scheduler has not chosen that place yet.
     FollowsFirstPod,
-    /// The pods of its namespace took all the work that one plan may spend on them; a later plan gets to this pod.
+    /// The pod's gang has fewer pods than it needs to be scheduled: no node is bought before the others exist.
+    GangIncomplete,
+    /// Not all pods that the gang needs at once have room or can get it, so nothing is bought for any of them.
+    GangDoesNotFit,
+    /// The PodGroup or Workload that the pod names does not exist, so its scheduler does not place the pod.
+    GangNotFound,
+    /// The pods of its namespace, or for a node those of all nodes that may go, took all the work that one plan may spend on them; a later plan gets to it.
     WorkLimitReached,
 
     // === why a CapacityBuffer has not all its room ===
@@ -156,6 +164,30 @@ reasons! {
     /// Another controller writes the status of this buffer; it is left alone.
     ServedByAnother,
 
+    // === how a ProvisioningRequest stands ===
+    /// All pods of the request have room on ready nodes.
+    CapacityIsFound,
+    /// Not all pods of the request have room or can get it: the message says how many, and why each pool takes no more.
+    CapacityIsNotFound,
+    /// The request's pods have room, some of it on nodes that are on their way.
+    WaitingForNodes,
+    /// A PodTemplate that the request names does not exist.
+    PodTemplateMissing,
+    /// No pods can be planned for the request: the message names what to correct, and the request is to be made anew.
+    FailedToCreatePods,
+    /// The request waited for as long as it may.
+    RequestExpired,
+    /// The time for which the request's room is held is over.
+    CapacityReservationTimeExpired,
+    /// All pods of the request have a node, so its room is held no more.
+    CapacityBookingConsumed,
+    /// The pod names a ProvisioningRequest that is not answered yet: the request is the demand.
+    WaitsForRequest,
+    /// The pod names a ProvisioningRequest of a class that only answers and buys nothing.
+    RequestBuysNothing,
+    /// The pod names a ProvisioningRequest that another controller serves.
+    ConsumesForeignRequest,
+
     // === why an increase ended ===
     /// All nodes asked for have been seen.
     NodesRegistered,
@@ -177,6 +209,10 @@ reasons! {
     Drifted,
     /// The node is older than rotation.maxAge.
     Expired,
+    /// A condition of the node has said for too long that something is wrong (spec.repair).
+    Unhealthy,
+    /// The cloud is about to take the node: a taint or a notice of the cloud says so.
+    Interrupted,
     /// The node has been unready for too long.
     Unready,
     /// A person asked for it.

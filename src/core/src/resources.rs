@@ -160,7 +160,7 @@ impl Resources {
             })
     }
 
-    /// Whether `self` fits into `free`; the same rule as [`Resources::shortfall`] without the words.
+    /// True if `self` fits into `free`; the same rule as [`Resources::shortfall`] without the words.
     #[must_use]
     pub fn fits(&self, free: &Self) -> bool {
         let fits = |asked: i64, free: i64| asked <= 0 || asked <= free;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::history::History;
-use crate::nodes::state::blocked_since::{KeptNodes, Tenure};
+use crate::nodes::state::blocked_since::{BlockedSince, KeptNodes};
 use crate::plan::Plan;
 use crate::pods::record::{self, ReplicaDecision, ReplicaRecord};
 use crate::reason::Reason;
@@ -52,8 +52,8 @@ impl Snapshot {
 
     /// The same, with the clocks of whoever watched.
     #[must_use]
-    pub fn watched(self, tenure: &Tenure) -> Self {
-        Self { kept: tenure.rows(), ..self }
+    pub fn watched(self, blocked_since: &BlockedSince) -> Self {
+        Self { kept: blocked_since.rows(), ..self }
     }
 
     /// The same, with what decisions on replicas were made from.

@@ -1,9 +1,12 @@
 //! Replicas that controllers have decided on are demand before they exist, within bounds.
 
+use headroom_core::history::History;
 use headroom_core::plan;
 use headroom_core::reason::Reason;
+use headroom_core::snapshot::Snapshot;
 use headroom_core::testing::{NOW, WorldBuilder, config, controller, pod, pool, world};
 use headroom_core::time::UnixTime;
+use headroom_core::world::buffer::Quota;
 use headroom_core::world::volume::PriorityClass;
 use headroom_core::world::workload::{ControllerKind, PrioritySource};
 use headroom_core::world::{Delta, World};
@@ -137,6 +140,54 @@ fn one_namespace_has_no_more_replicas_on_their_way_than_its_limit() {
         .map(|verdict| (&*verdict.namespace, verdict.pods_count))
         .collect();
     assert_eq!(left_out, [("greedy", 94), ("shop", 94)]);
+}
+
+#[test]
+fn one_pod_does_not_vouch_for_two_billion() {
+    let config = config([pool("general")]);
+    for kind in [ControllerKind::StatefulSet, ControllerKind::Job] {
+        let expected = |existing: usize| {
+            let plan = plan_fresh(&greedy(kind, "db", existing).build(), &config);
+            verdict(&plan, "db").anticipated_count
+        };
+        assert_eq!((expected(1), expected(5), expected(20)), (10, 10, 40), "{kind:?}");
+    }
+    let plan = plan_fresh(&greedy(ControllerKind::Job, "db", 1).build(), &config);
+    let limited = |verdict: &&headroom_core::plan::PodVerdict| {
+        verdict.skipped == Some(Reason::AnticipationLimit) && verdict.pods_count == 1_999_999_989
+    };
+    assert!(plan.reasons.pods.iter().any(|verdict| limited(&verdict)));
+}
+
+#[test]
+fn replicas_beyond_the_quota_of_their_namespace_buy_nothing() {
+    let quota = |name: &str, hard: &[(&str, i64)], used: &[(&str, i64)]| {
+        let amounts =
+            |of: &[(&str, i64)]| of.iter().map(|(name, amount)| ((*name).into(), *amount)).collect();
+        let key = headroom_core::labels::ObjectKey::new("default", name);
+        let quota = Quota { key, hard: amounts(hard), used: amounts(used), scopes: Vec::new() };
+        Delta::QuotaApplied(Box::new(quota))
+    };
+    let of = |name: &str| controller(ControllerKind::ReplicaSet, name, 100, pod(name).cpu("3"));
+    let elsewhere = controller(ControllerKind::ReplicaSet, "c", 2, pod("c").cpu("3").namespace("shop"));
+    let cluster = world()
+        .group("general", "a", "", 0)
+        .controller(of("a"))
+        .controller(of("b"))
+        .controller(elsewhere)
+        .delta(quota("cpu", &[("requests.cpu", 15_000)], &[("requests.cpu", 2000)]))
+        .delta(quota("pods", &[("pods", 50)], &[]))
+        .build();
+    let config = config([pool("general")]);
+    // 13 CPU are left for four replicas of three CPU, and nothing is for the second controller.
+    let plan = plan_fresh(&cluster, &config);
+    check(&plan, &[("general", "a", 0, 6)]);
+    let refused =
+        plan.reasons.pods.iter().filter(|verdict| verdict.skipped == Some(Reason::AnticipationLimit));
+    assert_eq!(refused.map(|verdict| verdict.pods_count).collect::<Vec<_>>(), [96, 100]);
+    // A record of the world decides the same.
+    let snapshot = Snapshot::of(&cluster, &History::default(), &config, NOW);
+    assert_eq!(snapshot.replay().expect("a world"), plan);
 }
 
 /// A ReplicaSet whose pods never appear, of a name of its own.

@@ -1,6 +1,7 @@
 //! Which DaemonSets take part of a new node: those that were let in, whatever others ask for.
 
-use headroom_core::testing::{NOW, WorldBuilder, config, daemon_set, node, pod, pool, world};
+use headroom_core::scheduling::constraints::{NodeSelectorTerm, Operator, RequiredNodeAffinity};
+use headroom_core::testing::{NOW, WorldBuilder, config, daemon_set, node, pod, pool, requirement, world};
 use headroom_core::time::UnixTime;
 use headroom_core::world::workload::{DaemonSet, PrioritySource};
 
@@ -43,6 +44,56 @@ fn a_daemon_set_takes_part_of_a_new_node_when_it_runs_on_half_of_its_group() {
     check(&plan, &[("general", "a", 4, 5)]);
     let plan = plan_fresh(&group(4, 2).build(), &config([pool("general")]));
     check(&plan, &[]);
+}
+
+/// The set of [`greedy`] whose pods run with 1m, while its template was edited to ask for most of a node; on these nodes.
+fn edited(world: WorldBuilder, set: DaemonSet, nodes: &[&str]) -> WorldBuilder {
+    nodes.iter().fold(world.daemon_set(set), |world, name| {
+        let one = pod(&format!("greedy-{name}")).cpu("1m").owner("DaemonSet", "greedy").on(name);
+        // As the DaemonSet controller ties each pod to its node.
+        let tied = requirement("metadata.name", Operator::In, &[name]);
+        let term = NodeSelectorTerm { match_fields: vec![tied], ..NodeSelectorTerm::default() };
+        world.pod(one.with_class(|class| {
+            class.node_affinity = Some(RequiredNodeAffinity { terms: vec![term] });
+        }))
+    })
+}
+
+#[test]
+fn a_daemon_set_counts_as_its_running_pods_ask_not_as_its_template() {
+    let mut cluster = group(4, 0);
+    cluster = edited(cluster, greedy(), &["n0", "n1", "n2", "n3"]);
+    check(&plan_fresh(&cluster.build(), &config([pool("general")])), &[("general", "a", 4, 5)]);
+
+    // The same for a group without nodes, by the pods elsewhere.
+    let names = ["other-0", "other-1"];
+    let mut cluster = world().group("general", "a", "", 0).pod(pod("web").cpu("3500m"));
+    for name in names {
+        cluster = cluster.node(node(name).cpu("500m"));
+    }
+    cluster = edited(cluster, DaemonSet { desired: 2, ..greedy() }, &names);
+    check(&plan_fresh(&cluster.build(), &config([pool("general")])), &[("general", "a", 0, 1)]);
+}
+
+#[test]
+fn what_most_pods_of_a_daemon_set_ask_for_counts_while_it_is_rolled_out() {
+    let bought = |large: usize| {
+        let mut cluster = group(5, large);
+        for index in large..5 {
+            let one = pod(&format!("small-{index}")).cpu("1m").owner("DaemonSet", "greedy");
+            cluster = cluster.pod(one.on(&format!("n{index}")));
+        }
+        !plan_fresh(&cluster.build(), &config([pool("general")])).steps.is_empty()
+    };
+    assert!(bought(2) && !bought(3));
+}
+
+#[test]
+fn a_daemon_set_of_the_system_none_of_whose_pods_was_let_in_takes_nothing() {
+    let critical = PrioritySource::Named("system-node-critical".into());
+    let set = DaemonSet { priority_class: critical, desired: 4, ..greedy() };
+    let cluster = world().group("general", "a", "", 0).daemon_set(set).pod(pod("web").cpu("3500m"));
+    check(&plan_fresh(&cluster.build(), &config([pool("general")])), &[("general", "a", 0, 1)]);
 }
 
 #[test]

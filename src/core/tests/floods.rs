@@ -3,13 +3,15 @@
 use headroom_core::config::{ClusterSettings, Config};
 use headroom_core::history::History;
 use headroom_core::plan;
-use headroom_core::plan::{Plan, PodVerdict};
+use headroom_core::plan::{NodeVerdict, Plan, PodVerdict};
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::constraints::{LabelSelector, Operator, PodAffinityTerm};
 use headroom_core::scheduling::{ClassIx, NodeIx, PodRef, Shares, Snapshot, TemplateNode};
-use headroom_core::testing::{NOW, PodBuilder, config, node, pod, pool, requirement, world};
+use headroom_core::testing::{NOW, PodBuilder, config, controller, node, pod, pool, requirement, world};
+use headroom_core::time::UnixTime;
 use headroom_core::world::World;
 use headroom_core::world::node::{HOSTNAME_LABEL, ZONE_LABEL};
+use headroom_core::world::workload::ControllerKind;
 
 const FLOOD: &str = "flood";
 
@@ -118,6 +120,131 @@ fn work_counts_the_terms_that_are_looked_at() {
     let unlike = work_of_first_fit(&world, 300, unlike);
     assert!(plain < 10_000, "{plain}");
     assert!(300 * 300 <= unlike, "each class looks at the term of each: {unlike}");
+}
+
+/// Words of no node and no pod.
+fn words(count: usize) -> Vec<String> {
+    (0..count).map(|word| format!("word-{word}")).collect()
+}
+
+/// A pod that wants a node with one of many values of a label.
+fn choosy(index: usize) -> PodBuilder {
+    let words = words(1000);
+    let values: Vec<&str> = words.iter().map(String::as_str).collect();
+    flood(index).affinity("pick", Operator::In, &values)
+}
+
+/// A pod that keeps away from all pods without one of many values of a label.
+fn picky(index: usize) -> PodBuilder {
+    let (words, id) = (words(400), format!("id-{index}"));
+    let values: Vec<&str> = words.iter().map(String::as_str).chain([&*id]).collect();
+    let selector = LabelSelector {
+        match_expressions: vec![requirement("app", Operator::NotIn, &values)],
+        ..LabelSelector::default()
+    };
+    let term = PodAffinityTerm {
+        selector: Some(selector),
+        namespaces: Vec::new(),
+        namespace_selector: None,
+        topology_key: HOSTNAME_LABEL.into(),
+    };
+    flood(index).with_class(|class| class.pod_anti_affinity.push(term))
+}
+
+/// A pod with a hundred anti-affinity terms that no other has.
+fn many_terms(index: usize) -> PodBuilder {
+    (0..100).fold(flood(index), |pod, term| pod.away_from("foe", &format!("{index}-{term}"), HOSTNAME_LABEL))
+}
+
+#[test]
+fn work_counts_the_values_of_node_affinity() {
+    let work = work_of_first_fit(&flooded(20, 0, flood), 10, choosy);
+    assert!(10 * 20 * 200 < work, "each check looks at a thousand values: {work}");
+}
+
+#[test]
+fn work_counts_the_values_of_selectors() {
+    let work = work_of_first_fit(&flooded(20, 0, flood), 20, picky);
+    assert!(20 * 20 * 80 < work, "each class looks at the values of each: {work}");
+}
+
+#[test]
+fn values_and_terms_beyond_the_work_of_a_plan_are_left_out_and_others_are_served() {
+    for (one, count_of_pods, work) in [
+        (choosy as fn(usize) -> PodBuilder, 100, 300_000),
+        (picky, 100, 300_000),
+        (many_terms, 300, 2_000_000),
+    ] {
+        let plan = planned(&flooded(30, count_of_pods, one), &settings(work));
+        let (flood, others) = verdicts(&plan);
+        assert_eq!(count(&others, None), 3);
+        let left_out = count(&flood, Some(Reason::WorkLimitReached));
+        assert!(50 < left_out, "{left_out} of {count_of_pods} left out");
+    }
+}
+
+#[test]
+fn rules_about_other_pods_beyond_their_bound_are_refused_and_keep_nobody_away() {
+    let long = |index: usize| {
+        flood(index).with_class(|class| {
+            class.pod_anti_affinity =
+                (0..3).flat_map(|_| picky(index).class().pod_anti_affinity.clone()).collect();
+        })
+    };
+    let world = flooded(2, 0, flood);
+    let mut snapshot = Snapshot::new(&world);
+    let [long, other] = [long(0), flood(1)].map(|pod| snapshot.class_ix(&pod.class()));
+    assert!(!snapshot.fits(long, NodeIx(0)));
+    let refusal = snapshot.check(long, NodeIx(0)).expect_err("too long");
+    assert_eq!(refusal.reason(), Reason::UnsupportedConstraint);
+    assert!(refusal.to_string().contains("more than 512"), "{refusal}");
+    snapshot.place(PodRef::Virtual(long), NodeIx(0));
+    assert!(snapshot.fits(other, NodeIx(0)));
+}
+
+#[test]
+fn a_message_names_the_first_of_many_values_alone() {
+    let world = flooded(1, 0, flood);
+    let mut snapshot = Snapshot::new(&world);
+    let class = snapshot.class_ix(&choosy(0).class());
+    let refusal = snapshot.check(class, NodeIx(0)).expect_err("no such label").to_string();
+    assert!(refusal.len() < 300 && refusal.contains("word-15 and 984 more"), "{refusal}");
+}
+
+/// Nodes that are hardly used, each with a pod of the flood that could move, and one without pods.
+fn running(nodes: usize) -> World {
+    let mut builder = world().node(node("empty").of("general", "g"));
+    for index in 0..nodes {
+        let name = format!("n{index:04}");
+        let one = || unlike(index).owner("ReplicaSet", &format!("web-{index}"));
+        let owner = controller(ControllerKind::ReplicaSet, &format!("web-{index}"), 1, one());
+        builder = builder.node(node(&name).of("general", "g")).controller(owner).pod(one().on(&name));
+    }
+    builder.group("general", "g", "", u32::try_from(nodes + 1).expect("small")).build()
+}
+
+#[test]
+fn looking_for_nodes_that_go_stops_at_the_work_of_a_plan_and_goes_on_elsewhere_with_the_next() {
+    let (world, settings) = (running(40), settings(10_000));
+    let mut history = History::default();
+    let mut looked_at = std::collections::BTreeSet::new();
+    for second in 0..200 {
+        let plan = plan(&world, &history, &settings, UnixTime(NOW.0 + second));
+        assert!(plan.steps.is_empty(), "{:?}", plan.steps);
+        let reached = |verdict: &&NodeVerdict| verdict.reason != Reason::WorkLimitReached;
+        let reached: Vec<_> = plan.reasons.nodes.iter().filter(reached).map(|v| v.node.clone()).collect();
+        assert!(reached.len() < 30, "{} of 40 in one plan", reached.len());
+        looked_at.extend(reached);
+        history = plan.next_history;
+    }
+    assert_eq!(looked_at.len(), 41, "{looked_at:?}");
+}
+
+#[test]
+fn nodes_without_pods_go_whatever_the_pods_of_others_cost() {
+    let plan = planned(&running(40), &settings(10_000));
+    let verdict = plan.reasons.nodes.iter().find(|verdict| &*verdict.node == "empty").map(|v| v.reason);
+    assert_eq!(verdict, Some(Reason::NotUnneededLongEnough), "its clock runs");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Increases of which nobody knows yet what has become: calls without an answer, nodes out of sight, wishes taken back.
+//! Increases of which nobody knows yet what has become: calls without an answer, nodes out of sight, requests taken back.
 
 use headroom_core::config::Config;
 use headroom_core::history::{Action, Backoff, BackoffKey, DecisionOutcome, History, IncreasePhase};

@@ -124,7 +124,7 @@ fn carry_out(case: &Case) -> End {
     let (world, config, history) = (case.world(), case.config(), History::default());
     let (quarantine, part) = (Quarantine::default(), RefCell::new(Part::Whole));
     let mut ctx = Context::new(&world, &history, &config, NOW, &quarantine, &part);
-    ctx.demand = demand::collect(&mut ctx.snapshot, &mut ctx.next, &config, NOW, &mut ctx.wake);
+    ctx.demand = demand::collect(&mut ctx.snapshot, &[], &mut ctx.next, &config, NOW, &mut ctx.wake);
     scale_up::serve_all(&mut ctx);
     let indexes: Vec<NodeIx> = ctx.snapshot.nodes().map(|(ix, _)| ix).collect();
     let filled = indexes.into_iter().map(|ix| {

@@ -7,8 +7,9 @@ use headroom_core::nodes::removal::absorb_one;
 use headroom_core::plan::{Outcome, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NodeBuilder, PodBuilder, WorldBuilder, budget, daemon_set, node, pod, world};
+use headroom_core::time::UnixTime;
 use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION, REMOVE_ANNOTATION};
-use headroom_core::world::pod::PodPhase;
+use headroom_core::world::pod::{Pod, PodPhase};
 use headroom_core::world::provider::{GroupState, Instance, InstanceState};
 use headroom_core::world::{Delta, World};
 
@@ -290,4 +291,50 @@ fn long_words_of_the_api_server_are_cut_between_two_letters() {
         assert_eq!(outcome, DecisionOutcome::Cancelled);
         assert!((511..=512).contains(&words.len()) && words.ends_with('é'), "{} bytes", words.len());
     }
+}
+
+/// Node n with this pod, guarded by a budget that allows nothing.
+fn shut(pod: PodBuilder) -> World {
+    cluster([marked("n")], [pod]).budget(budget("web", "app", "web", 0)).build()
+}
+
+#[test]
+fn an_expendable_pod_is_asked_to_go_until_the_eviction_timeout_and_goes_with_its_node_then() {
+    let (config, mut history) = (settings(|_| {}), draining());
+    let expendable = || replica("p").priority(-11).on("n");
+    assert_eq!(evicted(&step(&shut(expendable()), &config, &mut history, later(10))), [["p"]]);
+    assert!(deletions(&step(&shut(expendable()), &config, &mut history, later(119))).is_empty());
+    assert_eq!(deletions(&step(&shut(expendable()), &config, &mut history, later(120))), ["n"]);
+    let mut history = draining();
+    step(&shut(replica("p").priority(-10).on("n")), &config, &mut history, later(120));
+    assert_eq!((end(&history).0, end(&history).1), (DecisionOutcome::Failed, Reason::NotEnoughPdb));
+}
+
+#[test]
+fn an_expendable_pod_that_does_not_stop_or_that_two_budgets_guard_keeps_no_node() {
+    let config = settings(|_| {});
+    let stopping = |priority: i32| {
+        let pod = replica("p").priority(priority).on("n").with(|pod| pod.deletion_at = Some(later(40)));
+        let mut history = draining();
+        let advance = step(&cluster([marked("n")], [pod]).build(), &config, &mut history, later(640));
+        (deletions(&advance), end(&history).0)
+    };
+    assert_eq!(stopping(-11), (vec!["n".to_owned()], DecisionOutcome::InProgress));
+    assert_eq!(stopping(-10), (vec![], DecisionOutcome::Failed));
+    let twice = cluster([marked("n")], [replica("p").priority(-11).on("n")]);
+    let twice = twice.budget(budget("web", "app", "web", 1)).budget(budget("more", "app", "web", 1)).build();
+    assert_eq!(deletions(&step(&twice, &config, &mut draining(), later(10))), ["n"]);
+}
+
+#[test]
+fn an_expendable_pod_that_came_to_an_empty_node_keeps_it_only_if_it_is_protected() {
+    let goes = |pod: PodBuilder| {
+        let world = cluster([marked("n")], [pod.on("n")]).build();
+        let mut history = open(Reason::Empty, RemovalPhase::Marked, &["n"]);
+        deletions(&step(&world, &settings(|_| {}), &mut history, later(5))) == ["n"]
+    };
+    assert!(goes(replica("p").priority(-11)));
+    assert!(!goes(replica("p").priority(-10)));
+    let protected = |pod: &mut Pod| pod.protected_until = Some(UnixTime(i64::MAX));
+    assert!(!goes(replica("p").priority(-11).with(protected)));
 }

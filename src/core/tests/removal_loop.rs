@@ -68,7 +68,7 @@ struct Cluster {
     pods_made: u64,
     evictions: u64,
     deletions: u64,
-    /// Whether pods go to the emptiest node, as the default scheduler likes it, or to the first.
+    /// True if pods go to the emptiest node, as the default scheduler likes it, or to the first.
     spreads: bool,
 }
 
@@ -289,7 +289,7 @@ impl Cluster {
                     _ => Vec::new(),
                 }
             }
-            Step::Evict { pool, intent, node, pods } => {
+            Step::Evict { pool, intent, node, pods, .. } => {
                 let mut refused = Vec::new();
                 for eviction in pods {
                     if !self.evict(&eviction.pod, eviction.grace) {

@@ -20,11 +20,11 @@ use crate::consolidation::{increases, marked, reason, replaced};
 use crate::increases::increased;
 
 const OLD: &str = "1111";
-const PRESENT: &str = "2222";
+pub(crate) const PRESENT: &str = "2222";
 const HOUR: i64 = 3600;
 
 /// Pool a, whose nodes are made of [`PRESENT`] and which replaces others.
-fn settings() -> Config {
+pub(crate) fn settings() -> Config {
     let mut config = config([pool("a").bounds(0, 20).with(|pool| {
         pool.scale_down.rotation.replace_drifted = true;
         pool.scale_down.rotation.template = Some(PRESENT.into());
@@ -33,7 +33,7 @@ fn settings() -> Config {
     config
 }
 
-fn member(name: &str, template: &str) -> NodeBuilder {
+pub(crate) fn member(name: &str, template: &str) -> NodeBuilder {
     let member = node(name).of("a", "a-1").zone("z1").age(2 * HOUR);
     if template.is_empty() { member } else { member.annotation(TEMPLATE_ANNOTATION, template) }
 }
@@ -44,7 +44,7 @@ fn replica(name: &str, on: &str) -> PodBuilder {
 }
 
 /// These nodes, each full.
-fn cluster(nodes: impl IntoIterator<Item = NodeBuilder>) -> WorldBuilder {
+pub(crate) fn cluster(nodes: impl IntoIterator<Item = NodeBuilder>) -> WorldBuilder {
     let nodes: Vec<NodeBuilder> = nodes.into_iter().collect();
     let count = u32::try_from(nodes.len()).expect("few");
     let mut builder = world().controller(controller(ControllerKind::ReplicaSet, "web", count, pod("x")));
@@ -60,7 +60,7 @@ fn three_of_four() -> WorldBuilder {
     cluster([member("o1", OLD), member("o2", OLD), member("o3", OLD), member("young", PRESENT)])
 }
 
-fn first(world: WorldBuilder, config: &Config) -> Plan {
+pub(crate) fn first(world: WorldBuilder, config: &Config) -> Plan {
     plan(&world.build(), &History::default(), config, NOW)
 }
 
@@ -95,7 +95,7 @@ fn asked_at(mut world: World, now: UnixTime) -> World {
     world
 }
 
-fn later(seconds: i64) -> UnixTime {
+pub(crate) fn later(seconds: i64) -> UnixTime {
     NOW.plus(Seconds(seconds))
 }
 

@@ -272,6 +272,29 @@ fn exhausted_budget_is_named_and_two_candidates_share_one_disruption() {
 }
 
 #[test]
+fn budget_that_guards_an_expendable_pod_keeps_no_node() {
+    let guarded = |priority: i32, budgets: &[&str]| {
+        let world = beside_busy(member("n"), [replica("p").priority(priority).on("n")]);
+        let add = |world: WorldBuilder, name: &&str| world.budget(budget(name, "app", "web", 0));
+        verdict(budgets.iter().fold(world, add), &settings()).0
+    };
+    assert_eq!(guarded(-11, &["web"]), Reason::Underutilized);
+    assert_eq!(guarded(-11, &["web", "more"]), Reason::Underutilized);
+    assert_eq!(guarded(-10, &["web"]), Reason::NotEnoughPdb);
+}
+
+/// The node of 8 cores is first by its name; kept by the least cores, it leaves the place above the minimum to the next.
+#[test]
+fn node_that_the_least_cores_keep_takes_no_room_above_the_minimum() {
+    let mut config = with_pool(|pool| pool.min_nodes = 1);
+    config.cluster.min_cpu_milli = Some(8_000);
+    let world = cluster([member("large").cpu("8"), member("small").cpu("4")], []).build();
+    let decided = run(&world, &config, &mut unneeded(&["large", "small"]), NOW);
+    assert_eq!(marked(&decided), [["small"]]);
+    assert_eq!(reasons(&decided)[0].1, Reason::ClusterMinimumReached);
+}
+
+#[test]
 fn places_taken_by_one_candidate_are_gone_for_the_next() {
     let mut config = settings();
     config.cluster.max_drains = 10;

@@ -12,7 +12,7 @@ use headroom_core::testing::{
 };
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
-use headroom_core::world::node::{GROUP_LABEL, POOL_LABEL, ZONE_LABEL};
+use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, POOL_LABEL, ZONE_LABEL};
 use headroom_core::world::provider::{GroupState, Instance, InstanceState};
 use headroom_core::{absorb, plan};
 
@@ -288,6 +288,24 @@ fn one_plan_adds_no_more_than_the_limit_to_a_group() {
     let mut config = config([pool("general")]);
     config.cluster.max_nodes_per_scale_up = 2;
     check(&plan_fresh(&world, &config), &[("general", "a", 0, 2)]);
+}
+
+#[test]
+fn limit_on_new_nodes_ends_them_for_pods_of_all_kinds_and_for_those_that_spread_over_nodes() {
+    let spread = pod("spread").cpu("1").label("app", "s").spread("app", "s", HOSTNAME_LABEL, 1);
+    let old = node("old").of("general", "a").cpu("4");
+    let world = world()
+        .node(old)
+        .group("general", "a", "", 1)
+        .pods(pod("large").cpu("4").times(3))
+        .pods(pod("small").cpu("3").times(3))
+        .pods(spread.times(4))
+        .build();
+    for most in 1..=4 {
+        let mut config = config([pool("general")]);
+        config.cluster.max_nodes_per_scale_up = most;
+        check(&plan_fresh(&world, &config), &[("general", "a", 1, 1 + most)]);
+    }
 }
 
 #[test]

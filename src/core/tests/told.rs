@@ -3,7 +3,7 @@
 use headroom_core::config::{Consolidation, Mode, Policy, Pool, ScaleUp};
 use headroom_core::history::{BackoffKey, EXAMPLES_MAX, History, PoolHistory};
 use headroom_core::nodes::state::backoff;
-use headroom_core::nodes::state::blocked_since::Tenure;
+use headroom_core::nodes::state::blocked_since::BlockedSince;
 use headroom_core::plan;
 use headroom_core::plan::NodeVerdict;
 use headroom_core::reason::Reason;
@@ -81,7 +81,7 @@ fn nodes_kept_by_one_reason_are_counted_and_a_few_are_named() {
 
 #[test]
 fn clock_of_a_verdict_goes_on_when_other_nodes_come_and_go() {
-    let mut tenure = Tenure::default();
+    let mut blocked_since = BlockedSince::default();
     let mut note = |nodes: &[&str], seconds: i64| {
         let verdict = |node: &&str| NodeVerdict {
             node: (*node).into(),
@@ -90,8 +90,8 @@ fn clock_of_a_verdict_goes_on_when_other_nodes_come_and_go() {
             object: None,
         };
         let verdicts: Vec<NodeVerdict> = nodes.iter().map(verdict).collect();
-        tenure.note(&verdicts, NOW.plus(Seconds(seconds)));
-        let rows = tenure.rows();
+        blocked_since.note(&verdicts, NOW.plus(Seconds(seconds)));
+        let rows = blocked_since.rows();
         let row = rows.iter().find(|row| row.nodes.iter().any(|node| &**node == "m"));
         row.expect("a clock of node m").since
     };

@@ -11,6 +11,7 @@ use headroom_core::scheduling::{PodRef, Presence, Refusal, Snapshot, TemplateNod
 use headroom_core::testing::{NOW, PodBuilder, config, node, pod, pool, world};
 use headroom_core::world::World;
 use headroom_core::world::node::{HOSTNAME_LABEL, ZONE_LABEL};
+use headroom_core::world::pod::Pod;
 
 /// Names of the nodes that take one more such pod.
 fn takers(world: &World, pod: PodBuilder) -> Vec<String> {
@@ -134,6 +135,32 @@ fn ghost_keeps_its_domain_for_spread() {
     assert!(snapshot.fits(class, a), "zone c is no more");
 }
 
+#[test]
+fn ghost_counts_as_tainted_where_spread_leaves_tainted_nodes_out() {
+    let world = three_zones()
+        .node(node("d1").zone("d"))
+        .pod(pod("1").label("app", "w").on("a1"))
+        .pod(pod("2").label("app", "w").on("b1"))
+        .pod(pod("3").label("app", "w").on("c1"))
+        .build();
+    let fits = |honor: bool| {
+        let wanted = pod("w").label("app", "w").spread("app", "w", ZONE_LABEL, 1);
+        let wanted = wanted.with_class(|class| class.topology_spread[0].honor_node_taints = honor);
+        let mut snapshot = Snapshot::new(&world);
+        let class = snapshot.class_ix(&wanted.class());
+        let (a, d) = (snapshot.named("a1").expect("a1"), snapshot.named("d1").expect("d1"));
+        assert!(!snapshot.fits(class, a), "zone d counts as empty");
+        let before = snapshot.checkpoint();
+        snapshot.set_presence(d, Presence::Ghost);
+        let fits = snapshot.fits(class, a);
+        snapshot.rollback(before);
+        assert!(!snapshot.fits(class, a), "the node stays after all");
+        fits
+    };
+    assert!(fits(true), "a node that leaves carries the mark");
+    assert!(!fits(false), "zone d still counts as empty");
+}
+
 // === affinity ===
 
 #[test]
@@ -235,6 +262,28 @@ fn spread_uses_room_on_nodes_that_new_ones_make_legal() {
         .build();
     // Zone b appears with its first node: from then on three pods belong into each zone.
     assert_eq!(increases(&world, &config([pool("general")])).values().sum::<u32>(), 1);
+}
+
+/// Zone zb has no node yet, and its nodes are too small for the pods that spread.
+#[test]
+fn node_that_takes_more_places_away_than_it_gives_is_bought_once_the_others_are_bound() {
+    let spread = pod("s").cpu("2800m").label("app", "s").spread("app", "s", ZONE_LABEL, 2).times(4);
+    let small = pod("small").cpu("1").selector(ZONE_LABEL, "zb");
+    let mut builder = world().pod(small).group("two", "b", "zb", 0);
+    for name in ["old-1", "old-2"] {
+        let full = pod(&format!("{name}-full")).cpu("4").label("app", "s").on(name);
+        builder = builder.node(node(name).of("one", "a").zone("za")).pod(full);
+    }
+    let config = config([pool("one"), pool("two").shape("2", "8Gi")]);
+    let pending = builder.clone().pods(spread.clone()).group("one", "a", "za", 2).build();
+    assert_eq!(increases(&pending, &config), BTreeMap::from([("a".into(), 4)]));
+    for (index, pod) in spread.into_iter().enumerate() {
+        let name = format!("new-{index}");
+        builder = builder.node(node(&name).of("one", "a").zone("za"));
+        builder = builder.pods(vec![Pod { node: Some(name.as_str().into()), ..pod }]);
+    }
+    let bound = builder.group("one", "a", "za", 6).build();
+    assert_eq!(increases(&bound, &config), BTreeMap::from([("b".into(), 1)]));
 }
 
 #[test]

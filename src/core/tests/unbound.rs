@@ -11,6 +11,7 @@ use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, NodeBuilder, PodBuilder, config, controller, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
+use headroom_core::world::node::TEMPLATE_ANNOTATION;
 use headroom_core::world::workload::ControllerKind;
 
 use crate::scale_up::{check, plan_fresh, verdict};
@@ -85,6 +86,22 @@ fn pods_of_other_schedulers_take_no_room_before_they_are_demand() {
     assert_eq!(verdict(&plan, "web").on_existing_count, 1);
 }
 
+#[test]
+fn unmarked_pod_that_was_nominated_for_a_node_that_is_gone_buys_nothing_and_keeps_its_room_on_one_that_exists()
+ {
+    let nominated = |pod: PodBuilder| pod.with(|pod| pod.nominated_node = Some("n".into()));
+    let empty = world().group("general", "a", "", 0).pod(nominated(foreign("v"))).build();
+    let gone = plan_fresh(&empty, &general());
+    check(&gone, &[]);
+    assert_eq!(verdict(&gone, "volcano").skipped, Some(Reason::AwaitsScheduler));
+    let marked = nominated(foreign("v").with(|pod| pod.unschedulable = true));
+    let marked = world().group("general", "a", "", 0).pod(marked).build();
+    check(&plan_fresh(&marked, &general()), &[("general", "a", 0, 1)]);
+    let exists = world().node(node("n").of("general", "a")).group("general", "a", "", 1);
+    let exists = exists.pod(nominated(foreign("v"))).pod(pod("web").cpu("1")).build();
+    check(&plan_fresh(&exists, &general()), &[("general", "a", 1, 2)]);
+}
+
 // === pods that stay unbound ===
 
 /// One waiting pod of a ReplicaSet that fits a ready node, both made so many seconds ago.
@@ -145,6 +162,41 @@ fn pods_with_room_on_a_ready_node_are_held_back_after_patience() {
         held.reasons.nodes.iter().all(|node| node.reason != Reason::PlannedFor),
         "{:?}",
         held.reasons.nodes
+    );
+}
+
+#[test]
+fn pods_nominated_for_a_node_that_is_gone_are_held_back_like_others() {
+    let stale = waiting("odd-0", 0).with(|pod| pod.nominated_node = Some("gone".into()));
+    let world = with(refused_node(0), stale);
+    let held = plans(&world, History::default(), &[SETTLE.0 + 1, HELD]);
+    assert_eq!(verdict(&held, "odd").skipped, Some(Reason::RefusedByScheduler));
+}
+
+/// The reason why `second` is no demand where `first` is held back.
+fn after(first: PodBuilder, second: PodBuilder) -> Option<Reason> {
+    let history =
+        plans(&with(refused_node(0), first), History::default(), &[SETTLE.0 + 1, HELD]).next_history;
+    assert!(history.pools["general"].unbound.values().any(|row| row.until.is_some()), "{history:?}");
+    let plan = plans(&with(refused_node(0), second), history, &[HELD + 1]);
+    plan.reasons.pods[0].skipped
+}
+
+#[test]
+fn pods_whose_owners_have_other_names_each_time_are_one_class() {
+    let held = Some(Reason::RefusedByScheduler);
+    let bare = |name: &str| waiting(name, 0).with(|pod| pod.owner = None);
+    assert_eq!(after(bare("run-1"), bare("run-2")), held);
+    assert_eq!(after(bare("run-1"), bare("run-2").cpu("3")), None, "another class");
+    let of = |kind: &str, owner: &str, name: &str| waiting(name, 0).owner(kind, owner);
+    assert_eq!(after(of("Pod", "driver-1", "a"), of("Pod", "driver-2", "b")), held);
+    assert_eq!(after(of("Job", "night-29000000", "a"), of("Job", "night-29001440", "b")), held);
+    assert_eq!(after(of("Job", "night-29000000", "a"), of("Job", "noon-29001440", "b")), None);
+    assert_eq!(after(of("Job", "load-1", "a"), of("Job", "load-2", "b")), None, "Jobs without a CronJob");
+    assert_eq!(
+        after(of("ReplicaSet", "x-1", "a"), of("ReplicaSet", "x-2", "b")),
+        None,
+        "a change by the user"
     );
 }
 
@@ -273,4 +325,73 @@ fn no_pod_is_drained_that_could_take_the_room_of_one_that_waits() {
     );
     // A pod that has just come is about to be bound.
     assert_ne!(marks(&plan(&beside_a_promise(3), &history, &general(), NOW)), 0);
+}
+
+/// How many removals begin beside a promise where the nodes that are drained are outdated, and why `w1` stays.
+fn rotated(pod_age: i64) -> (usize, Vec<Reason>) {
+    let made_by = |node: NodeBuilder, template: &str| node.annotation(TEMPLATE_ANNOTATION, template);
+    let old = |name: &str| made_by(node(name).of("general", "a").age(7200), "1111");
+    let small = |name: &str, on: &str| pod(name).cpu("600m").owner("ReplicaSet", "web").on(on);
+    let world = world()
+        .node(old("w1"))
+        .node(old("w2"))
+        .node(made_by(refused_node(5), "2222"))
+        .node(made_by(node("spare").of("general", "a").age(5), "2222"))
+        .controller(controller(ControllerKind::ReplicaSet, "web", 2, pod("web").cpu("600m")))
+        .group("general", "a", "", 4)
+        .pod(small("web-0", "w1"))
+        .pod(small("web-1", "w2"))
+        .pod(waiting("odd-0", pod_age))
+        .build();
+    let config = config([pool("general").bounds(0, 5).with(|pool| {
+        pool.scale_down.rotation.replace_drifted = true;
+        pool.scale_down.rotation.template = Some("2222".into());
+    })]);
+    let first = plan(&world, &History::default(), &config, NOW);
+    let replacement = first.next_history.pools["general"].replacement.clone();
+    assert!(replacement.is_some_and(|replacement| replacement.bought_count == 0), "{:?}", first.steps);
+    let second = plan(&world, &first.next_history, &config, NOW);
+    let removals = second.next_history.pools["general"].removals().count();
+    assert!(second.next_history.pools["general"].replacement.is_some() || removals != 0, "it goes on");
+    let kept = second.reasons.nodes.iter().filter(|node| node.node.starts_with('w'));
+    (removals, kept.map(|node| node.reason).collect())
+}
+
+#[test]
+fn no_outdated_node_is_drained_whose_pods_could_take_the_room_of_one_that_waits() {
+    let (removals, kept) = rotated(30);
+    assert_eq!(removals, 0);
+    assert!(kept.contains(&Reason::PromisedRoom), "{kept:?}");
+    assert_ne!(rotated(3).0, 0);
+}
+
+#[test]
+fn nothing_is_drained_while_more_nodes_are_promised_than_are_looked_at() {
+    let mut builder = world();
+    for index in 0..101 {
+        // Too small for what is drained, but for the last one.
+        let (name, size) = (format!("n{index:03}"), if index == 100 { "4" } else { "500m" });
+        let asks = if index == 100 { "3500m" } else { "400m" };
+        let asked = waiting(&format!("odd-{index:03}"), 30).cpu(asks).selector("n", &name);
+        builder = builder.node(node(&name).of("general", "a").label("n", &name).cpu(size).age(5)).pod(asked);
+    }
+    let small = |name: &str, on: &str| pod(name).cpu("600m").owner("ReplicaSet", "web").on(on);
+    let world = builder
+        .node(node("w1").of("general", "a"))
+        .node(node("w2").of("general", "a"))
+        .controller(controller(ControllerKind::ReplicaSet, "web", 2, pod("web").cpu("600m")))
+        .group("general", "a", "", 103)
+        .pod(small("web-0", "w1"))
+        .pod(small("web-1", "w2"))
+        .build();
+    let mut history = History::default();
+    history.pools.entry("general".into()).or_default().unneeded =
+        ["w1", "w2"].into_iter().map(|node| (Arc::from(node), at(-600))).collect();
+    let mut config = general();
+    config.pools[0].max_nodes = 200;
+    let plan = plan(&world, &history, &config, NOW);
+    let kept = plan.reasons.nodes.iter().filter(|node| node.node.starts_with('w'));
+    let kept: Vec<Reason> = kept.map(|node| node.reason).collect();
+    assert!(kept.contains(&Reason::PromisedRoom), "{kept:?}");
+    assert_eq!(plan.next_history.pools["general"].removals().count(), 0);
 }

@@ -93,3 +93,47 @@ fn a_node_that_has_not_told_its_amounts_yet_will_have_those_of_its_group() {
         .build();
     check(&plan_fresh(&world, &config([pool("general")])), &[]);
 }
+
+/// Purchases for a minimum of three where the cloud alone tells that a node has 4 cores and 16 GiB.
+fn bought_for_the_minimum(change: impl FnOnce(&mut Config)) -> u32 {
+    let shape = pool("x").build().template.expect("the builder's");
+    let template = GroupTemplate { node: shape, ..GroupTemplate::default() };
+    let state = GroupState { max: 10, template: Some(template.into()), ..GroupState::default() };
+    let mut config = undeclared(3);
+    change(&mut config);
+    let plan = plan_fresh(&world().group_state("general", "a", state).build(), &config);
+    increases(&plan).values().map(|(from, to)| to - from).sum()
+}
+
+#[test]
+fn limits_hold_purchases_for_the_minimum_where_only_the_cloud_knows_the_shape() {
+    assert_eq!(bought_for_the_minimum(|_| {}), 3);
+    assert_eq!(bought_for_the_minimum(|config| config.pools[0].limit_cpu_milli = Some(8000)), 2);
+    assert_eq!(bought_for_the_minimum(|config| config.pools[0].limit_memory_bytes = Some(16 << 30)), 1);
+    assert_eq!(bought_for_the_minimum(|config| config.cluster.max_cpu_milli = Some(4000)), 1);
+}
+
+#[test]
+fn limits_hold_groups_that_grow_as_a_whole_where_only_the_cloud_knows_the_shape() {
+    let whole = |pool: &mut headroom_core::config::Pool| {
+        pool.group_scaling = headroom_core::config::GroupScaling::ZeroOrMax;
+    };
+    let bought = |limit: i64| {
+        bought_for_the_minimum(|config| {
+            whole(&mut config.pools[0]);
+            config.pools[0].limit_cpu_milli = Some(limit);
+        })
+    };
+    assert_eq!((bought(40_000), bought(39_000)), (10, 0));
+}
+
+#[test]
+fn limit_that_is_reached_holds_nodes_of_which_nothing_is_known() {
+    let world = || world().node(node("old").cpu("4")).group("general", "a", "", 0).build();
+    let bought = |limit: i64| {
+        let mut config = undeclared(2);
+        config.cluster.max_cpu_milli = Some(limit);
+        increases(&plan_fresh(&world(), &config)).len()
+    };
+    assert_eq!((bought(4000), bought(5000)), (0, 1));
+}

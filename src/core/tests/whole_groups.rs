@@ -284,3 +284,17 @@ fn pools_that_differ_or_cannot_take_the_pods_or_are_full_are_not_balanced() {
     );
     check(&plan_fresh(&world, &balanced([pool("a"), whole("b")])), &only_a);
 }
+
+/// Pool b comes to its maximum before it gets to the smaller pod.
+#[test]
+fn pool_that_is_full_before_it_has_some_of_all_pods_is_balanced_if_its_nodes_take_them() {
+    let shared = |small: PodBuilder, expected: &[(&str, &str, u32, u32)]| {
+        let builder = wanting(4).pod(small.cpu("2500m"));
+        let world = builder.group("a", "g", "", 0).group("b", "g", "", 0).build();
+        // The label is of those that do not make pools differ.
+        let of = |name: &str| pool(name).label("eks.amazonaws.com/nodegroup", name);
+        check(&plan_fresh(&world, &balanced([of("a"), of("b").bounds(0, 3)])), expected);
+    };
+    shared(pod("small"), &[("a", "g", 0, 3), ("b", "g", 0, 2)]);
+    shared(pod("small").selector("eks.amazonaws.com/nodegroup", "a"), &[("a", "g", 0, 5)]);
+}

@@ -48,7 +48,12 @@ impl Trials<'_> {
             }
             Reason::PoolLimitReached => self.in_pool(pool, limits, "raise spec.limits"),
             Reason::ClusterLimitReached => {
-                Some("raise the limits of the ClusterScalingPolicy, or free nodes elsewhere".to_owned())
+                let unlimited = |config: &mut Config| {
+                    let cluster = &mut config.cluster;
+                    (cluster.max_nodes, cluster.max_cpu_milli, cluster.max_memory_bytes) = (None, None, None);
+                };
+                let words = "raise the limits of the ClusterScalingPolicy, or free nodes elsewhere";
+                self.with(pool, unlimited, words)
             }
             Reason::Suspended => self.in_pool(pool, |pool| pool.mode = Mode::Apply, "set spec.mode to Apply"),
             Reason::PreviewOnly => {
@@ -66,9 +71,17 @@ impl Trials<'_> {
 
     /// Advice to change a pool.
     fn in_pool(&mut self, name: &str, edit: impl Fn(&mut Pool), words: &str) -> Option<String> {
+        let edit_one = |config: &mut Config| {
+            config.pools.iter_mut().filter(|pool| *pool.name == *name).for_each(&edit);
+        };
+        self.with(name, edit_one, words)
+    }
+
+    /// Advice to change the settings, if that opens the pool.
+    fn with(&mut self, name: &str, edit: impl Fn(&mut Config), words: &str) -> Option<String> {
         self.left = self.left.checked_sub(1)?;
         let mut config: Config = self.opened.case.config();
-        config.pools.iter_mut().filter(|pool| *pool.name == *name).for_each(edit);
+        edit(&mut config);
         let input = &self.opened.case.input;
         let plan = headroom_core::plan(&self.opened.world, &input.history, &config, input.now);
         Some(match self.answer(&plan, name)? {
@@ -110,7 +123,7 @@ impl Trials<'_> {
         Some(headroom_core::plan(&world, &input.history, &self.opened.case.config(), input.now))
     }
 
-    /// Whether the pool takes the pod in a plan; `None` where the plan does not say.
+    /// True if the pool takes the pod in a plan; `None` where the plan does not say.
     fn answer(&self, plan: &Plan, pool: &str) -> Option<Answer> {
         let verdict = verdict_in(plan, self.pod)?;
         if verdict.on_new.contains_key(pool) {

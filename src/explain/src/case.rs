@@ -5,7 +5,7 @@ use std::io::{BufReader, Read, Write};
 use headroom_core::config::{Config, Mode};
 use headroom_core::plan::Plan;
 use headroom_core::pods::record::ReplicaDecision;
-use headroom_core::printable::{self, JsonScan};
+use headroom_core::printable::JsonScan;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::snapshot::hide::{Hider, hide};
 use headroom_core::time::UnixTime;
@@ -13,6 +13,7 @@ use headroom_core::world::World;
 use serde::{Deserialize, Serialize};
 
 use super::checked;
+use super::clean::Clean;
 use super::evidence::{Evidence, PoolSeen};
 
 /// What the file says it is.
@@ -66,7 +67,7 @@ pub struct Case {
     pub written_by: String,
     /// When it was taken.
     pub taken_at: UnixTime,
-    /// Whether names were replaced by codes.
+    /// True if names were replaced by codes.
     pub names_hidden: bool,
     /// Who said what the clouds have.
     pub provider_view: ProviderView,
@@ -111,6 +112,17 @@ impl Case {
         Ok(serde_json::from_reader(BufReader::with_capacity(1 << 16, open()?))?)
     }
 
+    /// The same, without control characters and marks of writing direction, as [`Self::printable`] makes it: they are replaced
+    /// while the file is read, so that it is in memory once.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_printable<R: Read>(open: impl Fn() -> std::io::Result<R>) -> Result<Self, Error> {
+        let mut case = Self::read(|| Ok(Clean::new(open()?)))?;
+        case.evidence.sort();
+        Ok(case)
+    }
+
     /// The case without control characters and marks of writing direction: each is replaced by an escape that a person can
     /// read, wherever a text of the case has one. For people's eyes: a name may be another one afterwards.
     ///
@@ -122,8 +134,10 @@ impl Case {
         if !scan.0.found {
             return Ok(self);
         }
-        let Some(clean) = printable::json(&serde_json::to_string(&self)?) else { return Ok(self) };
-        let mut case: Self = serde_json::from_str(&clean)?;
+        let text = serde_json::to_string(&self)?;
+        drop(self);
+        let clean = BufReader::with_capacity(1 << 16, Clean::new(text.as_bytes()));
+        let mut case: Self = serde_json::from_reader(clean)?;
         case.evidence.sort();
         Ok(case)
     }

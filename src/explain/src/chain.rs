@@ -4,7 +4,7 @@ use headroom_core::history::{
     Action, Decision, DecisionAction, DecisionOutcome, IncreasePhase, Intent, RemovalPhase,
 };
 use headroom_core::labels::ObjectKey;
-use headroom_core::time::UnixTime;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL, Readiness};
 
 use super::case::Opened;
@@ -13,6 +13,8 @@ use super::explanation::{Explanation, Stage};
 
 /// Most events of one object that are told; the newest stay.
 const EVENTS_MAX: usize = 12;
+/// A pod that is made so soon after an eviction takes the evicted one's place.
+const SUCCESSOR: Seconds = Seconds(60);
 /// Most decisions of one object that are told.
 const DECISIONS_MAX: usize = 6;
 
@@ -100,6 +102,29 @@ pub const EVICTED: &str = "Evicted";
 /// Evictions of a workload's pods. Evicted pods no longer exist, so they are known by their names: that of the workload, or
 /// of a ReplicaSet or Job that it owns, and what its controller appends.
 pub fn evictions(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) {
+    events(told, evictions_of(opened, kind, key), Stage::Removal, "pod");
+}
+
+/// The last eviction of one of a controller's pods within a minute before it made another one at `made_at`: it made that one
+/// instead.
+pub fn eviction_before(
+    told: &mut Explanation,
+    opened: &Opened<'_>,
+    kind: &str,
+    key: &ObjectKey,
+    made_at: UnixTime,
+) {
+    let before = |event: &&EventSeen| event.at <= made_at && made_at <= event.at.plus(SUCCESSOR);
+    let last = evictions_of(opened, kind, key).filter(before).last();
+    events(told, last.into_iter(), Stage::Removal, "pod");
+}
+
+/// The events of [`evictions`], oldest first.
+fn evictions_of<'a>(
+    opened: &'a Opened<'_>,
+    kind: &str,
+    key: &'a ObjectKey,
+) -> impl Iterator<Item = &'a EventSeen> {
     let evidence = &opened.case.evidence;
     let of_this = |owner: &(String, String)| owner.0 == kind && owner.1 == *key.name;
     let owned = evidence.workloads.iter().filter(|workload| {
@@ -107,16 +132,15 @@ pub fn evictions(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &
     });
     let controllers: Vec<String> =
         owned.map(|workload| &workload.key.name).chain([&key.name]).map(|name| format!("{name}-")).collect();
-    let is_one_of_its_pods = |name: &str| {
+    let is_one_of_its_pods = move |name: &str| {
         controllers.iter().any(|start| name.strip_prefix(&**start).is_some_and(|end| !end.contains('-')))
     };
-    let evicted = evidence.events.iter().filter(|event| {
+    evidence.events.iter().filter(move |event| {
         event.kind == "Pod"
             && event.reason == EVICTED
             && event.key.namespace == key.namespace
             && is_one_of_its_pods(&event.key.name)
-    });
-    events(told, evicted, Stage::Removal, "pod");
+    })
 }
 
 /// A decision of a pool.

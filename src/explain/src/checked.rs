@@ -14,26 +14,32 @@ use super::case::{Error, FORMAT, VERSION};
 pub struct Limits {
     /// Most entries of one list or map: pods of the largest clusters.
     pub entries: u64,
-    /// Most entries of all lists and maps.
-    pub entries_in_all: u64,
+    /// Most memory that all of it takes once it is taken in, in bytes: an estimate, by [`OBJECT_BYTES`], [`ENTRY_BYTES`] and
+    /// the lengths of strings.
+    pub memory_bytes: u64,
     /// Longest string, in bytes; no object of Kubernetes is larger.
     pub string_bytes: u64,
 }
 
-/// The limits of files: three times what the largest cluster that Kubernetes supports (5,000 nodes, 150,000 pods) has, and
-/// its 450,000 pods stay within them.
-pub const LIMITS: Limits = Limits { entries: 500_000, entries_in_all: 24_000_000, string_bytes: 4 << 20 };
+/// The limits of files: twice what the largest cluster that Kubernetes supports (5,000 nodes, 150,000 pods) has. A pod takes
+/// 1.8 KB by this estimate.
+pub const LIMITS: Limits = Limits { entries: 500_000, memory_bytes: 512 << 20, string_bytes: 4 << 20 };
+
+/// Memory of an object: what most have with defaults for all fields that are not written.
+const OBJECT_BYTES: u64 = 256;
+/// Memory of an entry of a list or map, beside that of what it holds.
+const ENTRY_BYTES: u64 = 32;
 
 /// Reads to the end and refuses what is not a snapshot that this program reads.
 ///
 /// # Errors
 /// If it is no JSON, no snapshot, of another version, larger than the limits, or if an object has a key twice.
 pub fn check(read: impl Read, limits: Limits) -> Result<(), Error> {
-    let mut entries_left = limits.entries_in_all;
+    let mut bytes_left = limits.memory_bytes;
     let mut head = Head::default();
     let strings = ShortStrings { inner: read, max: limits.string_bytes, length: None, escape: false };
     let mut json = serde_json::Deserializer::from_reader(std::io::BufReader::with_capacity(1 << 16, strings));
-    Top { walk: Walk { limits, left: &mut entries_left }, head: &mut head }.deserialize(&mut json)?;
+    Top { walk: Walk { limits, left: &mut bytes_left }, head: &mut head }.deserialize(&mut json)?;
     json.end()?;
     if head.format != FORMAT {
         return Err(Error::Format(head.format));
@@ -49,6 +55,11 @@ pub fn check(read: impl Read, limits: Limits) -> Result<(), Error> {
 struct Head {
     format: String,
     version: u32,
+}
+
+/// A number of bytes.
+fn in_words(bytes: u64) -> String {
+    if bytes < 1 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
 }
 
 /// Any value: counted, and looked through for keys that are there twice.
@@ -67,11 +78,21 @@ impl Walk<'_> {
         if self.limits.entries < count {
             return Err(E::custom(format_args!("a list has more than {} entries", self.limits.entries)));
         }
-        let left = self.left.checked_sub(1).ok_or_else(|| {
-            E::custom(format_args!("there are more than {} values", self.limits.entries_in_all))
+        self.charge(ENTRY_BYTES)
+    }
+
+    /// Counts memory.
+    fn charge<E: serde::de::Error>(&mut self, bytes: u64) -> Result<(), E> {
+        *self.left = self.left.checked_sub(bytes).ok_or_else(|| {
+            let most = in_words(self.limits.memory_bytes);
+            E::custom(format_args!("it would take more than {most} of memory: no cluster is as large"))
         })?;
-        *self.left = left;
         Ok(())
+    }
+
+    /// Counts a text.
+    fn charge_text<E: serde::de::Error>(&mut self, text: &str) -> Result<(), E> {
+        self.charge(u64::try_from(text.len()).unwrap_or(u64::MAX))
     }
 
     /// The next key, which no earlier one may be.
@@ -81,6 +102,7 @@ impl Walk<'_> {
         known: &mut BTreeSet<String>,
     ) -> Result<Option<String>, A::Error> {
         let Some(key) = map.next_key::<String>()? else { return Ok(None) };
+        self.charge_text(&key)?;
         if !known.insert(key.clone()) {
             return Err(A::Error::custom(format_args!("the key {key:?} is there twice")));
         }
@@ -114,6 +136,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        self.charge(OBJECT_BYTES)?;
         let mut known = BTreeSet::new();
         while self.key(&mut map, &mut known)?.is_some() {
             map.next_value_seed(self.again())?;
@@ -141,8 +164,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
+    fn visit_str<E: serde::de::Error>(mut self, text: &str) -> Result<(), E> {
+        self.charge_text(text)
     }
 }
 
@@ -215,7 +238,7 @@ impl<R: Read> Read for ShortStrings<R> {
 mod tests {
     use super::*;
 
-    const SMALL: Limits = Limits { entries: 10, entries_in_all: 20, string_bytes: 30 };
+    const SMALL: Limits = Limits { entries: 10, memory_bytes: 4 << 10, string_bytes: 30 };
 
     fn refused(text: &str, limits: Limits) -> String {
         let error = check(text.as_bytes(), limits).expect_err(text);
@@ -248,8 +271,25 @@ mod tests {
     fn lists_strings_and_all_values_have_limits() {
         let list = format!(r#", "a": [{}0]"#, "0,".repeat(10));
         assert!(refused(&snapshot(&list), SMALL).contains("more than 10 entries"));
-        let lists = format!(r#", "a": [{}0]"#, "[0,0,0,0,0],".repeat(4));
-        assert!(refused(&snapshot(&lists), SMALL).contains("more than 20 values"));
+        for (entry, repeated) in
+            [("[0,0,0,0,0,0,0,0,0,0],", 13), ("{},", 15), (r#""abcdefghijklmnopqrstuvwxyz","#, 72)]
+        {
+            // The head takes some of it.
+            let limits = Limits { entries: 100, ..SMALL };
+            let lists = |times| format!(r#", "a": [{}0]"#, entry.repeat(times));
+            check(snapshot(&lists(repeated * 9 / 10 - 1)).as_bytes(), limits).unwrap();
+            assert!(
+                refused(&snapshot(&lists(repeated)), limits).contains("more than 4 KiB of memory"),
+                "{entry}"
+            );
+        }
+        let keys = format!(
+            r#", "a": {{{}}}"#,
+            (0..90).map(|n| format!(r#""a-rather-long-key-{n}": 0"#)).collect::<Vec<_>>().join(",")
+        );
+        assert!(
+            refused(&snapshot(&keys), Limits { entries: 100, ..SMALL }).contains("more than 4 KiB of memory")
+        );
         let string = format!(r#", "a": "{}""#, "\\\"".repeat(16));
         assert!(refused(&snapshot(&string), SMALL).contains("longer than 30 bytes"));
     }

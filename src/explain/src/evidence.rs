@@ -172,7 +172,7 @@ pub struct EventSeen {
 }
 
 impl PoolSeen {
-    /// Whether status says that the pool, as its spec is now, is only looked at: under an operator with `--preview` it is so
+    /// True if status says that the pool, as its spec is now, is only looked at: under an operator with `--preview` it is so
     /// whatever the spec says.
     #[must_use]
     pub fn looks_on(&self) -> bool {
@@ -191,7 +191,7 @@ impl HpaSeen {
 }
 
 impl PolicySeen {
-    /// Whether it only looks on: in mode Preview, under an operator with `--preview`, or beside the HPA controller.
+    /// True if it only looks on: in mode Preview, under an operator with `--preview`, or beside the HPA controller.
     #[must_use]
     pub fn looks_on(&self) -> bool {
         let reasons = self.status.conditions.iter().map(|condition| condition.reason.as_str());
@@ -304,7 +304,7 @@ impl Evidence {
     }
 }
 
-/// Whether a metric, asked for or told, is one of CPU or memory of whole pods.
+/// True if a metric, asked for or told, is one of CPU or memory of whole pods.
 fn is_nameless(metric: &Value) -> bool {
     metric["type"] == "Resource"
 }

@@ -73,7 +73,7 @@ pub fn history(opened: &Opened<'_>) -> Vec<Entry> {
     entries
 }
 
-/// Whether the decisions of a ScalingPolicy tell of this rescale too.
+/// True if the decisions of a ScalingPolicy tell of this rescale too.
 fn told_by_policy(evidence: &Evidence, event: &EventSeen) -> bool {
     let hpa =
         evidence.hpas.iter().find(|hpa| event.kind == "HorizontalPodAutoscaler" && hpa.key == event.key);

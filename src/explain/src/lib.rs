@@ -6,6 +6,7 @@ pub mod buffer;
 pub mod case;
 pub mod chain;
 pub mod checked;
+mod clean;
 pub mod compare;
 pub mod evidence;
 pub mod explanation;
@@ -16,6 +17,7 @@ pub mod owners;
 pub mod pod;
 pub mod pool;
 pub mod replicas;
+pub mod request;
 pub mod table;
 #[cfg(test)]
 mod tests;

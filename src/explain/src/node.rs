@@ -73,7 +73,7 @@ pub fn explain(opened: &Opened<'_>, name: &str) -> Option<Explanation> {
     Some(told.finished())
 }
 
-/// Whether an event tells of scaling, and not of the kubelet's own life.
+/// True if an event tells of scaling, and not of the kubelet's own life.
 fn ours(event: &super::evidence::EventSeen) -> bool {
     event.reason.starts_with("ScaleDown") || event.reporter.contains("headroom")
 }
@@ -195,6 +195,8 @@ fn stays(
         | Reason::Consolidated
         | Reason::Drifted
         | Reason::Expired
+        | Reason::Unhealthy
+        | Reason::Interrupted
         | Reason::Unready
         | Reason::RemovalRequested => {
             format!("goes with the next step: {}{object}", lower(verdict.reason.doc()))

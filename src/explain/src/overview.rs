@@ -324,12 +324,12 @@ fn refusals(pools: &[PoolReason]) -> String {
     if why.is_empty() { "there is no pool".to_owned() } else { why.join("; ") }
 }
 
-/// Whether the pool has too few or too many nodes, and nothing is done about it.
+/// True if the pool has too few or too many nodes, and nothing is done about it.
 fn out_of_bounds(reason: Reason) -> bool {
     matches!(reason, Reason::MinNodesUnreachable | Reason::MaxNodesExceeded)
 }
 
-/// Whether a pool refuses for what it is told or has come to, and not for what the pod asks for.
+/// True if a pool refuses for what it is told or has come to, and not for what the pod asks for.
 fn is_up_to_pool(reason: Reason) -> bool {
     matches!(
         reason,
@@ -343,7 +343,7 @@ fn is_up_to_pool(reason: Reason) -> bool {
     )
 }
 
-/// Whether a node that stays for this reason stays until somebody does something.
+/// True if a node that stays for this reason stays until somebody does something.
 fn is_stuck(reason: Reason) -> bool {
     !matches!(
         reason,
@@ -359,6 +359,7 @@ fn is_stuck(reason: Reason) -> bool {
             | Reason::ForeignNode
             | Reason::GroupGoesAsWhole
             | Reason::NoPlaceToMovePods
+            | Reason::WorkLimitReached
     )
 }
 

@@ -23,7 +23,7 @@ pub struct Scalers<'a> {
     pub acting: Vec<Scaler<'a>>,
     /// ScalingPolicies that do not.
     pub beside: Vec<&'a PolicySeen>,
-    /// HPAs that nobody runs, since an older policy has the workload.
+    /// HPAs that no acting policy adopts while another policy has the workload.
     pub unused: Vec<&'a HpaSeen>,
 }
 
@@ -46,7 +46,7 @@ impl Evidence {
             let home = self.home_of(hpa);
             match home.filter(|home| home.acts()) {
                 Some(home) => scalers.acting.push(Scaler::Policy(home)),
-                // Were the HPA run by the controller-manager, no policy could have the workload.
+                // A policy gives way to an HPA that the controller-manager runs, as soon as it has seen it.
                 None if taken => scalers.unused.push(hpa),
                 None => scalers.acting.push(Scaler::Hpa(hpa)),
             }

@@ -2,7 +2,9 @@
 
 use headroom_core::history::{Action, DecisionAction};
 use headroom_core::labels::ObjectKey;
+use headroom_core::nodes::gangs;
 use headroom_core::nodes::scale_down::utilization::long_terminating;
+use headroom_core::nodes::scale_up::unbound;
 use headroom_core::plan::{Plan, PodVerdict};
 use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
@@ -35,6 +37,7 @@ pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
         let made_at = pod.created_at.plus(Seconds(1));
         let names_it = |what: &str| what.split(' ').any(|word| word == &*key.name);
         told.timeline.retain(|moment| moment.time.0 <= made_at || names_it(&moment.what));
+        chain::eviction_before(&mut told, opened, &owner.kind, &controller, pod.created_at);
     }
     told.moment(pod.created_at, Stage::Pod, "object", format!("pod {key} was created"));
     // What the pod itself says with its time is not told again by an event.
@@ -132,6 +135,7 @@ fn waiting(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod) {
         return;
     };
     answer(told, opened, pod, verdict);
+    gang(told, opened, pod, verdict);
     told.next.extend(advice(opened, pod, verdict));
 }
 
@@ -204,6 +208,27 @@ fn answer(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: &PodV
     }
 }
 
+/// Names the pods that it is scheduled with, and what these lack.
+fn gang(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: &PodVerdict) {
+    let Some(found) = gangs::verdict_of(&opened.plan.reasons.gangs, &pod.class) else { return };
+    let name = found.gang.describe(&found.namespace);
+    told.fact("scheduled with", name);
+    if verdict.skipped.is_none_or(|reason| Some(reason) != found.reason) {
+        return;
+    }
+    told.summary = format!("waits; no node is bought for it: {}", found.describe());
+    for refused in &found.pools {
+        told.pools.push(PoolAnswer {
+            pool: refused.pool.to_string(),
+            verdict: refused.reason.as_str().to_owned(),
+            message: refused.message.to_string(),
+        });
+    }
+    if found.reason == Some(Reason::GangIncomplete) {
+        told.next.push("counts once the other pods of the gang exist".to_owned());
+    }
+}
+
 /// Names the scheduler where it is why the pod is no demand, and what would change that.
 fn by_scheduler(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, reason: Reason) {
     let scheduler = &pod.class.scheduler;
@@ -217,16 +242,17 @@ fn by_scheduler(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, reason: 
         }
         Reason::RefusedByScheduler => {
             told.fact("scheduler", &**scheduler);
-            let owner = pod.owner.as_ref();
-            let owner = owner.map(|owner| format!("{}/{}/{}", owner.kind, pod.key.namespace, owner.name));
-            let owner = owner.unwrap_or_else(|| format!("Pod/{}", pod.key));
-            let rows = opened.case.input.history.pools.values().flat_map(|memory| &memory.unbound);
-            let until = rows.filter(|(key, _)| *key.owner == *owner).filter_map(|(_, row)| row.until).max();
-            if let Some(until) = until {
-                let when = about(until, opened.now());
-                told.next.push(format!(
-                    "counts again {when} ({until}), or as soon as {scheduler} binds a pod of its class"
-                ));
+            let key = unbound::key_of(pod);
+            let memories = opened.case.input.history.pools.values();
+            let row = memories.filter_map(|memory| memory.unbound.get(&key)).find(|row| row.until.is_some());
+            if let Some((until, row)) = row.and_then(|row| Some((row.until?, row))) {
+                let (when, named) = (about(until, opened.now()), row.examples.join(" or "));
+                let bound = if named.is_empty() {
+                    named
+                } else {
+                    format!(", or as soon as {scheduler} binds {named}")
+                };
+                told.next.push(format!("counts again {when} ({until}){bound}"));
             }
             told.next.push(format!(
                 "ask scheduler {scheduler} why it does not bind the pod: see its events and log"

@@ -52,7 +52,7 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells);
     }
 
-    /// Whether there is no row.
+    /// True if there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()

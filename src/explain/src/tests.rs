@@ -1,9 +1,11 @@
 //! Tests of explanations on small worlds: each cause in its place, each refusal with its values, nothing too wide.
 
 use headroom_core::history::{
-    Backoff, BackoffKey, Blocked, Decision, DecisionAction, DecisionOutcome, History, IntentId,
+    Action, Backoff, BackoffKey, Blocked, Decision, DecisionAction, DecisionOutcome, History, Increase,
+    IncreasePhase, Intent, IntentId, PodClassKey, Removal, RemovalPhase, Unbound, Victim,
 };
 use headroom_core::labels::ObjectKey;
+use headroom_core::nodes::scale_up::unbound::key_of;
 use headroom_core::pods::amount::Amount;
 use headroom_core::pods::defaulting::defaulted;
 use headroom_core::pods::input::{Options, Sample, Scale};
@@ -516,6 +518,14 @@ fn policy_in_conflict_is_not_named_as_who_scales_and_a_conflict_is_listed_once()
     let told = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();
     assert!(told.contains("scaled by  scalingpolicy default/w\n"), "{told}");
     assert!(told.contains("hpa default/w1, which nobody runs"), "{told}");
+    drop(opened);
+
+    // The HPA has just been made: no policy of its own says yet whose it is.
+    case.evidence.policies.remove(1);
+    let opened = case.open().unwrap();
+    let told = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();
+    assert!(told.contains("hpa default/w1, which the operator has not looked at yet"), "{told}");
+    assert!(told.contains("hpa default/w2, which nobody runs"), "{told}");
 }
 
 #[test]
@@ -557,6 +567,98 @@ fn raised_limit_is_advised_only_where_it_is_enough() {
 }
 
 #[test]
+fn raised_limits_of_the_cluster_are_advised_only_where_they_are_enough() {
+    let told = |most: u32| {
+        let first = pod("first").cpu("3").priority(10);
+        let world = world().group("a", "g", "", 0).pod(first).pod(pod("web").cpu("3"));
+        let mut case = case(world, vec![pool("a").bounds(0, most)], History::default(), Evidence::default());
+        case.input.config.cluster.max_nodes = Some(0);
+        let opened = case.open().unwrap();
+        pod::explain(&opened, &key("web")).unwrap().next
+    };
+    let words = "raise the limits of the ClusterScalingPolicy, or free nodes elsewhere";
+    assert_eq!(told(2), [format!("pool a: {words}")]);
+    // The pool has one node to give, and that one is for a pod of a higher priority.
+    let one = told(1);
+    let start = format!("pool a: it is not enough to {words}: MaxNodesReached");
+    assert!(one.len() == 1 && one[0].starts_with(&start), "{one:?}");
+}
+
+/// A pod of another scheduler, which has not marked it.
+fn of_volcano(history: History) -> explanation::Explanation {
+    let volcano =
+        pod("v-0").cpu("1").owner("ReplicaSet", "v").with_class(|class| class.scheduler = "volcano".into());
+    let marked = !history.pools.is_empty();
+    let world = world().group("a", "g", "", 0).pod(volcano.with(|pod| pod.unschedulable = marked));
+    let case = case(world, vec![pool("a")], history, Evidence::default());
+    let told = pod::explain(&case.open().unwrap(), &key("v-0")).unwrap();
+    fits(&told.text());
+    told
+}
+
+#[test]
+fn pod_of_another_scheduler_names_it_and_what_makes_it_count() {
+    let told = of_volcano(History::default());
+    assert!(told.text().contains("scheduler  volcano"), "{}", told.text());
+    assert!(told.summary.contains("no node is bought for it"), "{}", told.summary);
+    let field =
+        |line: &String| line.contains("scheduler volcano sets") && line.contains("nodes.immediateSchedulers");
+    assert!(told.next.len() == 1 && told.next.iter().all(field), "{:?}", told.next);
+}
+
+#[test]
+fn pod_whose_class_backs_off_names_its_scheduler_until_when_and_whose_binding_ends_it() {
+    let like =
+        pod("v-0").cpu("1").owner("ReplicaSet", "v").with_class(|class| class.scheduler = "volcano".into());
+    let held = key_of(&like.build());
+    let row = |until: i64, example: &str| Unbound {
+        until: Some(at(until)),
+        failures: 1,
+        examples: vec![example.into()],
+        ..Unbound::default()
+    };
+    let mut history = History::default();
+    let other = PodClassKey { class: "other".into(), ..held.clone() };
+    history.pools.entry("a".into()).or_default().unbound =
+        [(held, row(600, "default/v-0")), (other, row(9000, "default/v-9"))].into();
+    let told = of_volcano(history);
+    assert!(told.text().contains("scheduler  volcano"), "{}", told.text());
+    assert!(told.next[0].starts_with("counts again in 10m"), "{:?}", told.next);
+    assert!(told.next[0].ends_with("or as soon as volcano binds default/v-0"), "{:?}", told.next);
+    assert!(told.next[1].starts_with("ask scheduler volcano"), "{:?}", told.next);
+}
+
+#[test]
+fn removals_are_no_help_to_a_pod_that_waits() {
+    let intent = |action: Action| Intent {
+        id: "1-1".into(),
+        epoch: 1,
+        action,
+        started_at: at(-10),
+        deadline: at(600),
+        reason: Reason::Pending,
+    };
+    let (group, phase) = ("g".into(), IncreasePhase::Requested);
+    let increase = Increase { group, from: 1, to: 2, phase, accepted_at: None };
+    let (group, phase) = ("g".into(), RemovalPhase::Draining);
+    let victims = vec![Victim { node: "n1".into(), id: "kwok://n1".into() }];
+    let removal = Removal { group, victims, phase, phase_since: at(-10) };
+    let told = |action: Action| {
+        let mut history = History::default();
+        history.pools.entry("a".into()).or_default().intents.push(intent(action));
+        let full = pod("full").cpu("4").on("n1");
+        let world =
+            world().node(node("n1").of("a", "g")).group("a", "g", "", 2).pod(full).pod(pod("web").cpu("1"));
+        let case = case(world, vec![pool("a")], history, Evidence::default());
+        pod::explain(&case.open().unwrap(), &key("web")).unwrap().next
+    };
+    let grows = told(Action::Increase(increase));
+    assert!(grows.len() == 1 && grows[0].starts_with("pool a: intent 1-1"), "{grows:?}");
+    let leaves = told(Action::Remove(removal));
+    assert!(!leaves.iter().any(|line| line.contains("intent")), "{leaves:?}");
+}
+
+#[test]
 fn pool_that_cannot_reach_its_minimum_is_stuck_and_says_why() {
     let limited = pool("a").shape("4", "16Gi").bounds(1, 5).with(|pool| pool.limit_cpu_milli = Some(1000));
     let case = case(world().group("a", "g", "", 0), vec![limited], History::default(), Evidence::default());
@@ -565,6 +667,25 @@ fn pool_that_cannot_reach_its_minimum_is_stuck_and_says_why() {
     assert!(page.stuck.iter().any(|line| line.starts_with("pool a: MinNodesUnreachable: ")), "{page:?}");
     let told = pool::explain(&opened, "a").unwrap().summary;
     assert!(told.starts_with("does nothing now, MinNodesUnreachable: pool has 0 of at least 1"), "{told}");
+}
+
+#[test]
+fn pool_above_its_maximum_is_stuck_and_says_so() {
+    let busy = |name: &str| pod(&format!("{name}-full")).cpu("4").on(name);
+    let nodes = ["n1", "n2"]
+        .into_iter()
+        .fold(world(), |world, name| world.node(node(name).of("a", "g")).pod(busy(name)));
+    let case = case(
+        nodes.group("a", "g", "", 2),
+        vec![pool("a").bounds(0, 1)],
+        History::default(),
+        Evidence::default(),
+    );
+    let opened = case.open().unwrap();
+    let page = overview::overview(&opened);
+    assert!(page.stuck.iter().any(|line| line.starts_with("pool a: MaxNodesExceeded: ")), "{page:?}");
+    let told = pool::explain(&opened, "a").unwrap().summary;
+    assert!(told.contains("MaxNodesExceeded: pool has 2 of at most 1"), "{told}");
 }
 
 #[test]
@@ -784,6 +905,8 @@ fn evictions_of_a_workloads_pods_are_in_its_timeline_and_explain_a_pod_that_is_g
         .workloads
         .extend([of("Deployment", "web"), WorkloadSeen { owner, ..of("ReplicaSet", "web-5d4") }]);
     case.evidence.sort();
+    let events = case.evidence.events.clone();
+    let case_at = events.iter().find(|event| event.reason == "Evicted").unwrap().at.0;
     let opened = case.open().unwrap();
     let explained = workload::explain(&opened, "Deployment", &key("web")).unwrap();
     let evictions: Vec<&str> = explained
@@ -793,6 +916,17 @@ fn evictions_of_a_workloads_pods_are_in_its_timeline_and_explain_a_pod_that_is_g
         .filter(|what| what.contains("evicted"))
         .collect();
     assert_eq!(evictions, [format!("pod default/web-5d4-x7k: Evicted: {note}")]);
+    let successor = |made_at: i64| {
+        let made =
+            move |pod: &mut headroom_core::world::pod::Pod| pod.created_at = UnixTime(case_at + made_at);
+        let pod = pod("web-5d4-y8l").owner("ReplicaSet", "web-5d4").with(made);
+        let mut case =
+            self::case(world().pod(pod), vec![pool("general")], History::default(), Evidence::default());
+        case.evidence.events.clone_from(&events);
+        let told = pod::explain(&case.open().unwrap(), &key("web-5d4-y8l")).unwrap();
+        told.timeline.iter().filter(|moment| moment.what.contains("evicted")).count()
+    };
+    assert_eq!([successor(-1), successor(5), successor(61)], [0, 1, 0]);
     let end = pod::end(&opened, &key("web-5d4-x7k")).unwrap();
     assert!(end.starts_with(note), "{end}");
     assert_eq!(pod::end(&opened, &key("web-5d4-y8l")), None);

@@ -5,7 +5,7 @@ use headroom_core::time::UnixTime;
 
 use super::case::Opened;
 use super::chain;
-use super::evidence::{ConditionSeen, HpaSeen, PolicySeen};
+use super::evidence::{ConditionSeen, Evidence, HpaSeen, PolicySeen};
 use super::explanation::{Explanation, PoolAnswer, Stage, StepTold, about};
 use super::owners::{Scaler, Scalers};
 use super::pod::{place, verdict_of};
@@ -32,7 +32,7 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
     );
     let scalers = evidence.scalers_of(kind, key);
     if !sized_by_itself || !scalers.acting.is_empty() || !scalers.beside.is_empty() {
-        owners(&mut told, &scalers);
+        owners(&mut told, &scalers, evidence);
     }
     let (policy, hpa) = (scalers.policy(), scalers.hpa());
     chain::scaling(&mut told, opened, kind, key, None);
@@ -58,7 +58,7 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
 }
 
 /// Who scales the workload, and who else names it.
-fn owners(told: &mut Explanation, scalers: &Scalers<'_>) {
+fn owners(told: &mut Explanation, scalers: &Scalers<'_>, evidence: &Evidence) {
     match (scalers.acting.len(), scalers.beside.iter().find(|policy| policy.stalled().is_none())) {
         (0, Some(policy)) => {
             told.fact("scaled by", format!("nobody: scalingpolicy {} only looks on", policy.key));
@@ -75,7 +75,18 @@ fn owners(told: &mut Explanation, scalers: &Scalers<'_>) {
         told.fact("beside it", policy.beside());
     }
     for hpa in &scalers.unused {
-        told.fact("beside it", format!("hpa {}, which nobody runs: the policy is older", hpa.key));
+        told.fact("beside it", unused(hpa, evidence));
+    }
+}
+
+/// An HPA beside a policy that has its workload: a policy of its own says whose it is, and without one nobody has said so yet.
+fn unused(hpa: &HpaSeen, evidence: &Evidence) -> String {
+    match evidence.home_of(hpa) {
+        Some(_) => format!("hpa {}, which nobody runs: the policy is older", hpa.key),
+        None => format!(
+            "hpa {}, which the operator has not looked at yet: the next status says who scales",
+            hpa.key
+        ),
     }
 }
 

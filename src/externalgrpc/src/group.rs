@@ -16,7 +16,7 @@ const MISSING_ROUNDS: u32 = 3;
 const MISSING_FOR: Duration = Duration::from_secs(60);
 /// Sizes may change so long after a write of ours because of it.
 const WRITE_LAG: Duration = Duration::from_secs(60);
-/// A change of a size by somebody else, and wishes that stay, are reported for so long.
+/// A change of a size by somebody else, and unfulfilled requests, are reported for so long.
 const FOREIGN_FOR: Duration = Duration::from_secs(600);
 
 /// What is known of a group.

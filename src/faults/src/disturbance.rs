@@ -85,7 +85,7 @@ impl Disturbance {
         }
     }
 
-    /// Whether a replica, or all, hear nothing from here on, or hear again; none for what does neither.
+    /// True if a replica, or all, hear nothing from here on, or hear again; none for what does neither.
     #[must_use]
     pub fn deafens(&self) -> Option<bool> {
         match self {

@@ -153,7 +153,7 @@ impl Environment for FaultEnvironment {
 
     fn before_step(&self, cluster: &SimCluster, now: Timestamp) {
         if let Some(account) = &self.account {
-            cluster.store().with(|store| account.lock().step(store, &cluster.weather, now));
+            cluster.store().with(|store| account.lock().step(store, &cluster.cloud_model, now));
         }
     }
 

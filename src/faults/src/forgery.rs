@@ -43,12 +43,18 @@ pub enum ForgedVictim {
 }
 
 impl Forgery {
-    /// One of all there are.
-    pub fn draw(random: &mut fastrand::Rng) -> Self {
+    /// Forgeries that differ in more than the node they strike.
+    pub const COUNT: u64 = (PHASES.len() * REASONS.len() * VICTIMS.len()) as u64;
+
+    /// The `index`th of all there are, counted round: so many in a row are each of them once.
+    pub fn nth(index: u64, random: &mut fastrand::Rng) -> Self {
+        let index = usize::try_from(index % Self::COUNT).unwrap_or(0);
+        let (phase, rest) = (index % PHASES.len(), index / PHASES.len());
+        let (victim, reason) = (rest % VICTIMS.len(), rest / VICTIMS.len());
         Self {
-            phase: PHASES[random.usize(0..PHASES.len())],
-            reason: REASONS[random.usize(0..REASONS.len())],
-            victim: VICTIMS[random.usize(0..VICTIMS.len())],
+            phase: PHASES[phase],
+            reason: REASONS[reason],
+            victim: VICTIMS[victim],
             node: random.usize(0..64),
         }
     }
@@ -104,4 +110,21 @@ fn group_of(status: &Value, zone: &str) -> Option<Value> {
     let groups = status.get("groups")?.as_array()?;
     let of_zone = groups.iter().find(|group| group["zone"].as_str() == Some(zone));
     Some(of_zone.or(groups.first())?["id"].clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn as_many_in_a_row_as_there_are_is_each_forgery_once() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let drawn: BTreeSet<String> = (1_000..1_000 + Forgery::COUNT)
+            .map(|index| Forgery { node: 0, ..Forgery::nth(index, &mut random) })
+            .map(|forgery| format!("{forgery:?}"))
+            .collect();
+        assert_eq!(drawn.len(), 100);
+    }
 }

@@ -2,6 +2,7 @@
 //! with words, and nothing panics. `src/faults/tests/faults/hostile` damages the examples by chance, `src/fuzz` by coverage.
 
 mod answers;
+mod external_grpc;
 mod files;
 mod metrics;
 mod objects;
@@ -14,8 +15,9 @@ use serde_json::Value;
 use self::watched::watched;
 use headroom_damage::{self as damage, Tally};
 use headroom_observe::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimJob, SlimPriorityClass, SlimReplicaSet,
-    SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimJob, SlimNamespace, SlimPodTemplate,
+    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
+    SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 
 /// What a reader makes of one case: understood, or refused with words.
@@ -162,6 +164,40 @@ const FUZZ_TARGETS: &[FuzzTarget] = &[
         name: "priority_classes",
         sane: watched::sane_priority_class,
         reader: Reader::Object(watched::<SlimPriorityClass>),
+    },
+    FuzzTarget {
+        name: "replication_controllers",
+        sane: watched::sane_replication_controller,
+        reader: Reader::Object(watched::<SlimReplicationController>),
+    },
+    FuzzTarget {
+        name: "namespaces",
+        sane: watched::sane_namespace,
+        reader: Reader::Object(watched::<SlimNamespace>),
+    },
+    FuzzTarget {
+        name: "pod_templates",
+        sane: watched::sane_pod_template,
+        reader: Reader::Object(watched::<SlimPodTemplate>),
+    },
+    FuzzTarget {
+        name: "resource_quotas",
+        sane: watched::sane_quota,
+        reader: Reader::Object(watched::<SlimQuota>),
+    },
+    FuzzTarget {
+        name: "capacity_buffers",
+        sane: watched::sane_capacity_buffer,
+        reader: Reader::Object(watched::capacity_buffer),
+    },
+    FuzzTarget {
+        name: "external_grpc",
+        sane: external_grpc::sane,
+        // Tags and lengths of the messages.
+        reader: Reader::Bytes(
+            b"\x00\x01\x02\x08\x0a\x10\x12\x1a\x20\x2a\x40\x7f\xff",
+            external_grpc::answers,
+        ),
     },
     FuzzTarget { name: "plans", sane: plans::sane, reader: Reader::World(plans::plans) },
 ];

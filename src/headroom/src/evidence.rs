@@ -37,7 +37,7 @@ const KINDS: [&str; 8] = [
 ];
 
 /// An object that explanations read and decisions do not, or otherwise.
-pub trait Testimony:
+pub trait EvidenceSource:
     Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static
 {
     /// Adds what the object tells.
@@ -111,18 +111,51 @@ struct ScaledSpec {
     replicas: Option<i32>,
     /// The size of a Job.
     parallelism: Option<i32>,
+    /// Pods of a Job that are to succeed.
+    completions: Option<i32>,
+    /// True while a Job makes no pods.
+    suspend: Option<bool>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ScaledStatus {
     ready_replicas: Option<i32>,
     /// Ready pods of a Job.
     ready: Option<i32>,
+    /// Pods of a Job that have succeeded.
+    succeeded: Option<i32>,
+    conditions: Option<Vec<ScaledCondition>>,
     /// The size of a DaemonSet: nodes that it is meant for.
     desired_number_scheduled: Option<i32>,
     /// Ready pods of a DaemonSet.
     number_ready: Option<i32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ScaledCondition {
+    r#type: String,
+    status: String,
+}
+
+/// Pods that a Job wants now.
+///
+/// Source: pkg/controller/job, manageJob.
+fn wanted_of_job(spec: ScaledSpec, status: &ScaledStatus) -> i32 {
+    let ends = |condition: &ScaledCondition| {
+        matches!(&*condition.r#type, "Complete" | "Failed" | "SuccessCriteriaMet" | "FailureTarget")
+            && condition.status == "True"
+    };
+    if spec.suspend == Some(true) || status.conditions.iter().flatten().any(ends) {
+        return 0;
+    }
+    let parallelism = spec.parallelism.unwrap_or(1);
+    // Without a number of completions the first success is the last.
+    match (spec.completions, status.succeeded.unwrap_or(0)) {
+        (Some(completions), succeeded) => parallelism.min(completions.saturating_sub(succeeded)).max(0),
+        (None, 0) => parallelism,
+        (None, _) => 0,
+    }
 }
 
 impl<K: Resource<DynamicType = ()>> Resource for Scaled<K> {
@@ -137,14 +170,14 @@ impl<K: Resource<DynamicType = ()>> Resource for Scaled<K> {
     }
 }
 
-impl<K> Testimony for Scaled<K>
+impl<K> EvidenceSource for Scaled<K>
 where
     K: Resource<DynamicType = ()> + Clone + fmt::Debug + Send + 'static,
 {
     fn tell(&self, evidence: &mut Evidence) {
-        let (kind, status) = (K::kind(&()), self.status);
+        let (kind, status) = (K::kind(&()), &self.status);
         let (wanted, ready) = match &*kind {
-            "Job" => (self.spec.parallelism, status.ready),
+            "Job" => (Some(wanted_of_job(self.spec, status)), status.ready),
             // Until its controller has counted the nodes it is meant for none.
             "DaemonSet" => (status.desired_number_scheduled.or(Some(0)), status.number_ready),
             _ => (self.spec.replicas, status.ready_replicas),
@@ -156,7 +189,7 @@ where
     }
 }
 
-impl Testimony for TimedPod {
+impl EvidenceSource for TimedPod {
     fn tell(&self, evidence: &mut Evidence) {
         evidence.pods.push(times(self));
     }
@@ -349,4 +382,33 @@ fn event(event: &Event) -> Option<EventSeen> {
             .unwrap_or_default(),
         count: u32::try_from(count).unwrap_or(1),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::batch::v1::Job;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn job(spec: &Value, status: &Value) -> WorkloadSeen {
+        let object = json!({"metadata": {"name": "j", "namespace": "n"}, "spec": spec, "status": status});
+        let job: Scaled<Job> = serde_json::from_value(object).unwrap();
+        let mut evidence = Evidence::default();
+        job.tell(&mut evidence);
+        evidence.workloads.remove(0)
+    }
+
+    #[test]
+    fn job_wants_the_pods_that_are_missing_and_none_once_it_has_finished() {
+        let wanted = |spec: Value, status: Value| job(&spec, &status).replicas;
+        assert_eq!(wanted(json!({}), json!({})), 1);
+        assert_eq!(wanted(json!({"parallelism": 3, "completions": 5}), json!({"succeeded": 1})), 3);
+        assert_eq!(wanted(json!({"parallelism": 3, "completions": 5}), json!({"succeeded": 4})), 1);
+        let ended = |kind: &str| json!({"conditions": [{"type": kind, "status": "True"}]});
+        assert_eq!(wanted(json!({"parallelism": 1, "completions": 1}), ended("Complete")), 0);
+        assert_eq!(wanted(json!({"parallelism": 2}), ended("Failed")), 0);
+        assert_eq!(wanted(json!({"parallelism": 2}), json!({"succeeded": 1})), 0);
+        assert_eq!(wanted(json!({"parallelism": 2, "suspend": true}), json!({})), 0);
+    }
 }

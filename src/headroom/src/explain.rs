@@ -10,7 +10,9 @@ use crate::object::{Asked, AskedParser};
 use crate::source::{Output, Source};
 use crate::terminal;
 use headroom_explain::case::Opened;
-use headroom_explain::{Explanation, buffer, compare, journal, node, overview, pod, pool, top, workload};
+use headroom_explain::{
+    Explanation, buffer, compare, journal, node, overview, pod, pool, request, top, workload,
+};
 
 /// Examples of `headroom explain`.
 pub const EXPLAIN_EXAMPLES: &str = "Examples:
@@ -128,6 +130,7 @@ pub(super) fn tell(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> Op
         Subject::Hpa => workload::explain_hpa(opened, key),
         Subject::Scalingpolicy => workload::explain_policy(opened, key),
         Subject::Capacitybuffer => buffer::explain(opened, key),
+        Subject::Provisioningrequest => request::explain(opened, key),
         Subject::Deployment
         | Subject::Statefulset
         | Subject::Replicaset
@@ -145,6 +148,9 @@ fn missing(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> String {
         Subject::Nodepool => evidence.pools.keys().map(ToString::to_string).collect(),
         Subject::Hpa => evidence.hpas.iter().map(|hpa| hpa.key.to_string()).collect(),
         Subject::Scalingpolicy => evidence.policies.iter().map(|policy| policy.key.to_string()).collect(),
+        Subject::Provisioningrequest => {
+            opened.world.requests().objects.keys().map(ToString::to_string).collect()
+        }
         Subject::Capacitybuffer => opened.world.standby().buffers.keys().map(ToString::to_string).collect(),
         Subject::Deployment
         | Subject::Statefulset

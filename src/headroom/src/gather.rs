@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +21,9 @@ use kube::{Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::evidence::{self, Both, Scaled, Testimony, TimedPod};
+use crate::evidence::{self, Both, EvidenceSource, Scaled, TimedPod};
 use crate::source::Live;
+use crate::terminal;
 use headroom_api::{NodePoolStatus, StoredClusterScalingPolicy, StoredNodePool};
 use headroom_explain::evidence::PoolSeen;
 use headroom_explain::{Case, Evidence, ProviderView};
@@ -31,9 +31,9 @@ use headroom_observe::host::Host;
 use headroom_observe::metrics::{self, ClusterMetrics};
 use headroom_observe::slim::{
     SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
-    SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass,
-    SlimQuota, SlimReplicaSet, SlimReplicationController, SlimStatefulSet, SlimStorageCapacity,
-    SlimStorageClass, SlimVolume,
+    SlimDisruptionBudget, SlimGang, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
+    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimRequest, SlimStatefulSet,
+    SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use headroom_observe::{Feed, KubeFeed, Policies, Watched};
 use headroom_operator::controllers::config::Settings;
@@ -127,7 +127,7 @@ async fn read(live: &Live, host: &Arc<Host>) -> anyhow::Result<(Case, Left)> {
     let (mut input, seen) = match &live.operator {
         Some(url) => {
             let seen = reader.policies(&feed).await?;
-            reader.witnesses(&mut evidence).await;
+            reader.read_evidence(&mut evidence).await;
             (operator_view(url).await?, seen)
         }
         None => reader.world(&feed, &mut evidence).await?,
@@ -209,7 +209,7 @@ pub enum Need {
 }
 
 /// NodePools and policies as stored.
-struct Seen {
+struct StoredSettings {
     policies: Policies,
     settings: Settings,
 }
@@ -284,6 +284,38 @@ impl Reader {
         self.feed::<SlimDeployment>(feed, Need::May).await
     }
 
+    /// ProvisioningRequests, in the first of their versions that the server has, and the PodTemplates that they name.
+    async fn requests(&mut self, feed: &KubeFeed) -> anyhow::Result<()> {
+        if !self.optional::<SlimRequest>(feed).await && !self.optional::<SlimRequest<true>>(feed).await {
+            return Ok(());
+        }
+        self.feed::<SlimPodTemplate>(feed, Need::May).await
+    }
+
+    /// Objects that make pods a gang, of the kinds that the server has.
+    async fn gangs(&mut self, feed: &KubeFeed) {
+        if !self.gang_kind::<SlimGang<0>>(feed).await {
+            self.gang_kind::<SlimGang<0, 1>>(feed).await;
+        }
+        self.gang_kind::<SlimGang<1>>(feed).await;
+        self.gang_kind::<SlimGang<2>>(feed).await;
+        self.gang_kind::<SlimGang<3>>(feed).await;
+    }
+
+    /// Feeds all objects of a kind of gangs; true if the server has the kind. An empty list counts too: a pod may name an
+    /// object that does not exist.
+    async fn gang_kind<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
+        let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
+        if api.list_metadata(&ListParams::default().limit(1)).await.is_err() {
+            return false;
+        }
+        let port = feed.port::<K>();
+        port.list_started();
+        let is_read = self.feed::<K>(feed, Need::May).await.is_ok();
+        port.list_ended();
+        is_read
+    }
+
     /// Feeds the objects of a kind that may not be installed; true if there are any.
     async fn optional<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
         let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
@@ -296,7 +328,7 @@ impl Reader {
     }
 
     /// The same, and what each object tells explanations, from one list.
-    pub async fn feed_seen<K: Watched, T: Testimony>(
+    pub async fn feed_seen<K: Watched, T: EvidenceSource>(
         &mut self,
         feed: &KubeFeed,
         need: Need,
@@ -304,37 +336,41 @@ impl Reader {
     ) -> anyhow::Result<()> {
         let objects = self.list::<Both<K, T>>(need, K::FIELD_SELECTOR).await?;
         let port = feed.port::<K>();
-        for Both(object, testimony) in objects {
-            testimony.tell(evidence);
+        for Both(object, source) in objects {
+            source.tell(evidence);
             port.applied(object);
         }
         Ok(())
     }
 
     /// What objects tell explanations, where the world itself is the operator's.
-    async fn witnesses(&mut self, evidence: &mut Evidence) {
-        self.witness::<TimedPod>(evidence).await;
-        self.witness::<Scaled<ReplicaSet>>(evidence).await;
-        self.witness::<Scaled<StatefulSet>>(evidence).await;
+    async fn read_evidence(&mut self, evidence: &mut Evidence) {
+        self.read_one::<TimedPod>(evidence).await;
+        self.read_one::<Scaled<ReplicaSet>>(evidence).await;
+        self.read_one::<Scaled<StatefulSet>>(evidence).await;
     }
 
     /// What the objects of a kind tell explanations; what cannot be read is noted.
-    pub async fn witness<T: Testimony>(&mut self, evidence: &mut Evidence) {
+    pub async fn read_one<T: EvidenceSource>(&mut self, evidence: &mut Evidence) {
         let objects = self.list::<T>(Need::May, "").await.unwrap_or_default();
         objects.iter().for_each(|object| object.tell(evidence));
     }
 
-    async fn policies(&mut self, feed: &KubeFeed) -> anyhow::Result<Seen> {
+    async fn policies(&mut self, feed: &KubeFeed) -> anyhow::Result<StoredSettings> {
         self.feed::<StoredNodePool>(feed, Need::Must).await?;
         self.feed::<StoredClusterScalingPolicy>(feed, Need::May).await?;
         let mut policies = Policies::default();
         feed.take_policies().into_iter().for_each(|change| policies.apply(change));
         let mut settings = Settings::default();
         settings.update(&policies);
-        Ok(Seen { policies, settings })
+        Ok(StoredSettings { policies, settings })
     }
 
-    async fn world(&mut self, feed: &KubeFeed, evidence: &mut Evidence) -> anyhow::Result<(Snapshot, Seen)> {
+    async fn world(
+        &mut self,
+        feed: &KubeFeed,
+        evidence: &mut Evidence,
+    ) -> anyhow::Result<(Snapshot, StoredSettings)> {
         let seen = self.policies(feed).await?;
         self.feed::<SlimNode>(feed, Need::Must).await?;
         self.feed_seen::<SlimPod, TimedPod>(feed, Need::Must, evidence).await?;
@@ -353,6 +389,8 @@ impl Reader {
         self.feed::<SlimVolume>(feed, Need::May).await?;
         self.feed::<SlimClaim>(feed, Need::May).await?;
         self.buffers(feed).await?;
+        self.requests(feed).await?;
+        self.gangs(feed).await;
         let mut world = World::new();
         feed.take().into_iter().for_each(|delta| world.apply(delta));
         self.providers(&mut world, &seen);
@@ -367,7 +405,7 @@ impl Reader {
     }
 
     /// What the clouds have, as far as nodes and status tell it.
-    fn providers(&self, world: &mut World, seen: &Seen) {
+    fn providers(&self, world: &mut World, seen: &StoredSettings) {
         let nodes = facts::own_nodes(world);
         let none = Vec::new();
         for (name, pool) in &seen.settings.providers {
@@ -414,7 +452,7 @@ fn from_status(status: &NodePoolStatus, pool: &PoolAtProvider, nodes: &[OwnNode]
     (!state.groups.is_empty()).then_some(state)
 }
 
-impl Seen {
+impl StoredSettings {
     fn pools(&self, invalid_policy: &mut Option<String>) -> BTreeMap<Arc<str>, PoolSeen> {
         invalid_policy.clone_from(&self.settings.invalid_policy);
         let pools = self.policies.pools.iter().map(|(name, object)| {
@@ -463,17 +501,16 @@ pub struct Progress {
 
 impl Progress {
     fn say(&mut self, now: Instant, what: &str, count: usize) {
-        if now.duration_since(self.since) < QUIET || !std::io::stderr().is_terminal() {
+        if now.duration_since(self.since) < QUIET || !terminal::complaints_are_read_by_a_person() {
             return;
         }
         self.shown = true;
-        eprint!("\r\u{1b}[Kreading {what}: {count}");
-        let _ = std::io::stderr().flush();
+        terminal::show_progress(&format!("reading {what}: {count}"));
     }
 
     fn done(&mut self) {
         if std::mem::take(&mut self.shown) {
-            eprint!("\r\u{1b}[K");
+            terminal::clear_progress();
         }
     }
 }

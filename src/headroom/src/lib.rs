@@ -1,5 +1,7 @@
 //! The command line: one file a command. It decides nothing itself.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod crds;
 mod evidence;
 pub mod explain;

@@ -102,7 +102,7 @@ impl Manifest {
         self.object["metadata"]["namespace"].as_str().unwrap_or("default")
     }
 
-    /// Whether it is one of ours.
+    /// True if it is one of ours.
     #[must_use]
     pub fn ours(&self) -> bool {
         let version = self.object["apiVersion"].as_str().unwrap_or_default();
@@ -288,18 +288,24 @@ fn content(path: &Path) -> anyhow::Result<String> {
 /// The manifests of a file, those of a List taken out of it, and what is wrong with documents that cannot be read. One that
 /// cannot be read hides no other.
 fn parse_documents(file: &str, content: &str) -> (Vec<Manifest>, Vec<String>) {
+    let (documents, errors) = read_documents(content);
+    (manifests_of(file, documents), errors)
+}
+
+/// The documents of a text, and what is wrong with those that cannot be read.
+pub(crate) fn read_documents(content: &str) -> (Vec<Value>, Vec<String>) {
     match serde_saphyr::from_multiple::<Value>(content) {
-        Ok(documents) => (manifests_of(file, documents), Vec::new()),
+        Ok(documents) => (documents, Vec::new()),
         Err(error) => match documents(content) {
-            Some(parts) => parse_each(file, content, parts),
+            Some(parts) => parse_each(content, parts),
             None => (Vec::new(), vec![not_yaml(content, 0, &error)]),
         },
     }
 }
 
 /// Each document by itself, with the number of lines before it.
-fn parse_each(file: &str, content: &str, parts: Vec<(usize, &str)>) -> (Vec<Manifest>, Vec<String>) {
-    let (mut manifests, mut errors, mut values) = (Vec::new(), Vec::new(), 0);
+fn parse_each(content: &str, parts: Vec<(usize, &str)>) -> (Vec<Value>, Vec<String>) {
+    let (mut all, mut errors, mut values) = (Vec::new(), Vec::new(), 0);
     for (before, part) in parts {
         match serde_saphyr::from_multiple::<Value>(part) {
             Ok(documents) => {
@@ -310,12 +316,12 @@ fn parse_each(file: &str, content: &str, parts: Vec<(usize, &str)>) -> (Vec<Mani
                     ));
                     break;
                 }
-                manifests.extend(manifests_of(file, documents));
+                all.extend(documents);
             }
             Err(error) => errors.push(not_yaml(content, before, &error)),
         }
     }
-    (manifests, errors)
+    (all, errors)
 }
 
 /// A value and all values in it.

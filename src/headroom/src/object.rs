@@ -42,6 +42,9 @@ pub enum Subject {
     /// Where the room of a CapacityBuffer is, and what keeps the rest from coming.
     #[value(aliases = ["capacitybuffers", "cb"])]
     Capacitybuffer,
+    /// How a ProvisioningRequest stands, and what keeps its room from coming.
+    #[value(aliases = ["provisioningrequests", "provreq", "provreqs"])]
+    Provisioningrequest,
 }
 
 impl Subject {
@@ -60,10 +63,11 @@ impl Subject {
             Self::Hpa => "HorizontalPodAutoscaler",
             Self::Scalingpolicy => "ScalingPolicy",
             Self::Capacitybuffer => "CapacityBuffer",
+            Self::Provisioningrequest => "ProvisioningRequest",
         }
     }
 
-    /// Whether its objects are in no namespace.
+    /// True if its objects are in no namespace.
     #[must_use]
     pub fn cluster_scoped(self) -> bool {
         matches!(self, Self::Node | Self::Nodepool)

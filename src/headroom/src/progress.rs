@@ -1,11 +1,10 @@
 //! A bar for what takes longer than a second, on a terminal only. It knows nothing of what is done.
 
-use std::io::IsTerminal;
 use std::sync::Arc;
 
-use headroom_core::printable;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::terminal;
 use headroom_observe::host::Host;
 
 /// Nothing is shown of what takes no longer.
@@ -26,27 +25,26 @@ impl Progress {
     pub fn of(what: impl Into<String>) -> Self {
         let machine = Host::machine();
         let began_at = machine.wall();
-        let what = printable::line(&what.into()).into_owned();
-        Self { machine, began_at, what, shown: None }
+        Self { machine, began_at, what: what.into(), shown: None }
     }
 
     /// Shows that `done` of `all` is done, if that is another percentage than is shown.
     pub fn saw(&mut self, done: u64, all: u64) {
         let percent = (done.saturating_mul(100) / all.max(1)).min(100);
-        if self.shown == Some(percent) || !std::io::stderr().is_terminal() {
+        if self.shown == Some(percent) || !terminal::complaints_are_read_by_a_person() {
             return;
         }
         if self.machine.wall().duration_since(self.began_at) < QUIET {
             return;
         }
         self.shown = Some(percent);
-        eprint!("\r\u{1b}[K{}", bar(percent, &self.what));
+        terminal::show_progress(&bar(percent, &self.what));
     }
 
     /// Takes the bar away, before anything else is printed; it comes back with the next percentage.
     pub fn clear(&mut self) {
         if self.shown.take().is_some() {
-            eprint!("\r\u{1b}[K");
+            terminal::clear_progress();
         }
     }
 }

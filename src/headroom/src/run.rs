@@ -24,7 +24,7 @@ use headroom_operator::controllers::inspection;
 use headroom_operator::controllers::leader::{self, LeaseOptions};
 use headroom_operator::controllers::nodes::Ended;
 use headroom_operator::controllers::page::{self, Board};
-use headroom_operator::controllers::wiring::{Ground, WorkloadGround, wire};
+use headroom_operator::controllers::wiring::{ReplicaDependencies, WorkloadDependencies, wire};
 use headroom_operator::controllers::workloads::MetricsFor;
 use headroom_operator::options::STUCK_AFTER;
 use headroom_operator::report::Metrics;
@@ -95,10 +95,10 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let endpoint = options.otlp_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty());
     let headers = options.otlp_headers.as_deref();
     let traces = endpoint.map(|endpoint| TraceSink::start(endpoint, headers, &lease.identity, &host));
-    let ground = Ground {
+    let dependencies = ReplicaDependencies {
         traces: traces.transpose()?,
         preview: options.preview,
-        workloads: Some(WorkloadGround {
+        workloads: Some(WorkloadDependencies {
             feed: observed.clone(),
             metrics: metrics_of(&work, &host, &metrics),
         }),
@@ -114,7 +114,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         metrics,
         page: board,
     };
-    let ended = wire(ground).run().await;
+    let ended = wire(dependencies).run().await;
     match ended {
         Ended::Stopped => {
             leader::release(&lease_api, &lease, &guard).await;

@@ -1,6 +1,5 @@
 //! `headroom simulate`: reads a scenario, runs it and prints what happened, as text, JSON or a page.
 
-use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,12 +17,12 @@ use crate::what_if::{self, Length, WhatIf};
 use headroom_observe::host::Host;
 use headroom_operator::page::{self, Document, Run};
 use headroom_simulator::changes::Start;
-use headroom_simulator::chronicle::{Chronicle, document};
 use headroom_simulator::cluster::SimCluster;
 use headroom_simulator::compare;
 use headroom_simulator::narrate::{Narrator, Style, summary};
 use headroom_simulator::replica::PortKind;
 use headroom_simulator::run::{Options, Outcome, Scene, run};
+use headroom_simulator::run_record::{RunRecord, document};
 use headroom_simulator::scenario::Scenario;
 use headroom_simulator::store::Kind;
 
@@ -155,7 +154,8 @@ fn load(path: &Path, options: &SimulateOptions) -> anyhow::Result<Start> {
 
 fn settings(start: &Start, options: &SimulateOptions) -> Options {
     let scenario = &start.scenario;
-    let plain = Options { port: options.port, standing: start.standing.clone(), ..Options::of(scenario) };
+    let plain =
+        Options { port: options.port, initial_state: start.initial_state.clone(), ..Options::of(scenario) };
     if options.rough { plain.rough(scenario) } else { plain }
 }
 
@@ -172,15 +172,15 @@ fn document_of(first: &Start, second: Option<&Start>, options: &SimulateOptions)
     let scenario = &first.scenario;
     let mut runs = Vec::new();
     if options.output == Form::Text && second.is_none() {
-        let mut chronicle = Chronicle::new(scenario, &scenario.name);
+        let mut run_record = RunRecord::new(scenario, &scenario.name);
         let settings = settings(first, options);
-        let outcome = narrated(scenario, &settings, options, &mut |scene| chronicle.saw(scene))?;
-        runs.push(chronicle.finish(&outcome));
+        let outcome = narrated(scenario, &settings, options, &mut |scene| run_record.saw(scene))?;
+        runs.push(run_record.finish(&outcome));
     } else {
-        runs.push(chronicled(first, options)?);
+        runs.push(recorded(first, options)?);
     }
     if let Some(second) = second {
-        runs.push(chronicled(second, options)?);
+        runs.push(recorded(second, options)?);
     }
     let mut document = document(scenario, runs);
     if let Some(second) = second {
@@ -206,18 +206,18 @@ fn write_page(file: &Path, document: &Document) -> anyhow::Result<()> {
     std::fs::write(file, page).with_context(|| format!("failed to write {}", file.display()))
 }
 
-fn chronicled(start: &Start, options: &SimulateOptions) -> anyhow::Result<Run> {
+fn recorded(start: &Start, options: &SimulateOptions) -> anyhow::Result<Run> {
     let scenario = &start.scenario;
-    let mut chronicle = Chronicle::new(scenario, &scenario.name);
+    let mut run_record = RunRecord::new(scenario, &scenario.name);
     let mut progress = Progress::of(scenario.name.clone());
     let seconds = |length: SignedDuration| u64::try_from(length.as_secs()).unwrap_or(0);
     let outcome = run(scenario, &settings(start, options), &mut |scene| {
-        chronicle.saw(scene);
+        run_record.saw(scene);
         progress.saw(seconds(scene.now.duration_since(scenario.start)), seconds(scenario.duration));
     })
     .context("failed to start the simulation")?;
     progress.clear();
-    Ok(chronicle.finish(&outcome))
+    Ok(run_record.finish(&outcome))
 }
 
 fn tell(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> anyhow::Result<()> {
@@ -232,7 +232,7 @@ fn narrated(
     spectate: &mut dyn FnMut(&Scene<'_>),
 ) -> anyhow::Result<Outcome> {
     let style = Style {
-        colours: stdout().is_terminal(),
+        colours: terminal::is_read_by_a_person(),
         every: options.every.unwrap_or_else(|| usual_interval(scenario.duration)),
     };
     let mut narrator = Narrator::new(scenario, style);

@@ -128,7 +128,7 @@ fn code(salt: &str, name: &str) -> String {
 /// # Errors
 /// When the file is no snapshot.
 pub fn replay(options: &ReplayOptions) -> anyhow::Result<()> {
-    let case = options.output.shown(source::read(&options.file)?)?;
+    let case = options.output.read(&options.file)?;
     let name = options.file.display();
     let opened = case.open().with_context(|| format!("failed to replay {name}"))?;
     let record = case.input.replicas.as_ref();

@@ -1,7 +1,7 @@
 //! Where a command reads its case from: a snapshot file, or the cluster; and in what form it answers.
 
 use std::fs;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -68,11 +68,10 @@ impl Source {
     /// # Errors
     /// When the file, or the cluster, cannot be read; with what to do about it.
     pub async fn case(&self, output: Output) -> anyhow::Result<Case> {
-        let case = match &self.snapshot {
-            Some(file) => read(file)?,
-            None => gather::case(&self.live).await?,
-        };
-        output.shown(case)
+        match &self.snapshot {
+            Some(file) => output.read(file),
+            None => output.shown(gather::case(&self.live).await?),
+        }
     }
 
     /// The namespace of a command that names none: the kubeconfig's, or `default` on a snapshot.
@@ -90,7 +89,11 @@ impl Source {
 /// # Errors
 /// When the file cannot be read, is larger than [`FILE_BYTES_MAX`] once unpacked, or is no snapshot.
 pub fn read(file: &Path) -> anyhow::Result<Case> {
-    read_bounded(file, FILE_BYTES_MAX).map_err(|error| {
+    read_as(Form::Json, file)
+}
+
+fn read_as(form: Form, file: &Path) -> anyhow::Result<Case> {
+    read_bounded(form, file, FILE_BYTES_MAX).map_err(|error| {
         // Errors of parsers quote the file.
         let words = format!("{:#}", anyhow::Error::from(error));
         let cut =
@@ -103,14 +106,25 @@ pub fn read(file: &Path) -> anyhow::Result<Case> {
     })
 }
 
-fn read_bounded(file: &Path, bytes_max: u64) -> Result<Case, headroom_explain::Error> {
+fn read_bounded(form: Form, file: &Path, bytes_max: u64) -> Result<Case, headroom_explain::Error> {
     // A pipe can be read once only.
     if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
         let mut bytes = Vec::new();
         Bounded::new(fs::File::open(file)?, bytes_max).read_to_end(&mut bytes)?;
-        return Case::read(|| Ok(Bounded::new(unpacked(file, bytes.as_slice()), bytes_max)));
+        return taken_in(form, || Ok(Bounded::new(unpacked(file, bytes.as_slice()), bytes_max)));
     }
-    Case::read(|| Ok(Bounded::new(unpacked(file, fs::File::open(file)?), bytes_max)))
+    taken_in(form, || Ok(Bounded::new(unpacked(file, fs::File::open(file)?), bytes_max)))
+}
+
+/// The case of a file as a form shows it: see [`Output::shown`].
+fn taken_in<R: Read>(
+    form: Form,
+    open: impl Fn() -> std::io::Result<R>,
+) -> Result<Case, headroom_explain::Error> {
+    match form {
+        Form::Text => Case::read_printable(open),
+        Form::Json | Form::Yaml => Case::read(open),
+    }
 }
 
 /// The content of a file as it is, or unpacked.
@@ -145,6 +159,14 @@ fn packed(file: &Path) -> bool {
 }
 
 impl Output {
+    /// Reads a snapshot as this form shows it.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn read(self, file: &Path) -> anyhow::Result<Case> {
+        read_as(self.output, file)
+    }
+
     /// The case as this form shows it: in text for people, nothing from outside breaks a line or moves the cursor. JSON and
     /// YAML have escapes of their own for that.
     ///
@@ -199,7 +221,7 @@ pub fn yaml<T: Serialize>(value: &T) -> anyhow::Result<String> {
 /// Titles in bold, on a terminal whose owner has not asked for none.
 fn coloured(text: &str) -> String {
     let wanted =
-        std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+        terminal::is_read_by_a_person() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
     if !wanted {
         return text.to_owned();
     }

@@ -1,10 +1,9 @@
 //! Logs: set up once at the start of a process. What is logged is said where it happens.
 
-use std::io::IsTerminal;
-
 use tracing_subscriber::EnvFilter;
 
 use crate::options::LogFormat;
+use crate::terminal::{self, Log};
 
 /// The client and the watcher of the API server log each answer that is an error, each connection that fails, and all of a
 /// page that cannot be decoded. What these mean is known where the call was made, and logged there: a refused eviction is not
@@ -16,11 +15,10 @@ pub fn start(format: LogFormat) {
     let filter = EnvFilter::new(directives(std::env::var(EnvFilter::DEFAULT_ENV).ok().as_deref()));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(terminal::complaints_are_read_by_a_person());
     match format {
-        LogFormat::Text => builder.init(),
-        LogFormat::Json => builder.json().init(),
+        LogFormat::Text => builder.with_writer(Log::text).init(),
+        LogFormat::Json => builder.with_writer(Log::json).json().init(),
     }
 }
 
@@ -39,7 +37,7 @@ fn directives(asked: Option<&str>) -> String {
 /// Sends logs to standard error only if `RUST_LOG` asks for them: for commands whose output is what people read.
 pub fn start_quiet() {
     if let Ok(filter) = EnvFilter::try_from_default_env() {
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(Log::text).init();
     }
 }
 

@@ -15,8 +15,8 @@ use headroom_explain::Case;
 use headroom_explain::explanation::counted;
 use headroom_simulator::changes::{Changes, Start, read_price, read_times};
 use headroom_simulator::cluster::Timings;
+use headroom_simulator::initial_state;
 use headroom_simulator::scenario::{Scenario, read_manifests};
-use headroom_simulator::standing;
 use headroom_simulator::store::{Kind, ObjectKey};
 
 /// How long manifests and snapshots are run if nobody says.
@@ -110,7 +110,7 @@ fn read(path: &Path, length: &Length) -> anyhow::Result<Start> {
 }
 
 fn bare(scenario: Scenario) -> Start {
-    Start { scenario, standing: Arc::default(), most: BTreeMap::new() }
+    Start { scenario, initial_state: Arc::default(), most: BTreeMap::new() }
 }
 
 /// The name without what tells the kind of file.
@@ -123,9 +123,9 @@ fn stem(path: &Path) -> String {
 
 fn of_case(case: &Case, name: &str, length: &Length) -> anyhow::Result<Start> {
     let join_delay = Seconds(length.join_delay.as_secs());
-    let standing = standing::of(&case.input, join_delay)?;
-    if !standing.policies.iter().any(|(kind, _)| *kind == Kind::NodePool) {
-        bail!("the snapshot has no pool that can be simulated: {}", standing.notes.join("; "));
+    let initial_state = initial_state::of(&case.input, join_delay)?;
+    if !initial_state.policies.iter().any(|(kind, _)| *kind == Kind::NodePool) {
+        bail!("the snapshot has no pool that can be simulated: {}", initial_state.notes.join("; "));
     }
     let world = &case.input.world;
     let duration = length.duration.unwrap_or(LENGTH);
@@ -138,15 +138,15 @@ fn of_case(case: &Case, name: &str, length: &Length) -> anyhow::Result<Start> {
         ),
         start: case.input.now.to_jiff(),
         timings: Timings { node_ready: NODE_READY, ..Timings::default() },
-        ..Scenario::of_manifests(name, standing.policies, duration)
+        ..Scenario::of_manifests(name, initial_state.policies, duration)
     };
-    let mut start = Start { scenario, standing: Arc::new(standing.objects), most: most(case) };
+    let mut start = Start { scenario, initial_state: Arc::new(initial_state.objects), most: most(case) };
     let scalers = scalers::of(&case.evidence, &case.input.world);
     start.scenario.manifests.extend(scalers.manifests);
     for (target, metric, milli) in scalers.loads {
         start.load(target, metric, milli);
     }
-    for note in standing.notes.into_iter().chain(scalers.notes) {
+    for note in initial_state.notes.into_iter().chain(scalers.notes) {
         start.note(note);
     }
     Ok(start)
@@ -264,7 +264,7 @@ mod tests {
         start.run_hpas();
         let changes = Changes { load_milli: Some(load_milli), ..Changes::default() };
         let start = changes.applied(&start).expect("more load");
-        let settings = Options { standing: start.standing.clone(), ..Options::of(&start.scenario) };
+        let settings = Options { initial_state: start.initial_state.clone(), ..Options::of(&start.scenario) };
         let mut replicas = 0;
         run(&start.scenario, &settings, &mut |scene| {
             scene.cluster.store().with(|store| {
@@ -334,7 +334,7 @@ mod tests {
         );
         let changes = Changes { zones_down: vec!["a".to_owned()], ..Changes::default() };
         let start = changes.applied(&start).expect("a zone less");
-        let settings = Options { standing: start.standing.clone(), ..Options::of(&start.scenario) };
+        let settings = Options { initial_state: start.initial_state.clone(), ..Options::of(&start.scenario) };
         let mut place = None;
         run(&start.scenario, &settings, &mut |scene| {
             scene.cluster.store().with(|store| {

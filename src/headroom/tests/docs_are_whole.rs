@@ -238,9 +238,9 @@ mod tests {
         }
     }
 
-    /// A row of docs/development/mutants.md may name several mistakes, and one of them several places: `` `< with <=` (2 places) ``.
+    /// A row of docs/development/mutants.md may name several mutants, and one of them several places: `` `< with <=` (2 places) ``.
     #[test]
-    fn numbers_of_mistakes_are_those_of_the_rows() {
+    fn numbers_of_mutants_are_those_of_the_rows() {
         let page = read("docs/development/mutants.md");
         let (head, sections) = page.split_once("\n### ").unwrap();
         let mut by_kind: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,41 +1,72 @@
-//! Follows CapacityBuffers, which a cluster may not have, and what decides on their shape and size.
+//! Follows kinds that a cluster may not have: CapacityBuffers and ProvisioningRequests with what decides on their shape and
+//! size, and gangs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_api::capacity_buffer::VERSIONS;
+use headroom_api::provisioning_request;
 use headroom_core::world::Kind;
 use kube::api::ListParams;
 use kube::{Api, Client};
+use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::{sleep, timeout};
 
 use super::object::{AnyObject, DECODING, Decoding};
+use super::slim::GANG_WIRES;
 use super::watch::follow_until_absent;
 use super::watched::{Watch, WatchedResource};
 use super::wire::{KindWire, LIST_DEADLINE};
 
 /// The watch of CapacityBuffers.
 pub(super) const BUFFERS: Watch = Watch::World(Kind::Buffer);
+/// The watch of ProvisioningRequests.
+pub(super) const REQUESTS: Watch = Watch::World(Kind::Request);
+/// The watch of PodTemplates, which both name.
+pub(super) const TEMPLATES: Watch = Watch::World(Kind::PodTemplate);
 /// Between two looks for a kind that is not installed: well within the age at which a view is too old.
 const ABSENT_PAUSE: Duration = Duration::from_secs(30);
 /// Between two looks when one failed.
 const FAILED_PAUSE: Duration = Duration::from_secs(4);
 
-/// Follows CapacityBuffers, in the first of their versions that the server has, with the PodTemplates and ResourceQuotas
-/// that decide on their shape and size. Where the kind is not installed, nothing is read but a look for it twice a minute,
-/// through `server`; the kinds of `wires` are followed through `wired`.
-pub(super) async fn follow_buffers(server: Client, wired: Client, wires: Vec<Arc<KindWire>>) {
+/// The versions of a kind that are read, the preferred one first; none for kinds of one version.
+pub(super) fn versions_of(watch: Watch) -> &'static [&'static str] {
+    match watch {
+        BUFFERS => &VERSIONS,
+        REQUESTS => &provisioning_request::VERSIONS,
+        Watch::World(Kind::Gang(kind)) => {
+            let wire = GANG_WIRES.iter().find(|wire| wire.kind == kind);
+            wire.map_or(&[], |wire| wire.versions)
+        }
+        _ => &[],
+    }
+}
+
+/// Follows the kind `lead`, in the first of its versions that the server has, with the other kinds of `wires`, which are
+/// read for its sake, as ResourceQuotas for buffers. Where the kind is not installed, nothing is read but a look for it twice
+/// a minute, through `server`; the kinds of `wires` are followed through `wired`. Once it is found, `templates` are wanted.
+pub(super) async fn follow_optional(
+    (server, wired): (Client, Client),
+    lead: Watch,
+    wires: Vec<Arc<KindWire>>,
+    templates: Option<Arc<Sender<bool>>>,
+) {
     loop {
-        match installed(&server).await {
-            Ok(Some(buffers)) => until_one_is_absent(&wired, &wires, &buffers).await,
+        match installed(&server, lead).await {
+            Ok(Some(found)) => {
+                if let Some(wanted) = &templates {
+                    wanted.send_replace(true);
+                }
+                until_one_is_absent(&wired, &wires, (lead, &found)).await;
+            }
             Ok(None) => {
-                wires.iter().filter(|wire| wire.port.watch == BUFFERS).for_each(|wire| wire.port.contact());
+                wires.iter().filter(|wire| wire.port.watch == lead).for_each(|wire| wire.port.contact());
                 wires.iter().for_each(|wire| wire.port.absent());
                 sleep(ABSENT_PAUSE).await;
             }
             Err(look) => {
-                let buffers = wires.iter().find(|wire| wire.port.watch == BUFFERS);
-                if let Some(wire) = buffers {
+                let leading = wires.iter().find(|wire| wire.port.watch == lead);
+                if let Some(wire) = leading {
                     wire.port.trouble(&look.why);
                 }
                 if look.forbidden {
@@ -47,10 +78,32 @@ pub(super) async fn follow_buffers(server: Client, wired: Client, wires: Vec<Arc
     }
 }
 
-async fn until_one_is_absent(wired: &Client, wires: &[Arc<KindWire>], buffers: &WatchedResource) {
+/// Follows PodTemplates from when they are first wanted.
+pub(super) async fn follow_templates(wired: Client, wire: Arc<KindWire>, mut wanted: Receiver<bool>) {
+    loop {
+        while !*wanted.borrow_and_update() {
+            wire.port.absent();
+            tokio::select! {
+                biased;
+                // The senders live as long as the tasks that look for the kinds.
+                _ = wanted.changed() => {}
+                () = sleep(ABSENT_PAUSE) => {}
+            }
+        }
+        follow_until_absent(wired.clone(), wire.clone(), TEMPLATES.resource()).await;
+        wire.port.absent();
+        sleep(ABSENT_PAUSE).await;
+    }
+}
+
+async fn until_one_is_absent(
+    wired: &Client,
+    wires: &[Arc<KindWire>],
+    (lead, found): (Watch, &WatchedResource),
+) {
     let kinds = wires.iter().map(|wire| {
         let watch = wire.port.watch;
-        let resource = if watch == BUFFERS { buffers.clone() } else { watch.resource() };
+        let resource = if watch == lead { found.clone() } else { watch.resource() };
         Box::pin(follow_until_absent(wired.clone(), wire.clone(), resource))
     });
     futures::future::select_all(kinds).await;
@@ -64,12 +117,12 @@ struct FailedLook {
 }
 
 /// The kind in the first of its versions that the server has.
-async fn installed(server: &Client) -> Result<Option<WatchedResource>, FailedLook> {
-    for version in VERSIONS {
-        let resource = BUFFERS.resource().in_version(version);
+async fn installed(server: &Client, lead: Watch) -> Result<Option<WatchedResource>, FailedLook> {
+    for version in versions_of(lead) {
+        let resource = lead.resource().in_version(version);
         let api = Api::<AnyObject>::all_with(server.clone(), &resource.api);
         let params = ListParams::default().limit(1);
-        let look = DECODING.scope(Decoding { watch: BUFFERS, guarded: true }, api.list(&params));
+        let look = DECODING.scope(Decoding { watch: lead, guarded: true }, api.list(&params));
         match timeout(LIST_DEADLINE, look).await {
             Ok(Ok(_)) => return Ok(Some(resource)),
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}

@@ -13,7 +13,7 @@ use headroom_core::labels::ObjectKey;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::{Delta, Kind};
 
-use super::buffers::follow_buffers;
+use super::buffers::{BUFFERS, REQUESTS, TEMPLATES, follow_optional, follow_templates};
 use super::decoder::{Decoder, Error};
 use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
@@ -44,7 +44,7 @@ pub trait Feed: Send + Sync {
         self.health(now).into_iter().find(|health| health.watch == watch)?.silent_for
     }
 
-    /// Whether every kind has been listed completely once.
+    /// True if every kind has been listed completely once.
     fn synced(&self) -> bool;
 
     /// How long the most silent watch has been silent; `None` while one has not been listed. A healthy watch is heard
@@ -68,7 +68,7 @@ pub trait Feed: Send + Sync {
 pub struct WatchHealth {
     /// The watch.
     pub watch: Watch,
-    /// Whether it has been listed completely once.
+    /// True if it has been listed completely once.
     pub listed: bool,
     /// Time since the server was last heard on it; `None` when never.
     pub silent_for: Option<Seconds>,
@@ -156,7 +156,20 @@ impl KubeFeed {
         for wire in wires {
             host.spawn(follow(wired.clone(), wire));
         }
-        host.spawn(follow_buffers(client.clone(), wired, optional));
+        let wanted = Arc::new(watch::channel(false).0);
+        let mut of_buffers = Vec::new();
+        for wire in optional {
+            let watch = wire.port.watch;
+            match watch {
+                TEMPLATES => host.spawn(follow_templates(wired.clone(), wire, wanted.subscribe())),
+                Watch::World(Kind::Buffer | Kind::Quota) => of_buffers.push(wire),
+                _ => {
+                    let wanted = (watch == REQUESTS).then(|| wanted.clone());
+                    host.spawn(follow_optional((client.clone(), wired.clone()), watch, vec![wire], wanted));
+                }
+            }
+        }
+        host.spawn(follow_optional((client.clone(), wired), BUFFERS, of_buffers, Some(wanted)));
     }
 }
 
@@ -466,8 +479,17 @@ impl Port {
 
     /// The kind is not there, or may not be read: there is no object of it, and that is known.
     pub(super) fn absent(&self) {
-        self.list_started();
         let now = self.now();
+        if let Watch::World(Kind::Gang(kind)) = self.watch {
+            // An empty list would say that pods refer to objects that do not exist.
+            let mut inner = self.shared.lock();
+            let state = inner.state(self.watch);
+            (state.listed, state.heard_at) = (true, Some(now));
+            inner.queue.push(Delta::GangKindMissing(kind));
+            drop(inner);
+            return self.ring(Urgency::AtOnce);
+        }
+        self.list_started();
         self.shared.lock().state(self.watch).heard_at = Some(now);
         self.list_ended();
     }

@@ -49,7 +49,7 @@ impl Policies {
 }
 
 impl PolicyChange {
-    /// Whether something but the status differs between this object and `known`: then the loop is woken at once. The
+    /// True if something but the status differs between this object and `known`: then the loop is woken at once. The
     /// operator's own status writes come back by the same watch and must not wake it.
     #[must_use]
     pub fn is_edit(&self, known: &Policies) -> bool {

@@ -34,7 +34,7 @@ struct Contents {
     hashes: FxHashMap<ObjectKey, u64>,
 }
 
-/// Whether the loop should be woken at once, or the change can wait for the next tick.
+/// True if the loop should be woken at once, or the change can wait for the next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// Something that may lead to a decision: a pod nobody can place, a pod gone, a node or controller changed.
@@ -79,7 +79,7 @@ impl Queue {
         self.slots.len() - self.vacant_count
     }
 
-    /// Whether none waits.
+    /// True if none waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -160,8 +160,13 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
         Delta::DeploymentDeleted(key) => (Kind::Deployment, key.clone()),
         Delta::QuotaApplied(quota) => (Kind::Quota, quota.key.clone()),
         Delta::QuotaDeleted(key) => (Kind::Quota, key.clone()),
+        Delta::RequestApplied(request) => (Kind::Request, request.key.clone()),
+        Delta::RequestDeleted(key) => (Kind::Request, key.clone()),
+        Delta::GangApplied(gang) => (Kind::Gang(gang.kind), gang.key.clone()),
+        Delta::GangDeleted(kind, key) => (Kind::Gang(*kind), key.clone()),
         Delta::ProviderObserved(..)
         | Delta::ProviderForgotten(_)
+        | Delta::GangKindMissing(_)
         | Delta::ListStarted(_)
         | Delta::ListEnded(_) => return None,
     })
@@ -179,6 +184,9 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::ClaimApplied(_)
         | Delta::BufferApplied(_)
         | Delta::PodTemplateApplied(_)
+        | Delta::RequestApplied(_)
+        | Delta::RequestDeleted(_)
+        | Delta::GangApplied(_)
         | Delta::ProviderObserved(..)
         | Delta::ProviderForgotten(_)
         | Delta::ListEnded(_) => Urgency::AtOnce,
@@ -208,6 +216,8 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::DeploymentDeleted(_)
         | Delta::QuotaApplied(_)
         | Delta::QuotaDeleted(_)
+        | Delta::GangDeleted(..)
+        | Delta::GangKindMissing(_)
         | Delta::ListStarted(_) => Urgency::NextTick,
     }
 }
@@ -252,6 +262,8 @@ fn content_hash(delta: &Delta) -> Option<u64> {
             (generation, class, priority_class).hash(&mut hasher);
         }
         Delta::QuotaApplied(quota) => quota.hash(&mut hasher),
+        Delta::RequestApplied(request) => request.hash(&mut hasher),
+        Delta::GangApplied(gang) => gang.hash(&mut hasher),
         _ => return None,
     }
     Some(hasher.finish())
@@ -272,9 +284,10 @@ fn hash_node(node: &Node, hasher: &mut DefaultHasher) {
         ready_changed_at,
         created_at,
         deleting,
+        conditions,
     } = node;
     (uid, provider_id, labels, annotations, taints, unschedulable).hash(hasher);
-    (allocatable, capacity, ready, ready_changed_at, created_at, deleting).hash(hasher);
+    (allocatable, capacity, ready, ready_changed_at, created_at, deleting, conditions).hash(hasher);
 }
 
 #[cfg(test)]

@@ -7,17 +7,18 @@ use kube::Resource;
 use kube::core::ApiResource;
 use serde::de::DeserializeOwned;
 
+use headroom_core::world::gang::GangKind;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, Kind};
 
-use super::convert::{buffer, key_of, name_of, node, pod, scale, volume, workload};
+use super::convert::{buffer, gang, key_of, name_of, node, pod, request, scale, volume, workload};
 use super::decoder::{Decoder, Error};
 use super::policies::PolicyChange;
 use super::remains::Remains;
 use super::slim::{
-    SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
-    SlimDisruptionBudget, SlimHpa, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
-    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
+    GANG_WIRES, SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
+    SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
+    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimRequest, SlimStatefulSet,
     SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use super::workloads::{ScaleKind, Workloads};
@@ -43,7 +44,7 @@ pub enum Watch {
 impl Watch {
     /// Every watch that node decisions depend on. All must have been listed once before anything is decided about nodes.
     /// Those of replica decisions are [`super::workloads::Workloads::WATCHES`].
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 27] = [
         Self::World(Kind::Pod),
         Self::World(Kind::Node),
         Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
@@ -63,6 +64,11 @@ impl Watch {
         Self::World(Kind::Buffer),
         Self::World(Kind::PodTemplate),
         Self::World(Kind::Quota),
+        Self::World(Kind::Request),
+        Self::World(Kind::Gang(GangKind::PodGroup)),
+        Self::World(Kind::Gang(GangKind::Workload)),
+        Self::World(Kind::Gang(GangKind::Coscheduling)),
+        Self::World(Kind::Gang(GangKind::Volcano)),
         Self::Deployments,
         Self::NodePools,
         Self::ClusterScalingPolicies,
@@ -91,6 +97,8 @@ impl Watch {
             Self::World(Kind::Buffer) => "capacitybuffers",
             Self::World(Kind::PodTemplate) => "podtemplates",
             Self::World(Kind::Quota) => "resourcequotas",
+            Self::World(Kind::Request) => "provisioningrequests",
+            Self::World(Kind::Gang(kind)) => kind.resource(),
             Self::World(Kind::Deployment) => "deployments",
             Self::NodePools => "nodepools",
             Self::ClusterScalingPolicies => "clusterscalingpolicies",
@@ -124,6 +132,11 @@ impl Watch {
             Self::World(Kind::Buffer) => work.run::<SlimCapacityBuffer>(),
             Self::World(Kind::PodTemplate) => work.run::<SlimPodTemplate>(),
             Self::World(Kind::Quota) => work.run::<SlimQuota>(),
+            Self::World(Kind::Request) => work.run::<SlimRequest>(),
+            Self::World(Kind::Gang(GangKind::PodGroup)) => work.run::<SlimGang<0>>(),
+            Self::World(Kind::Gang(GangKind::Workload)) => work.run::<SlimGang<1>>(),
+            Self::World(Kind::Gang(GangKind::Coscheduling)) => work.run::<SlimGang<2>>(),
+            Self::World(Kind::Gang(GangKind::Volcano)) => work.run::<SlimGang<3>>(),
             Self::NodePools => work.run::<StoredNodePool>(),
             Self::ClusterScalingPolicies => work.run::<StoredClusterScalingPolicy>(),
             Self::Deployments | Self::World(Kind::Deployment) => work.run::<SlimDeployment>(),
@@ -216,7 +229,7 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
     const WATCH: Watch;
     /// Restricts what is listed and watched. Empty for everything.
     const FIELD_SELECTOR: &'static str = "";
-    /// Whether the API server may not know the kind at all; that is the same as no object of it.
+    /// True if the API server may not know the kind at all; that is the same as no object of it.
     const MAY_BE_ABSENT: bool = false;
     /// True for kinds of a feature that is off without them: a missing kind or permission stops nothing else.
     const OPTIONAL: bool = false;
@@ -477,6 +490,28 @@ impl Watched for SlimQuota {
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::QuotaDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl<const BETA: bool> Watched for SlimRequest<BETA> {
+    const WATCH: Watch = Watch::World(Kind::Request);
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::RequestApplied(Box::new(request::request(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::RequestDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl<const KIND: usize, const VERSION: usize> Watched for SlimGang<KIND, VERSION> {
+    const WATCH: Watch = Watch::World(Kind::Gang(GANG_WIRES[KIND].kind));
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::GangApplied(Box::new(gang::gang(&self, decoder)?))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::GangDeleted(GANG_WIRES[KIND].kind, key_of(meta, decoder)?)))
     }
 }
 

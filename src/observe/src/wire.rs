@@ -17,11 +17,10 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tower::{BoxError, Service};
 
-use headroom_api::capacity_buffer::VERSIONS;
 use headroom_core::time::{Seconds, UnixTime};
 
 use super::bookmarks::Bookmarks;
-use super::buffers::BUFFERS;
+use super::buffers::versions_of;
 use super::feed::{Port, Shown};
 use super::pace::{Failure, Pace};
 use super::watched::Watch;
@@ -59,9 +58,9 @@ impl Wire {
         let kinds: Vec<_> = ports.into_iter().map(|port| Arc::new(KindWire::new(port))).collect();
         let mut by_path: BTreeMap<_, _> =
             kinds.iter().map(|kind| (kind.port.watch.resource().path, kind.clone())).collect();
-        for kind in kinds.iter().filter(|kind| kind.port.watch == BUFFERS) {
-            for version in VERSIONS {
-                by_path.insert(BUFFERS.resource().in_version(version).path, kind.clone());
+        for kind in &kinds {
+            for version in versions_of(kind.port.watch) {
+                by_path.insert(kind.port.watch.resource().in_version(version).path, kind.clone());
             }
         }
         let wire = Self { client: client.clone(), kinds: Arc::new(by_path) };

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::gang::GangKind;
 use headroom_core::world::{Kind, World};
 
 use super::feed::{Feed, KubeFeed};
@@ -467,7 +468,9 @@ fn buffer(name: &str, version: &str) -> Value {
 
 /// A cluster without the kind, whose first probes of both versions fail like this.
 fn without_buffers(code: u16) -> Server {
-    let server = Server::default();
+    let missing = || Reply::Fails(404);
+    let server =
+        Server::default().list("provisioningrequests", missing()).list("provisioningrequests", missing());
     let probes = if code == 404 { 2 } else { 1 };
     (0..probes).fold(server, |server, _| server.list("capacitybuffers", Reply::Fails(code)))
 }
@@ -523,4 +526,34 @@ async fn a_definition_that_goes_takes_its_buffers_along() {
     rig.pass(20).await;
     assert!(rig.world.standby().buffers.is_empty());
     assert!(rig.feed.synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn templates_are_read_for_requests_alone_too() {
+    let request = json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": {
+        "name": "train", "namespace": "shop", "uid": "u", "resourceVersion": "6"}, "spec": {}});
+    let server = Server::default()
+        .list("capacitybuffers", Reply::Fails(404))
+        .list("capacitybuffers", Reply::Fails(404))
+        .list("provisioningrequests", list("7", Vec::new()))
+        .list("provisioningrequests", list("7", vec![request]));
+    let mut rig = Rig::new(server);
+    rig.pass(5).await;
+    assert!(rig.feed.synced());
+    assert_eq!(rig.world.requests().objects.len(), 1);
+    assert_ne!(rig.calls_of("podtemplates"), 0);
+    assert_eq!(rig.calls_of("resourcequotas"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_of_gangs_that_is_not_installed_is_known_to_be_missing_until_it_comes() {
+    let mut rig = Rig::new(Server::default().list("workloads", Reply::Fails(404)));
+    rig.pass(5).await;
+    assert!(rig.feed.synced());
+    let served = |rig: &Rig, kind| rig.world.gangs().served.contains(&kind);
+    assert!(!served(&rig, GangKind::Workload));
+    // Of these the server has none, and has the kinds.
+    assert!(served(&rig, GangKind::PodGroup) && served(&rig, GangKind::Volcano));
+    rig.pass(40).await;
+    assert!(served(&rig, GangKind::Workload));
 }

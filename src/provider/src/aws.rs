@@ -24,6 +24,8 @@ pub struct Settings {
     pub selector: BTreeMap<String, String>,
     /// What a new node of a group with several types is taken to be.
     pub mixed: MixedTypes,
+    /// Name of the queue that tells of interruptions.
+    pub interruption_queue: Option<Arc<str>>,
 }
 
 /// A group by name, with bounds that narrow its own.
@@ -55,7 +57,8 @@ impl CloudSettings for Settings {
 
 impl From<&ValidatedAws> for Settings {
     fn from(valid: &ValidatedAws) -> Self {
-        let ValidatedAws { region, cluster_name, node_groups, tag_selector, mixed_types } = valid;
+        let ValidatedAws { region, cluster_name, node_groups, tag_selector, mixed_types, interruption_queue } =
+            valid;
         let groups = node_groups.iter().map(|group| NamedGroup {
             name: group.name.as_str().into(),
             min: group.min_nodes,
@@ -66,6 +69,7 @@ impl From<&ValidatedAws> for Settings {
             cluster_name: cluster_name.as_deref().map(Into::into),
             groups: groups.collect(),
             selector: tag_selector.clone(),
+            interruption_queue: interruption_queue.as_deref().map(Into::into),
             mixed: match mixed_types {
                 node_pool::MixedTypes::Smallest => MixedTypes::Smallest,
                 node_pool::MixedTypes::First => MixedTypes::First,

@@ -168,7 +168,7 @@ pub struct OwnNode {
     pub group: Arc<str>,
     /// When it was created.
     pub created_at: UnixTime,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
 }
 
@@ -240,7 +240,7 @@ pub struct Error {
     pub message: String,
     /// Instances of the increase that will come all the same.
     pub created: u32,
-    /// Whether it is unknown what the call did: then nothing is concluded and the next tick looks again.
+    /// True if it is unknown what the call did: then nothing is concluded and the next tick looks again.
     pub unknown: bool,
 }
 

@@ -22,8 +22,8 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 pub struct Start {
     /// Manifests and events.
     pub scenario: Scenario,
-    /// Objects that stand already, see [`super::standing`].
-    pub standing: Arc<Vec<(Kind, Value)>>,
+    /// Objects that stand already, see [`super::initial_state`].
+    pub initial_state: Arc<Vec<(Kind, Value)>>,
     /// Most replicas of workloads that something scales, where the start knows it.
     pub most: BTreeMap<(Kind, ObjectKey), i64>,
 }
@@ -233,7 +233,7 @@ impl Start {
             after += wanted;
             object_at(object, &["spec"]).insert("replicas".to_owned(), wanted.into());
         };
-        for (kind, object) in Arc::make_mut(&mut self.standing) {
+        for (kind, object) in Arc::make_mut(&mut self.initial_state) {
             multiply(*kind, object);
         }
         for (kind, object) in &mut self.scenario.manifests {
@@ -248,7 +248,7 @@ impl Start {
 
     fn take_out(&mut self, zone: &str) -> Result<(), Error> {
         let mut zones: BTreeSet<String> = BTreeSet::new();
-        for (kind, object) in self.standing.iter().chain(&self.scenario.manifests) {
+        for (kind, object) in self.initial_state.iter().chain(&self.scenario.manifests) {
             match kind {
                 Kind::Node => {
                     let own = labels(object).filter(|(name, _)| *name == ZONE_LABEL);
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn more_memory_than_64_bits_count_in_thousandths_of_thousandths_is_multiplied_too() {
         let scenario = Scenario::of_manifests("memory", Vec::new(), SignedDuration::from_mins(1));
-        let mut start = Start { scenario, standing: Arc::default(), most: BTreeMap::new() };
+        let mut start = Start { scenario, initial_state: Arc::default(), most: BTreeMap::new() };
         let db = Target { kind: Kind::StatefulSet, key: ObjectKey::new("default", "db") };
         let milli = 1000 * (4 << 40);
         start.load(db.clone(), Metric::Memory, milli);

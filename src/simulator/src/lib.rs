@@ -3,17 +3,17 @@
 pub mod run;
 
 pub mod changes;
-pub mod chronicle;
 pub mod cluster;
 pub mod compare;
 pub mod environment;
+pub mod initial_state;
 pub mod ledger;
 pub mod measured;
 pub mod narrate;
 pub mod replica;
+pub mod run_record;
 pub mod scenario;
-pub mod sky;
-pub mod standing;
+pub mod simulated_cloud;
 pub mod store;
 pub mod trace;
 pub mod typed_feed;

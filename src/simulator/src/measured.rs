@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cluster::{Carried, Metric, SimCluster};
-use super::sky::SharedCluster;
+use super::simulated_cloud::SharedCluster;
 use super::store::{Filter, Kind, LabelSelector, ObjectKey, Store, at, condition, text};
 use super::wire::ApiServer;
 use headroom_observe::host::Host;

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::environment::{Environment, LifeContext};
 use super::measured::Measured;
-use super::sky::{SharedCluster, Sky};
+use super::simulated_cloud::{SharedCluster, SimulatedCloud};
 use super::typed_feed::{self, Paced};
 use super::wire::{ApiServer, Caller};
 use headroom_observe::KubeFeed;
@@ -20,7 +20,7 @@ use headroom_operator::actuate::guard::{CrashPoint, Guard};
 use headroom_operator::actuate::layer::{ClientKind, GuardLayer};
 use headroom_operator::controllers::health::Health;
 use headroom_operator::controllers::leader::LeaseOptions;
-use headroom_operator::controllers::wiring::{Ground, WorkloadGround, wire};
+use headroom_operator::controllers::wiring::{ReplicaDependencies, WorkloadDependencies, wire};
 use headroom_operator::controllers::workloads::MetricsFor;
 use headroom_operator::report::Metrics;
 use headroom_provider::CloudProvider;
@@ -58,7 +58,7 @@ const NAMESPACE: &str = "headroom-system";
 pub struct Surroundings {
     /// The API server.
     pub server: ApiServer,
-    /// The cluster, for its weather.
+    /// The cluster, for its cloud model.
     pub cluster: SharedCluster,
     /// The server's host, whose clock is the cloud's too.
     pub server_host: Arc<Host>,
@@ -66,7 +66,7 @@ pub struct Surroundings {
     pub port: PortKind,
     /// No two wakings of the operator are closer than this.
     pub tick: Duration,
-    /// Whether there is anything for the loop of workloads.
+    /// True if there is anything for the loop of workloads.
     pub scales_workloads: bool,
     /// Shapes what the replicas draw.
     pub seed: u64,
@@ -123,12 +123,12 @@ impl Life {
         let measures: MetricsFor =
             Box::new(move |_| Arc::new(Measured::new(cluster.clone(), server_host.clone(), server.clone())));
         let workloads =
-            around.scales_workloads.then(|| WorkloadGround { feed: feed.clone(), metrics: measures });
+            around.scales_workloads.then(|| WorkloadDependencies { feed: feed.clone(), metrics: measures });
         let health = Arc::new(Health::default());
         let context = LifeContext { surroundings: around, caller, guard: &guard, host: &host };
         let provider = provider(&context, &work);
         let paced = Arc::new(Paced::new(feed, host.clone(), around.tick));
-        let ground = Ground {
+        let dependencies = ReplicaDependencies {
             preview: false,
             traces: None,
             feed: match &around.environment {
@@ -155,7 +155,7 @@ impl Life {
             page: None,
             workloads,
         };
-        let node_loop = wire(ground);
+        let node_loop = wire(dependencies);
         host.spawn(async move {
             node_loop.run().await;
             drop(stop_sender);
@@ -180,10 +180,11 @@ impl Life {
 fn provider(life: &LifeContext<'_>, work: &Client) -> Arc<dyn CloudProvider> {
     let around = life.surroundings;
     let kwok = Kwok::new(KubeNodes::new(work.clone()));
-    let sky = Arc::new(Sky::new(kwok, around.cluster.clone(), around.server_host.clone()));
+    let simulated_cloud =
+        Arc::new(SimulatedCloud::new(kwok, around.cluster.clone(), around.server_host.clone()));
     match &around.environment {
-        Some(environment) => environment.provider(sky, life),
-        None => sky,
+        Some(environment) => environment.provider(simulated_cloud, life),
+        None => simulated_cloud,
     }
 }
 

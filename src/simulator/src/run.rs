@@ -14,7 +14,7 @@ use super::environment::Environment;
 use super::ledger::Summary;
 use super::replica::{Ended, Life, PortKind, Surroundings};
 use super::scenario::{Happening, Scenario, Timeline};
-use super::sky::SharedCluster;
+use super::simulated_cloud::SharedCluster;
 use super::store::{Author, Kind, SharedStore};
 use super::trace::{Line, StableHash};
 use super::wire::{ApiServer, FaultRates, Faults};
@@ -42,14 +42,14 @@ pub struct Options {
     pub faults: FaultRates,
     /// Each life of a replica ends after a drawn number of effect points, at most this many; 0 for never.
     pub effects_per_life_max: u64,
-    /// Whether every line of the trace is kept.
+    /// True if every line of the trace is kept.
     pub keep_trace: bool,
     /// From this time after the start on nothing goes wrong any more.
     pub calm_after: SignedDuration,
     /// What runs beside cluster and operator: another cloud, trouble, an audit.
     pub environment: Option<Arc<dyn Environment>>,
     /// Objects that stand when the run begins, as they are, owners before what they own.
-    pub standing: Arc<Vec<(Kind, Value)>>,
+    pub initial_state: Arc<Vec<(Kind, Value)>>,
 }
 
 impl Options {
@@ -65,7 +65,7 @@ impl Options {
             keep_trace: false,
             calm_after: SignedDuration::ZERO,
             environment: None,
-            standing: Arc::default(),
+            initial_state: Arc::default(),
         }
     }
 
@@ -181,7 +181,7 @@ impl Stage {
         }
         let cluster = SimCluster::new(store, timings);
         cluster.store().with(|store| {
-            for (kind, object) in &*options.standing {
+            for (kind, object) in &*options.initial_state {
                 store.restore(*kind, object.clone(), SNAPSHOT);
             }
         });

@@ -18,8 +18,8 @@ use headroom_api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPoli
 use headroom_observe::host::Host;
 use headroom_observe::slim::{
     SlimCapacityBuffer, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment,
-    SlimDisruptionBudget, SlimHpa, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
-    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimStatefulSet,
+    SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate,
+    SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController, SlimRequest, SlimStatefulSet,
     SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use headroom_observe::{Feed, KubeFeed, PolicyChange, Port, Remains, Watch, WatchHealth, Watched};
@@ -184,6 +184,11 @@ fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
         (Kind::PodTemplate, of::<SlimPodTemplate>(feed)),
         (Kind::ResourceQuota, of::<SlimQuota>(feed)),
         (Kind::CapacityBuffer, of::<SlimCapacityBuffer>(feed)),
+        (Kind::ProvisioningRequest, of::<SlimRequest>(feed)),
+        (Kind::PodGroup, of::<SlimGang<0>>(feed)),
+        (Kind::Workload, of::<SlimGang<1>>(feed)),
+        (Kind::CoschedulingPodGroup, of::<SlimGang<2>>(feed)),
+        (Kind::VolcanoPodGroup, of::<SlimGang<3>>(feed)),
         (Kind::Pod, of::<SlimPod>(feed)),
     ]
 }

@@ -101,7 +101,7 @@ async fn round(bed: &Bed, point: &str, nodes: u32) -> Result<Option<String>> {
 struct Point {
     /// Its number, or for the write the beginning of its line.
     at: String,
-    /// Whether it is after the write to AWS that it is all about.
+    /// True if it is after the write to AWS that it is all about.
     is_write: bool,
 }
 

@@ -1,5 +1,5 @@
-//! INSTRUMENT: writes a source file anew with each of its mistakes behind a switch that is read when the program starts.
-//! Whether the result compiles is for the compiler to say; no file is read or written here.
+//! INSTRUMENT: writes a source file anew with each of its mutants behind a switch that is read when the program starts.
+//! True if the result compiles is for the compiler to say; no file is read or written here.
 
 mod places;
 mod render;
@@ -7,18 +7,18 @@ mod render;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::list::Mistake;
+use crate::list::Mutant;
 
 /// The module of core that the switch becomes.
-pub const SWITCH: &str = "mistakes_switch";
+pub const SWITCH: &str = "mutants_switch";
 
-/// A file with its mistakes behind switches.
+/// A file with its mutants behind switches.
 #[derive(Debug)]
 pub struct Instrumented {
     pub text: String,
-    /// Which bytes of `text` are there because of which mistakes. Marks nest.
+    /// Which bytes of `text` are there because of which mutants. Marks nest.
     pub marks: Vec<Mark>,
-    /// Mistakes that can stand behind no switch, in the order of the list.
+    /// Mutants that can stand behind no switch, in the order of the list.
     pub untried: Vec<(usize, Untried)>,
 }
 
@@ -26,43 +26,43 @@ pub struct Instrumented {
 #[derive(Clone, Debug)]
 pub struct Mark {
     pub range: Range<usize>,
-    /// All mistakes of a place where its frame is marked, one where what it puts there is.
+    /// All mutants of a place where its frame is marked, one where what it puts there is.
     pub ids: Vec<usize>,
 }
 
-/// Why a mistake cannot be tried.
+/// Why a mutant cannot be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untried {
     /// An operator of a let chain: nothing else than `&&` compiles there.
     LetChain,
     /// A `const` asks no switch.
     Const,
-    /// A function that returns `impl Trait` returns one type, and the mistake would be another one.
+    /// A function that returns `impl Trait` returns one type, and the mutant would be another one.
     ImplTrait,
     /// No place of the file looks like what the list tells.
     NotFound,
 }
 
-/// `source` with all `mistakes` of it but the `dropped` ones behind switches. A mistake is put in by meaning, not as text:
+/// `source` with all `mutants` of it but the `dropped` ones behind switches. A mutant is put in by meaning, not as text:
 /// `a && b && c` becomes `(a || b) && c`, and never `a || (b && c)`.
 ///
 /// # Errors
 /// `source` is no Rust.
 pub fn instrument(
     source: &str,
-    mistakes: &[&Mistake],
+    mutants: &[&Mutant],
     dropped: &BTreeSet<usize>,
 ) -> Result<Instrumented, String> {
     let file = syn::parse_file(source).map_err(|error| format!("failed to parse: {error}"))?;
-    let found = places::find(source, &file, mistakes);
+    let found = places::find(source, &file, mutants);
     let (text, marks) = render::render(source, found.edits, dropped);
     Ok(Instrumented { text, marks, untried: found.untried })
 }
 
-/// The source of the module [`SWITCH`] for a list of `count` mistakes.
+/// The source of the module [`SWITCH`] for a list of `count` mutants.
 pub fn switch(count: usize) -> String {
     format!(
-        "{}\n/// How many mistakes there are.\nconst COUNT: usize = {count};\n",
+        "{}\n/// How many mutants there are.\nconst COUNT: usize = {count};\n",
         include_str!("../../switch.rs")
     )
 }

@@ -1,4 +1,4 @@
-//! Finds the place of each mistake in the syntax of its file. It changes nothing.
+//! Finds the place of each mutant in the syntax of its file. It changes nothing.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, Pat, ReturnType, Type};
 
 use super::Untried;
-use crate::list::{Genre, Mistake};
+use crate::list::{Genre, Mutant};
 
 /// A place of a file, and what may stand there instead.
 pub struct Edit {
@@ -20,7 +20,7 @@ pub struct Edit {
     pub choices: Vec<Choice>,
 }
 
-/// What one mistake puts at its place.
+/// What one mutant puts at its place.
 #[derive(Clone)]
 pub struct Choice {
     pub id: usize,
@@ -51,18 +51,18 @@ pub enum Kind {
     Field { member: String, shorthand: bool, path: String, base: Range<usize> },
 }
 
-/// What was found for the mistakes of one file.
+/// What was found for the mutants of one file.
 pub struct Found {
     pub edits: Vec<Edit>,
     pub untried: Vec<(usize, Untried)>,
 }
 
-/// The places of `mistakes` in `file`, which is the syntax of `source`.
-pub fn find(source: &str, file: &syn::File, mistakes: &[&Mistake]) -> Found {
+/// The places of `mutants` in `file`, which is the syntax of `source`.
+pub fn find(source: &str, file: &syn::File, mutants: &[&Mutant]) -> Found {
     let mut waiting: HashMap<(Genre, (usize, usize)), Vec<Choice>> = HashMap::new();
-    for mistake in mistakes {
-        let choice = Choice { id: mistake.id, replacement: mistake.replacement.clone() };
-        waiting.entry((mistake.genre, mistake.start)).or_default().push(choice);
+    for mutant in mutants {
+        let choice = Choice { id: mutant.id, replacement: mutant.replacement.clone() };
+        waiting.entry((mutant.genre, mutant.start)).or_default().push(choice);
     }
     let mut finder = Finder { source, waiting, edits: Vec::new(), untried: Vec::new(), in_const: false };
     finder.visit_file(file);
@@ -74,7 +74,7 @@ pub fn find(source: &str, file: &syn::File, mistakes: &[&Mistake]) -> Found {
 
 struct Finder<'a> {
     source: &'a str,
-    /// Mistakes whose place was not met yet.
+    /// Mutants whose place was not met yet.
     waiting: HashMap<(Genre, (usize, usize)), Vec<Choice>>,
     edits: Vec<Edit>,
     untried: Vec<(usize, Untried)>,
@@ -83,7 +83,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// The mistakes of a kind whose place begins where `span` does. Nobody else gets them.
+    /// The mutants of a kind whose place begins where `span` does. Nobody else gets them.
     fn take(&mut self, genre: Genre, span: Span) -> Vec<Choice> {
         let start = span.start();
         let choices = self.waiting.remove(&(genre, (start.line, start.column + 1))).unwrap_or_default();
@@ -108,7 +108,7 @@ impl Finder<'_> {
         self.source[span.byte_range()].to_owned()
     }
 
-    /// Takes the mistakes of a function's body, which begins at its first statement.
+    /// Takes the mutants of a function's body, which begins at its first statement.
     fn body(&mut self, signature: &syn::Signature, block: &syn::Block) {
         let Some(first) = block.stmts.first() else { return };
         let choices = self.take(Genre::FnValue, first.span());
@@ -242,7 +242,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// Whether an operand holds a `let` of the chain that it is in.
+/// True if an operand holds a `let` of the chain that it is in.
 fn has_let(operand: &Expr) -> bool {
     match operand {
         Expr::Let(_) => true,

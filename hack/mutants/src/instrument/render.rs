@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::places::{Choice, Edit, Kind};
 use super::{Mark, SWITCH};
 
-/// `source` with all `edits` but the `dropped` mistakes, and which of its bytes come from which mistake.
+/// `source` with all `edits` but the `dropped` mutants, and which of its bytes come from which mutant.
 pub fn render(source: &str, mut edits: Vec<Edit>, dropped: &BTreeSet<usize>) -> (String, Vec<Mark>) {
     for edit in &mut edits {
         edit.choices.retain(|choice| !dropped.contains(&choice.id));
@@ -165,17 +165,17 @@ impl Writer<'_> {
         self.push(&format!(" {operator} __right }} }})"));
     }
 
-    /// A `match` with an arm for each mistake, and one for the code as it was written.
+    /// A `match` with an arm for each mutant, and one for the code as it was written.
     fn choose(
         &mut self,
         choices: &[Choice],
-        mistaken: impl Fn(&Choice) -> String,
+        mutantn: impl Fn(&Choice) -> String,
         written: impl FnOnce(&mut Self),
     ) {
         self.push(&format!("match {} {{ ", pick(choices)));
         for choice in choices {
             let begun = self.text.len();
-            self.push(&format!("{} => {}, ", choice.id, mistaken(choice)));
+            self.push(&format!("{} => {}, ", choice.id, mutantn(choice)));
             self.marks.push(Mark { range: begun..self.text.len(), ids: vec![choice.id] });
         }
         self.push("_ => ");
@@ -188,13 +188,13 @@ impl Writer<'_> {
     }
 }
 
-/// Asks which of a place's mistakes is made. Their numbers need not follow each other: what lies between them is made elsewhere.
+/// Asks which of a place's mutants is made. Their numbers need not follow each other: what lies between them is made elsewhere.
 fn pick(choices: &[Choice]) -> String {
     let ids = || choices.iter().map(|choice| choice.id);
     format!("crate::{SWITCH}::pick({}, {})", ids().min().unwrap_or(0), ids().max().unwrap_or(0))
 }
 
-/// Asks whether the only mistake of a place is made.
+/// Asks whether the only mutant of a place is made.
 fn on(choices: &[Choice]) -> String {
     format!("crate::{SWITCH}::on({})", choices.first().map_or(0, |choice| choice.id))
 }

@@ -7,8 +7,8 @@ use headroom_core::config::DEFAULT_SCHEDULER;
 use super::workloads::{self, ValidatedWorkloads};
 use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
 use crate::cluster_scaling_policy::{
-    Anticipation, BufferService, ClusterScalingPolicySpec, Expander, HealthGate, NodeScaling, Removals,
-    VoluntaryDisruption,
+    Anticipation, BufferService, ClusterScalingPolicySpec, Expander, HealthGate, NodeScaling,
+    ProvisioningRequests, Removals, RequestClass, VoluntaryDisruption,
 };
 
 /// What holds for all pools together.
@@ -16,7 +16,7 @@ use crate::cluster_scaling_policy::{
 pub struct ValidatedPolicy {
     /// How one pool is chosen among several; at least one, no two alike.
     pub expanders: Vec<Expander>,
-    /// Whether pools whose nodes are alike are balanced.
+    /// True if pools whose nodes are alike are balanced.
     pub balance_similar_pools: bool,
     /// Ceilings on the sum over all nodes.
     pub limits: ValidatedLimits,
@@ -30,7 +30,7 @@ pub struct ValidatedPolicy {
     pub immediate_schedulers: Vec<String>,
     /// How many nodes may be leaving at once.
     pub removals: ValidatedRemovals,
-    /// Whether nodes may be removed at all.
+    /// True if nodes may be removed at all.
     pub voluntary_disruption: VoluntaryDisruption,
     /// Most replicas not created yet that count as demand; 0 if they do not count.
     pub max_anticipated_pods: u32,
@@ -38,6 +38,8 @@ pub struct ValidatedPolicy {
     pub max_anticipated_pods_per_namespace: u32,
     /// The CapacityBuffers for which room is kept.
     pub capacity_buffers: BufferService,
+    /// The ProvisioningRequests that are served.
+    pub provisioning_requests: ValidatedRequests,
     /// How workloads are scaled.
     pub workloads: ValidatedWorkloads,
 }
@@ -49,6 +51,17 @@ pub struct ValidatedHealthGate {
     pub max_unready_percent: u8,
     /// So many unready nodes are fine whatever their share.
     pub ok_unready_count: u32,
+}
+
+/// The ProvisioningRequests that are served besides those of our own classes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedRequests {
+    /// Classes of Cluster Autoscaler; no two alike.
+    pub classes: Vec<RequestClass>,
+    /// The value of the parameter that names this operator.
+    pub processor_instance: Option<String>,
+    /// How long granted room is held, 1 minute to 24 hours.
+    pub booking_for: Duration,
 }
 
 /// How many nodes may be leaving at once in the whole cluster.
@@ -82,6 +95,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
         voluntary_disruption,
         anticipation,
         capacity_buffers,
+        provisioning_requests,
     } = nodes.clone().unwrap_or_default();
     let mut check = Checker::default();
     let workloads = workloads::read_workloads(&mut check, &workloads.clone().unwrap_or_default());
@@ -147,9 +161,32 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
         max_anticipated_pods: if enabled.unwrap_or(true) { max_pods } else { 0 },
         max_anticipated_pods_per_namespace: max_pods_per_namespace,
         capacity_buffers: capacity_buffers.unwrap_or_default(),
+        provisioning_requests: read_requests(&mut check, provisioning_requests.unwrap_or_default()),
         workloads,
     };
     check.finish(policy)
+}
+
+fn read_requests(check: &mut Checker, requests: ProvisioningRequests) -> ValidatedRequests {
+    let ProvisioningRequests { classes, processor_instance, booking_for } = requests;
+    let path = "spec.nodes.provisioningRequests";
+    let names: Vec<String> = classes.iter().map(|class| format!("{class:?}")).collect();
+    check.unique(names.iter().map(String::as_str), &format!("{path}.classes"));
+    check.require(
+        processor_instance.as_ref().is_none_or(|name| !name.is_empty()),
+        &format!("{path}.processorInstance"),
+        "is empty",
+        "write the value of the requests' parameter processorInstance, or remove the field",
+    );
+    let field = format!("{path}.bookingFor");
+    let booking_for = check.duration(booking_for.as_ref(), 600, &field);
+    check.require(
+        (60..=86_400).contains(&booking_for.as_secs()),
+        &field,
+        "is not between 1m and 24h",
+        "write a duration in these bounds, such as 10m",
+    );
+    ValidatedRequests { classes, processor_instance, booking_for }
 }
 
 fn read_removals(check: &mut Checker, removals: &Removals) -> ValidatedRemovals {
@@ -198,6 +235,11 @@ mod tests {
             max_anticipated_pods: 5000,
             max_anticipated_pods_per_namespace: 2000,
             capacity_buffers: BufferService::Own,
+            provisioning_requests: ValidatedRequests {
+                classes: Vec::new(),
+                processor_instance: None,
+                booking_for: Duration::from_secs(600),
+            },
             workloads: ValidatedWorkloads::default(),
         };
         assert_eq!(validate_policy(&ClusterScalingPolicySpec::default()), Ok(expected.clone()));

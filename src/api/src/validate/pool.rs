@@ -7,8 +7,8 @@ use headroom_core::window::Window;
 use super::provider::{ValidatedProvider, ValidatedTemplate, read_provider, read_template};
 use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
 use crate::node_pool::{
-    Backoff, Drain, DriftPolicy, GroupScaling, MAX_POOL_NAME_LENGTH, Mode, NodePool, NodePoolSpec, Rotation,
-    ScaleDown, ScaleDownPolicy, ScaleUp, Schedule,
+    Backoff, ConditionWord, Drain, DriftPolicy, GroupScaling, MAX_POOL_NAME_LENGTH, Mode, NodePool,
+    NodePoolSpec, RepairRule, Rotation, ScaleDown, ScaleDownPolicy, ScaleUp, Schedule,
 };
 
 /// A pool whose every field can be used.
@@ -40,6 +40,8 @@ pub struct ValidatedPool {
     pub scale_down: ValidatedScaleDown,
     /// Which nodes are replaced because they are outdated.
     pub rotation: ValidatedRotation,
+    /// Conditions that call for the replacement of a node.
+    pub repair: Vec<ValidatedRepair>,
     /// Other bounds at certain times.
     pub schedules: Vec<ValidatedSchedule>,
 }
@@ -47,7 +49,7 @@ pub struct ValidatedPool {
 /// How a pool grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedScaleUp {
-    /// Whether pods may make it grow.
+    /// True if pods may make it grow.
     pub enabled: bool,
     /// How long a node may take to register; more than 0.
     pub provision_timeout: Duration,
@@ -71,7 +73,7 @@ pub struct ValidatedBackoff {
 /// How a pool shrinks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedScaleDown {
-    /// Whether nodes may be removed.
+    /// True if nodes may be removed.
     pub enabled: bool,
     /// Which nodes may go.
     pub policy: ScaleDownPolicy,
@@ -83,9 +85,9 @@ pub struct ValidatedScaleDown {
     pub utilization_threshold_percent: u8,
     /// The same by GPUs alone, for nodes that have some, 0 to 100.
     pub gpu_utilization_threshold_percent: u8,
-    /// Whether DaemonSet pods are left out of it.
+    /// True if DaemonSet pods are left out of it.
     pub ignore_daemon_sets_utilization: bool,
-    /// Whether static pods are left out of it.
+    /// True if static pods are left out of it.
     pub ignore_mirror_pods_utilization: bool,
     /// How long a node must have been unneeded.
     pub unneeded_for: Duration,
@@ -112,6 +114,17 @@ pub struct ValidatedRotation {
     pub drift: DriftPolicy,
 }
 
+/// A condition that calls for the replacement of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedRepair {
+    /// Type of the condition; not `Ready`.
+    pub condition: String,
+    /// The status that means that something is wrong.
+    pub status: ConditionWord,
+    /// How long it must have lasted, at least 1 min.
+    pub lasts: Duration,
+}
+
 /// How pods are moved off a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedDrain {
@@ -119,9 +132,9 @@ pub struct ValidatedDrain {
     pub max_grace_period: Duration,
     /// How long refused evictions are tried again; more than 0.
     pub eviction_timeout: Duration,
-    /// Whether local storage keeps a node.
+    /// True if local storage keeps a node.
     pub skip_local_storage: bool,
-    /// Whether system pods without a PodDisruptionBudget keep a node.
+    /// True if system pods without a PodDisruptionBudget keep a node.
     pub skip_system_pods: bool,
     /// Owners with fewer replicas keep a node.
     pub min_replicas: u32,
@@ -140,6 +153,12 @@ pub struct ValidatedSchedule {
     pub max_nodes: Option<u32>,
 }
 
+/// Most rules of repair.
+const REPAIR_MAX: usize = 20;
+/// How long a condition lasts before a node is replaced, where nothing is set.
+const REPAIR_DEFAULT: Duration = Duration::from_mins(10);
+/// Least time of that.
+const REPAIR_LEAST: Duration = Duration::from_mins(1);
 /// Least age from which nodes may be replaced.
 const MAX_AGE_LEAST: Duration = Duration::from_secs(3600);
 
@@ -162,6 +181,7 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
         scale_up,
         scale_down,
         rotation,
+        repair,
         schedules,
     } = &pool.spec;
     let mut check = Checker::default();
@@ -204,6 +224,7 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
         "remove one of the two",
     );
     let rotation = read_rotation(&mut check, rotation.as_ref(), group_scaling);
+    let repair = read_repair(&mut check, repair, group_scaling);
     let schedules = read_schedules(&mut check, schedules, max_nodes);
     let Some(provider) = read_provider(&mut check, provider) else {
         return Err(check.errors);
@@ -223,8 +244,43 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
         scale_up,
         scale_down,
         rotation,
+        repair,
         schedules,
     })
+}
+
+fn read_repair(check: &mut Checker, rules: &[RepairRule], scaling: GroupScaling) -> Vec<ValidatedRepair> {
+    check.require(
+        rules.is_empty() || scaling == GroupScaling::PerNode,
+        "spec.groupScaling",
+        "is ZeroOrMax, which repair does not go with",
+        "remove one of the two",
+    );
+    check.require(rules.len() <= REPAIR_MAX, "spec.repair", "has more than 20 items", "remove some");
+    let mut read: Vec<ValidatedRepair> = Vec::new();
+    for (index, RepairRule { condition, status, lasts }) in rules.iter().enumerate() {
+        let path = format!("spec.repair[{index}]");
+        check.require(
+            !condition.is_empty() && condition != "Ready",
+            &format!("{path}.condition"),
+            "is empty or Ready",
+            "name another condition; nodes that are not ready are removed after scaleDown.unreadyFor",
+        );
+        let field = format!("{path}.for");
+        let lasts = check.duration(lasts.as_ref(), REPAIR_DEFAULT.as_secs(), &field);
+        let fix = "set at least 1m: conditions can be wrong for a moment";
+        check.require(REPAIR_LEAST <= lasts, &field, "is less than 1m", fix);
+        let status = status.unwrap_or_default();
+        let twice = read.iter().any(|one| one.condition == *condition && one.status == status);
+        check.require(
+            !twice,
+            &path,
+            "names a condition and status for the second time",
+            "remove one of the two",
+        );
+        read.push(ValidatedRepair { condition: condition.clone(), status, lasts });
+    }
+    read
 }
 
 fn read_rotation(

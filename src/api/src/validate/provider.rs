@@ -48,6 +48,8 @@ pub struct ValidatedAws {
     pub tag_selector: BTreeMap<String, String>,
     /// What a new node of a group with several types is taken to be.
     pub mixed_types: MixedTypes,
+    /// Name of the queue that tells of interruptions, if one is read.
+    pub interruption_queue: Option<String>,
 }
 
 /// An Auto Scaling group by name.
@@ -142,8 +144,26 @@ pub(super) fn read_provider(check: &mut Checker, provider: &Provider) -> Option<
 }
 
 fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
-    let AwsProvider { region, cluster_name, any_cluster, node_groups, tag_selector, mixed_types } = aws;
+    let AwsProvider {
+        region,
+        cluster_name,
+        any_cluster,
+        node_groups,
+        tag_selector,
+        mixed_types,
+        interruption_queue,
+    } = aws;
     let path = "spec.provider.aws";
+    let named = |name: &String| {
+        (1..=80).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    check.require(
+        interruption_queue.as_ref().is_none_or(named),
+        &format!("{path}.interruptionQueue"),
+        "is not the name of a queue",
+        "write its name of at most 80 letters, digits, - and _, not its address",
+    );
     check.require(
         !node_groups.is_empty() || !tag_selector.is_empty(),
         path,
@@ -188,6 +208,7 @@ fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
         node_groups: groups,
         tag_selector: tag_selector.clone(),
         mixed_types: mixed_types.unwrap_or_default(),
+        interruption_queue: interruption_queue.clone(),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{Mode, scaling_policy};
 /// How one workload is scaled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedScaling {
-    /// Whether to act.
+    /// True if the operator acts.
     pub mode: Mode,
     /// What is scaled.
     pub target: ValidatedTarget,

@@ -9,7 +9,7 @@ use headroom_core::history::Victim;
 use headroom_core::time::UnixTime;
 
 use super::super::calls::{
-    CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData, Trouble,
+    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NodeGroup, TemplateData, Trouble,
 };
 use super::super::group::{Activity, Group, Launches, Machine, TemplateRef};
 use super::super::{Aws, Connect, NamedGroup, Settings};
@@ -26,7 +26,7 @@ pub struct Fault {
     pub action: &'static str,
     pub status: u16,
     pub code: &'static str,
-    /// Whether the call takes effect all the same.
+    /// True if the call takes effect all the same.
     pub commits: bool,
     pub times: u32,
 }
@@ -39,7 +39,7 @@ pub struct Account {
     pub calls: BTreeMap<&'static str, u32>,
     /// Launches of these groups fail with this text.
     pub broken: BTreeMap<Arc<str>, String>,
-    /// Whether the synchronous launch exists.
+    /// True if the synchronous launch exists.
     pub launches_at_once: bool,
     pub tokens: BTreeMap<String, Launched>,
     /// Ids that were terminated by a call.
@@ -53,6 +53,8 @@ pub struct Account {
     /// A group one of whose instances AWS takes away, and replaces, right after the group has been read.
     pub taken: Option<Arc<str>>,
     pub node_group: Option<NodeGroup>,
+    /// Messages of the queue `events` that are not deleted, by id.
+    pub messages: BTreeMap<Arc<str>, String>,
 }
 
 impl Account {
@@ -96,7 +98,7 @@ impl Account {
             let group = self.groups.get_mut(name).expect("it is there");
             let mut excess = counted - desired;
             for one in &mut group.instances {
-                let counts = matches!(one.standing(), super::super::group::Standing::Counted(_));
+                let counts = matches!(one.phase(), super::super::group::MachinePhase::Counted(_));
                 if 0 < excess && counts && !one.protected {
                     one.lifecycle = "Terminating".to_owned();
                     self.slain.insert(one.id.clone());
@@ -314,6 +316,35 @@ impl Calls for Fake {
         };
         self.call("ec2:DescribeInstanceTypes", move |_| Ok(names.iter().map(machine).collect()))
     }
+    fn queue_url<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<str>, CallError>> {
+        let action = "sqs:GetQueueUrl";
+        self.call(action, move |_| match name {
+            "events" => Ok("https://sqs/1/events".into()),
+            _ => Err(CallError::answered(action, 400, "QueueDoesNotExist", "no such queue")),
+        })
+    }
+    /// Messages are hidden from nobody: each look finds all of them again, with another receipt, once.
+    fn receive<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<Message>, CallError>> {
+        self.call("sqs:ReceiveMessage", |account| {
+            let look = account.calls["sqs:ReceiveMessage"];
+            if look.is_multiple_of(2) {
+                return Ok(Vec::new());
+            }
+            let read = |(id, body): (&Arc<str>, &String)| Message {
+                id: id.clone(),
+                receipt: format!("{id}/{look}"),
+                body: body.clone(),
+            };
+            Ok(account.messages.iter().map(read).collect())
+        })
+    }
+    fn delete_message<'a>(&'a self, _: &'a str, receipt: &'a str) -> BoxFuture<'a, Result<(), CallError>> {
+        self.call("sqs:DeleteMessage", move |account| {
+            let id = receipt.split('/').next().unwrap_or_default();
+            account.messages.remove(id);
+            Ok(())
+        })
+    }
     fn node_group<'a>(
         &'a self,
         _: &'a str,
@@ -450,7 +481,7 @@ impl Bench {
     }
 }
 
-/// Whether a call failed in a way that says nothing of its effect.
+/// True if a call failed in a way that says nothing of its effect.
 pub fn is_unknown(error: &Error) -> bool {
     error.unknown
 }

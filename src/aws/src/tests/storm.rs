@@ -49,7 +49,7 @@ impl Storm {
             3 => self.take_back().await,
             4 | 5 => self.remove(name).await,
             6 => self.outside(name),
-            7 => self.weather(name),
+            7 => self.cloud_fault(name),
             8 => {
                 let (action, status, code, commits) = FAULTS[self.random.usize(0..FAULTS.len())];
                 let times = self.random.u32(1..4);
@@ -122,7 +122,7 @@ impl Storm {
         }
     }
 
-    fn weather(&mut self, name: &str) {
+    fn cloud_fault(&mut self, name: &str) {
         let mut account = self.bench.fake.account();
         account.broken.remove(name);
         account.faults.clear();

@@ -228,3 +228,34 @@ async fn an_answer_of_more_than_8_mib_is_left() {
         assert_eq!(error.message, "the answer has more than 8 MiB");
     }
 }
+
+#[tokio::test]
+async fn a_queue_is_read_and_its_messages_deleted_in_json() {
+    let url = r#"{"QueueUrl":"https://sqs.eu-west-1.amazonaws.com/1/events"}"#;
+    let messages = r#"{"Messages":[{"MessageId":"m1","ReceiptHandle":"r1","MD5OfBody":"x","Body":"{}"},{"Body":"no id"}]}"#;
+    let (calls, script) = calls(&[(200, url), (200, messages), (200, "{}"), (200, "")]);
+    let found = calls.queue_url("events").await.expect("an address");
+    assert!(found.ends_with("/1/events"));
+    let read = calls.receive(&found).await.expect("messages");
+    assert_eq!(read.len(), 1, "a message without an id cannot be told apart: it comes again");
+    assert_eq!((&*read[0].id, read[0].receipt.as_str(), read[0].body.as_str()), ("m1", "r1", "{}"));
+    assert!(calls.receive(&found).await.expect("no messages").is_empty());
+    calls.delete_message(&found, "r1").await.expect("deleted");
+    let sent = script.sent.lock().expect("no panic inside");
+    assert!(sent[0].starts_with("https://sqs.eu-west-1.amazonaws.com/ "), "{}", sent[0]);
+    assert!(
+        sent[1].contains(r#""MaxNumberOfMessages":10"#) && sent[1].contains("/sqs/aws4_request"),
+        "{}",
+        sent[1]
+    );
+    assert!(sent[3].contains(r#""ReceiptHandle":"r1""#), "{}", sent[3]);
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_queue_is_read_and_the_call_is_not_repeated() {
+    let refused = r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"no such queue"}"#;
+    let (calls, _) = calls(&[(400, refused), (500, "")]);
+    let error = calls.queue_url("events").await.expect_err("refused");
+    assert_eq!((error.code.as_str(), error.kind), ("QueueDoesNotExist", Trouble::Invalid));
+    assert_eq!(calls.receive("u").await.expect_err("a fault").kind, Trouble::Unknown);
+}

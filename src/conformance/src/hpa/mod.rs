@@ -60,7 +60,7 @@ struct Runner<'a> {
     registry: Registry,
     pods: &'a [Pod],
     metrics: &'a Metrics,
-    /// Whether the rest depends on arithmetic that leaves its range.
+    /// True if the rest depends on arithmetic that leaves its range.
     saturates: bool,
 }
 

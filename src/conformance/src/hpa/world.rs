@@ -131,7 +131,7 @@ fn failed<'a>(error: &str) -> Answer<'a> {
     Answer::Unknown(Unknown::Failed(Arc::from(error)))
 }
 
-/// Whether a metric's own selector lets a series through; one that can not be used lets none.
+/// True if a metric's own selector lets a series through; one that can not be used lets none.
 fn chosen(metric: &MetricIdentifier, pairs: &BTreeMap<String, String>) -> bool {
     Selector::of_metric(metric.selector.as_ref()).is_ok_and(|selector| selector.matches(&labels(pairs)))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_core::reason::Reason;
 use serde_json::Value;
 
 use super::drive::{self, Run};
@@ -78,8 +79,8 @@ fn compared(input: &Value, outs: &[&Value]) -> Result<Outcome, String> {
 /// By which measure the product's end is better, if it is.
 fn better(case: &Case<'_>) -> Result<Option<Measure>, String> {
     let (ours, theirs) = (case.our_worth, &case.their_worth);
-    if !ours.helps_all_of(theirs) {
-        return Ok(None);
+    if !helps_all(case)? {
+        return Ok(helps_more_at_a_limit(case)?.then_some(Measure::MorePods));
     }
     let (own_gone, their_gone) = (case.ours.gone(), case.theirs.gone());
     let grows_alike = case.ours.grown == case.theirs.grown;
@@ -109,14 +110,63 @@ fn better(case: &Case<'_>) -> Result<Option<Measure>, String> {
     Ok(None)
 }
 
+/// True if all pods that the reference helps have places on the product's nodes. Where more pods are helped they may take
+/// each other's places; so it is also asked for those pods alone.
+fn helps_all(case: &Case<'_>) -> Result<bool, String> {
+    let (ours, theirs) = (case.our_worth, &case.their_worth);
+    if ours.helps_all_of(theirs) {
+        return Ok(true);
+    }
+    if ours.pods() <= theirs.pods() {
+        return Ok(false);
+    }
+    let restricted = restricted(case.input, &theirs.helped)?;
+    Ok(Worth::of(&restricted, case.ours)?.helps_all_of(theirs))
+}
+
+/// Whether, where a limit of the cluster leaves pods waiting, more pods are helped for no more, and of no priority less.
+fn helps_more_at_a_limit(case: &Case<'_>) -> Result<bool, String> {
+    let (ours, theirs) = (case.our_worth, &case.their_worth);
+    let limited = |first: &String| {
+        let mut verdicts = case.run.first.reasons.pods.iter();
+        let verdict = verdicts.find(|verdict| verdict.examples.first().is_some_and(|own| **own == **first));
+        let mut reasons = verdict.into_iter().flat_map(|verdict| &verdict.pools).map(|pool| pool.reason);
+        reasons.any(|reason| reason == Reason::ClusterLimitReached)
+    };
+    let less = theirs.helped.iter().filter(|(first, count)| ours.helped.get(*first) < Some(*count));
+    let by_limit = less.map(|(first, _)| first).all(limited);
+    let cheaper = ours.costs_less_than(theirs) || ours.costs_as(theirs);
+    if !by_limit || !cheaper || ours.pods() <= theirs.pods() || case.ours.gone() != case.theirs.gone() {
+        return Ok(false);
+    }
+    let kinds = end::kinds(case.input)?;
+    let from = |worth: &Worth, least: i32| {
+        let counted = worth
+            .helped
+            .iter()
+            .filter(|(first, _)| kinds.get(*first).is_none_or(|kind| least <= kind.priority));
+        counted.map(|(_, count)| *count).sum::<u32>()
+    };
+    Ok(kinds.values().all(|kind| from(theirs, kind.priority) <= from(ours, kind.priority)))
+}
+
 /// Whether, asked for nothing but the pods that the reference helps, the product pays no more than the reference.
 pub fn serves_at_once(case: &Case<'_>) -> Result<bool, String> {
     let restricted = restricted(case.input, &case.their_worth.helped)?;
     let run = drive::run(&restricted)?;
     let ours = Actions::of_product(&run);
     let (worth, theirs) = (Worth::of(&restricted, &ours)?, Worth::of(&restricted, &case.theirs)?);
-    let all = worth.helps_all_of(&theirs) && case.theirs.gone().is_subset(&ours.gone());
+    let all = worth.helps_all_of(&theirs) || plans_all(&restricted, &run);
+    let all = all && case.theirs.gone().is_subset(&ours.gone());
     Ok(run.violations.is_empty() && all && (worth.costs_as(&theirs) || worth.costs_less_than(&theirs)))
+}
+
+/// True if the first plan has a place for each pending pod, and no pod comes or goes later.
+fn plans_all(input: &Input, run: &Run) -> bool {
+    let later =
+        input.events.iter().flatten().any(|event| event.add_pods.is_some() || event.delete_pods.is_some());
+    let placed = run.first.reasons.pods.iter().all(|verdict| verdict.unplaced_count == 0);
+    placed && !later && run.trace.failed_increases.is_empty()
 }
 
 /// The case with only so many pending pods of each kind.

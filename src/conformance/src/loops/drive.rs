@@ -143,7 +143,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Whether a removal is under way.
+    /// True if a removal is under way.
     fn removes(&self) -> bool {
         let intents = self.history.pools.values().flat_map(|memory| &memory.intents);
         intents.into_iter().any(|intent| matches!(intent.action, Action::Remove(_)))

@@ -179,6 +179,7 @@ impl Worth {
             let price = group.price.map(micro);
             worth.price = worth.price.zip(price).map(|(sum, price)| sum + price * size);
             let node = template_of(input, group);
+            let sets = sets_of(input, group);
             worth.capacity.0 += size * node.capacity.cpu_milli;
             worth.capacity.1 += size * node.capacity.memory_bytes;
             let own = |name: &&String| {
@@ -189,7 +190,7 @@ impl Worth {
             let added = size - group.target + i64::try_from(left).unwrap_or(i64::MAX);
             for number in 0..added {
                 let name = format!("{}-measured-{number}", group.id);
-                add_node(&mut after.world, &node, &name);
+                add_node(&mut after.world, &node, &name, sets.as_ref());
             }
         }
         let now = input.ticks * input.tick_s;
@@ -205,13 +206,13 @@ impl Worth {
         self.helped.values().sum()
     }
 
-    /// Whether every kind of pods is helped at least as much as there.
+    /// True if every kind of pods is helped at least as much as there.
     pub fn helps_all_of(&self, other: &Self) -> bool {
         let here = |first: &String| self.helped.get(first).copied().unwrap_or(0);
         other.helped.iter().all(|(first, count)| *count <= here(first))
     }
 
-    /// Whether it has fewer nodes, or cheaper ones.
+    /// True if it has fewer nodes, or cheaper ones.
     pub fn costs_less_than(&self, other: &Self) -> bool {
         if let (Some(own), Some(theirs)) = (self.price, other.price) {
             return own < theirs;
@@ -220,7 +221,7 @@ impl Worth {
         self.nodes < other.nodes || no_more && self.capacity != other.capacity
     }
 
-    /// Whether it costs the same.
+    /// True if it costs the same.
     pub fn costs_as(&self, other: &Self) -> bool {
         (self.nodes, self.capacity, self.price) == (other.nodes, other.capacity, other.price)
     }
@@ -248,8 +249,21 @@ fn template_of(input: &Input, group: &Group) -> CoreNode {
     node
 }
 
-/// Adds a node with the pods of the DaemonSets that belong on it.
-fn add_node(world: &mut World, like: &CoreNode, name: &str) {
+/// Names of the DaemonSets that run on the nodes of the group; `None` where it has none to tell.
+fn sets_of(input: &Input, group: &Group) -> Option<BTreeSet<String>> {
+    let nodes = input.nodes.iter().flatten().filter(|node| node.group == group.id);
+    let names: BTreeSet<&str> = nodes.map(|node| node.name.as_str()).collect();
+    let own = input
+        .pods
+        .iter()
+        .flatten()
+        .filter(|pod| pod.node.as_deref().is_some_and(|node| names.contains(node)));
+    let sets = own.filter_map(|pod| pod.owner.as_ref()).filter(|owner| owner.kind == "DaemonSet");
+    (!names.is_empty()).then(|| sets.map(|owner| owner.name.clone()).collect())
+}
+
+/// Adds a node with the pods of the DaemonSets that belong on it, or of those of them that are named.
+fn add_node(world: &mut World, like: &CoreNode, name: &str, named: Option<&BTreeSet<String>>) {
     let mut node = like.clone();
     node.name = name.into();
     node.uid = name.into();
@@ -259,6 +273,7 @@ fn add_node(world: &mut World, like: &CoreNode, name: &str) {
     world.apply(Delta::NodeApplied(Box::new(node)));
     let pods: Vec<CorePod> = world
         .daemon_sets()
+        .filter(|set| named.is_none_or(|named| named.contains(&*set.key.name)))
         .map(|set| CorePod {
             uid: format!("{}-{name}", set.key.name).into(),
             key: ObjectKey::new(&*set.key.namespace, format!("{}-{name}", set.key.name)),
@@ -307,6 +322,8 @@ pub struct Kind {
     pub keys: Vec<String>,
     /// What each asks for: cpu and memory.
     pub requests: (i64, i64),
+    /// The priority of each.
+    pub priority: i32,
 }
 
 /// The pending pods by kind, by the first pod of the kind.
@@ -316,7 +333,9 @@ pub fn kinds(input: &Input) -> Result<BTreeMap<String, Kind>, String> {
     for (_, entry) in after.world.unbound() {
         let requests = &entry.pod.class.requests;
         let requests = (requests.cpu_milli, requests.memory_bytes);
-        let kind = by_class.entry(entry.class.0).or_insert_with(|| Kind { keys: Vec::new(), requests });
+        let priority = entry.pod.class.priority;
+        let kind =
+            by_class.entry(entry.class.0).or_insert_with(|| Kind { keys: Vec::new(), requests, priority });
         kind.keys.push(entry.pod.key.to_string());
     }
     Ok(by_class.into_values().map(|kind| (kind.keys[0].clone(), kind)).collect())

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use headroom_core::nodes::scale_up::similarity::{Shape, Similarity};
 use headroom_core::reason::Reason;
+use headroom_core::resources::Resources;
 
 use super::compare::Case;
 use super::drive;
@@ -31,7 +33,7 @@ pub fn explained(case: &Case<'_>) -> Result<Option<Rule>, String> {
     Ok(equal_choice(case).then_some(Rule::EqualChoice))
 }
 
-/// Whether the sizes differ only where the reference lowers one that nobody raised in the case.
+/// True if the sizes differ only where the reference lowers one that nobody raised in the case.
 fn keeps_sizes_of_others(case: &Case<'_>) -> bool {
     let differ = |group: &&Group| case.ours.targets.get(&group.id) != case.theirs.targets.get(&group.id);
     let own = |group: &Group| {
@@ -49,18 +51,18 @@ fn keeps_sizes_of_others(case: &Case<'_>) -> bool {
             .all(|group| own(group) && case.theirs.targets.get(&group.id) < case.ours.targets.get(&group.id))
 }
 
-/// Whether the pods of an unready node that only the product removes have no other place: there the reference keeps it.
+/// True if the pods of an unready node that only the product removes have no other place: there the reference keeps it.
 pub fn removed_by_rule(case: &Case<'_>, own_gone: &BTreeSet<String>) -> bool {
     own_gone.difference(&case.theirs.gone()).any(|node| case.run.unplaced.contains(node.as_str()))
 }
 
-/// Whether the end costs the same, helps the same pods and is spread no worse.
+/// True if the end costs the same, helps the same pods and is spread no worse.
 fn equal_choice(case: &Case<'_>) -> bool {
     let balanced = case.input.options.balance_similar_node_groups;
     (case.ours.grown == case.theirs.grown || offered(case))
         && case.our_worth.costs_as(&case.their_worth)
         && case.our_worth.helped == case.their_worth.helped
-        && (!balanced || spread(case, &case.ours.targets) <= spread(case, &case.theirs.targets))
+        && (!balanced || spread(case, case.ours) <= spread(case, &case.theirs))
 }
 
 /// The rule by which the product keeps each of these nodes at the time at which the reference removes it.
@@ -113,7 +115,7 @@ fn keeps(case: &Case<'_>, node: &str) -> Option<Rule> {
     only_there.then_some(Rule::UnreadyTakesNothing)
 }
 
-/// Whether this is an instance whose launch the cloud reports as failed.
+/// True if this is an instance whose launch the cloud reports as failed.
 fn failed_to_launch(input: &Input, name: &str) -> bool {
     let instances = input.groups.iter().flat_map(|group| group.instances.as_array().into_iter().flatten());
     instances.into_iter().any(|one| {
@@ -122,7 +124,7 @@ fn failed_to_launch(input: &Input, name: &str) -> bool {
     })
 }
 
-/// Whether the product removes the node once all other nodes of the case are ready.
+/// True if the product removes the node once all other nodes of the case are ready.
 fn goes_if_all_are_ready(case: &Case<'_>, node: &str) -> bool {
     let mut ready = case.input.clone();
     let heal = |other: &mut Node| {
@@ -136,7 +138,7 @@ fn goes_if_all_are_ready(case: &Case<'_>, node: &str) -> bool {
     drive::run(&ready).is_ok_and(|run| Actions::of_product(&run).gone().contains(node))
 }
 
-/// Whether the node is of a group that goes as a whole, and the product has left all of its nodes alone.
+/// True if the node is of a group that goes as a whole, and the product has left all of its nodes alone.
 fn of_whole_group(case: &Case<'_>, node: &str) -> bool {
     let own_gone = case.ours.gone();
     case.input.groups.iter().any(|group| {
@@ -182,7 +184,7 @@ fn latest<'i>(input: &'i Input, node: &str, at: i64) -> Option<&'i Node> {
     updates.rfind(|other| other.name == node).or(first)
 }
 
-/// Whether more than a fifth of the nodes that are there, or of those of a zone, are unready around this instant, by the
+/// True if more than a fifth of the nodes that are there, or of those of a zone, are unready around this instant, by the
 /// input and the removals alone.
 fn many_unready(case: &Case<'_>, at: i64) -> bool {
     let input = case.input;
@@ -235,7 +237,7 @@ fn grown_by_rule(case: &Case<'_>) -> Result<Option<Rule>, String> {
     Ok(None)
 }
 
-/// The input with a pod of each DaemonSet on each node: each set counts on new nodes then.
+/// The input with a pod of each DaemonSet on each node: each set counts on new nodes then, as its pods ask.
 fn with_running_sets(input: &Input) -> Input {
     let mut changed = input.clone();
     let pods = changed.pods.get_or_insert_default();
@@ -243,6 +245,8 @@ fn with_running_sets(input: &Input) -> Input {
         pods.extend(input.nodes.iter().flatten().map(|node| Pod {
             name: format!("{}-runs-{}", set.name, node.name),
             ns: Some(set.ns.clone().unwrap_or_else(|| "kube-system".into())),
+            cpu_m: set.cpu_m,
+            mem: set.mem,
             node: Some(node.name.clone()),
             owner: Some(Owner { kind: "DaemonSet".into(), name: set.name.clone(), ..Owner::default() }),
             ..Pod::default()
@@ -251,7 +255,7 @@ fn with_running_sets(input: &Input) -> Input {
     changed
 }
 
-/// Whether the product does as the reference once the declared templates say what the nodes of the groups show: when those
+/// True if the product does as the reference once the declared templates say what the nodes of the groups show: when those
 /// have left, only their amounts are remembered, and only if the declared machine can have them.
 fn learned_amounts(case: &Case<'_>) -> Result<bool, String> {
     let mut declared = case.input.clone();
@@ -267,7 +271,7 @@ fn learned_amounts(case: &Case<'_>) -> Result<bool, String> {
     Ok(any && agrees(&declared, case)?)
 }
 
-/// Whether the product does as the reference once the input says what the rule looks away from.
+/// True if the product does as the reference once the input says what the rule looks away from.
 fn agrees(input: &Input, case: &Case<'_>) -> Result<bool, String> {
     let ours = Actions::of_product(&drive::run(input)?);
     Ok(ours.grown == case.theirs.grown && ours.gone() == case.theirs.gone())
@@ -300,19 +304,36 @@ fn without_flags(input: &Input) -> Option<Input> {
     any.then_some(changed)
 }
 
-/// Whether the reference too could have grown each group that the product grows.
+/// True if the reference too could have grown each group that the product grows.
 fn offered(case: &Case<'_>) -> bool {
     case.ours.grown.keys().all(|group| case.theirs.offered.contains(group))
 }
 
-/// How far apart the sizes of the groups are that either side grows.
-fn spread(case: &Case<'_>, targets: &BTreeMap<String, i64>) -> i64 {
+/// How far apart one side's sizes are of the groups that either side grows, among those that are alike to one that it grows.
+fn spread(case: &Case<'_>, side: &Actions) -> i64 {
     let grown: BTreeSet<&String> = case.ours.grown.keys().chain(case.theirs.grown.keys()).collect();
-    let sizes: Vec<i64> = grown.iter().filter_map(|id| targets.get(*id).copied()).collect();
-    sizes.iter().max().copied().unwrap_or(0) - sizes.iter().min().copied().unwrap_or(0)
+    let shape = |id: &String| {
+        let group = case.input.groups.iter().find(|group| group.id == *id);
+        let mut node = group.and_then(|group| group.template.as_ref()).map(Node::to_core).unwrap_or_default();
+        for key in &case.input.options.balancing_ignore_labels {
+            node.labels.remove(key);
+        }
+        node
+    };
+    let (nothing, rule) = (Resources::default(), Similarity::default());
+    let alike = |a: &String, b: &String| {
+        let (a, b) = (shape(a), shape(b));
+        rule.similar(Shape { node: &a, requested: &nothing }, Shape { node: &b, requested: &nothing })
+    };
+    let apart = |id: &String| {
+        let own = grown.iter().filter(|other| alike(id, other));
+        let sizes: Vec<i64> = own.filter_map(|other| side.targets.get(*other).copied()).collect();
+        sizes.iter().max().copied().unwrap_or(0) - sizes.iter().min().copied().unwrap_or(0)
+    };
+    side.grown.keys().map(apart).max().unwrap_or(0)
 }
 
-/// Whether as many nodes are spread more evenly, over groups of which one has no node.
+/// True if as many nodes are spread more evenly, over groups of which one has no node.
 fn balances_empty(case: &Case<'_>) -> bool {
     let grown: BTreeSet<&String> = case.ours.grown.keys().chain(case.theirs.grown.keys()).collect();
     let sum = |all: &BTreeMap<String, i64>| all.values().sum::<i64>();
@@ -321,10 +342,10 @@ fn balances_empty(case: &Case<'_>) -> bool {
         && empty
         && sum(&case.ours.grown) == sum(&case.theirs.grown)
         && case.our_worth.helps_all_of(&case.their_worth)
-        && spread(case, &case.ours.targets) < spread(case, &case.theirs.targets)
+        && spread(case, case.ours) < spread(case, &case.theirs)
 }
 
-/// Whether the reference grows a whole group to a part of its size, or by more nodes than one plan may add.
+/// True if the reference grows a whole group to a part of its size, or by more nodes than one plan may add.
 fn grows_whole_group_in_part(case: &Case<'_>) -> bool {
     let most = i64::from(case.input.options.max_nodes_per_scaleup.unwrap_or(1000));
     case.input.groups.iter().any(|group| {
@@ -335,7 +356,7 @@ fn grows_whole_group_in_part(case: &Case<'_>) -> bool {
     })
 }
 
-/// Whether other groups grow, by no more nodes, and waste no more than the tolerance above the reference's.
+/// True if other groups grow, by no more nodes, and waste no more than the tolerance above the reference's.
 fn near_tie(case: &Case<'_>) -> Result<bool, String> {
     let chain = case.input.options.expander.as_deref().unwrap_or("least-waste");
     let sum = |all: &BTreeMap<String, i64>| all.values().sum::<i64>();

@@ -345,7 +345,7 @@ impl<'a> Scene<'a> {
         entry.pod.class.priority < self.config.cluster.expendable_pods_priority_cutoff
     }
 
-    /// Whether the pod keeps its node for another reason than a PodDisruptionBudget.
+    /// True if the pod keeps its node for another reason than a PodDisruptionBudget.
     fn blocks(self, entry: &PodEntry, pool: &Pool) -> bool {
         let over = entry.pod.phase.finished() || self.is_expendable(entry);
         !over

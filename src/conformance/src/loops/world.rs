@@ -11,6 +11,7 @@ use headroom_core::nodes::removal::holds_node;
 use headroom_core::plan::{Eviction, Outcome, Step, StepResult};
 use headroom_core::time::UnixTime;
 use headroom_core::world::node::{CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION, ZONE_LABEL};
+use headroom_core::world::pod::Pod as CorePod;
 use headroom_core::world::provider::{
     FailureClass, GroupState, GroupTemplate, Instance, InstanceState, LaunchFailure, ProviderState,
     TemplateTrust,
@@ -389,7 +390,9 @@ impl<'i> VectorWorld<'i> {
     fn holding(&self, node: &str, now: i64) -> Option<ObjectKey> {
         let (_, _, entry) = self.world.node_named(node)?;
         let pods = entry.pods.iter().map(|id| &self.world.pod(*id).pod);
-        pods.filter(|pod| holds_node(pod, UnixTime(now))).map(|pod| pod.key.clone()).min()
+        let cutoff = self.input.options.expendable_pods_priority_cutoff.unwrap_or(-10);
+        let holds = |pod: &&CorePod| holds_node(pod, UnixTime(now)) && cutoff <= pod.class.priority;
+        pods.filter(holds).map(|pod| pod.key.clone()).min()
     }
 
     fn take_away(&mut self, group: &Arc<str>, victim: &Victim) {

@@ -67,7 +67,7 @@ pub struct ClassSpec {
     pub node_selector: BTreeMap<String, String>,
     /// Largest skew between zones among the pods of the same labels.
     pub zone_skew: Option<i32>,
-    /// Whether no two pods of the same labels share a node.
+    /// True if no two pods of the same labels share a node.
     pub apart: bool,
     /// Taints that are tolerated: key and value.
     pub tolerates: Vec<(String, String)>,

@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::history::History;
+use crate::nodes::interruption;
 use crate::nodes::scale_down::utilization::TERMINATING_EXTRA;
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
 use crate::nodes::scale_up::increase;
 use crate::nodes::state::cluster_state::{ClusterState, Stage};
+use crate::nodes::state::daemons::Daemons;
 use crate::nodes::state::template;
 use crate::nodes::wake::Wake;
 use crate::plan::{Plan, Reasons, Step};
 use crate::resources::Resources;
 use crate::scheduling::{ClassIx, Mark, NodeIx, PodRef, Presence, Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
-use crate::world::World;
 use crate::world::node::GROUP_LABEL;
 use crate::world::pod::PodClass;
+use crate::world::{PodId, World};
 
 /// How long drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
 const DRIVERS_START: Seconds = Seconds::minutes(3);
@@ -63,11 +65,18 @@ pub struct Purchase {
     pub standby: u32,
     /// The buffer with the most of those.
     pub standby_of: Option<Arc<str>>,
+    /// Pods of ProvisioningRequests planned onto them.
+    pub requested: u32,
+    /// The first of these requests.
+    pub requested_by: Option<Arc<str>>,
     /// Names of some of the pods, sorted.
     pub examples: Vec<Arc<str>>,
     /// Index in the demand of the group of pods with the most pods here.
     pub largest: Option<(usize, u32)>,
 }
+
+/// Nodes bought so far, by pool and group.
+pub type Purchases = BTreeMap<(Arc<str>, Arc<str>), Purchase>;
 
 /// What is known of each group's next node, by pool and group.
 type Templates = BTreeMap<(Arc<str>, Arc<str>), Option<Arc<TemplateNode>>>;
@@ -93,6 +102,10 @@ pub struct Context<'w> {
     pub demand: Demand,
     /// Standby pods of buffers that Apply pools left without a place, by buffer.
     pub standby_left: Vec<PodGroup>,
+    /// Gangs that Apply pools left without room, each with the pods that it needs at once.
+    pub gangs_left: Vec<(Vec<PodGroup>, u32)>,
+    /// Classes of gangs that wait until the last of their nodes is ready.
+    pub gangs_apart: BTreeSet<ClassIx>,
     /// Steps so far.
     pub steps: Vec<Step>,
     /// Reasons so far.
@@ -100,7 +113,7 @@ pub struct Context<'w> {
     /// When to plan again.
     pub wake: Wake,
     /// Nodes bought so far, by pool and group.
-    pub purchases: BTreeMap<(Arc<str>, Arc<str>), Purchase>,
+    pub purchases: Purchases,
     /// Capacity of upcoming nodes and of those bought so far, which no node of the world shows.
     pub unseen_capacity: Resources,
     /// What was set aside.
@@ -110,11 +123,14 @@ pub struct Context<'w> {
     /// Nodes in the snapshot that no node of the world is: those on their way, and those bought so far.
     pub planned: Vec<PlannedNode>,
     templates: Templates,
+    daemons: Daemons,
     base: Mark,
     /// Nodes of the world that have not started, in order.
     starting: Vec<NodeIx>,
     /// Pods whose room counts as free since they end soon, each with its node.
     ending: Vec<(PodRef, NodeIx)>,
+    /// Pods that want another place because the cloud is about to take their nodes.
+    pub displaced: Vec<PodId>,
 }
 
 /// A node of the snapshot that will come.
@@ -126,7 +142,7 @@ pub struct PlannedNode {
     pub pool: Arc<str>,
     /// Its group.
     pub group: Arc<str>,
-    /// Whether this plan buys it; else it has been asked for before.
+    /// True if this plan buys it; else it has been asked for before.
     pub bought: bool,
 }
 
@@ -170,6 +186,8 @@ impl<'w> Context<'w> {
             snapshot,
             demand: Demand::default(),
             standby_left: Vec::new(),
+            gangs_left: Vec::new(),
+            gangs_apart: BTreeSet::new(),
             steps: Vec::new(),
             reasons: Reasons::default(),
             wake,
@@ -179,13 +197,16 @@ impl<'w> Context<'w> {
             part,
             planned: Vec::new(),
             templates: BTreeMap::new(),
+            daemons: Daemons::default(),
             starting: Vec::new(),
             ending: Vec::new(),
+            displaced: Vec::new(),
         };
         ctx.prepare_nodes();
         ctx.expect_drivers();
         ctx.drop_expendable();
         ctx.free_ending();
+        ctx.free_interrupted();
         ctx.base = ctx.snapshot.checkpoint();
         ctx.add_planned_nodes();
         ctx
@@ -209,7 +230,9 @@ impl<'w> Context<'w> {
         let node = template::template_node(state, group, &self.cluster, memory, self.world);
         let limits = template::attach_limits(state, group, self.world);
         let alike = template::started_nodes(state, group, &self.cluster, self.world, self.now);
-        let made = node.map(|node| template::with_daemon_sets(node, limits, &alike, &mut self.snapshot));
+        let made = node.map(|node| {
+            template::with_daemon_sets(node, limits, &alike, &mut self.daemons, &mut self.snapshot)
+        });
         self.templates.insert(key, made.clone());
         made
     }
@@ -271,7 +294,7 @@ impl<'w> Context<'w> {
         Some(node)
     }
 
-    /// Whether a node is on its way: asked for, bought by this plan, or registered and not started yet.
+    /// True if a node is on its way: asked for, bought by this plan, or registered and not started yet.
     #[must_use]
     pub fn is_coming(&self, node: NodeIx) -> bool {
         self.snapshot.real_count() <= node.0 as usize || self.starting.binary_search(&node).is_ok()
@@ -294,7 +317,7 @@ impl<'w> Context<'w> {
         self.start_over();
     }
 
-    /// Whether pods of this class were set aside.
+    /// True if pods of this class were set aside.
     #[must_use]
     pub fn quarantined(&self, class: ClassIx) -> bool {
         let class = self.snapshot.class(class);
@@ -408,6 +431,16 @@ impl<'w> Context<'w> {
         }
         ending.retain(|(pod, node)| self.snapshot.remove(*pod, *node));
         self.ending = ending;
+    }
+
+    /// Takes pods off the nodes that their cloud is about to take: they want other places, and hold none there.
+    fn free_interrupted(&mut self) {
+        for id in self.cluster.interrupted.keys() {
+            let Some(node) = self.snapshot.index_of(*id) else { continue };
+            let mut pods = interruption::displaced(*id, self.world, self.config);
+            pods.retain(|pod| self.snapshot.remove(PodRef::Real(*pod), node));
+            self.displaced.extend(pods);
+        }
     }
 
     /// Puts the pods of [`Context::free_ending`] back: nothing is drained to where they still are.

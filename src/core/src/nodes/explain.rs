@@ -69,7 +69,7 @@ fn answer_limit(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx, unplaced
     if unplaced == 0 {
         return Limit::new(Reason::AnotherPoolChosen, "another pool was chosen");
     }
-    let capacity = first_capacity(ctx, pool);
+    let capacity = scale_up::new_capacity(ctx, pool);
     let full = scale_up::rooms(ctx, pool, &capacity).into_iter().find(|room| room.nodes == 0);
     match full {
         Some(room) => room.limit,
@@ -78,12 +78,6 @@ fn answer_limit(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx, unplaced
             Limit::new(Reason::PoolLimitReached, format!("one plan adds at most {most} nodes to a group"))
         }
     }
-}
-
-fn first_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> crate::resources::Resources {
-    let group = ctx.cluster.pools.get(pool).and_then(|state| state.groups.keys().next().cloned());
-    let template = group.and_then(|group| ctx.template(pool, &group));
-    template.map(|template| template.node.capacity.clone()).unwrap_or_default()
 }
 
 /// The rule that a new node of every group fails; `None` when one group's node would take the pod.
@@ -208,7 +202,7 @@ pub fn considered(answers: &BTreeMap<usize, Vec<PoolReason>>) -> BTreeMap<usize,
 
 /// Rewrites each pool's refusals: pods without any place, by reason; `since` stays while a reason holds.
 pub fn remember_refusals(ctx: &mut Context<'_>, answers: &BTreeMap<usize, Vec<PoolReason>>) {
-    let mut all: BTreeMap<(Arc<str>, Reason), (Refused, u32)> = BTreeMap::new();
+    let mut all = Refusals::new();
     for (index, reasons) in answers {
         let group = &ctx.demand.groups[*index];
         let unplaced = group.unplaced();
@@ -235,6 +229,7 @@ pub fn remember_refusals(ctx: &mut Context<'_>, answers: &BTreeMap<usize, Vec<Po
             refused.examples.extend(group.examples.iter().cloned());
         }
     }
+    note_gangs(ctx, &mut all);
     let mut by_pool: BTreeMap<Arc<str>, Vec<Refused>> = BTreeMap::new();
     for ((pool, _), (mut refused, _)) in all {
         refused.examples.sort();
@@ -247,6 +242,29 @@ pub fn remember_refusals(ctx: &mut Context<'_>, answers: &BTreeMap<usize, Vec<Po
         let refusals = by_pool.remove(&pool.name).unwrap_or_default();
         if !refusals.is_empty() || ctx.next.pools.contains_key(&pool.name) {
             ctx.next.pools.entry(pool.name.clone()).or_default().refusals = refusals;
+        }
+    }
+}
+
+/// Refusals by pool and reason, with the largest group of pods so far.
+type Refusals = BTreeMap<(Arc<str>, Reason), (Refused, u32)>;
+
+/// Adds the pods of gangs that did not fit whole, by what stopped the first pod too many.
+fn note_gangs(ctx: &Context<'_>, all: &mut Refusals) {
+    for gang in &ctx.reasons.gangs {
+        for answer in gang.pools.iter().filter(|_| gang.reason == Some(Reason::GangDoesNotFit)) {
+            let (refused, _) = all.entry((answer.pool.clone(), answer.reason)).or_insert_with(|| {
+                let refused = Refused {
+                    reason: answer.reason,
+                    message: format!("{}; {}", gang.describe(), answer.message).into(),
+                    pods_count: 0,
+                    examples: Vec::new(),
+                    since: ctx.now,
+                };
+                (refused, 0)
+            });
+            refused.pods_count = refused.pods_count.saturating_add(gang.pods_count);
+            refused.examples.extend(gang.examples.iter().cloned());
         }
     }
 }
@@ -278,7 +296,7 @@ fn out_of_bounds(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Limit> {
     if barrier.as_ref().is_some_and(|limit| limit.reason == Reason::BackingOff) {
         return None;
     }
-    let capacity = first_capacity(ctx, pool);
+    let capacity = scale_up::new_capacity(ctx, pool);
     let full = || scale_up::rooms(ctx, pool, &capacity).into_iter().find(|room| room.nodes == 0);
     let limit = barrier.or_else(|| full().map(|room| room.limit))?;
     let each = match limit.reason {

@@ -6,21 +6,25 @@
 //! 2. `state`: nodes and groups are counted by state; templates are learned from live nodes.
 //! 3. `scale_up`: minimum sizes, then demand: pods are placed on nodes that exist or are on their way, and for the rest
 //!    one offer after the other is packed (`packing`), chosen (`scale_up::expander`) and journalled.
-//! 4. `buffers`: room that CapacityBuffers keep free, after all pods.
+//!    `gangs` sees to it that pods that are scheduled together are bought for together or not at all.
+//! 4. `requests`: room that ProvisioningRequests ask for as a whole, and hold for a while, after all pods. `buffers`: room that CapacityBuffers keep free, after all pods.
 //! 5. `explain`, `preview`: why pods got no node, and what Preview pools would do.
 //! 6. `scale_down`: which nodes go, from candidates to those that leave now; then `rotation` and `consolidation`, whose
 //!    replacements are bought first.
 //!
-//! `context` is what all of it works on.
+//! `context` is what all of it works on; `interruption` finds the nodes that their cloud is about to take.
 
 pub mod buffers;
 pub mod consolidation;
 pub mod context;
 pub mod explain;
+pub mod gangs;
+pub mod interruption;
 pub mod packing;
 pub mod plan_nodes;
 pub mod preview;
 pub mod removal;
+pub mod requests;
 pub mod rotation;
 pub mod scale_down;
 pub mod scale_up;

@@ -16,12 +16,17 @@ use crate::nodes::scale_up::{increase, unbound};
 use crate::nodes::state::foreign::Members;
 use crate::nodes::state::health::Health;
 use crate::nodes::state::learn;
-use crate::nodes::{buffers, consolidation, explain, preview, rotation, scale_down, scale_up};
+use crate::nodes::{
+    buffers, consolidation, explain, gangs, preview, requests, rotation, scale_down, scale_up,
+};
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
 use crate::scheduling::Shares;
 use crate::time::UnixTime;
 use crate::world::World;
+
+/// Parts of the work of a plan of which looking for nodes that go may take one, and so may looking for others in their place.
+const SHRINK_PART: u64 = 2;
 
 /// Most parts that are set aside before a plan is given up: a bug that hits more is no matter of one odd object.
 const QUARANTINED_MAX: usize = 16;
@@ -110,13 +115,14 @@ fn grow(ctx: &mut Context<'_>) {
     scale_up::enforce_min(ctx, Mode::Apply);
     collect(ctx);
     unbound::hold_back(ctx);
-    scale_up::serve_all(ctx);
+    gangs::serve_all(ctx);
     unbound::note(ctx);
 
     let answers = explain::answers(ctx);
     ctx.reasons.pods = explain::verdicts(ctx, &answers);
     explain::pools(ctx);
     let considered = explain::considered(&answers);
+    requests::serve(ctx);
     buffers::serve(ctx);
     scale_up::journal(ctx, &considered);
     explain::remember_refusals(ctx, &answers);
@@ -128,7 +134,8 @@ fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) 
     ctx.steps.extend(advanced.steps);
     ctx.keep_ending();
     ctx.steps.extend(unregistered::remove_never_registered(scene, &mut ctx.next));
-    ctx.snapshot.shares = Shares::default();
+    let work = ctx.config.cluster.max_work_units / SHRINK_PART;
+    ctx.snapshot.allow_work(work);
     let mark = ctx.snapshot.checkpoint();
     let decided = scale_down::decide(scene, &mut ctx.snapshot, &mut ctx.next);
     ctx.snapshot.rollback(mark);
@@ -136,6 +143,7 @@ fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) 
     ctx.reasons.nodes = decided.verdicts;
     ctx.reasons.preview.extend(decided.preview);
     ctx.reasons.outdated = decided.outdated_counts;
+    ctx.snapshot.allow_work(work);
     rotation::consider(ctx, scene, decided.outdated);
     consolidation::consider(ctx, scene, decided.replaceable);
     for at in advanced.wake_at.into_iter().chain(decided.wake_at) {
@@ -145,9 +153,14 @@ fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) 
 
 /// Collects demand; classes that were set aside are no demand.
 fn collect(ctx: &mut Context<'_>) {
-    ctx.demand = demand::collect(&mut ctx.snapshot, &mut ctx.next, ctx.config, ctx.now, &mut ctx.wake);
+    let displaced = std::mem::take(&mut ctx.displaced);
+    ctx.demand =
+        demand::collect(&mut ctx.snapshot, &displaced, &mut ctx.next, ctx.config, ctx.now, &mut ctx.wake);
     let namespaces: BTreeSet<&Arc<str>> =
         ctx.demand.groups.iter().map(|group| &group.key.namespace).collect();
+    if !namespaces.is_empty() {
+        ctx.snapshot.find_guards();
+    }
     let left = ctx.config.cluster.max_work_units;
     ctx.snapshot.shares = Shares::new(left, namespaces.len());
     if ctx.quarantine.classes.is_empty() {

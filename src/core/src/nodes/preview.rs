@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::Mode;
 use crate::nodes::context::Context;
-use crate::nodes::{buffers, scale_up};
+use crate::nodes::{buffers, gangs, scale_up};
 use crate::plan::PreviewAction;
 use crate::reason::Reason;
 
@@ -23,6 +23,7 @@ pub fn shadow(ctx: &mut Context<'_>) {
     scale_up::enforce_min(ctx, Mode::Preview);
     scale_up::serve(ctx, Mode::Preview);
     scale_up::note_pods(ctx);
+    gangs::serve_preview(ctx);
     buffers::serve_preview(ctx);
     let actions = report(ctx);
 

@@ -12,7 +12,7 @@ use crate::quantity::{Quantity, QuantityError};
 pub struct Amount {
     /// The value.
     pub quantity: Quantity,
-    /// Whether whole numbers of at least 1024 are written with Ki, Mi, Gi, Ti, Pi or Ei.
+    /// True if whole numbers of at least 1024 are written with Ki, Mi, Gi, Ti, Pi or Ei.
     pub binary: bool,
 }
 

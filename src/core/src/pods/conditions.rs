@@ -3,11 +3,11 @@
 use crate::pods::status::{Condition, HpaStatus};
 use crate::time::UnixTime;
 
-/// Whether the scale can be read and written.
+/// True if the scale can be read and written.
 pub const ABLE_TO_SCALE: &str = "AbleToScale";
-/// Whether a size can be computed.
+/// True if a size can be computed.
 pub const SCALING_ACTIVE: &str = "ScalingActive";
-/// Whether the size is held back by bounds or rates.
+/// True if the size is held back by bounds or rates.
 pub const SCALING_LIMITED: &str = "ScalingLimited";
 
 /// AbleToScale: the scale was read.

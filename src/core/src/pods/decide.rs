@@ -16,7 +16,7 @@ use crate::pods::spec::HpaSpec;
 use crate::pods::stabilization::{self, Windows};
 use crate::pods::status::{Condition, HpaStatus};
 
-/// Whether the metrics play a part at this size: not while scaling is switched off by a size of 0, and not outside of the
+/// True if the metrics play a part at this size: not while scaling is switched off by a size of 0, and not outside of the
 /// bounds. Where it is false no answers need to be asked for.
 #[must_use]
 pub fn needs_metrics(spec: &HpaSpec, bounds: &Bounds, current: i32) -> bool {
@@ -286,7 +286,7 @@ impl<'a> Deciding<'a> {
         Combined::Proposed(best)
     }
 
-    /// Whether the selector tells this workload's pods, and only this HPA's.
+    /// True if the selector tells this workload's pods, and only this HPA's.
     ///
     /// Source: podautoscaler horizontal.go, validateAndParseSelector.
     fn check_selector(&mut self, selector: &str) -> Result<(), String> {

@@ -29,7 +29,7 @@ pub struct Decision {
     pub(in crate::pods) events_after_status: Vec<Event>,
     /// How it ended so far.
     pub(in crate::pods) error: ErrorLabel,
-    /// Whether a failure has ended the tick already.
+    /// True if a failure has ended the tick already.
     pub(in crate::pods) failed_early: bool,
     /// `desiredReplicas` as stored: a failing write keeps it.
     pub(in crate::pods) stored_desired: i32,
@@ -82,7 +82,7 @@ pub struct Tick {
     pub action: ActionLabel,
     /// How it ended, if the status write succeeds; else see [`Tick::error_after_status`].
     pub error: ErrorLabel,
-    /// Whether a failing status write changes nothing about `error`, since an earlier failure ended the tick.
+    /// True if a failing status write changes nothing about `error`, since an earlier failure ended the tick.
     pub(in crate::pods) failed_early: bool,
 }
 
@@ -187,7 +187,7 @@ pub struct MetricStep {
     pub target: Option<String>,
     /// Value over target. `None` if it failed; may be infinite with a target of 0.
     pub ratio: Option<f64>,
-    /// Whether the ratio lay within tolerance.
+    /// True if the ratio lay within tolerance.
     pub within_tolerance: bool,
     /// How many replicas it proposes. `None` if it failed.
     pub proposal: Option<i32>,

@@ -115,7 +115,7 @@ pub struct PodSeen {
     pub name: Arc<str>,
     /// `status.phase`.
     pub phase: PodPhase,
-    /// Whether a deletion timestamp is set.
+    /// True if a deletion timestamp is set.
     pub deleting: bool,
     /// `status.startTime`.
     pub started_at: Option<Moment>,
@@ -184,7 +184,7 @@ pub struct ContainerRequests {
 pub struct InitContainerRequests {
     /// Name and requests.
     pub container: ContainerRequests,
-    /// Whether its restart policy is Always: a sidecar, which runs beside the ordinary containers.
+    /// True if its restart policy is Always: a sidecar, which runs beside the ordinary containers.
     pub restartable: bool,
 }
 

@@ -49,7 +49,7 @@ pub struct ScaleEvent {
     pub change: i32,
     /// When.
     pub at: Moment,
-    /// Whether it was once older than the longest period: its place may be taken. It counts like any other.
+    /// True if it was once older than the longest period: its place may be taken. It counts like any other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outdated: bool,
 }
@@ -88,7 +88,7 @@ pub struct StoredEvent {
     pub change: i32,
     /// Seconds since the epoch.
     pub at: UnixTime,
-    /// Whether its place may be taken.
+    /// True if its place may be taken.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outdated: bool,
 }

@@ -84,7 +84,7 @@ impl Tolerance {
         Self { down: own(down).unwrap_or(options.tolerance), up: own(up).unwrap_or(options.tolerance) }
     }
 
-    /// Whether a ratio of value to target counts as on target; both ends do. What is not a number does not.
+    /// True if a ratio of value to target counts as on target; both ends do. What is not a number does not.
     pub(super) fn holds(self, ratio: f64) -> bool {
         1.0 - self.down <= ratio && ratio <= 1.0 + self.up
     }

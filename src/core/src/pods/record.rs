@@ -31,7 +31,7 @@ pub struct DecisionInput<O = Options, P = Arc<PodSeen>> {
     /// Name of the HPA that the policy is for; `None` for a policy with metrics of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hpa: Option<Arc<str>>,
-    /// Whether a change may be made.
+    /// True if a change may be made.
     pub leave: Leave,
     /// See [`Input::now`].
     pub now: Moment,
@@ -62,7 +62,7 @@ pub struct DecisionInput<O = Options, P = Arc<PodSeen>> {
     pub readings: Vec<Reading>,
 }
 
-/// Whether a change of replicas may be made.
+/// True if a change of replicas may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Leave {
     /// It is made.
@@ -191,7 +191,7 @@ pub struct ReplicaDecision {
     pub target: ScaleTargetRef,
     /// When the decision was made.
     pub at: Moment,
-    /// Whether a change may be made.
+    /// True if a change may be made.
     pub leave: Leave,
     /// The change of size; `None` if it stays.
     pub rescale: Option<Rescale>,

@@ -162,7 +162,7 @@ fn group(
     groups
 }
 
-/// Whether a pod's CPU sample does not count: it is still starting, or has never been ready.
+/// True if a pod's CPU sample does not count: it is still starting, or has never been ready.
 fn is_unready(around: &Surroundings<'_>, pod: &PodSeen, sample: &PodSample<'_>) -> bool {
     let Some((started_at, ReadyCondition { ready, transition_at })) = pod.started_at.zip(pod.ready) else {
         return true;

@@ -25,7 +25,7 @@ pub(super) fn request_milli(
     }
 }
 
-/// Whether a resource may be requested for a pod as a whole.
+/// True if a resource may be requested for a pod as a whole.
 fn is_pod_level(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }

@@ -106,7 +106,7 @@ impl Selector {
         Ok(Self { requirements })
     }
 
-    /// Whether it selects these labels.
+    /// True if it selects these labels.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(labels.get(&requirement.key)))

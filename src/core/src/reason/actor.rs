@@ -79,6 +79,14 @@ impl Reason {
             | Self::Expendable
             | Self::AnticipationLimit
             | Self::RefusedByScheduler
+            | Self::GangDoesNotFit
+            | Self::CapacityIsNotFound
+            | Self::PodTemplateMissing
+            | Self::FailedToCreatePods
+            | Self::RequestExpired
+            | Self::RequestBuysNothing
+            | Self::ConsumesForeignRequest
+            | Self::GangNotFound
             | Self::MinNodesReached
             | Self::ClusterMinimumReached
             | Self::ScaleDownDisabledAnnotation
@@ -127,6 +135,9 @@ impl Reason {
             | Self::AnticipationBackoff
             | Self::AwaitsScheduler
             | Self::FollowsFirstPod
+            | Self::GangIncomplete
+            | Self::WaitingForNodes
+            | Self::WaitsForRequest
             | Self::WorkLimitReached
             | Self::NotUnneededLongEnough
             | Self::NotUnreadyLongEnough
@@ -149,9 +160,15 @@ impl Reason {
             | Self::ReplicasAnticipated
             | Self::BelowMinNodes
             | Self::StandbyCapacity
+            | Self::RequestedCapacity
+            | Self::CapacityIsFound
+            | Self::CapacityReservationTimeExpired
+            | Self::CapacityBookingConsumed
             | Self::OutdatedNodes
             | Self::Drifted
             | Self::Expired
+            | Self::Unhealthy
+            | Self::Interrupted
             | Self::BufferIsEmpty
             | Self::CheaperNodes
             | Self::AnotherPoolChosen

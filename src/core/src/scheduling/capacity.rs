@@ -45,7 +45,7 @@ impl Told {
         })
     }
 
-    /// Whether a volume can be made for the node. For one that is so new that its driver may not have told of it yet
+    /// True if a volume can be made for the node. For one that is so new that its driver may not have told of it yet
     /// (`is_new`), silence is no refusal.
     ///
     /// A node to come is judged by the labels of its template, as upstream judges it: where drivers tell node by node, they

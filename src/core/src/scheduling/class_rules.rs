@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::scheduling::constraints::{LabelSelector, PodAffinityTerm, RequiredNodeAffinity, Toleration};
-use crate::scheduling::counter::{InclusionRule, What};
+use crate::scheduling::cost;
+use crate::scheduling::counter::{InclusionRule, OwnSpread, OwnTerm, OwnTerms, What};
 use crate::scheduling::host_ports::HostPort;
 use crate::scheduling::node_affinity::selects;
 use crate::scheduling::snapshot::{ClassIx, Snapshot};
@@ -29,6 +32,18 @@ pub(super) struct ClassRules {
     pub(super) cost: u64,
     /// See [`Snapshot::shape`].
     shape: Option<u32>,
+    /// True if looking at the rules of the class costs more work than was left: what is here is not all, and no node takes
+    /// a pod of it.
+    pub(super) unfinished: bool,
+    /// True if the class says more about other pods than is looked at: no node takes a pod of it.
+    pub(super) too_long: bool,
+}
+
+impl ClassRules {
+    /// True if what is here is all that the class asks.
+    pub(super) fn complete(&self) -> bool {
+        !self.unfinished && !self.too_long
+    }
 }
 
 /// Everything that decides where a pod fits, for classes without spread, affinity and claims.
@@ -45,7 +60,7 @@ pub(super) struct Shape {
 }
 
 impl Snapshot<'_> {
-    /// Whether pods elsewhere have a say in where a pod of `class` goes.
+    /// True if pods elsewhere have a say in where a pod of `class` goes.
     pub fn has_topology_rules(&mut self, class: ClassIx) -> bool {
         let index = class.0 as usize;
         if !matches!(self.topology.rules.get(index), Some(Some(_))) {
@@ -56,10 +71,11 @@ impl Snapshot<'_> {
             self.topology.rules[index] = Some(rules);
         }
         self.known_rules(class).is_some_and(|rules| {
-            !(rules.spread.is_empty()
-                && rules.affinity.is_empty()
-                && rules.anti_affinity.is_empty()
-                && rules.guarded_by.is_empty())
+            !rules.complete()
+                || !(rules.spread.is_empty()
+                    && rules.affinity.is_empty()
+                    && rules.anti_affinity.is_empty()
+                    && rules.guarded_by.is_empty())
         })
     }
 
@@ -75,31 +91,56 @@ impl Snapshot<'_> {
         self.topology.rules.get(class.0 as usize).and_then(Option::as_ref)
     }
 
+    /// True if looking at the rules of a class cost more work than was left when it was asked.
+    #[must_use]
+    pub fn is_unfinished(&self, class: ClassIx) -> bool {
+        self.known_rules(class).is_some_and(|rules| rules.unfinished)
+    }
+
+    /// Lets the rules that were left unfinished be looked at again: there is other work to spend.
+    pub(super) fn forget_unfinished(&mut self) {
+        for rules in &mut self.topology.rules {
+            if rules.as_ref().is_some_and(|rules| rules.unfinished) {
+                *rules = None;
+            }
+        }
+    }
+
     fn make_rules(&mut self, class: ClassIx) -> ClassRules {
-        let pod = self.class(class).clone();
+        let (pod, limit) = (self.class(class).clone(), self.search_limit(class));
+        if cost::says_too_much(&pod) {
+            return ClassRules { too_long: true, ..ClassRules::default() };
+        }
+        let unfinished = || ClassRules { unfinished: true, ..ClassRules::default() };
+        self.rules_within(class, &pod, limit).unwrap_or_else(unfinished)
+    }
+
+    /// The rules of a class; `None` if the work counter would go beyond `limit`.
+    fn rules_within(&mut self, class: ClassIx, pod: &Arc<PodClass>, limit: u64) -> Option<ClassRules> {
         let mut rules = ClassRules::default();
         for term in &pod.pod_affinity {
-            let all = What::AllTerms(pod.namespace.clone(), pod.pod_affinity.clone());
-            let counter = self.counter(all, &term.topology_key);
+            let all = What::AllTerms(OwnTerms(pod.clone()));
+            let counter = self.counter(all, &term.topology_key, limit)?;
             note_once(&mut rules.affinity, counter, &term.topology_key);
         }
-        for term in &pod.pod_anti_affinity {
-            let counter = self.counter(What::Term(pod.namespace.clone(), term.clone()), &term.topology_key);
-            note_once(&mut rules.anti_affinity, counter, &term.topology_key);
+        for (index, term) in pod.pod_anti_affinity.iter().enumerate() {
+            let counter = self.counter(What::Term(OwnTerm::new(pod, index)), &term.topology_key, limit)?;
+            rules.anti_affinity.push((counter, term.topology_key.clone()));
         }
+        drop_repeated(&mut rules.anti_affinity);
         for (index, spread) in pod.topology_spread.iter().enumerate() {
             let itself = selected(spread.selector.as_ref(), &pod.labels);
-            let inclusion = self.inclusion(InclusionRule::of(&pod, index), &spread.topology_key);
-            let what = What::Spread(pod.namespace.clone(), spread.selector.clone(), inclusion);
-            rules.spread.push((self.counter(what, &spread.topology_key), itself));
+            let inclusion = self.inclusion(InclusionRule::of(pod, index), &spread.topology_key, limit)?;
+            let what = What::Spread(OwnSpread::new(pod, index), inclusion);
+            rules.spread.push((self.counter(what, &spread.topology_key, limit)?, itself));
         }
-        let own = |term: &PodAffinityTerm| term_matches(term, &pod.namespace, &pod, self.world());
+        let own = |term: &PodAffinityTerm| term_matches(term, &pod.namespace, pod, self.world());
         rules.own_kind = pod.pod_affinity.iter().all(own);
-        rules.guarded_by = self.guards_against(&pod);
+        rules.guarded_by = self.guards_against(pod, limit)?;
         let asked = rules.spread.len() + rules.affinity.len() + rules.anti_affinity.len();
         rules.cost = u64::try_from(asked + rules.guarded_by.len()).unwrap_or(u64::MAX) / 4;
-        rules.shape = self.shape_of(&pod, &rules);
-        rules
+        rules.shape = if self.look_cost(class) == 0 { self.shape_of(pod, &rules) } else { None };
+        Some(rules)
     }
 
     fn shape_of(&mut self, pod: &PodClass, rules: &ClassRules) -> Option<u32> {
@@ -124,29 +165,40 @@ impl Snapshot<'_> {
         Some(number)
     }
 
-    /// One counter a topology key: pods with terms that keep pods like this one away.
-    fn guards_against(&mut self, pod: &PodClass) -> Vec<(usize, Arc<str>)> {
-        let guards = match self.topology.guards.take() {
-            Some(guards) => guards,
-            None => self.all_guards(),
-        };
+    /// One counter a topology key: pods with terms that keep pods like this one away. `None` if the work counter would go
+    /// beyond `limit`.
+    fn guards_against(&mut self, pod: &PodClass, limit: u64) -> Option<Vec<(usize, Arc<str>)>> {
+        let guards = self.take_guards();
         let candidates = guards.candidates(pod);
-        self.work_units += u64::try_from(candidates.len()).unwrap_or(u64::MAX);
+        self.work_units += guards.cost(&candidates, &pod.namespace) + cost::beyond_one(pod.labels.len());
+        let affordable = self.work_units <= limit || candidates.is_empty();
         let mut by_key: Vec<(Arc<str>, Vec<u32>)> = Vec::new();
-        for id in candidates {
+        let mut places: FxHashMap<Arc<str>, usize> = FxHashMap::default();
+        for id in candidates.into_iter().filter(|_| affordable) {
             let (namespace, term) = guards.term(id);
             if !term_matches(term, namespace, pod, self.world()) {
                 continue;
             }
-            match by_key.iter_mut().find(|(key, _)| *key == term.topology_key) {
-                Some((_, ids)) => ids.push(id),
-                None => by_key.push((term.topology_key.clone(), vec![id])),
+            let at = *places.entry(term.topology_key.clone()).or_insert(by_key.len());
+            if at == by_key.len() {
+                by_key.push((term.topology_key.clone(), Vec::new()));
             }
+            by_key[at].1.push(id);
         }
         self.topology.guards = Some(guards);
-        let counted =
-            by_key.into_iter().map(|(key, ids)| (self.counter(What::Guarded(ids.into()), &key), key));
-        counted.collect()
+        let mut counted = Vec::with_capacity(by_key.len());
+        for (key, ids) in by_key {
+            counted.push((self.counter(What::Guarded(ids.into()), &key, limit)?, key));
+        }
+        affordable.then_some(counted)
+    }
+}
+
+/// Leaves the first of equal counters.
+fn drop_repeated(asked: &mut Vec<(usize, Arc<str>)>) {
+    if 1 < asked.len() {
+        let mut known = FxHashSet::default();
+        asked.retain(|(counter, _)| known.insert(*counter));
     }
 }
 
@@ -156,7 +208,7 @@ fn note_once(asked: &mut Vec<(usize, Arc<str>)>, counter: usize, key: &Arc<str>)
     }
 }
 
-/// Whether a term of a pod in `namespace` matches a pod of this class.
+/// True if a term of a pod in `namespace` matches a pod of this class.
 ///
 /// Without namespaces and namespace selector only the term's own namespace counts; an empty namespace selector means
 /// every one.
@@ -172,7 +224,7 @@ pub(super) fn term_matches(term: &PodAffinityTerm, namespace: &str, pod: &PodCla
     in_namespace && selected(term.selector.as_ref(), &pod.labels)
 }
 
-/// Whether an optional selector selects these labels; an absent one selects nothing.
+/// True if an optional selector selects these labels; an absent one selects nothing.
 pub(super) fn selected(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     selector.is_some_and(|selector| selects(selector, labels))
 }

@@ -32,6 +32,7 @@ pub struct Requirement {
     /// How values are compared.
     pub operator: Operator,
     /// The values; empty for Exists and DoesNotExist.
+    #[serde(default)]
     pub values: Vec<Arc<str>>,
 }
 
@@ -89,9 +90,9 @@ pub struct TopologySpread {
     pub selector: Option<LabelSelector>,
     /// Fewest domains before the global minimum counts as more than 0; 1 when unset.
     pub min_domains: i32,
-    /// Whether only nodes that match the pod's node affinity count (`Honor`, the default).
+    /// True if only nodes that match the pod's node affinity count (`Honor`, the default).
     pub honor_node_affinity: bool,
-    /// Whether nodes with untolerated taints are left out (`Honor`; the default is Ignore).
+    /// True if nodes with untolerated taints are left out (`Honor`; the default is Ignore).
     pub honor_node_taints: bool,
 }
 

@@ -1,29 +1,160 @@
 //! Counts of matching pods per topology domain. What is counted is decided elsewhere.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::labels::Labels;
-use crate::scheduling::constraints::{LabelSelector, PodAffinityTerm, RequiredNodeAffinity, Toleration};
+use crate::scheduling::constraints::{
+    LabelSelector, PodAffinityTerm, RequiredNodeAffinity, Taint, TaintEffect, Toleration, TopologySpread,
+};
+use crate::scheduling::cost;
 use crate::scheduling::node_affinity::{self, LabelledNode};
-use crate::scheduling::snapshot::{NodeView, TemplateNode};
+use crate::scheduling::snapshot::{NodeView, Presence, TemplateNode};
 use crate::scheduling::taints;
-use crate::world::node::HOSTNAME_LABEL;
+use crate::world::node::{DELETION_TAINT, HOSTNAME_LABEL};
 use crate::world::pod::PodClass;
 
 /// Which pods a counter counts. Counters of equal meaning are one.
+///
+/// Terms and selectors are those of a class, which is kept rather than copied: they may be long.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum What {
-    /// Those that match one term of pods in this namespace.
-    Term(Arc<str>, PodAffinityTerm),
-    /// Those that match all these affinity terms of pods in this namespace.
-    AllTerms(Arc<str>, Vec<PodAffinityTerm>),
+    /// Those that match one anti-affinity term of a class.
+    Term(OwnTerm),
+    /// Those that match all affinity terms of a class.
+    AllTerms(OwnTerms),
     /// Those that have one of these anti-affinity terms, by ascending id.
     Guarded(Arc<[u32]>),
     /// Those of this namespace that mount the claim of this name.
     Claim(Arc<str>, Arc<str>),
-    /// Those of this namespace that the selector selects, on nodes of this inclusion.
-    Spread(Arc<str>, Option<LabelSelector>, usize),
+    /// Those that a spread constraint of a class selects, on nodes of this inclusion.
+    Spread(OwnSpread, usize),
+}
+
+impl What {
+    /// Work units of asking whether pods of one class are counted, the first one included.
+    pub(super) fn cost(&self) -> u64 {
+        match self {
+            Self::Term(own) => cost::of_term(own.term()),
+            Self::AllTerms(own) => own.terms().iter().map(cost::of_term).sum(),
+            Self::Guarded(_) | Self::Claim(..) => 1,
+            Self::Spread(own, _) => cost::of_selector(own.selector()),
+        }
+    }
+}
+
+impl Counter {
+    /// Work units of asking whether pods of one class of this namespace are counted: words of others are not at its expense.
+    pub(super) fn cost_for(&self, namespace: &str) -> u64 {
+        let own = match &*self.what {
+            What::Term(own) => own.namespace(),
+            What::AllTerms(own) => own.namespace(),
+            What::Spread(own, _) => own.namespace(),
+            What::Guarded(_) | What::Claim(..) => return 1,
+        };
+        if **own == *namespace { self.cost } else { 1 }
+    }
+}
+
+/// An anti-affinity term of a class; equal where terms and namespaces are.
+#[derive(Clone, Debug)]
+pub(super) struct OwnTerm(Arc<PodClass>, usize);
+
+impl OwnTerm {
+    /// The n-th term of a class, which must have so many.
+    pub(super) fn new(class: &Arc<PodClass>, index: usize) -> Self {
+        Self(class.clone(), index)
+    }
+
+    /// The namespace of the pods that have it.
+    pub(super) fn namespace(&self) -> &Arc<str> {
+        &self.0.namespace
+    }
+
+    /// The term.
+    pub(super) fn term(&self) -> &PodAffinityTerm {
+        &self.0.pod_anti_affinity[self.1]
+    }
+}
+
+impl PartialEq for OwnTerm {
+    fn eq(&self, other: &Self) -> bool {
+        self.namespace() == other.namespace() && self.term() == other.term()
+    }
+}
+
+impl Eq for OwnTerm {}
+
+impl Hash for OwnTerm {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.namespace(), self.term()).hash(state);
+    }
+}
+
+/// All affinity terms of a class; equal where they and the namespaces are.
+#[derive(Clone, Debug)]
+pub(super) struct OwnTerms(pub(super) Arc<PodClass>);
+
+impl OwnTerms {
+    /// The namespace of the pods that have them.
+    pub(super) fn namespace(&self) -> &Arc<str> {
+        &self.0.namespace
+    }
+
+    /// The terms.
+    pub(super) fn terms(&self) -> &[PodAffinityTerm] {
+        &self.0.pod_affinity
+    }
+}
+
+impl PartialEq for OwnTerms {
+    fn eq(&self, other: &Self) -> bool {
+        self.namespace() == other.namespace() && self.terms() == other.terms()
+    }
+}
+
+impl Eq for OwnTerms {}
+
+impl Hash for OwnTerms {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.namespace(), self.terms()).hash(state);
+    }
+}
+
+/// What a spread constraint of a class counts; equal where selectors and namespaces are.
+#[derive(Clone, Debug)]
+pub(super) struct OwnSpread(Arc<PodClass>, usize);
+
+impl OwnSpread {
+    /// That of the n-th constraint of a class, which must have so many.
+    pub(super) fn new(class: &Arc<PodClass>, index: usize) -> Self {
+        Self(class.clone(), index)
+    }
+
+    /// The namespace of the pods that it counts.
+    pub(super) fn namespace(&self) -> &Arc<str> {
+        &self.0.namespace
+    }
+
+    /// The selector of the pods that it counts.
+    pub(super) fn selector(&self) -> Option<&LabelSelector> {
+        self.0.topology_spread[self.1].selector.as_ref()
+    }
+}
+
+impl PartialEq for OwnSpread {
+    fn eq(&self, other: &Self) -> bool {
+        self.namespace() == other.namespace() && self.selector() == other.selector()
+    }
+}
+
+impl Eq for OwnSpread {}
+
+impl Hash for OwnSpread {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.namespace(), self.selector()).hash(state);
+    }
 }
 
 /// Domains in a page of counts.
@@ -55,6 +186,8 @@ impl Counts {
 pub(super) struct Counter {
     pub(super) what: Arc<What>,
     pub(super) key: usize,
+    /// Work units of asking whether pods of one class are counted.
+    pub(super) cost: u64,
     counts: Counts,
     /// Matching pods in all domains.
     pub(super) total: i64,
@@ -66,8 +199,8 @@ pub(super) struct Counter {
 
 impl Counter {
     pub(super) fn new(what: Arc<What>, key: usize) -> Self {
-        let (counts, histogram) = (Counts::default(), BTreeMap::new());
-        Self { what, key, counts, total: 0, histogram, occupied: 0 }
+        let (cost, counts, histogram) = (what.cost(), Counts::default(), BTreeMap::new());
+        Self { what, key, cost, counts, total: 0, histogram, occupied: 0 }
     }
 
     /// Matching pods in a domain.
@@ -78,7 +211,7 @@ impl Counter {
     /// Spread only: the inclusion of the nodes on which pods count.
     pub(super) fn inclusion(&self) -> Option<usize> {
         match *self.what {
-            What::Spread(_, _, inclusion) => Some(inclusion),
+            What::Spread(_, inclusion) => Some(inclusion),
             _ => None,
         }
     }
@@ -121,50 +254,94 @@ impl Counter {
     }
 }
 
-/// Which nodes count for spread constraints.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// The taint of a node that leaves, as a ghost stands for one.
+///
+/// Source: simulator/cluster.go, which puts it on the node that stays in the snapshot in place of the removed one.
+fn mark() -> Taint {
+    Taint { key: DELETION_TAINT.into(), value: "".into(), effect: TaintEffect::NoSchedule }
+}
+
+/// Which nodes count for spread constraints: the topology keys that a node must have, the selector and affinity that it
+/// must meet, and the tolerations that its taints must meet, where those are honoured.
+#[derive(Clone, Debug)]
 pub(super) struct InclusionRule {
-    /// Topology keys that the node must have.
-    keys: Vec<Arc<str>>,
-    /// Node selector and affinity that it must meet, where they are honoured.
-    affinity: Option<(Labels, Option<RequiredNodeAffinity>)>,
-    /// Tolerations that its taints must meet, where they are honoured.
-    tolerations: Option<Vec<Toleration>>,
+    class: Arc<PodClass>,
+    honors_affinity: bool,
+    honors_taints: bool,
+}
+
+impl PartialEq for InclusionRule {
+    fn eq(&self, other: &Self) -> bool {
+        self.keys().eq(other.keys())
+            && self.affinity() == other.affinity()
+            && self.tolerations() == other.tolerations()
+    }
+}
+
+impl Eq for InclusionRule {}
+
+impl Hash for InclusionRule {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.keys().for_each(|key| key.hash(state));
+        (self.affinity(), self.tolerations()).hash(state);
+    }
 }
 
 impl InclusionRule {
     /// The rule of a class's n-th constraint.
-    pub(super) fn of(class: &PodClass, constraint: usize) -> Self {
-        let spread = &class.topology_spread[constraint];
-        let mut keys: Vec<Arc<str>> =
-            class.topology_spread.iter().map(|other| other.topology_key.clone()).collect();
-        keys.sort();
-        keys.dedup();
+    pub(super) fn of(class: &Arc<PodClass>, constraint: usize) -> Self {
+        let spread: &TopologySpread = &class.topology_spread[constraint];
         let asks = !class.node_selector.is_empty() || class.node_affinity.is_some();
-        let affinity = (spread.honor_node_affinity && asks)
-            .then(|| (class.node_selector.clone(), class.node_affinity.clone()));
-        let tolerations = spread.honor_node_taints.then(|| class.tolerations.clone());
-        Self { keys, affinity, tolerations }
+        Self {
+            class: class.clone(),
+            honors_affinity: spread.honor_node_affinity && asks,
+            honors_taints: spread.honor_node_taints,
+        }
     }
 
-    /// Whether a node has all topology keys and the policies accept it.
+    /// Work units of asking whether a node counts, beyond the first.
+    pub(super) fn cost(&self) -> u64 {
+        let keys = cost::beyond_one(self.class.topology_spread.len());
+        if self.honors_affinity || self.honors_taints { keys + cost::of_class(&self.class) } else { keys }
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.class.topology_spread.iter().map(|spread| &spread.topology_key)
+    }
+
+    fn affinity(&self) -> Option<(&Labels, Option<&RequiredNodeAffinity>)> {
+        self.honors_affinity.then(|| (&self.class.node_selector, self.class.node_affinity.as_ref()))
+    }
+
+    fn tolerations(&self) -> Option<&[Toleration]> {
+        self.honors_taints.then_some(&self.class.tolerations)
+    }
+
+    /// True if a node has all topology keys and the policies accept it.
     ///
     /// Source: podtopologyspread/filtering.go, calPreFilterState; common.go, matchNodeInclusionPolicies.
     fn includes(&self, node: &NodeView<'_>) -> bool {
-        let affine = |(selector, affinity): &(Labels, Option<RequiredNodeAffinity>)| {
-            node_affinity::matches(selector, affinity.as_ref(), node)
+        let affine = |(selector, affinity): (&Labels, Option<&RequiredNodeAffinity>)| {
+            node_affinity::matches(selector, affinity, node)
         };
-        let tolerated =
-            |tolerations: &Vec<Toleration>| taints::first_untolerated(node.taints(), tolerations).is_none();
-        self.keys.iter().all(|key| node.label(key).is_some())
-            && self.affinity.as_ref().is_none_or(affine)
-            && self.tolerations.as_ref().is_none_or(tolerated)
+        let marked = node.presence() == Presence::Ghost;
+        let tolerated = |tolerations: &[Toleration]| {
+            taints::first_untolerated(node.taints(), tolerations).is_none()
+                && (!marked || taints::first_untolerated(&[mark()], tolerations).is_none())
+        };
+        self.keys().all(|key| node.label(key).is_some())
+            && self.affinity().is_none_or(affine)
+            && self.tolerations().is_none_or(tolerated)
     }
 
-    /// Whether the name of a node may decide.
+    /// True if nodes are left out whose taints are not tolerated.
+    pub(super) fn honors_taints(&self) -> bool {
+        self.tolerations().is_some()
+    }
+
+    /// True if the name of a node may decide.
     fn asks_for_names(&self) -> bool {
-        self.affinity
-            .as_ref()
+        self.affinity()
             .is_some_and(|(selector, affinity)| affinity.is_some() || selector.get(HOSTNAME_LABEL).is_some())
     }
 }
@@ -174,6 +351,8 @@ impl InclusionRule {
 pub(super) struct Inclusion {
     pub(super) rule: Arc<InclusionRule>,
     pub(super) key: usize,
+    /// Work units of asking whether a node counts, beyond the first.
+    pub(super) cost: u64,
     /// By node: whether it counts.
     included: Vec<bool>,
     /// By domain: how many nodes count.
@@ -189,12 +368,14 @@ pub(super) struct Inclusion {
 impl Inclusion {
     pub(super) fn new(rule: Arc<InclusionRule>, key: usize) -> Self {
         let (included, nodes, counters) = (Vec::new(), Vec::new(), Vec::new());
-        Self { rule, key, included, nodes, domains: 0, template: None, counters }
+        let cost = rule.cost();
+        Self { rule, key, cost, included, nodes, domains: 0, template: None, counters }
     }
 
     /// The next node is there: whether it counts is worked out.
     pub(super) fn push(&mut self, node: &NodeView<'_>) {
-        let template = node.template().filter(|_| !self.rule.asks_for_names());
+        let ordinary = node.presence() != Presence::Ghost && !self.rule.asks_for_names();
+        let template = node.template().filter(|_| ordinary);
         let counts = match (template, &self.template) {
             (Some(template), Some((known, counts))) if Arc::ptr_eq(known, template) => *counts,
             _ => self.rule.includes(node),
@@ -205,17 +386,22 @@ impl Inclusion {
         self.included.push(counts);
     }
 
+    /// A node has been marked as leaving, or is no more: whether it counts is worked out anew.
+    pub(super) fn remark(&mut self, at: usize, node: &NodeView<'_>) {
+        self.included[at] = self.rule.includes(node);
+    }
+
     /// The last node goes.
     pub(super) fn pop(&mut self) {
         self.included.pop();
     }
 
-    /// Whether a node counts.
+    /// True if a node counts.
     pub(super) fn counts(&self, node: usize) -> bool {
         self.included[node]
     }
 
-    /// Whether a domain has a node that counts.
+    /// True if a domain has a node that counts.
     pub(super) fn includes(&self, domain: usize) -> bool {
         self.nodes.get(domain).is_some_and(|nodes| *nodes != 0)
     }

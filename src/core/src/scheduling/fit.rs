@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::scheduling::cost;
 use crate::scheduling::refusal::Refusal;
+use crate::scheduling::shares::Shares;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, Presence, Snapshot};
 use crate::scheduling::{node_affinity, node_name, resources, taints};
 use crate::world::digest::Amounts;
@@ -29,13 +31,39 @@ impl Snapshot<'_> {
         self.shares.limit(&self.class(class).namespace, self.work_units)
     }
 
+    /// Work units of one look at what a class asks of a node itself, beyond the first.
+    pub(super) fn look_cost(&mut self, class: ClassIx) -> u64 {
+        let index = class.0 as usize;
+        if let Some(Some(known)) = self.look_costs.get(index) {
+            return *known;
+        }
+        if self.look_costs.len() <= index {
+            self.look_costs.resize(index + 1, None);
+        }
+        let found = cost::of_class(self.class(class));
+        self.look_costs[index] = Some(found);
+        found
+    }
+
+    /// True if nobody may search any more.
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        self.shares.is_spent(self.work_units)
+    }
+
+    /// Lets everybody together spend so many work units from now on; rules that were too dear before are looked at again.
+    pub fn allow_work(&mut self, work_units: u64) {
+        self.shares = Shares::until(self.work_units.saturating_add(work_units));
+        self.forget_unfinished();
+    }
+
     /// Books the work since the counter stood at `before` on the namespace of `class`.
     pub fn charge(&mut self, class: ClassIx, before: u64) {
         let namespace = self.class(class).namespace.clone();
         self.shares.charge(&namespace, self.work_units.saturating_sub(before));
     }
 
-    /// Whether one more pod of `class` fits `node` as it is now.
+    /// True if one more pod of `class` fits `node` as it is now.
     ///
     /// Source: kube-scheduler's filter plugins, in the order in which verdicts are told: unschedulable, taints,
     /// affinity, ports, resources, volumes, then spread and pod affinity. Claims of devices are not simulated.
@@ -43,7 +71,7 @@ impl Snapshot<'_> {
     /// # Errors
     /// The first rule that refuses.
     pub fn check(&mut self, class: ClassIx, node: NodeIx) -> Result<(), Refusal> {
-        self.work_units += 1;
+        self.work_units += 1 + self.look_cost(class);
         let pod = self.class(class).clone();
         let view = self.node(node);
         if view.presence() != Presence::Present {
@@ -63,6 +91,9 @@ impl Snapshot<'_> {
         if self.has_topology_rules(class)
             && let Some(rules) = self.known_rules(class)
         {
+            if !rules.complete() {
+                return Err(Refusal::too_long(rules.unfinished));
+            }
             let cost = rules.cost;
             let allowed = self
                 .check_topology_spread(rules, &pod, node)
@@ -77,6 +108,7 @@ impl Snapshot<'_> {
     pub fn fits(&mut self, class: ClassIx, node: NodeIx) -> bool {
         self.work_units += 1;
         self.roomy(class, node) && {
+            self.work_units += self.look_cost(class);
             let (pod, view) = (self.class(class), self.node(node));
             static_rules_hold(pod, view) && self.others_let(class, node)
         }
@@ -107,7 +139,7 @@ impl Snapshot<'_> {
         self.domain(*counter, node)
     }
 
-    /// Whether a node takes part and has what one more pod of `class` asks for.
+    /// True if a node takes part and has what one more pod of `class` asks for.
     #[must_use]
     pub fn roomy(&self, class: ClassIx, node: NodeIx) -> bool {
         let asked = &self.class(class).requests;
@@ -120,7 +152,7 @@ impl Snapshot<'_> {
             && (!rare || resources::fits(asked, view.requested(), view.allocatable()))
     }
 
-    /// Whether ports, volumes and pods elsewhere let a pod of `class` onto `node`.
+    /// True if ports, volumes and pods elsewhere let a pod of `class` onto `node`.
     fn others_let(&mut self, class: ClassIx, node: NodeIx) -> bool {
         let pod = self.class(class);
         let (ports, claims) = (!pod.host_ports.is_empty(), !pod.claims.is_empty());
@@ -140,6 +172,9 @@ impl Snapshot<'_> {
             return true;
         }
         let Some(rules) = self.known_rules(class) else { return true };
+        if !rules.complete() {
+            return false;
+        }
         let pod = self.class(class);
         let (cost, allowed) = (
             rules.cost,
@@ -149,12 +184,19 @@ impl Snapshot<'_> {
         allowed
     }
 
-    /// Whether the rules that do not depend on what runs where accept `node` for `class`; amounts are not looked at.
+    /// True if the rules that do not depend on what runs where accept `node` for `class`; amounts are not looked at.
     pub fn could_host(&mut self, class: ClassIx, node: NodeIx) -> bool {
+        self.work_units += self.look_cost(class);
         static_rules_hold(self.class(class), self.node(node)) && self.check_volume_places(class, node).is_ok()
     }
 
-    /// Whether nothing but amounts decides between nodes that [`Snapshot::could_host`] accepts.
+    /// The same as [`Snapshot::could_host`] in a search that ends at `limit` of the work counter: classes whose words cost
+    /// work are looked at no further then.
+    pub fn could_host_within(&mut self, class: ClassIx, node: NodeIx, limit: u64) -> bool {
+        (self.look_cost(class) == 0 || self.work_units < limit) && self.could_host(class, node)
+    }
+
+    /// True if nothing but amounts decides between nodes that [`Snapshot::could_host`] accepts.
     pub fn is_plain(&mut self, class: ClassIx) -> bool {
         self.class(class).host_ports.is_empty()
             && !self.has_volume_rivals(class)

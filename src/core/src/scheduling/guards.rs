@@ -5,49 +5,73 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::scheduling::constraints::PodAffinityTerm;
+use crate::scheduling::cost;
+use crate::scheduling::counter::OwnTerm;
 use crate::scheduling::selector_index::SelectorIndex;
 use crate::scheduling::snapshot::ClassIx;
 use crate::world::pod::PodClass;
 
-/// A term with the namespace of the pods that have it.
-type OwnedTerm = (Arc<str>, PodAffinityTerm);
+/// Work units of a term's entries: the budget of work bounds the memory, too.
+const GUARD_COST: u64 = 8;
+/// Terms of other namespaces that are looked at for one work unit.
+const FOREIGN_PER_UNIT: u64 = 8;
 
 /// Terms by dense id, and those of each class.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
-    terms: Vec<Arc<OwnedTerm>>,
-    ids: FxHashMap<Arc<OwnedTerm>, u32>,
+    terms: Vec<OwnTerm>,
+    ids: FxHashMap<OwnTerm, u32>,
+    /// By term: work units of asking whether it matches a pod.
+    costs: Vec<u64>,
     of_class: FxHashMap<ClassIx, Vec<u32>>,
     selectors: SelectorIndex,
 }
 
 impl Guards {
-    /// Adds the terms of a class.
-    pub(super) fn add(&mut self, ix: ClassIx, class: &PodClass) {
-        if class.pod_anti_affinity.is_empty() || self.of_class.contains_key(&ix) {
-            return;
+    /// Adds the terms of a class; returns the work units.
+    pub(super) fn add(&mut self, ix: ClassIx, class: &Arc<PodClass>) -> u64 {
+        let none = class.pod_anti_affinity.is_empty() || cost::says_too_much(class);
+        if none || self.of_class.contains_key(&ix) {
+            return 0;
         }
+        let mut work = 0;
         let mut own: Vec<u32> = Vec::with_capacity(class.pod_anti_affinity.len());
-        for term in &class.pod_anti_affinity {
-            let owned = (class.namespace.clone(), term.clone());
-            let id = match self.ids.get(&owned) {
+        for index in 0..class.pod_anti_affinity.len() {
+            let term = OwnTerm::new(class, index);
+            let id = match self.ids.get(&term) {
                 Some(id) => *id,
-                None => self.add_term(owned),
+                None => {
+                    work += GUARD_COST;
+                    self.add_term(term)
+                }
             };
+            work += self.costs[id as usize];
             own.push(id);
         }
         own.sort_unstable();
         own.dedup();
         self.of_class.insert(ix, own);
+        work
     }
 
-    fn add_term(&mut self, owned: OwnedTerm) -> u32 {
+    fn add_term(&mut self, own: OwnTerm) -> u32 {
         let id = u32::try_from(self.terms.len()).expect("fewer than 2^32 terms fit in memory");
-        let owned = Arc::new(owned);
-        self.selectors.insert(owned.1.selector.as_ref(), id);
-        self.ids.insert(owned.clone(), id);
-        self.terms.push(owned);
+        self.selectors.insert(own.term().selector.as_ref(), id);
+        self.ids.insert(own.clone(), id);
+        self.costs.push(cost::of_term(own.term()));
+        self.terms.push(own);
         id
+    }
+
+    /// Work units of asking whether each of these terms matches a pod of this namespace. What pods of others have written is
+    /// not at its expense, but for a little.
+    pub(super) fn cost(&self, terms: &[u32], namespace: &str) -> u64 {
+        let own = |id: &&u32| **self.terms[**id as usize].namespace() == *namespace;
+        let (count, costs) = terms
+            .iter()
+            .filter(own)
+            .fold((0, 0), |(count, costs), id| (count + 1, costs + self.costs[*id as usize]));
+        costs + u64::try_from(terms.len() - count).unwrap_or(u64::MAX) / FOREIGN_PER_UNIT
     }
 
     /// Terms that may keep a pod of this class away, by id.
@@ -57,8 +81,8 @@ impl Guards {
 
     /// The term of an id, and the namespace of the pods that have it.
     pub(super) fn term(&self, id: u32) -> (&Arc<str>, &PodAffinityTerm) {
-        let (namespace, term) = &*self.terms[id as usize];
-        (namespace, term)
+        let own = &self.terms[id as usize];
+        (own.namespace(), own.term())
     }
 
     /// The terms of a class, ascending.

@@ -18,7 +18,7 @@ pub fn first_conflict<'p>(wanted: &'p [HostPort], taken: &[HostPort]) -> Option<
     wanted.iter().find(|want| taken.iter().any(|other| collides(want, other)))
 }
 
-/// Whether two host ports cannot be held on one node at once.
+/// True if two host ports cannot be held on one node at once.
 #[must_use]
 pub fn collides(a: &HostPort, b: &HostPort) -> bool {
     fn protocol(port: &HostPort) -> &str {
@@ -29,13 +29,15 @@ pub fn collides(a: &HostPort, b: &HostPort) -> bool {
 }
 
 impl Snapshot<'_> {
-    /// Whether the host ports of `pod` are free on `node`.
+    /// True if the host ports of `pod` are free on `node`.
     pub(super) fn check_ports(&mut self, pod: &PodClass, node: NodeIx) -> Result<(), Refusal> {
         if pod.host_ports.is_empty() {
             return Ok(());
         }
         let others = self.take_port_holders(node);
-        self.work_units += u64::try_from(others.len()).unwrap_or(u64::MAX) / 8;
+        let theirs: usize = others.iter().map(|other| self.class(*other).host_ports.len()).sum();
+        let pairs = theirs.saturating_mul(pod.host_ports.len());
+        self.work_units += u64::try_from(pairs).unwrap_or(u64::MAX) / 8;
         let free = self.check_ports_of(pod, &others);
         self.give_port_holders(node, others);
         free

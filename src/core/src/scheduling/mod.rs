@@ -3,7 +3,9 @@
 mod capacity;
 mod class_rules;
 pub mod constraints;
+mod cost;
 mod counter;
+pub mod devices;
 pub mod fit;
 mod guards;
 pub mod host_ports;

@@ -22,7 +22,7 @@ pub trait LabelledNode {
     }
 }
 
-/// Whether the label is one of these values, whichever it will be.
+/// True if the label is one of these values, whichever it will be.
 #[must_use]
 pub fn is_one_of(node: &impl LabelledNode, key: &str, values: &[Arc<str>]) -> bool {
     let wanted = |found: &str| values.iter().any(|value| &**value == found);
@@ -45,7 +45,7 @@ pub fn found(node: &impl LabelledNode, key: &str) -> Option<Arc<str>> {
     }
 }
 
-/// Whether one requirement holds for this node, whatever its open labels will be.
+/// True if one requirement holds for this node, whatever its open labels will be.
 fn holds(requirement: &Requirement, node: &impl LabelledNode) -> bool {
     let Some(open) = node.open(&requirement.key) else {
         return requirement_holds(requirement, node.label(&requirement.key));
@@ -59,7 +59,7 @@ fn holds(requirement: &Requirement, node: &impl LabelledNode) -> bool {
     }
 }
 
-/// Whether the node meets the node selector and the required affinity.
+/// True if the node meets the node selector and the required affinity.
 ///
 /// Source: component-helpers, nodeaffinity.go, GetRequiredNodeAffinity.
 ///
@@ -94,7 +94,13 @@ pub fn matches(selector: &Labels, affinity: Option<&RequiredNodeAffinity>, node:
         && affinity.is_none_or(|affinity| affinity.terms.iter().any(|term| term_holds(term, node)))
 }
 
-/// Whether all requirements of a term hold; a term without any holds for no node.
+/// True if one of the terms holds.
+#[must_use]
+pub fn any_term_holds(terms: &[NodeSelectorTerm], node: &impl LabelledNode) -> bool {
+    terms.iter().any(|term| term_holds(term, node))
+}
+
+/// True if all requirements of a term hold; a term without any holds for no node.
 fn term_holds(term: &NodeSelectorTerm, node: &impl LabelledNode) -> bool {
     let empty = term.match_expressions.is_empty() && term.match_fields.is_empty();
     !empty
@@ -106,7 +112,7 @@ fn field_holds(requirement: &Requirement, node: &impl LabelledNode) -> bool {
     &*requirement.key == "metadata.name" && requirement_holds(requirement, Some(node.node_name()))
 }
 
-/// Whether one requirement holds for the value found.
+/// True if one requirement holds for the value found.
 ///
 /// NotIn holds for an absent key. Gt and Lt hold only when both sides are integers.
 /// Source: apimachinery, labels/selector.go, Requirement.Matches.
@@ -136,7 +142,7 @@ fn single_integer(values: &[Arc<str>]) -> Option<i64> {
     }
 }
 
-/// Whether a label selector selects these labels; an empty one selects everything.
+/// True if a label selector selects these labels; an empty one selects everything.
 #[must_use]
 pub fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
     selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
@@ -171,9 +177,16 @@ fn refuse(affinity: &RequiredNodeAffinity, node: &impl LabelledNode) -> Refusal 
     Refusal::NodeAffinity { wanted: "a term that can match".into(), key: "".into(), found: None }
 }
 
-/// A requirement as `kubectl` users write set-based selectors.
+/// Most values of a requirement that a person is told.
+const VALUES_TOLD_MAX: usize = 16;
+
+/// A requirement as `kubectl` users write set-based selectors; of a long list only the beginning.
 fn words(requirement: &Requirement) -> String {
-    let values = requirement.values.iter().map(|v| &**v).collect::<Vec<_>>().join(", ");
+    let told = requirement.values.iter().take(VALUES_TOLD_MAX);
+    let mut values = told.map(|v| &**v).collect::<Vec<_>>().join(", ");
+    if VALUES_TOLD_MAX < requirement.values.len() {
+        values.push_str(&format!(" and {} more", requirement.values.len() - VALUES_TOLD_MAX));
+    }
     let key = &requirement.key;
     match requirement.operator {
         Operator::In => format!("{key} in ({values})"),

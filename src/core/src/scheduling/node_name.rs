@@ -9,7 +9,7 @@ use crate::scheduling::taints::tolerates;
 /// The taint that a cordon stands for; whoever tolerates it may be placed on a cordoned node.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
-/// Whether a cordoned node may take a pod with these tolerations.
+/// True if a cordoned node may take a pod with these tolerations.
 ///
 /// Source: kube-scheduler, nodeunschedulable/node_unschedulable.go, Filter.
 ///

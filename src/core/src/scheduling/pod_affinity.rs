@@ -16,7 +16,7 @@ pub(super) enum Term<'p> {
 }
 
 impl Snapshot<'_> {
-    /// Whether a pod of the class wants to be beside its own kind, and no pod that it could go to is anywhere: where the
+    /// True if a pod of the class wants to be beside its own kind, and no pod that it could go to is anywhere: where the
     /// first one goes, the others must.
     pub fn is_unanchored(&mut self, class: ClassIx) -> bool {
         self.has_topology_rules(class)
@@ -27,7 +27,7 @@ impl Snapshot<'_> {
             })
     }
 
-    /// Whether affinity lets a pod of the class with these `rules` onto `node`.
+    /// True if affinity lets a pod of the class with these `rules` onto `node`.
     pub(super) fn check_pod_affinity(&self, rules: &ClassRules, node: NodeIx) -> Result<(), Refusal> {
         let Some(term) = self.broken_affinity(rules, node) else { return Ok(()) };
         let (Term::Wants(key) | Term::Avoids(key)) = &term;
@@ -70,7 +70,7 @@ impl Snapshot<'_> {
         guard.map(|(_, topology_key)| Term::Avoids(topology_key))
     }
 
-    /// Whether the node's domain holds a pod that the counter counts; a node without the key is in no domain.
+    /// True if the node's domain holds a pod that the counter counts; a node without the key is in no domain.
     fn occupied(&self, counter: usize, node: NodeIx) -> bool {
         self.domain(counter, node).is_some_and(|domain| 0 < self.counted(counter).count(domain))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::reason::Reason;
 use crate::resources::Shortfall;
 use crate::scheduling::constraints::Taint;
+use crate::scheduling::cost::RULE_WORDS_MAX;
 use crate::scheduling::node_affinity::{self, LabelledNode};
 
 /// The first rule that a node fails for a pod.
@@ -132,6 +133,16 @@ impl Refusal {
     pub(super) fn open_domain(node: &impl LabelledNode, topology_key: &Arc<str>) -> Self {
         let found = node_affinity::found(node, topology_key).unwrap_or_default();
         Self::OpenDomain { topology_key: topology_key.clone(), found }
+    }
+
+    /// The pod's rules about other pods are longer than is looked at; or, `for_now`, than the work that was left allows.
+    pub(super) fn too_long(for_now: bool) -> Self {
+        let what = if for_now {
+            "rules about other pods beyond the work of one plan".to_owned()
+        } else {
+            format!("rules about other pods of more than {RULE_WORDS_MAX} keys, values and namespaces")
+        };
+        Self::Unsupported { what: what.into() }
     }
 
     /// The reason that status and metrics carry.

@@ -2,7 +2,7 @@
 
 use crate::resources::{Resources, Shortfall};
 
-/// Whether `asked` fits beside `requested` within `allocatable`.
+/// True if `asked` fits beside `requested` within `allocatable`.
 ///
 /// A request of zero fits always, even on an overcommitted node.
 /// Source: kube-scheduler, noderesources/fit.go, fitsRequest.

@@ -7,6 +7,9 @@ use rustc_hash::FxHashMap;
 use crate::labels::Labels;
 use crate::scheduling::constraints::{LabelSelector, Operator};
 
+/// Most values of one requirement under which a selector is filed; beyond that it is filed under the key alone.
+const VALUES_MAX: usize = 32;
+
 /// Selectors by a label that they ask for. Ids must be inserted in ascending order.
 #[derive(Debug, Default)]
 pub(super) struct SelectorIndex {
@@ -25,9 +28,9 @@ impl SelectorIndex {
             return self.file(key, value, id);
         }
         let of = |operator| selector.match_expressions.iter().find(move |asked| asked.operator == operator);
-        if let Some(listed) = of(Operator::In) {
+        if let Some(listed) = of(Operator::In).filter(|listed| listed.values.len() <= VALUES_MAX) {
             listed.values.iter().for_each(|value| self.file(&listed.key, value, id));
-        } else if let Some(present) = of(Operator::Exists) {
+        } else if let Some(present) = of(Operator::In).or_else(|| of(Operator::Exists)) {
             self.by_key.entry(present.key.clone()).or_default().push(id);
         } else {
             self.rest.push(id);
@@ -96,6 +99,20 @@ mod tests {
         assert_eq!(candidates(&[("app", "a")], 0), [0, 2, 4]);
         assert_eq!(candidates(&[("app", "a")], 1), [2, 4]);
         assert_eq!(candidates(&[("app", "d"), ("tier", "x")], 0), [3, 4]);
+    }
+
+    #[test]
+    fn a_selector_with_a_long_list_is_filed_once_under_its_key() {
+        let values: Vec<String> = (0..100).map(|value| format!("v-{value}")).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        let mut index = SelectorIndex::default();
+        index.insert(Some(&selector(&[], asks("app", Operator::In, &values))), 0);
+        let labels = |key: &str| [(key, "v-7")].into_iter().collect();
+        assert_eq!(
+            (index.candidates(&labels("app"), 0), index.candidates(&labels("tier"), 0)),
+            (vec![0], vec![])
+        );
+        assert!(index.by_value.is_empty());
     }
 
     #[test]

@@ -51,6 +51,19 @@ impl Shares {
         Self { common, search: purse(max / SEARCHES), plan: purse(max), cut: BTreeMap::new() }
     }
 
+    /// Everybody together may search until the work counter stands at `until`.
+    #[must_use]
+    pub fn until(until: u64) -> Self {
+        let plan = Purse { common_until: until, share: 0, spent: BTreeMap::new() };
+        Self { plan, ..Self::default() }
+    }
+
+    /// True if nobody may search any more when the work counter stands at `now`.
+    #[must_use]
+    pub fn is_spent(&self, now: u64) -> bool {
+        self.plan.share == 0 && self.plan.common_until <= now
+    }
+
     /// All pods are searched for anew; the work counter stands at `now`.
     pub fn begin_search(&mut self, now: u64) {
         self.search.common_until = now.saturating_add(self.common);
@@ -75,19 +88,19 @@ impl Shares {
         *self.cut.entry(class).or_insert(placed) |= placed;
     }
 
-    /// Whether the search for pods of this class ended early: no node is bought for the others.
+    /// True if the search for pods of this class ended early: no node is bought for the others.
     #[must_use]
     pub fn is_cut(&self, class: ClassIx) -> bool {
         self.cut.contains_key(&class)
     }
 
-    /// Whether no pod of this class is looked at any more.
+    /// True if no pod of this class is looked at any more.
     #[must_use]
     pub fn is_left_out(&self, class: ClassIx) -> bool {
         self.cut.get(&class) == Some(&false)
     }
 
-    /// Whether any search ended early.
+    /// True if any search ended early.
     #[must_use]
     pub fn any_cut(&self) -> bool {
         !self.cut.is_empty()

@@ -40,7 +40,7 @@ pub enum PodRef {
     Standby(u32),
 }
 
-/// Whether a node takes part.
+/// True if a node takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Presence {
     /// It takes pods and its pods count.
@@ -78,9 +78,9 @@ pub struct NodeView<'w> {
     requested: Cow<'w, Resources>,
     pods: Pods<'w>,
     presence: Presence,
-    /// Whether it has neither taints nor a cordon.
+    /// True if it has neither taints nor a cordon.
     open: bool,
-    /// Whether drivers of volumes may still have to put their labels on it.
+    /// True if drivers of volumes may still have to put their labels on it.
     awaits_drivers: bool,
 }
 
@@ -133,6 +133,8 @@ pub struct Snapshot<'w> {
     touched: Vec<NodeIx>,
     is_touched: Vec<bool>,
     pub(super) topology: Topology,
+    /// By class, once asked: see [`Snapshot::look_cost`].
+    pub(super) look_costs: Vec<Option<u64>>,
     /// By node, once asked: the classes of its pods that hold host ports.
     pub(super) port_holders: Vec<Option<Vec<ClassIx>>>,
     /// By node, once asked: the volumes of its pods.
@@ -184,6 +186,7 @@ impl<'w> Snapshot<'w> {
             touched: Vec::new(),
             is_touched: Vec::new(),
             topology: Topology::default(),
+            look_costs: Vec::new(),
             port_holders: Vec::new(),
             node_volumes: Vec::new(),
             volumes: Vec::new(),
@@ -300,7 +303,7 @@ impl<'w> Snapshot<'w> {
         borrowed.iter().filter(unfinished).map(|id| PodRef::Real(*id)).chain(own.iter().copied())
     }
 
-    /// Whether nothing was ever put on the node or taken off it here: its pods are those that are bound to it.
+    /// True if nothing was ever put on the node or taken off it here: its pods are those that are bound to it.
     #[must_use]
     pub fn untouched(&self, node: NodeIx) -> bool {
         matches!(&self.node(node).pods, Pods::World(_, put) if put.is_empty())
@@ -315,7 +318,7 @@ impl<'w> Snapshot<'w> {
         }
     }
 
-    /// Whether the pods that are bound to the node are all still on it.
+    /// True if the pods that are bound to the node are all still on it.
     pub(super) fn is_as_bound(&self, node: NodeIx) -> bool {
         matches!(self.node(node).pods, Pods::World(..))
     }
@@ -437,11 +440,18 @@ impl<'w> Snapshot<'w> {
 
     fn apply_presence(&mut self, node: NodeIx, presence: Presence) {
         let before = self.nodes[node.0 as usize].presence;
-        if presence == Presence::Gone && before != Presence::Gone {
+        let (was, is) = (before != Presence::Gone, presence != Presence::Gone);
+        let (was_marked, is_marked) = (before == Presence::Ghost, presence == Presence::Ghost);
+        // A node that leaves carries a mark, and some rules leave nodes with such taints out of what they count.
+        let remarked = was_marked != is_marked && self.honors_taints();
+        if was && (!is || remarked) {
             self.node_moved(node, -1);
         }
         self.nodes[node.0 as usize].presence = presence;
-        if before == Presence::Gone && presence != Presence::Gone {
+        if remarked {
+            self.remark(node);
+        }
+        if is && (!was || remarked) {
             self.node_moved(node, 1);
         }
     }
@@ -538,7 +548,7 @@ impl<'w> NodeView<'w> {
         }
     }
 
-    /// Whether drivers of volumes may still have to put their labels on it.
+    /// True if drivers of volumes may still have to put their labels on it.
     #[must_use]
     pub fn awaits_drivers(&self) -> bool {
         self.awaits_drivers
@@ -553,7 +563,7 @@ impl<'w> NodeView<'w> {
         }
     }
 
-    /// Whether it was added after a template.
+    /// True if it was added after a template.
     #[must_use]
     pub fn is_added(&self) -> bool {
         matches!(self.source, Source::Template(_))
@@ -571,13 +581,13 @@ impl<'w> NodeView<'w> {
         self.taints.as_deref().unwrap_or(&self.source().taints)
     }
 
-    /// Whether it is cordoned.
+    /// True if it is cordoned.
     #[must_use]
     pub fn unschedulable(&self) -> bool {
         self.source().unschedulable
     }
 
-    /// Whether it has neither taints nor a cordon: no pod needs a toleration for it.
+    /// True if it has neither taints nor a cordon: no pod needs a toleration for it.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open
@@ -604,7 +614,7 @@ impl<'w> NodeView<'w> {
         }
     }
 
-    /// Whether it takes part.
+    /// True if it takes part.
     #[must_use]
     pub fn presence(&self) -> Presence {
         self.presence

@@ -16,7 +16,7 @@ pub fn first_untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration]) ->
     })
 }
 
-/// Whether a node with `taints` may take a pod with `tolerations`.
+/// True if a node with `taints` may take a pod with `tolerations`.
 ///
 /// # Errors
 /// [`Refusal::Taint`] with the first taint that is not tolerated.
@@ -27,7 +27,7 @@ pub fn check(taints: &[Taint], tolerations: &[Toleration]) -> Result<(), Refusal
     }
 }
 
-/// Whether one toleration covers one taint.
+/// True if one toleration covers one taint.
 ///
 /// An empty key with Exists covers every key; no effect covers every effect. Less and Greater compare whole numbers in 64
 /// bits, the taint's with the toleration's, and match nothing where one of them is none.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::scheduling::class_rules::{ClassRules, Shape, selected, term_matches};
+use crate::scheduling::cost;
 use crate::scheduling::counter::{Counter, Inclusion, InclusionRule, What};
 use crate::scheduling::guards::Guards;
 use crate::scheduling::node_affinity::LabelledNode;
@@ -15,6 +16,8 @@ use crate::world::pod::PodClass;
 
 /// Work units of one entry in a table: the budget of work bounds the memory, too.
 const ENTRY_COST: u64 = 2;
+/// Work units of a new counter with its entries, likewise.
+const COUNTER_COST: u64 = 64;
 /// Counters that a pod may move for one work unit.
 const MOVES_PER_UNIT: u64 = 8;
 
@@ -55,22 +58,33 @@ struct KeyIndex {
 }
 
 impl Snapshot<'_> {
-    /// Anti-affinity terms of all classes known so far.
-    pub(super) fn all_guards(&self) -> Guards {
+    /// Finds the anti-affinity terms of all classes. They are nobody's in particular: what that costs is to be spent before
+    /// shares are given out.
+    pub fn find_guards(&mut self) {
+        let guards = self.take_guards();
+        self.topology.guards = Some(guards);
+    }
+
+    /// Anti-affinity terms of all classes known so far; to be given back at once.
+    pub(super) fn take_guards(&mut self) -> Guards {
+        if let Some(guards) = self.topology.guards.take() {
+            return guards;
+        }
         let mut guards = Guards::default();
         let interned = self.world().classes().iter();
-        interned.for_each(|(id, class)| guards.add(ClassIx(id.0), class));
-        self.extra_classes().iter().for_each(|(ix, class)| guards.add(*ix, class));
+        let mut work: u64 = interned.map(|(id, class)| guards.add(ClassIx(id.0), class)).sum();
+        work += self.extra_classes().iter().map(|(ix, class)| guards.add(*ix, class)).sum::<u64>();
+        self.work_units += work;
         guards
     }
 
     /// A class with anti-affinity is new to the snapshot: what keeps others away is worked out anew.
-    pub(super) fn class_is_new(&mut self, ix: ClassIx, class: &PodClass) {
+    pub(super) fn class_is_new(&mut self, ix: ClassIx, class: &Arc<PodClass>) {
         if class.pod_anti_affinity.is_empty() {
             return;
         }
         if let Some(guards) = &mut self.topology.guards {
-            guards.add(ix, class);
+            self.work_units += guards.add(ix, class);
         }
         self.topology.rules.clear();
         self.topology.shapes.clear();
@@ -78,20 +92,39 @@ impl Snapshot<'_> {
 
     /// A counter of the pods on any node that mount a claim.
     pub(super) fn claim_counter(&mut self, namespace: Arc<str>, claim: Arc<str>) -> usize {
-        self.counter(What::Claim(namespace, claim), &Arc::from(""))
+        let (what, key) = (Arc::new(What::Claim(namespace, claim)), self.key_index(&Arc::from("")));
+        match self.topology.counter_ids.get(&(what.clone(), key)) {
+            Some(counter) => *counter,
+            None => self.make_counter(what, key),
+        }
     }
 
-    /// A counter over the snapshot as it is now; the one that counts the same if there is one.
-    pub(super) fn counter(&mut self, what: What, key: &Arc<str>) -> usize {
+    /// A counter over the snapshot as it is now; the one that counts the same if there is one. `None` if the work counter
+    /// would go beyond `limit`.
+    pub(super) fn counter(&mut self, what: What, key: &Arc<str>, limit: u64) -> Option<usize> {
+        let cost = what.cost();
+        self.work_units += cost - 1;
+        if limit < self.work_units {
+            return None;
+        }
         let key = self.key_index(key);
         let what = Arc::new(what);
         if let Some(counter) = self.topology.counter_ids.get(&(what.clone(), key)) {
-            return *counter;
+            return Some(*counter);
         }
+        let known = self.topology.bound.as_ref().map_or(0, Vec::len);
+        let counting = cost * u64::try_from(known).unwrap_or(u64::MAX) / MOVES_PER_UNIT;
+        let affordable = self.work_units.saturating_add(COUNTER_COST + counting) <= limit;
+        affordable.then(|| self.make_counter(what, key))
+    }
+
+    fn make_counter(&mut self, what: Arc<What>, key: usize) -> usize {
+        let entries = if let What::Guarded(guards) = &*what { guards.len() } else { 0 };
+        self.work_units += COUNTER_COST + u64::try_from(entries).unwrap_or(u64::MAX) / MOVES_PER_UNIT;
         let index = self.topology.counters.len();
         self.topology.counter_ids.insert((what.clone(), key), index);
         self.topology.file(&what, index);
-        if let What::Spread(_, _, inclusion) = *what {
+        if let What::Spread(_, inclusion) = *what {
             self.topology.inclusions[inclusion].counters.push(index);
         }
         let mut counter = Counter::new(what, key);
@@ -114,11 +147,22 @@ impl Snapshot<'_> {
         self.topology.keys.len() - 1
     }
 
-    pub(super) fn inclusion(&mut self, rule: InclusionRule, key: &Arc<str>) -> usize {
+    /// The nodes that count by a rule; `None` if the work counter would go beyond `limit`.
+    pub(super) fn inclusion(&mut self, rule: InclusionRule, key: &Arc<str>, limit: u64) -> Option<usize> {
+        let each = rule.cost();
+        self.work_units += each;
+        if limit < self.work_units {
+            return None;
+        }
         let key = self.key_index(key);
         let rule = Arc::new(rule);
         if let Some(inclusion) = self.topology.inclusion_ids.get(&(rule.clone(), key)) {
-            return *inclusion;
+            return Some(*inclusion);
+        }
+        let nodes = u64::try_from(self.nodes_capacity()).unwrap_or(u64::MAX);
+        let work = COUNTER_COST + nodes.saturating_mul(ENTRY_COST + each);
+        if limit < self.work_units.saturating_add(work) {
+            return None;
         }
         let mut inclusion = Inclusion::new(rule.clone(), key);
         for (at, domain) in self.topology.keys[key].domains.iter().enumerate() {
@@ -131,11 +175,11 @@ impl Snapshot<'_> {
                 inclusion.node_moved(*domain, 1);
             }
         }
-        self.work_units += ENTRY_COST * u64::try_from(self.nodes_capacity()).unwrap_or(u64::MAX);
+        self.work_units += work;
         let index = self.topology.inclusions.len();
         self.topology.inclusions.push(inclusion);
         self.topology.inclusion_ids.insert((rule, key), index);
-        index
+        Some(index)
     }
 
     /// The counter of this index.
@@ -162,7 +206,7 @@ impl Snapshot<'_> {
     fn count_all(&mut self, counter: &mut Counter) {
         let mut topology = std::mem::take(&mut self.topology);
         let bound = topology.bound.get_or_insert_with(|| self.bound_classes());
-        let mut work = u64::try_from(bound.len()).unwrap_or(u64::MAX) / MOVES_PER_UNIT;
+        let mut work = counter.cost * u64::try_from(bound.len()).unwrap_or(u64::MAX) / MOVES_PER_UNIT;
         for class in bound {
             if !counts_class(&counter.what, *class, self, topology.guards.as_ref()) {
                 continue;
@@ -185,7 +229,7 @@ impl Snapshot<'_> {
             }
             let (_, others) = self.pods_by_origin(node);
             for pod in others {
-                work += 1;
+                work += counter.cost;
                 if counts_class(&counter.what, self.class_of(*pod), self, topology.guards.as_ref()) {
                     count(&topology.keys, &topology.inclusions, counter, self, *pod, node, 1);
                 }
@@ -231,12 +275,31 @@ impl Snapshot<'_> {
         self.work_units += work;
     }
 
+    /// True if a rule in use leaves out nodes whose taints are not tolerated.
+    pub(super) fn honors_taints(&self) -> bool {
+        self.topology.inclusions.iter().any(|inclusion| inclusion.rule.honors_taints())
+    }
+
+    /// A node that is out of all counts has been marked as leaving, or is no more: which rules it counts for is worked
+    /// out anew.
+    pub(super) fn remark(&mut self, node: NodeIx) {
+        let mut topology = std::mem::take(&mut self.topology);
+        let view = self.node(node);
+        for inclusion in topology.inclusions.iter_mut().filter(|inclusion| inclusion.rule.honors_taints()) {
+            inclusion.remark(node.0 as usize, view);
+        }
+        self.topology = topology;
+    }
+
     /// The last node is new: its domains are looked up.
     pub(super) fn node_added(&mut self) {
         let mut topology = std::mem::take(&mut self.topology);
         let node = node_ix(self.nodes_capacity() - 1);
         topology.keys.iter_mut().for_each(|key| key.push(self.node(node)));
         topology.inclusions.iter_mut().for_each(|inclusion| inclusion.push(self.node(node)));
+        let entries = u64::try_from(topology.keys.len() + topology.inclusions.len()).unwrap_or(u64::MAX);
+        let looks: u64 = topology.inclusions.iter().map(|inclusion| inclusion.cost).sum();
+        self.work_units += entries / MOVES_PER_UNIT + looks;
         self.topology = topology;
         self.node_moved(node, 1);
     }
@@ -256,11 +319,11 @@ impl Topology {
     fn file(&mut self, what: &What, counter: usize) {
         let id = u32::try_from(counter).expect("fewer than 2^32 counters fit in memory");
         match what {
-            What::Term(_, term) => self.selectors.insert(term.selector.as_ref(), id),
-            What::AllTerms(_, terms) => {
-                self.selectors.insert(terms.first().and_then(|term| term.selector.as_ref()), id);
+            What::Term(own) => self.selectors.insert(own.term().selector.as_ref(), id),
+            What::AllTerms(own) => {
+                self.selectors.insert(own.terms().first().and_then(|term| term.selector.as_ref()), id);
             }
-            What::Spread(_, selector, _) => self.selectors.insert(selector.as_ref(), id),
+            What::Spread(own, _) => self.selectors.insert(own.selector(), id),
             What::Guarded(guards) => {
                 guards.iter().for_each(|guard| self.by_guard.entry(*guard).or_default().push(id));
             }
@@ -304,7 +367,8 @@ impl Topology {
             let counter = self.by_claim.get(&(pod.namespace.clone(), claim.name.clone()));
             candidates.extend(counter.filter(|counter| from <= **counter));
         }
-        let asked = u64::try_from(candidates.len()).unwrap_or(u64::MAX);
+        let cost = |counter: &u32| self.counters[*counter as usize].cost_for(&pod.namespace);
+        let asked: u64 = candidates.iter().map(cost).sum();
         candidates.sort_unstable();
         candidates.dedup();
         candidates
@@ -313,7 +377,7 @@ impl Topology {
         let (known, counted_by) = &mut self.counted_by[index];
         *known = made;
         counted_by.append(&mut candidates);
-        1 + ENTRY_COST * asked
+        1 + cost::beyond_one(pod.labels.len()) + ENTRY_COST * asked
     }
 
     /// Counts a node for the inclusions.
@@ -367,14 +431,12 @@ impl KeyIndex {
     }
 }
 
-/// Whether a counter counts pods of this class.
+/// True if a counter counts pods of this class.
 fn counts_class(what: &What, class: ClassIx, snapshot: &Snapshot<'_>, guards: Option<&Guards>) -> bool {
     let (pod, world) = (snapshot.class(class), snapshot.world());
     match what {
-        What::Term(namespace, term) => term_matches(term, namespace, pod, world),
-        What::AllTerms(namespace, terms) => {
-            terms.iter().all(|term| term_matches(term, namespace, pod, world))
-        }
+        What::Term(own) => term_matches(own.term(), own.namespace(), pod, world),
+        What::AllTerms(own) => own.terms().iter().all(|term| term_matches(term, own.namespace(), pod, world)),
         What::Guarded(ids) => {
             let own = guards.map_or(&[][..], |guards| guards.of(class));
             own.iter().any(|id| ids.binary_search(id).is_ok())
@@ -382,9 +444,7 @@ fn counts_class(what: &What, class: ClassIx, snapshot: &Snapshot<'_>, guards: Op
         What::Claim(namespace, name) => {
             pod.namespace == *namespace && pod.claims.iter().any(|claim| claim.name == *name)
         }
-        What::Spread(namespace, selector, _) => {
-            pod.namespace == *namespace && selected(selector.as_ref(), &pod.labels)
-        }
+        What::Spread(own, _) => pod.namespace == *own.namespace() && selected(own.selector(), &pod.labels),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::scheduling::snapshot::{NodeIx, Snapshot};
 use crate::world::pod::PodClass;
 
 impl Snapshot<'_> {
-    /// Whether one more pod of the class with these `rules` on `node` keeps every spread constraint.
+    /// True if one more pod of the class with these `rules` on `node` keeps every spread constraint.
     pub(super) fn check_topology_spread(
         &self,
         rules: &ClassRules,

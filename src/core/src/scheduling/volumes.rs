@@ -110,13 +110,13 @@ impl NodeVolumes {
 }
 
 /// Why a claim keeps its pod off every node, or what it asks.
-enum Standing {
+enum ClaimPhase {
     Bound(BoundClaim, Option<Attachment>),
     Waiting(WaitingClaim, Attachment),
 }
 
 impl Snapshot<'_> {
-    /// Whether pods elsewhere decide whether the volumes of this class can be had on a node: attach limits, and claims
+    /// True if pods elsewhere decide whether the volumes of this class can be had on a node: attach limits, and claims
     /// that one pod alone may use.
     pub fn has_volume_rivals(&mut self, class: ClassIx) -> bool {
         if self.class(class).claims.is_empty() {
@@ -127,7 +127,7 @@ impl Snapshot<'_> {
         !volumes.alone.is_empty() || limited && !volumes.attached.is_empty()
     }
 
-    /// Whether the volumes of `class` let it run on `node`, whatever runs where.
+    /// True if the volumes of `class` let it run on `node`, whatever runs where.
     ///
     /// Source: kube-scheduler, volumebinding/volume_binding.go and binder.go, FindPodVolumes; volumezone/volume_zone.go.
     pub(super) fn check_volume_places(&mut self, class: ClassIx, node: NodeIx) -> Result<(), Refusal> {
@@ -144,7 +144,7 @@ impl Snapshot<'_> {
         volumes.waiting.iter().try_for_each(|claim| claim.can_be_had_on(&node))
     }
 
-    /// Whether the pods that are there leave `node` the attachments, and `class` the claims, that it needs.
+    /// True if the pods that are there leave `node` the attachments, and `class` the claims, that it needs.
     ///
     /// Source: kube-scheduler, nodevolumelimits/csi.go, Filter; volumerestrictions/volume_restrictions.go, for claims
     /// of ReadWriteOncePod.
@@ -230,12 +230,12 @@ impl Snapshot<'_> {
         let free = self.free_volumes.get_or_insert_with(unclaimed).clone();
         self.work_units += u64::try_from(free.len()).unwrap_or(u64::MAX) / 8;
         for claim in &pod.claims {
-            match standing(claim, &pod, storage, &free) {
-                Ok(Standing::Bound(bound, attachment)) => {
+            match claim_phase(claim, &pod, storage, &free) {
+                Ok(ClaimPhase::Bound(bound, attachment)) => {
                     volumes.bound.push(bound);
                     volumes.attached.extend(attachment);
                 }
-                Ok(Standing::Waiting(waiting, attachment)) => {
+                Ok(ClaimPhase::Waiting(waiting, attachment)) => {
                     volumes.waiting.push(waiting);
                     volumes.attached.insert(attachment);
                 }
@@ -269,12 +269,12 @@ fn made<'s>(claim: &PodClaim, pod: &PodClass, storage: &'s Storage) -> Option<&'
 /// What a claim of a pod asks of nodes.
 ///
 /// Source: volumebinding/binder.go, GetPodVolumeClaims.
-fn standing(
+fn claim_phase(
     claim: &PodClaim,
     pod: &PodClass,
     storage: &Storage,
     free: &[&Volume],
-) -> Result<Standing, Refusal> {
+) -> Result<ClaimPhase, Refusal> {
     let not_ready = |why: String| Refusal::VolumeNotReady { claim: claim.name.clone(), why: why.into() };
     let made = made(claim, pod, storage);
     let spec = match (made, &claim.template) {
@@ -299,7 +299,7 @@ fn standing(
             volume: handle.clone(),
             unmade: false,
         });
-        return Ok(Standing::Bound(bound, attachment));
+        return Ok(ClaimPhase::Bound(bound, attachment));
     }
     let class = match &spec.storage_class {
         Some(name) => storage.classes.get(name),
@@ -315,7 +315,7 @@ fn standing(
                 volume: Arc::from(format!("{}/{}", pod.namespace, claim.name)),
                 unmade: made.is_none(),
             };
-            Ok(Standing::Waiting(waiting(claim, spec, class, selected, (storage, free)), attachment))
+            Ok(ClaimPhase::Waiting(waiting(claim, spec, class, selected, (storage, free)), attachment))
         }
         Some(_) | None => {
             Err(not_ready("it is bound before its pods are scheduled, and is not bound yet".to_owned()))
@@ -344,7 +344,7 @@ fn waiting(
     }
 }
 
-/// Whether a free volume has what a claim asks for.
+/// True if a free volume has what a claim asks for.
 ///
 /// Source: component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume.
 fn would_do(free: &FreeVolume, claim: &ClaimSpec, class: &StorageClass) -> bool {

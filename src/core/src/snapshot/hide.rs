@@ -16,6 +16,7 @@ use crate::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, Operator, PodAffinityTerm, RequiredNodeAffinity, Requirement, Taint,
 };
 use crate::world::buffer::BufferSource;
+use crate::world::gang::GangRef;
 use crate::world::node::Node;
 use crate::world::pod::{Owner, PodClass};
 use crate::world::provider::ProviderState;
@@ -161,6 +162,16 @@ impl<'a> Hider<'a> {
             claim.name = self.name(&claim.name);
             claim.template.iter_mut().for_each(|spec| self.claim_spec(spec));
         }
+        if let Some(request) = &mut class.request {
+            let request = Arc::make_mut(request);
+            request.name = self.name(&request.name);
+        }
+        if let Some(gang) = &mut class.gang {
+            let GangRef { kind: _, name, group, replica } = Arc::make_mut(gang);
+            for part in [name, group, replica].into_iter().filter(|part| !part.is_empty()) {
+                *part = self.name(part);
+            }
+        }
         self.names(&mut class.device_claims);
         self.names(&mut class.local_volumes);
         if let Some(volumes) = &mut class.safe_local_volumes {
@@ -211,6 +222,9 @@ impl<'a> Hider<'a> {
                 self.option(&mut instance.node);
                 group.instances.insert(self.name(&id), instance);
             }
+            group.outdated = std::mem::take(&mut group.outdated).iter().map(|id| self.name(id)).collect();
+            let interrupted = std::mem::take(&mut group.interrupted);
+            group.interrupted = interrupted.into_iter().map(|(id, event)| (self.name(&id), event)).collect();
             group.failures.iter_mut().for_each(|failure| failure.message = HIDDEN.into());
             if let Some(template) = &mut group.template {
                 let template = Arc::make_mut(template);
@@ -256,6 +270,31 @@ impl<'a> Hider<'a> {
         if let Some(standby) = &mut world.standby {
             self.standby(standby);
         }
+        for request in &mut world.requests {
+            self.key(&mut request.key);
+            request.uid = self.name(&request.uid);
+            request.pod_sets.iter_mut().for_each(|set| set.template = self.name(&set.template));
+            request.fault = request.fault.as_ref().map(|_| HIDDEN.into());
+            request.status.conditions.values_mut().for_each(|condition| condition.message = HIDDEN.into());
+        }
+        world.requests.sort_by(|a, b| a.key.cmp(&b.key));
+        world.request_templates.iter_mut().for_each(|template| self.key(&mut template.key));
+        world.request_templates.sort_by(|a, b| a.key.cmp(&b.key));
+        let others = std::mem::take(&mut world.requests_of_others);
+        world.requests_of_others = others
+            .into_iter()
+            .map(|mut key| {
+                self.key(&mut key);
+                key
+            })
+            .collect();
+        for gang in &mut world.gangs {
+            self.key(&mut gang.key);
+            let minimums = std::mem::take(&mut gang.minimums);
+            let hidden = |name: Arc<str>| if name.is_empty() { name } else { self.name(&name) };
+            gang.minimums = minimums.into_iter().map(|(group, min)| (hidden(group), min)).collect();
+        }
+        world.gangs.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
         let namespaces = std::mem::take(&mut world.namespaces);
         for (name, mut labels) in namespaces {
             self.labels(&mut labels);
@@ -320,7 +359,13 @@ impl<'a> Hider<'a> {
     }
 
     fn unbound(&self, mut key: PodClassKey, mut row: Unbound) -> (PodClassKey, Unbound) {
-        key.owner = self.path(&key.owner);
+        key.owner = match key.owner.split_once('/') {
+            // Pods without a controller: their kind and namespace.
+            Some((kind, namespace)) if !namespace.contains('/') => {
+                format!("{kind}/{}", self.name(namespace)).into()
+            }
+            _ => self.path(&key.owner),
+        };
         row.examples.iter_mut().for_each(|example| *example = self.path(example));
         (key, row)
     }

@@ -164,13 +164,15 @@ pub struct Standby {
 }
 
 impl Standby {
-    /// The buffers, and of all others what they refer to; `None` without buffers. Plans read nothing else.
+    /// The buffers and all quotas, which replicas that are expected count against too, and of all others what buffers refer
+    /// to; `None` without any. Plans read nothing else.
     #[must_use]
     pub fn referred_to(&self) -> Option<Self> {
-        if self.buffers.is_empty() {
+        if self.buffers.is_empty() && self.quotas.is_empty() {
             return None;
         }
-        let mut kept = Self { buffers: self.buffers.clone(), ..Self::default() };
+        let (buffers, quotas) = (self.buffers.clone(), self.quotas.clone());
+        let mut kept = Self { buffers, quotas, ..Self::default() };
         for (key, buffer) in &self.buffers {
             match &buffer.source {
                 BufferSource::None => {}
@@ -185,9 +187,6 @@ impl Standby {
             }
             kept.of_others.extend(self.of_others.get(key).cloned());
         }
-        let namespaces: BTreeSet<&Arc<str>> = self.buffers.keys().map(|key| &key.namespace).collect();
-        let quotas = self.quotas.iter().filter(|(key, _)| namespaces.contains(&key.namespace));
-        kept.quotas = quotas.map(cloned).collect();
         Some(kept)
     }
 }

@@ -8,11 +8,13 @@ use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
 use crate::world::buffer::Standby;
 use crate::world::digest::{Badge, NodeDigest};
+use crate::world::gang::Gangs;
 use crate::world::interner::InternedId;
 use crate::world::listing::Listing;
 use crate::world::node::Node;
 use crate::world::pod::Pod;
 use crate::world::provider::ProviderState;
+use crate::world::request::Requests;
 use crate::world::volume::{PriorityClass, Storage};
 use crate::world::workload::{Controller, DaemonSet, DisruptionBudget};
 use crate::world::{NodeId, PodId, World};
@@ -32,6 +34,8 @@ pub struct Canonical {
     storage: Storage,
     priority_classes: BTreeMap<Arc<str>, PriorityClass>,
     standby: Option<Standby>,
+    gangs: Gangs,
+    requests: Requests,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     listings: Vec<CanonicalListing>,
     badges_count: usize,
@@ -81,6 +85,8 @@ impl World {
             storage: self.storage.clone(),
             priority_classes: self.priority_classes.clone(),
             standby: self.standby.referred_to(),
+            gangs: self.gangs.clone(),
+            requests: self.requests.clone(),
             providers: self.providers.clone(),
             listings: self
                 .listings
@@ -110,7 +116,7 @@ impl World {
         (pool.clone(), by_id, by_name, listing.unseen().clone())
     }
 
-    /// Whether a pod stands where the bound pods of its class are kept.
+    /// True if a pod stands where the bound pods of its class are kept.
     fn is_bound(&self, pod: PodId, node: NodeId) -> bool {
         let entry = self.pod(pod);
         let kept = self.bound_pods(entry.class).get(entry.position as usize);

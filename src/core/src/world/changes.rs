@@ -113,6 +113,23 @@ impl World {
             Delta::QuotaDeleted(key) => {
                 self.standby.quotas.remove(&key);
             }
+            Delta::RequestApplied(request) => {
+                self.requests.objects.insert(request.key.clone(), *request);
+            }
+            Delta::RequestDeleted(key) => {
+                self.requests.objects.remove(&key);
+            }
+            Delta::GangApplied(gang) => {
+                self.gangs.served.insert(gang.kind);
+                self.gangs.objects.insert((gang.kind, gang.key.clone()), *gang);
+            }
+            Delta::GangDeleted(kind, key) => {
+                self.gangs.objects.remove(&(kind, key));
+            }
+            Delta::GangKindMissing(kind) => {
+                self.gangs.served.remove(&kind);
+                self.gangs.objects.retain(|(other, _), _| *other != kind);
+            }
             Delta::ProviderObserved(pool, state) => {
                 self.observe_provider(pool, state);
             }
@@ -279,13 +296,15 @@ impl World {
             Known::Unknown { .. } => {
                 self.listings.remove(&pool);
             }
-            Known::Known { value, .. } => {
+            Known::Known { value, at } => {
                 let before = self.providers.get(&pool).and_then(Known::value);
                 if !before.is_some_and(|before| same(before, value)) || !self.listings.contains_key(&pool) {
                     let named = |name: &str| self.node_named(name).map(|(id, _, _)| id);
-                    let listing = Listing::new(value, &self.provider_ids, named);
+                    let mut listing = Listing::new(value, &self.provider_ids, named);
+                    self.listings.remove(&pool).into_iter().for_each(|before| listing.remember(before));
                     self.listings.insert(pool.clone(), listing);
                 }
+                self.listings.get_mut(&pool).into_iter().for_each(|listing| listing.read(*at));
             }
         }
         self.providers.insert(pool, state);
@@ -378,6 +397,8 @@ impl World {
             Delta::PodTemplateApplied(template) => (Kind::PodTemplate, template.key.clone()),
             Delta::DeploymentApplied(template) => (Kind::Deployment, template.key.clone()),
             Delta::QuotaApplied(quota) => (Kind::Quota, quota.key.clone()),
+            Delta::RequestApplied(request) => (Kind::Request, request.key.clone()),
+            Delta::GangApplied(gang) => (Kind::Gang(gang.kind), gang.key.clone()),
             _ => return,
         };
         if let Some(sweep) = self.sweeps.get_mut(&kind) {
@@ -415,16 +436,21 @@ impl World {
             Kind::PodTemplate => self.standby.templates.retain(|key, _| !gone(key)),
             Kind::Deployment => self.standby.deployments.retain(|key, _| !gone(key)),
             Kind::Quota => self.standby.quotas.retain(|key, _| !gone(key)),
+            Kind::Request => self.requests.objects.retain(|key, _| !gone(key)),
+            Kind::Gang(kind) => {
+                self.gangs.served.insert(kind);
+                self.gangs.objects.retain(|(other, key), _| *other != kind || !gone(key));
+            }
         }
     }
 }
 
-/// Whether a measurement may leave this pod out although its node's sum counts it.
+/// True if a measurement may leave this pod out although its node's sum counts it.
 fn unusual(pod: &Pod) -> bool {
     pod.deletion_at.is_some() || pod.class.priority < 0
 }
 
-/// Whether its controller counts this pod as one it need not make anew.
+/// True if its controller counts this pod as one it need not make anew.
 fn counts_for_owner(pod: &Pod) -> bool {
     !pod.phase.finished() && pod.deletion_at.is_none()
 }

@@ -21,7 +21,7 @@ pub struct Badge {
     pub group: Option<Arc<str>>,
     /// The value of [`ZONE_LABEL`].
     pub zone: Option<Arc<str>>,
-    /// Whether a label or an annotation is Karpenter's.
+    /// True if a label or an annotation is Karpenter's.
     pub karpenter: bool,
 }
 
@@ -70,7 +70,7 @@ impl Amounts {
         }
     }
 
-    /// Whether `self` fits into `free`; a request of zero fits always.
+    /// True if `self` fits into `free`; a request of zero fits always.
     #[must_use]
     pub fn fit(self, free: Self) -> bool {
         let fits = |asked: i64, free: i64| asked <= 0 || asked <= free;
@@ -83,21 +83,21 @@ impl Amounts {
 /// One node in short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeDigest {
-    /// Whether the node has been delivered; else only pods bound to it are known, and nothing else here counts.
+    /// True if the node has been delivered; else only pods bound to it are known, and nothing else here counts.
     pub delivered: bool,
     /// The Ready condition.
     pub ready: Readiness,
-    /// Whether a deletion timestamp is set.
+    /// True if a deletion timestamp is set.
     pub deleting: bool,
-    /// Whether it carries [`DELETION_TAINT`].
+    /// True if it carries [`DELETION_TAINT`].
     pub deletion_taint: bool,
-    /// Whether it carries any taint.
+    /// True if it carries any taint.
     pub tainted: bool,
-    /// Whether it is cordoned.
+    /// True if it is cordoned.
     pub unschedulable: bool,
-    /// Whether it carries an annotation that decisions read, beside that of its template.
+    /// True if it carries an annotation that decisions read, beside that of its template.
     pub annotated: bool,
-    /// Whether it offers extended resources.
+    /// True if it offers extended resources.
     pub extended: bool,
     /// The id of its badge in [`super::World::badges`].
     pub badge: InternedId,
@@ -131,7 +131,7 @@ impl NodeDigest {
         };
     }
 
-    /// Whether it is ready, without taints and not cordoned, deleted or annotated: nothing about it is special.
+    /// True if it is ready, without taints and not cordoned, deleted or annotated: nothing about it is special.
     #[must_use]
     pub fn is_ordinary(&self) -> bool {
         self.ready == Readiness::Ready

@@ -85,7 +85,7 @@ impl<T: Eq + Hash> Interner<T> {
         self.ids.len()
     }
 
-    /// Whether no value is alive.
+    /// True if no value is alive.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::time::UnixTime;
 use crate::world::NodeId;
 use crate::world::provider::ProviderState;
 
@@ -19,6 +20,8 @@ pub struct Listing {
     by_name: BTreeMap<NodeId, Listed>,
     /// Ids of instances that no node carries.
     unseen: BTreeSet<Arc<str>>,
+    /// Those of them whose node was there and has left: since when the provider has listed them without it.
+    left: BTreeMap<Arc<str>, Option<UnixTime>>,
     /// The first instance of each name that the provider gives.
     names: FxHashMap<Arc<str>, Listed>,
 }
@@ -71,6 +74,7 @@ impl Listing {
         });
         if let Some(listed) = carried.filter(|_| !id.is_empty()) {
             self.unseen.remove(&listed.instance);
+            self.left.remove(&listed.instance);
             self.by_id.insert(node, listed);
         }
         if let Some(listed) = self.names.get(name) {
@@ -84,7 +88,21 @@ impl Listing {
         if let Some(listed) = self.by_id.remove(&node)
             && carriers(ids, &listed.instance).next().is_none()
         {
+            self.left.insert(listed.instance.clone(), None);
             self.unseen.insert(listed.instance);
+        }
+    }
+
+    /// Takes over which nodes had left; those of instances that are no more listed, or have a node, are forgotten.
+    pub(super) fn remember(&mut self, before: Self) {
+        self.left = before.left;
+        self.left.retain(|instance, _| self.unseen.contains(instance));
+    }
+
+    /// The provider was read at this instant.
+    pub(super) fn read(&mut self, at: UnixTime) {
+        for since in self.left.values_mut() {
+            since.get_or_insert(at);
         }
     }
 
@@ -102,6 +120,13 @@ impl Listing {
     #[must_use]
     pub fn unseen(&self) -> &BTreeSet<Arc<str>> {
         &self.unseen
+    }
+
+    /// For an instance whose node was there and has left: since when the provider has listed it without one, or `None`
+    /// where it has not been read since.
+    #[must_use]
+    pub fn left(&self, instance: &str) -> Option<Option<UnixTime>> {
+        self.left.get(instance).copied()
     }
 
     fn told<'l>(

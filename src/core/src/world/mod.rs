@@ -4,12 +4,14 @@ pub mod buffer;
 mod canonical;
 mod changes;
 pub mod digest;
+pub mod gang;
 pub mod interner;
 pub mod listing;
 pub mod node;
 pub mod pod;
 pub mod provider;
 pub mod record;
+pub mod request;
 mod twins;
 pub mod volume;
 pub mod workload;
@@ -27,11 +29,13 @@ use crate::time::{Seconds, UnixTime};
 use buffer::{CapacityBuffer, Quota, Standby, Template};
 pub use canonical::Canonical;
 use digest::{Badge, NodeDigest};
+use gang::{Gang, GangKind, Gangs};
 use interner::{InternedId, Interner};
 use listing::{Listing, ProviderIds};
 use node::Node;
 use pod::{Owner, Pod, PodClass};
 use provider::ProviderState;
+use request::{ProvisioningRequest, Requests};
 use volume::{AttachLimits, PriorityClass, Storage, StorageCapacity, StorageClass, Volume, VolumeClaim};
 use workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 
@@ -114,6 +118,16 @@ pub enum Delta {
     QuotaApplied(Box<Quota>),
     /// A ResourceQuota is gone.
     QuotaDeleted(ObjectKey),
+    /// A ProvisioningRequest is new or has changed.
+    RequestApplied(Box<ProvisioningRequest>),
+    /// A ProvisioningRequest is gone.
+    RequestDeleted(ObjectKey),
+    /// An object that makes pods a gang is new or has changed.
+    GangApplied(Box<Gang>),
+    /// An object that makes pods a gang is gone.
+    GangDeleted(GangKind, ObjectKey),
+    /// The server does not have this kind of gangs, or it may not be read. A complete list says the contrary.
+    GangKindMissing(GangKind),
     /// What a pool's provider said.
     ProviderObserved(Arc<str>, Known<ProviderState>),
     /// The pool is no longer managed.
@@ -161,6 +175,10 @@ pub enum Kind {
     Deployment,
     /// ResourceQuotas.
     Quota,
+    /// ProvisioningRequests.
+    Request,
+    /// Objects that make pods a gang: each kind is listed on its own.
+    Gang(GangKind),
 }
 
 /// A pod in the world.
@@ -218,6 +236,8 @@ pub struct World {
     storage: Storage,
     priority_classes: BTreeMap<Arc<str>, PriorityClass>,
     standby: Standby,
+    gangs: Gangs,
+    requests: Requests,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     /// By pool, where the provider's state is known.
     listings: BTreeMap<Arc<str>, Listing>,
@@ -255,7 +275,7 @@ impl World {
         self.stale = stale;
     }
 
-    /// Whether nothing may be removed on the strength of this view (law 6).
+    /// True if nothing may be removed on the strength of this view (law 6).
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.stale
@@ -278,7 +298,7 @@ impl World {
         self.asking = asking;
     }
 
-    /// Whether a call for this increase is under way: what it comes to is not known yet.
+    /// True if a call for this increase is under way: what it comes to is not known yet.
     #[must_use]
     pub fn is_asking(&self, pool: &Arc<str>, intent: &IntentId) -> bool {
         !self.asking.is_empty() && self.asking.contains(&(pool.clone(), intent.clone()))
@@ -435,6 +455,23 @@ impl World {
     #[must_use]
     pub fn standby(&self) -> &Standby {
         &self.standby
+    }
+
+    /// Objects that make pods a gang.
+    #[must_use]
+    pub fn gangs(&self) -> &Gangs {
+        &self.gangs
+    }
+
+    /// ProvisioningRequests.
+    #[must_use]
+    pub fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Names the requests that another controller writes.
+    pub fn set_requests_of_others(&mut self, keys: BTreeSet<ObjectKey>) {
+        self.requests.of_others = keys;
     }
 
     /// Names the buffers that another controller writes.

@@ -63,8 +63,56 @@ pub struct Node {
     pub ready_changed_at: UnixTime,
     /// `metadata.creationTimestamp`.
     pub created_at: UnixTime,
-    /// Whether a deletion timestamp is set.
+    /// True if a deletion timestamp is set.
     pub deleting: bool,
+    /// The other conditions that can say that something is wrong, in order of their types (see [`keeps_condition`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<NodeCondition>,
+}
+
+/// A condition of a node other than Ready.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodeCondition {
+    /// Its type, such as `KernelDeadlock`.
+    pub kind: Arc<str>,
+    /// Its status.
+    pub status: ConditionStatus,
+    /// Its last transition; the creation time of the node when that is missing.
+    pub since: UnixTime,
+}
+
+/// The status of a condition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    /// `True`.
+    True,
+    /// `False`.
+    False,
+    /// `Unknown`, or a word that Kubernetes does not define.
+    #[default]
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// The status that the API's word stands for.
+    #[must_use]
+    pub fn of(word: &str) -> Self {
+        match word {
+            "True" => Self::True,
+            "False" => Self::False,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The API's word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
 }
 
 impl Node {
@@ -101,14 +149,27 @@ pub enum Readiness {
     Unknown,
 }
 
-/// Whether a label or annotation is one that Karpenter puts on its own nodes; people put
+/// True if a label or annotation is one that Karpenter puts on its own nodes; people put
 /// [`DO_NOT_DISRUPT_ANNOTATION`] on nodes of anybody.
 #[must_use]
 pub fn is_karpenters(key: &str) -> bool {
     key.starts_with(KARPENTER_PREFIX) && key != DO_NOT_DISRUPT_ANNOTATION
 }
 
-/// Whether decisions read the annotation `key`; all others are dropped at the edge.
+/// True if decisions read a condition: not Ready and Suspended, which [`Node::ready`] holds, and not what every kubelet
+/// says of a node that is well.
+#[must_use]
+pub fn keeps_condition(kind: &str, status: ConditionStatus) -> bool {
+    match kind {
+        "Ready" | "Suspended" => false,
+        "MemoryPressure" | "DiskPressure" | "PIDPressure" | "NetworkUnavailable" => {
+            status != ConditionStatus::False
+        }
+        _ => true,
+    }
+}
+
+/// True if decisions read the annotation `key`; all others are dropped at the edge.
 #[must_use]
 pub fn keeps_annotation(key: &str) -> bool {
     key.starts_with("headroom.dev/")

@@ -9,6 +9,9 @@ use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
 use crate::scheduling::constraints::{PodAffinityTerm, RequiredNodeAffinity, Toleration, TopologySpread};
 use crate::time::{Seconds, UnixTime};
+use crate::world::World;
+use crate::world::gang::GangRef;
+use crate::world::request::RequestRef;
 use crate::world::volume::PodClaim;
 
 /// Everything about a pod that decides where it may run and what its move costs.
@@ -49,7 +52,7 @@ pub struct PodClass {
     pub priority: i32,
     /// `spec.schedulerName`.
     pub scheduler: Arc<str>,
-    /// Whether restartPolicy is `Always`.
+    /// True if restartPolicy is `Always`.
     pub restarts_always: bool,
     /// A static pod's mirror (annotation `kubernetes.io/config.mirror`).
     pub mirror: bool,
@@ -65,7 +68,13 @@ pub struct PodClass {
     pub scale_up_delay: Option<Seconds>,
     /// `spec.terminationGracePeriodSeconds`; 30 s when unset.
     pub termination_grace: Seconds,
-    /// Whether the pod cannot be read beyond its metadata: it stands for itself on its node, and what it needs is
+    /// The gang that it is scheduled with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gang: Option<Arc<GangRef>>,
+    /// The ProvisioningRequest whose room it is to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<Arc<RequestRef>>,
+    /// True if the pod cannot be read beyond its metadata: it stands for itself on its node, and what it needs is
     /// unknown. Its requests here are those of a pod that asks for nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unreadable: bool,
@@ -100,7 +109,7 @@ pub enum PodPhase {
 }
 
 impl PodPhase {
-    /// Whether the pod has ended for good and holds no resources.
+    /// True if the pod has ended for good and holds no resources.
     #[must_use]
     pub fn finished(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
@@ -136,9 +145,9 @@ pub struct Pod {
     pub nominated_node: Option<Arc<str>>,
     /// Phase.
     pub phase: PodPhase,
-    /// Whether the scheduler said PodScheduled=False with reason Unschedulable.
+    /// True if the scheduler said PodScheduled=False with reason Unschedulable.
     pub unschedulable: bool,
-    /// Whether a scheduling gate holds it back.
+    /// True if a scheduling gate holds it back.
     pub gated: bool,
     /// `metadata.creationTimestamp`.
     pub created_at: UnixTime,
@@ -155,6 +164,12 @@ pub const DO_NOT_DISRUPT_ANNOTATION: &str = "karpenter.sh/do-not-disrupt";
 pub const PROTECTED_FOREVER: UnixTime = UnixTime(i64::MAX);
 
 impl Pod {
+    /// The node that it is nominated for, if that exists: what it names stays when the node goes.
+    #[must_use]
+    pub fn nominated_to(&self, world: &World) -> Option<&Arc<str>> {
+        self.nominated_node.as_ref().filter(|node| world.node_named(node).is_some())
+    }
+
     /// True while the pod must not be disrupted: it is neither finished nor being deleted, whoever its controller is.
     ///
     /// Source: Karpenter, pkg/utils/pod/scheduling.go, IsDisruptable.

@@ -54,10 +54,13 @@ pub struct GroupState {
     /// provider knows both.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub outdated: BTreeSet<Arc<str>>,
+    /// Instances that the cloud has said it takes soon, by provider id, with what it said.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub interrupted: BTreeMap<Arc<str>, Arc<str>>,
     /// Settings that the group's own marks give, over those of its pool; `None` when they give none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Arc<GroupOptions>>,
-    /// Whether the pool's spec names it no more: its nodes count and leave, and it never grows.
+    /// True if the pool's spec names it no more: its nodes count and leave, and it never grows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub retired: bool,
     /// What keeps any of its machines from being removed; `None` when nothing does. It may grow all the same.
@@ -92,7 +95,7 @@ pub struct GroupOptions {
     pub unready_for: Option<Seconds>,
     /// In place of the pool's; at most [`GroupOptions::LENGTH_MAX`].
     pub provision_timeout: Option<Seconds>,
-    /// Whether DaemonSet pods are left out when a node is measured, in place of what the pool says.
+    /// True if DaemonSet pods are left out when a node is measured, in place of what the pool says.
     pub ignore_daemon_sets: Option<bool>,
 }
 

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::buffer::{CapacityBuffer, Quota, Standby, Template};
+use super::gang::{Gang, GangKind};
 use super::node::Node;
 use super::pod::{Owner, Pod, PodClass, PodPhase};
 use super::provider::ProviderState;
+use super::request::ProvisioningRequest;
 use super::volume::{AttachLimits, PriorityClass, StorageCapacity, StorageClass, Volume, VolumeClaim};
 use super::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
-use super::{Delta, World};
+use super::{Delta, Kind, World};
 use crate::history::IntentId;
 use crate::known::Known;
 use crate::labels::{Labels, ObjectKey};
@@ -21,7 +23,7 @@ use crate::time::{Seconds, UnixTime};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct WorldRecord {
-    /// Whether the view was too old to remove anything by.
+    /// True if the view was too old to remove anything by.
     pub stale: bool,
     /// How long nothing had been heard of nodes.
     #[serde(skip_serializing_if = "is_zero")]
@@ -64,11 +66,26 @@ pub struct WorldRecord {
     /// CapacityBuffers, and what they refer to; absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standby: Option<StandbyRecord>,
+    /// ProvisioningRequests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<ProvisioningRequest>,
+    /// PodTemplates that they name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub request_templates: Vec<TemplateRecord>,
+    /// Requests that another controller writes.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub requests_of_others: BTreeSet<ObjectKey>,
+    /// Objects that make pods a gang.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gangs: Vec<Gang>,
+    /// Kinds of gangs that the server has.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub gang_kinds: BTreeSet<GangKind>,
     /// What each pool's provider said last.
     pub providers: BTreeMap<Arc<str>, Known<ProviderState>>,
 }
 
-/// Whether nothing need be said of a length.
+/// True if nothing need be said of a length.
 fn is_zero(length: &Seconds) -> bool {
     length.0 == 0
 }
@@ -94,10 +111,10 @@ pub struct PodRecord {
     pub nominated_node: Option<Arc<str>>,
     /// Phase.
     pub phase: PodPhase,
-    /// Whether the scheduler found no place.
+    /// True if the scheduler found no place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unschedulable: bool,
-    /// Whether a scheduling gate holds it back.
+    /// True if a scheduling gate holds it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gated: bool,
     /// When it was made.
@@ -162,7 +179,7 @@ pub struct StandbyRecord {
     pub templates: Vec<TemplateRecord>,
     /// Deployments that they name.
     pub deployments: Vec<TemplateRecord>,
-    /// ResourceQuotas of their namespaces.
+    /// ResourceQuotas.
     pub quotas: Vec<Quota>,
     /// Buffers that another controller writes.
     pub of_others: BTreeSet<ObjectKey>,
@@ -267,6 +284,7 @@ impl WorldRecord {
                 desired: set.desired,
             })
             .collect();
+        let request_templates = requested_templates(world, &mut classes);
         let standby = world.standby.referred_to().map(|standby| StandbyRecord::of(standby, &mut classes));
         let storage = &world.storage;
         Self {
@@ -289,6 +307,11 @@ impl WorldRecord {
             storage_capacities: storage.capacities.values().cloned().collect(),
             priority_classes: world.priority_classes.clone(),
             standby,
+            requests: world.requests.objects.values().cloned().collect(),
+            request_templates,
+            requests_of_others: world.requests.of_others.clone(),
+            gangs: world.gangs.objects.values().cloned().collect(),
+            gang_kinds: world.gangs.served.clone(),
             providers: world.providers.clone(),
             classes: classes.values,
             owners: owners.values,
@@ -307,6 +330,7 @@ impl WorldRecord {
         world.set_stale(self.stale);
         world.set_nodes_silent_for(self.nodes_silent_for);
         world.set_asking(self.asking.clone());
+        world.set_requests_of_others(self.requests_of_others.clone());
         let standby = self.standby.as_ref();
         world.set_buffers_of_others(standby.map(|standby| standby.of_others.clone()).unwrap_or_default());
         Ok(world)
@@ -370,6 +394,9 @@ impl WorldRecord {
                 desired: set.desired,
             })));
         }
+        for record in &self.request_templates {
+            deltas.push(Delta::PodTemplateApplied(record.template(&class)?));
+        }
         if let Some(standby) = &self.standby {
             standby.deltas(&mut deltas, class)?;
         }
@@ -400,20 +427,56 @@ impl WorldRecord {
             (self.priority_classes.iter())
                 .map(|(name, class)| Delta::PriorityClassApplied(name.clone(), *class)),
         );
+        deltas.extend(self.requests.iter().map(|request| Delta::RequestApplied(Box::new(request.clone()))));
+        // A list that names nothing says that the kind is there.
+        for kind in &self.gang_kinds {
+            deltas.push(Delta::ListStarted(Kind::Gang(*kind)));
+            deltas.push(Delta::ListEnded(Kind::Gang(*kind)));
+        }
+        deltas.extend(self.gangs.iter().map(|gang| Delta::GangApplied(Box::new(gang.clone()))));
         deltas.extend(
             (self.providers.iter()).map(|(pool, state)| Delta::ProviderObserved(pool.clone(), state.clone())),
         );
     }
 }
 
-impl StandbyRecord {
-    fn of(standby: Standby, classes: &mut Places<PodClass>) -> Self {
-        let mut record = |template: Template| TemplateRecord {
+/// The PodTemplates that requests name.
+fn requested_templates(world: &World, classes: &mut Places<PodClass>) -> Vec<TemplateRecord> {
+    let mut keys = BTreeSet::new();
+    for request in world.requests.objects.values() {
+        let namespace = &request.key.namespace;
+        keys.extend(request.pod_sets.iter().map(|set| ObjectKey::new(namespace.clone(), &*set.template)));
+    }
+    let templates = keys.iter().filter_map(|key| world.standby.templates.get(key));
+    templates.map(|template| TemplateRecord::of(template.clone(), classes)).collect()
+}
+
+impl TemplateRecord {
+    fn of(template: Template, classes: &mut Places<PodClass>) -> Self {
+        Self {
             key: template.key,
             generation: template.generation,
             class: classes.place(&template.class),
             priority_class: template.priority_class,
-        };
+        }
+    }
+
+    fn template(
+        &self,
+        class: &impl Fn(&ObjectKey, usize) -> Result<Arc<PodClass>, Error>,
+    ) -> Result<Box<Template>, Error> {
+        Ok(Box::new(Template {
+            key: self.key.clone(),
+            generation: self.generation,
+            class: class(&self.key, self.class)?,
+            priority_class: self.priority_class.clone(),
+        }))
+    }
+}
+
+impl StandbyRecord {
+    fn of(standby: Standby, classes: &mut Places<PodClass>) -> Self {
+        let mut record = |template: Template| TemplateRecord::of(template, classes);
         Self {
             templates: standby.templates.into_values().map(&mut record).collect(),
             deployments: standby.deployments.into_values().map(&mut record).collect(),
@@ -428,14 +491,7 @@ impl StandbyRecord {
         deltas: &mut Vec<Delta>,
         class: impl Fn(&ObjectKey, usize) -> Result<Arc<PodClass>, Error>,
     ) -> Result<(), Error> {
-        let template = |record: &TemplateRecord| -> Result<Box<Template>, Error> {
-            Ok(Box::new(Template {
-                key: record.key.clone(),
-                generation: record.generation,
-                class: class(&record.key, record.class)?,
-                priority_class: record.priority_class.clone(),
-            }))
-        };
+        let template = |record: &TemplateRecord| record.template(&class);
         for record in &self.templates {
             deltas.push(Delta::PodTemplateApplied(template(record)?));
         }

@@ -26,7 +26,7 @@ impl AccessModes {
         Self(words.into_iter().map(bit).fold(0, |all, bit| all | bit))
     }
 
-    /// Whether every mode of `other` is in this set.
+    /// True if every mode of `other` is in this set.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -44,7 +44,7 @@ pub struct ClaimSpec {
     pub access: AccessModes,
     /// Bytes asked for.
     pub request_bytes: i64,
-    /// Whether a raw block device is asked for.
+    /// True if a raw block device is asked for.
     pub block: bool,
     /// Which volumes may be taken; `None` is any.
     pub selector: Option<LabelSelector>,
@@ -71,11 +71,11 @@ pub struct VolumeClaim {
     pub spec: Arc<ClaimSpec>,
     /// `spec.volumeName`: the volume it is bound to, or is to be bound to.
     pub volume: Option<Arc<str>>,
-    /// Whether binding is complete (annotation `pv.kubernetes.io/bind-completed`).
+    /// True if binding is complete (annotation `pv.kubernetes.io/bind-completed`).
     pub bound: bool,
     /// Where a volume is being made for it (annotation `volume.kubernetes.io/selected-node`).
     pub selected_node: Option<Arc<str>>,
-    /// Whether its volume is lost, or it is being deleted: no pod that mounts it is scheduled.
+    /// True if its volume is lost, or it is being deleted: no pod that mounts it is scheduled.
     pub unusable: bool,
 }
 
@@ -105,7 +105,7 @@ pub struct FreeVolume {
     pub access: AccessModes,
     /// Its size in bytes.
     pub capacity_bytes: i64,
-    /// Whether it is a raw block device.
+    /// True if it is a raw block device.
     pub block: bool,
     /// Its labels.
     pub labels: Labels,
@@ -119,11 +119,11 @@ pub struct StorageClass {
     pub name: Arc<str>,
     /// Who makes its volumes.
     pub provisioner: Arc<str>,
-    /// Whether volumes wait for a pod to be scheduled (`WaitForFirstConsumer`).
+    /// True if volumes wait for a pod to be scheduled (`WaitForFirstConsumer`).
     pub waits_for_consumer: bool,
     /// Where volumes can be made: one term must hold, all keys of it; no terms is everywhere.
     pub topologies: Vec<Topology>,
-    /// Whether claims that name no class get this one.
+    /// True if claims that name no class get this one.
     pub is_default: bool,
 }
 
@@ -143,7 +143,7 @@ impl AttachLimits {
         self.0.iter().map(|(driver, limit)| (driver, *limit))
     }
 
-    /// Whether no driver has a limit.
+    /// True if no driver has a limit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -177,7 +177,7 @@ pub struct StorageCapacity {
 pub struct PriorityClass {
     /// Its value.
     pub value: i32,
-    /// Whether pods that name no class get this one.
+    /// True if pods that name no class get this one.
     pub is_default: bool,
 }
 

@@ -42,6 +42,17 @@ pub enum PrioritySource {
     Default,
 }
 
+impl PrioritySource {
+    /// The PriorityClass that the template names, if it names one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Named(name) => Some(name),
+            Self::Template | Self::Default => None,
+        }
+    }
+}
+
 /// The kinds whose missing replicas count as demand, plus those that only matter for drain rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ControllerKind {

@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use super::{Account as State, SharedAccount};
 use crate::checker::{CloudWrite, SharedChecker, Wrote};
 use headroom_aws::calls::{
-    CallError, Calls, InstanceType, Launch, LaunchError, Launched, NodeGroup, TemplateData,
+    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NodeGroup, TemplateData,
 };
-use headroom_aws::group::{Activity, Group, Standing, TemplateRef};
+use headroom_aws::group::{Activity, Group, MachinePhase, TemplateRef};
 use headroom_aws::{Connect, RegionCalls};
 use headroom_observe::host::Host;
-use headroom_simulator::sky::SharedCluster;
+use headroom_simulator::simulated_cloud::SharedCluster;
 use headroom_simulator::store::ObjectKey;
 use headroom_simulator::wire::{Caller, Network};
 
@@ -35,7 +35,7 @@ const LATENCY: Duration = Duration::from_millis(80);
 pub struct Account {
     /// The account.
     pub state: SharedAccount,
-    /// The cluster: its store, for the trace and the audit, and its weather.
+    /// The cluster: its store, for the trace and the audit, and its cloud model.
     pub cluster: SharedCluster,
     /// The clock of the cloud, which is the true one.
     pub host: Arc<Host>,
@@ -191,6 +191,10 @@ impl State {
     }
 }
 
+fn no_queue(action: &'static str) -> CallError {
+    CallError::answered(action, 400, "QueueDoesNotExist", "the account has no queue")
+}
+
 impl Calls for Account {
     fn groups_named<'a>(&'a self, names: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Group>, CallError>> {
         Box::pin(async move {
@@ -222,6 +226,19 @@ impl Calls for Account {
         })
     }
 
+    fn queue_url<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Arc<str>, CallError>> {
+        // Pools of the simulation name no queue.
+        Box::pin(async move { Err(no_queue("sqs:GetQueueUrl")) })
+    }
+
+    fn receive<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<Message>, CallError>> {
+        Box::pin(async move { Err(no_queue("sqs:ReceiveMessage")) })
+    }
+
+    fn delete_message<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(async move { Err(no_queue("sqs:DeleteMessage")) })
+    }
+
     fn set_desired<'a>(&'a self, group: &'a str, desired: u32) -> BoxFuture<'a, Result<(), CallError>> {
         Box::pin(self.write(DESIRED, group, move |state, _| {
             let Some(owned) = state.groups.get_mut(group) else {
@@ -240,16 +257,16 @@ impl Calls for Account {
     }
 
     fn launch<'a>(&'a self, request: &'a Launch) -> BoxFuture<'a, Result<Launched, CallError>> {
-        let weather = self.cluster.clone();
+        let cloud_model = self.cluster.clone();
         Box::pin(async move {
             let group = &request.group;
             let failing = {
-                let (cluster, now) = (weather.lock(), self.now());
+                let (cluster, now) = (cloud_model.lock(), self.now());
                 let state = self.state.lock();
                 let owned = state.groups.get(group);
                 let zone = owned.and_then(|owned| owned.group.zones.first()).cloned().unwrap_or_default();
                 let pool = owned.map(|owned| owned.pool.to_string()).unwrap_or_default();
-                cluster.weather.launch_failure(&pool, &zone, now).is_some()
+                cluster.cloud_model.launch_failure(&pool, &zone, now).is_some()
             };
             self.write(LAUNCH, group, move |state, now| {
                 if !state.launches_at_once {
@@ -268,7 +285,7 @@ impl Calls for Account {
                     });
                 } else {
                     for _ in 0..request.count {
-                        let id = state.bring(group, &super::Weather::default(), now);
+                        let id = state.bring(group, &super::CloudModel::default(), now);
                         launched.instances.push(id);
                     }
                     if let Some(owned) = state.groups.get_mut(group) {
@@ -298,7 +315,7 @@ impl Calls for Account {
                 let Some(one) = found.machine(instance) else {
                     return Err(refused(TERMINATE, "Instance Id not found"));
                 };
-                let again = one.standing() == Standing::Leaving;
+                let again = one.phase() == MachinePhase::Leaving;
                 let node = owned.fates.get(instance).and_then(|fate| fate.node.clone());
                 let wrote = Wrote::Terminate { instance: instance.into(), node, decrement, again };
                 if decrement {

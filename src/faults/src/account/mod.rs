@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 pub use self::calls::Account as AccountCalls;
 
 use headroom_aws::calls::Launched;
-use headroom_aws::group::{Activity, Group, Launches, Machine, Standing, TemplateRef};
-use headroom_simulator::cluster::Weather;
+use headroom_aws::group::{Activity, Group, Launches, Machine, MachinePhase, TemplateRef};
+use headroom_simulator::cluster::CloudModel;
 use headroom_simulator::store::{Author, DeleteOptions, Kind, ObjectKey, Store, at};
 
 const ME: Author<'static> = Author::actor("cloud");
@@ -87,7 +87,7 @@ pub struct Account {
     tokens: BTreeMap<String, Launched>,
     random: fastrand::Rng,
     made_count: u64,
-    /// Whether the synchronous launch is allowed.
+    /// True if the synchronous launch is allowed.
     pub launches_at_once: bool,
     /// What goes wrong.
     pub faults: AccountFaults,
@@ -173,7 +173,7 @@ impl Account {
     /// How each group stands.
     pub fn truth(&self) -> impl Iterator<Item = (&Arc<str>, Truth)> {
         self.groups.iter().map(|(name, owned)| {
-            let counted = |one: &&Machine| matches!(one.standing(), Standing::Counted(_));
+            let counted = |one: &&Machine| matches!(one.phase(), MachinePhase::Counted(_));
             let homeless = owned
                 .group
                 .instances
@@ -191,11 +191,11 @@ impl Account {
     }
 
     /// Lets the account work: machines come, become nodes and go.
-    pub fn step(&mut self, store: &mut Store, weather: &Weather, now: Timestamp) {
+    pub fn step(&mut self, store: &mut Store, cloud_model: &CloudModel, now: Timestamp) {
         let names: Vec<Arc<str>> = self.groups.keys().cloned().collect();
         for name in names {
             self.move_on(&name, store, now);
-            self.reconcile(&name, weather, now);
+            self.reconcile(&name, cloud_model, now);
         }
     }
 
@@ -268,14 +268,14 @@ impl Account {
         }
     }
 
-    fn reconcile(&mut self, name: &Arc<str>, weather: &Weather, now: Timestamp) {
+    fn reconcile(&mut self, name: &Arc<str>, cloud_model: &CloudModel, now: Timestamp) {
         let Some(owned) = self.groups.get_mut(name) else { return };
         let (counted, desired) = (owned.group.counted(), owned.group.desired);
         if counted < desired && owned.retry_at <= now {
             owned.retry_at = now.saturating_add(LAUNCH_RETRY).unwrap_or(Timestamp::MAX);
             let zone = owned.group.zones.first().cloned().unwrap_or_default();
             let pool = owned.pool.clone();
-            if weather.launch_failure(&pool, &zone, now).is_some() {
+            if cloud_model.launch_failure(&pool, &zone, now).is_some() {
                 owned.refused = desired - counted;
                 let words =
                     "InsufficientInstanceCapacity - We currently do not have sufficient m5.large capacity";
@@ -285,7 +285,7 @@ impl Account {
             let refused = std::mem::take(&mut owned.refused).min(desired - counted);
             self.late.extend((0..refused).map(|_| (pool.clone(), name.clone())));
             for _ in counted..desired {
-                self.bring(name, weather, now);
+                self.bring(name, cloud_model, now);
             }
         }
         // A size below what runs: the account picks victims a moment later, as AWS does.
@@ -300,7 +300,7 @@ impl Account {
         for _ in desired..counted {
             let Some(owned) = self.groups.get(name) else { return };
             let victim =
-                owned.group.instances.iter().find(|one| matches!(one.standing(), Standing::Counted(_)));
+                owned.group.instances.iter().find(|one| matches!(one.phase(), MachinePhase::Counted(_)));
             let Some(id) = victim.map(|one| one.id.clone()) else { return };
             self.slain.insert(id.clone());
             self.end(name, &id, now);
@@ -319,12 +319,12 @@ impl Account {
         self.remember(name, now);
     }
 
-    fn bring(&mut self, name: &Arc<str>, weather: &Weather, now: Timestamp) -> Arc<str> {
+    fn bring(&mut self, name: &Arc<str>, cloud_model: &CloudModel, now: Timestamp) -> Arc<str> {
         self.made_count += 1;
         let id: Arc<str> = format!("i-{:017x}", self.made_count).into();
         self.note(name, &format!("Launching a new EC2 instance: {id}"), "PreInService", "", now);
         let after = |seconds: i64| now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
-        let boots = weather.join_delay(SignedDuration::from_secs(self.random.i64(5..20)), now).as_secs();
+        let boots = cloud_model.join_delay(SignedDuration::from_secs(self.random.i64(5..20)), now).as_secs();
         let mut joins_at = Some(after(boots + self.random.i64(2..10)));
         if self.strikes("node never joins", self.faults.never_join) {
             joins_at = None;
@@ -374,7 +374,7 @@ impl Account {
         }
     }
 
-    /// Whether a fault with this rate strikes now; counted under its name.
+    /// True if a fault with this rate strikes now; counted under its name.
     fn strikes(&mut self, name: &'static str, rate: u32) -> bool {
         // Drawn at rate zero too, so that one more fault does not shift the others.
         let strikes = self.random.u32(0..10_000) < rate;

@@ -55,9 +55,9 @@ pub enum Wrote {
         instance: String,
         /// Its Node object.
         node: Option<ObjectKey>,
-        /// Whether the size goes with it.
+        /// True if the size goes with it.
         decrement: bool,
-        /// Whether it was leaving already.
+        /// True if it was leaving already.
         again: bool,
     },
 }
@@ -180,7 +180,7 @@ impl Checker {
         }
     }
 
-    /// Whether an intent has not raised its group by all that it says.
+    /// True if an intent has not raised its group by all that it says.
     fn may_raise(&self, pool: &str, intent: &truth::Intent, by: u32) -> bool {
         let sum = self.raised.get(&(pool.to_owned(), intent.id.clone())).copied().unwrap_or(0);
         sum.saturating_add(by) <= intent.to.saturating_sub(intent.from)

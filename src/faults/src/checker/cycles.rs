@@ -12,6 +12,11 @@ const CYCLES_MAX: usize = 2;
 /// Most purchases for a pod that stays unbound.
 const PURCHASES_MAX: usize = 6;
 
+/// True if a pod is one of a Deployment's: its name is the Deployment's, a hash and a suffix.
+fn is_of(pod: &ObjectKey, deployment: &ObjectKey) -> bool {
+    pod.namespace == deployment.namespace && pod.name.rsplitn(3, '-').nth(2) == Some(&*deployment.name)
+}
+
 /// Purchases by the pods that their decisions name.
 #[derive(Debug, Default)]
 pub struct Cycles {
@@ -40,53 +45,68 @@ impl Checker {
             pod.is_some_and(|pod| text(pod, &["spec", "nodeName"]).is_none_or(str::is_empty))
         };
         cycles.pods.retain(|key, _| unbound(key));
-        let mut wrong = Vec::new();
-        match entry.kind {
+        let wrong = match entry.kind {
             Kind::Deployment => {
                 let size = at(&entry.object, &["spec", "replicas"]).and_then(Value::as_i64);
-                if cycles.sizes.insert(entry.key.clone(), size) != Some(size) {
-                    // A node that is bought or removed from here on is so for another demand.
-                    for bought in cycles.pods.values_mut() {
-                        (bought.open, bought.cycles_count) = (false, 0);
-                    }
-                }
+                cycles.sized(&entry.key, size);
+                Vec::new()
             }
             Kind::NodePool => {
-                for key in cycles.new_purchases(entry).into_iter().filter(unbound) {
-                    let bought = cycles.pods.entry(key.clone()).or_default();
-                    bought.pool = entry.key.name.to_string();
-                    bought.purchases_count += 1;
-                    bought.open = true;
-                    if PURCHASES_MAX < bought.purchases_count {
-                        let count = bought.purchases_count;
-                        wrong.push(format!(
-                            "nodes were bought {count} times for pod {key}, which stays unbound"
-                        ));
-                    }
-                }
+                let pods = cycles.new_purchases(entry).into_iter().filter(unbound).collect();
+                cycles.bought(&entry.key.name, pods)
             }
-            Kind::Node if entry.deleted => {
-                let pool = truth::pool_of(&entry.object).unwrap_or_default();
-                for (key, bought) in
-                    cycles.pods.iter_mut().filter(|(_, bought)| bought.open && bought.pool == pool)
-                {
-                    bought.open = false;
-                    bought.cycles_count += 1;
-                    if CYCLES_MAX < bought.cycles_count {
-                        let count = bought.cycles_count;
-                        wrong.push(format!(
-                            "{count} times a node was bought for pod {key} and one removed again"
-                        ));
-                    }
-                }
-            }
-            _ => {}
-        }
+            Kind::Node if entry.deleted => cycles.removed(&truth::pool_of(&entry.object).unwrap_or_default()),
+            _ => Vec::new(),
+        };
         wrong.into_iter().for_each(|message| self.violated(entry.at, "I31", message));
     }
 }
 
 impl Cycles {
+    /// A Deployment has a size. Where that is another one, a node that is removed from here on is so for another demand; and the
+    /// Deployment's own pods begin anew.
+    fn sized(&mut self, deployment: &ObjectKey, size: Option<i64>) {
+        if self.sizes.insert(deployment.clone(), size) == Some(size) {
+            return;
+        }
+        for (pod, bought) in &mut self.pods {
+            bought.open = false;
+            if is_of(pod, deployment) {
+                bought.cycles_count = 0;
+            }
+        }
+    }
+
+    /// Nodes of a pool were bought for these pods.
+    fn bought(&mut self, pool: &str, pods: Vec<ObjectKey>) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for key in pods {
+            let bought = self.pods.entry(key.clone()).or_default();
+            pool.clone_into(&mut bought.pool);
+            bought.purchases_count += 1;
+            bought.open = true;
+            if PURCHASES_MAX < bought.purchases_count {
+                let count = bought.purchases_count;
+                wrong.push(format!("nodes were bought {count} times for pod {key}, which stays unbound"));
+            }
+        }
+        wrong
+    }
+
+    /// A node of a pool was removed.
+    fn removed(&mut self, pool: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (key, bought) in self.pods.iter_mut().filter(|(_, bought)| bought.open && bought.pool == pool) {
+            bought.open = false;
+            bought.cycles_count += 1;
+            if CYCLES_MAX < bought.cycles_count {
+                let count = bought.cycles_count;
+                wrong.push(format!("{count} times a node was bought for pod {key} and one removed again"));
+            }
+        }
+        wrong
+    }
+
     /// The pods named by scale-ups that were not in the pool's status before.
     fn new_purchases(&mut self, entry: &Entry) -> Vec<ObjectKey> {
         let decisions = at(&entry.object, &["status", "decisions"]).and_then(Value::as_array);
@@ -104,5 +124,57 @@ impl Cycles {
             );
         }
         named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("default", name)
+    }
+
+    /// Violations where a node is bought for a pod and one removed four times, with `between` before each purchase.
+    fn cycled(between: impl Fn(&mut Cycles, i64)) -> usize {
+        let mut cycles = Cycles::default();
+        let mut wrong = 0;
+        for round in 0..4 {
+            between(&mut cycles, round);
+            wrong += cycles.bought("p0", vec![key("odd-0-5d4f-x7k")]).len();
+            wrong += cycles.removed("other").len();
+            wrong += cycles.removed("p0").len();
+            wrong += cycles.removed("p0").len();
+        }
+        wrong
+    }
+
+    #[test]
+    fn cycles_are_counted_while_other_workloads_change_their_sizes_between_them() {
+        assert_eq!(cycled(|_, _| {}), 2, "the third and the fourth");
+        assert_eq!(cycled(|cycles, round| cycles.sized(&key("web"), Some(round))), 2);
+        assert_eq!(
+            cycled(|cycles, round| cycles.sized(&key("odd-0"), Some(round))),
+            0,
+            "another demand each time"
+        );
+        assert_eq!(cycled(|cycles, _| cycles.sized(&key("odd-0"), Some(1))), 2, "its size stays");
+    }
+
+    #[test]
+    fn removal_after_a_change_of_size_is_for_another_demand() {
+        let mut cycles = Cycles::default();
+        for size in 0..4 {
+            assert_eq!(cycles.bought("p0", vec![key("odd-0-5d4f-x7k")]), Vec::<String>::new());
+            cycles.sized(&key("web"), Some(size));
+            assert_eq!(cycles.removed("p0"), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn purchases_for_a_pod_that_stays_unbound_are_bounded() {
+        let mut cycles = Cycles::default();
+        let wrong: usize = (0..8).map(|_| cycles.bought("p0", vec![key("odd-0-5d4f-x7k")]).len()).sum();
+        assert_eq!(wrong, 8 - PURCHASES_MAX);
     }
 }

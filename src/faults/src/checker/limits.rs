@@ -31,7 +31,7 @@ pub struct RemovalLimit {
 pub struct Limits {
     /// The budgets.
     pub budgets: Vec<RemovalLimit>,
-    /// Whether a new process may be shown an older list of pools, as no real API server does to a list that names no
+    /// True if a new process may be shown an older list of pools, as no real API server does to a list that names no
     /// version: then it cannot know what goes in other pools, and budgets of the whole cluster are not checked.
     pub lists_are_old: bool,
     /// Pools that are there no more, since when.
@@ -73,7 +73,7 @@ impl Checker {
         self.limits.gone.insert(name, entry.at);
     }
 
-    /// Whether an id may be given once more: somebody has laid hands on status, or it has gone with its pool.
+    /// True if an id may be given once more: somebody has laid hands on status, or it has gone with its pool.
     pub(super) fn may_repeat_ids(&self, pool: &str) -> bool {
         self.status_tampered || self.limits.born_again.contains(pool)
     }
@@ -133,7 +133,7 @@ impl Checker {
     }
 }
 
-/// Whether it removes nodes: where something never became one, nothing is disturbed.
+/// True if it removes nodes: where something never became one, nothing is disturbed.
 fn disturbs(intent: &Intent) -> bool {
     intent.removes() && intent.reason != "NeverRegistered"
 }

@@ -155,9 +155,9 @@ pub struct Checker {
     recent_calls: VecDeque<Timestamp>,
     /// Since when the goal has held without a write.
     good_since: Option<Timestamp>,
-    /// Whether the goal has held for so long that the run may end.
+    /// True if the goal has held for so long that the run may end.
     pub over: bool,
-    /// Whether somebody tampers with status in this run.
+    /// True if somebody tampers with status in this run.
     pub status_tampered: bool,
     /// Pools each of which can serve every pod, in runs in which nobody is stopped or cut off.
     pub alternatives: Vec<String>,

@@ -22,11 +22,11 @@ pub(super) struct Observation {
     pub at: Timestamp,
     /// To whom.
     pub caller: Caller,
-    /// Whether there was one.
+    /// True if there was one.
     pub answered: bool,
     /// The least and the most replicas that it asks for; none where pods have come or gone of late.
     pub asks: Option<(i64, i64)>,
-    /// Whether what was made of it is stored, and so outlives the process.
+    /// True if what was made of it is stored, and so outlives the process.
     pub kept: bool,
 }
 

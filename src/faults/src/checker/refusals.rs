@@ -56,7 +56,7 @@ impl Checker {
         }
     }
 
-    /// Whether a pool other than this one may grow.
+    /// True if a pool other than this one may grow.
     fn has_free_pool(&self, store: &Store, refused: &str, now: Timestamp) -> bool {
         self.alternatives.iter().filter(|name| *name != refused).any(|name| {
             let Some(pool) = store.find(Kind::NodePool, &ObjectKey::new("", name)) else { return false };
@@ -80,7 +80,7 @@ impl Checker {
     }
 }
 
-/// Whether the decision of this id says that it failed.
+/// True if the decision of this id says that it failed.
 fn has_failed(pool: &Value, id: &str) -> bool {
     let decisions = at(pool, &["status", "decisions"]).and_then(Value::as_array);
     let decision = decisions.and_then(|all| all.iter().find(|one| text(one, &["id"]) == Some(id)));

@@ -11,7 +11,7 @@ use headroom_simulator::store::{at, number, text};
 pub(super) struct Terms {
     /// Fewest and most replicas, schedules apart.
     pub bounds: (i64, i64),
-    /// Whether it has a behavior.
+    /// True if it has a behavior.
     pub behaves: bool,
     /// How it may grow.
     pub up: Rules,
@@ -41,11 +41,11 @@ pub(super) struct Change {
     pub from: i64,
     /// The size since.
     pub to: i64,
-    /// Whether the operator knows of it.
+    /// True if the operator knows of it.
     pub known: Knowledge,
 }
 
-/// Whether the operator can know that a change was made.
+/// True if the operator can know that a change was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Knowledge {
     /// It has not stored yet that it was answered; the size tells.

@@ -35,7 +35,7 @@ impl Intent {
         self.action == "Remove"
     }
 
-    /// Whether it removes this node or instance.
+    /// True if it removes this node or instance.
     pub(super) fn names(&self, node: &str, instance: &str) -> bool {
         let named = |(name, id): &(String, String)| {
             (!node.is_empty() && name == node) || (!instance.is_empty() && id == instance)
@@ -43,7 +43,7 @@ impl Intent {
         self.removes() && self.instances.iter().any(named)
     }
 
-    /// Whether its victims may go with their pods: they are dead or never lived.
+    /// True if its victims may go with their pods: they are dead or never lived.
     pub(super) fn forces(&self) -> bool {
         matches!(self.reason.as_str(), "Unready" | "NeverRegistered")
     }
@@ -128,7 +128,7 @@ pub(super) fn marked_by(node: &Value) -> Option<&str> {
     at(node, &["metadata", "annotations"])?.get(INTENT)?.as_str()
 }
 
-/// Whether a removal is given up and its marks are off, so that only its end is not stored yet.
+/// True if a removal is given up and its marks are off, so that only its end is not stored yet.
 pub(super) fn is_called_back(store: &Store, intent: &Intent) -> bool {
     let marked = |(name, _): &(String, String)| {
         let node = store.find(Kind::Node, &ObjectKey::new("", name));
@@ -147,12 +147,12 @@ pub(super) fn movable_pods(store: &Store, node: &str) -> Vec<String> {
     store.all(Kind::Pod).filter(|(_, pod)| holds(pod)).map(|(key, _)| key.to_string()).collect()
 }
 
-/// Whether a pod that would have to run somewhere else is on the node, be it on its way out.
+/// True if a pod that would have to run somewhere else is on the node, be it on its way out.
 pub(super) fn is_occupied(store: &Store, node: &str) -> bool {
     store.all(Kind::Pod).any(|(_, pod)| text(pod, &["spec", "nodeName"]) == Some(node) && is_movable(pod))
 }
 
-/// Whether a pod has to run somewhere else when its node goes.
+/// True if a pod has to run somewhere else when its node goes.
 pub(super) fn is_movable(pod: &Value) -> bool {
     let owner = pod.pointer("/metadata/ownerReferences/0/kind").and_then(Value::as_str);
     owner != Some("DaemonSet") && !matches!(text(pod, &["status", "phase"]), Some("Succeeded" | "Failed"))

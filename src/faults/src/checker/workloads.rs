@@ -32,7 +32,7 @@ pub struct Scaled {
     pub weight: Weight,
     /// When schedules open and close, and their fewest replicas.
     pub openings: Vec<(Timestamp, Timestamp, i64)>,
-    /// Whether a metric is never known: then nothing may shrink.
+    /// True if a metric is never known: then nothing may shrink.
     pub blind: bool,
     /// The load at the end, in thousandths of a CPU.
     pub load_milli: i64,
@@ -43,7 +43,7 @@ pub struct Scaled {
 pub struct Workloads {
     /// By namespace.
     all: BTreeMap<String, Ledger>,
-    /// Whether the operator runs HPAs.
+    /// True if the operator runs HPAs.
     pub runs_hpas: bool,
     /// When the controller-manager runs HPAs too: since when and, unless for good, until when.
     pub others: Vec<(Timestamp, Option<Timestamp>)>,
@@ -81,7 +81,7 @@ struct Ledger {
 struct Journal {
     policy: ObjectKey,
     change: Change,
-    /// Whether the size was written too.
+    /// True if the size was written too.
     done: bool,
 }
 
@@ -92,7 +92,7 @@ struct Owner {
     name: Arc<str>,
     terms: Terms,
     mode: Mode,
-    /// Whether another policy is told of beside it: then nobody knows whose a look at the metrics was.
+    /// True if another policy is told of beside it: then nobody knows whose a look at the metrics was.
     beside: bool,
 }
 
@@ -135,7 +135,7 @@ impl Workloads {
         }
     }
 
-    /// Whether anybody's view may be old, or was a while ago.
+    /// True if anybody's view may be old, or was a while ago.
     fn is_deaf(&self, now: Timestamp) -> bool {
         let lately = self.deaf_until.is_some_and(|until| now.duration_since(until) < BELIEF);
         0 < self.deaf_count || (self.deaf_since.is_some() && lately)
@@ -197,7 +197,7 @@ impl Checker {
         ledger.looks.push(look);
     }
 
-    /// Whether a call is one that the operator may make for a workload.
+    /// True if a call is one that the operator may make for a workload.
     pub(super) fn is_of_workload(&self, call: &Call) -> bool {
         self.workloads.all.contains_key(&*call.key.namespace)
             && match (call.kind, call.method.as_str(), call.subresource.as_str()) {
@@ -591,7 +591,7 @@ impl Ledger {
     }
 }
 
-/// Whether an increase is due to the load alone. Without a behavior a size also goes up to the highest proposal of the window
+/// True if an increase is due to the load alone. Without a behavior a size also goes up to the highest proposal of the window
 /// downwards, as upstream's does.
 fn rises_by_itself(terms: &[&Terms]) -> bool {
     terms.iter().all(|terms| terms.behaves)

@@ -9,6 +9,7 @@ use headroom_core::config::Config;
 use headroom_core::history::History;
 use headroom_core::known::Known;
 use headroom_core::plan::{Plan, Step};
+use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::{Delta, World};
 use http::{Request, Response, StatusCode};
@@ -19,15 +20,17 @@ use serde_json::{Value, json};
 use super::Understood;
 use super::objects::{decoded, sane_node, sane_node_pool, sane_pod};
 use super::watched::{
-    sane_daemon_set, sane_job, sane_priority_class, sane_replica_set, sane_stateful_set, sane_storage_class,
+    sane_capacity_buffer, sane_daemon_set, sane_job, sane_namespace, sane_pod_template, sane_priority_class,
+    sane_quota, sane_replica_set, sane_replication_controller, sane_stateful_set, sane_storage_class,
 };
 use headroom_api::PolicyObject;
 use headroom_observe::decoder::Decoder;
 use headroom_observe::host::Host;
 use headroom_observe::policies::{Policies, PolicyChange};
 use headroom_observe::slim::{
-    SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace, SlimNode, SlimPod,
-    SlimPriorityClass, SlimReplicaSet, SlimStatefulSet, SlimStorageClass, SlimVolume,
+    SlimCapacityBuffer, SlimClaim, SlimCsiNode, SlimDaemonSet, SlimDisruptionBudget, SlimJob, SlimNamespace,
+    SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
+    SlimReplicationController, SlimStatefulSet, SlimStorageClass, SlimVolume,
 };
 use headroom_observe::watched::{Change, Watched};
 use headroom_operator::controllers::config::Settings;
@@ -65,6 +68,9 @@ pub(super) fn sane() -> String {
         "pools": {"web": spec}, "nodes": [node], "pods": [parsed(&sane_pod()), pending],
         "replicaSets": [parsed(&sane_replica_set())], "statefulSets": [parsed(&sane_stateful_set())],
         "jobs": [parsed(&sane_job())], "daemonSets": [parsed(&sane_daemon_set())],
+        "replicationControllers": [parsed(&sane_replication_controller())],
+        "namespaces": [parsed(&sane_namespace())], "buffers": [parsed(&sane_capacity_buffer())],
+        "podTemplates": [parsed(&sane_pod_template())], "quotas": [parsed(&sane_quota())],
         "storageClasses": [parsed(&sane_storage_class())], "priorityClasses": [parsed(&sane_priority_class())],
     })
     .to_string()
@@ -94,6 +100,7 @@ pub(super) fn plans(value: &Value) -> Understood {
         let took = machine.monotonic() - started;
         assert!(took <= PLAN_TIME_MAX, "a plan took {took:?}: {value}");
         within_bounds(&plan, &settings.config);
+        assert_no_bug(&plan);
         history = plan.next_history;
     }
     if refused.is_empty() { Ok(()) } else { Err(refused.join("; ")) }
@@ -122,11 +129,15 @@ fn world(value: &Value, refused: &mut Vec<String>) -> World {
     intake.take::<SlimPod>(&value["pods"]);
     intake.take::<SlimNamespace>(&value["namespaces"]);
     intake.take::<SlimReplicaSet>(&value["replicaSets"]);
+    intake.take::<SlimReplicationController>(&value["replicationControllers"]);
     intake.take::<SlimStatefulSet>(&value["statefulSets"]);
     intake.take::<SlimJob>(&value["jobs"]);
     intake.take::<SlimDaemonSet>(&value["daemonSets"]);
     intake.take::<SlimDisruptionBudget>(&value["budgets"]);
     intake.take::<SlimPriorityClass>(&value["priorityClasses"]);
+    intake.take::<SlimPodTemplate>(&value["podTemplates"]);
+    intake.take::<SlimQuota>(&value["quotas"]);
+    intake.take::<SlimCapacityBuffer>(&value["buffers"]);
     intake.take::<SlimStorageClass>(&value["storageClasses"]);
     intake.take::<SlimCsiNode>(&value["csiNodes"]);
     intake.take::<SlimVolume>(&value["volumes"]);
@@ -188,4 +199,16 @@ fn within_bounds(plan: &Plan, config: &Config) {
         let most = config.pool(pool).map_or(0, |pool| pool.max_nodes);
         assert!(*to <= most, "{pool} is to grow to {to}, over its maximum of {most}");
     }
+}
+
+/// Checks that nothing panicked: what did is caught and set aside, and its reason says so.
+fn assert_no_bug(plan: &Plan) {
+    let reasons = &plan.reasons;
+    let of_pools = reasons.pools.values().flatten().map(|said| said.reason);
+    let of_pods =
+        reasons.pods.iter().flat_map(|said| said.pools.iter().map(|pool| pool.reason).chain(said.skipped));
+    let of_buffers = reasons.buffers.iter().filter_map(|said| said.fault.as_ref()).map(|fault| fault.reason);
+    let of_nodes = reasons.nodes.iter().map(|said| said.reason);
+    let mut all = of_pools.chain(of_pods).chain(of_buffers).chain(of_nodes);
+    assert!(!all.any(|reason| reason == Reason::Internal), "a panic was caught: {reasons:?}");
 }

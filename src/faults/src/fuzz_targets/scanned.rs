@@ -21,7 +21,7 @@ const KEYWORDS: &[&str] = &[
 /// Words after which labels stand in brackets.
 const LABELS_FOLLOW: &[&str] = &["by", "without", "on", "ignoring", "group_left", "group_right"];
 
-/// Whether every selector of `query` begins with `matcher`.
+/// True if every selector of `query` begins with `matcher`.
 ///
 /// # Errors
 /// What could read other series, in words.

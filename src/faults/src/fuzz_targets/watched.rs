@@ -11,10 +11,10 @@ use headroom_api::validate::ValidatedWorkloads;
 use headroom_api::{HpaOwnership, PolicyObject};
 use headroom_observe::convert;
 use headroom_observe::decoder::Decoder;
-use headroom_observe::slim::SlimHpa;
+use headroom_observe::slim::{SlimCapacityBuffer, SlimHpa};
 use headroom_observe::watched::{Change, Watched};
 use headroom_observe::workloads::Workloads;
-use headroom_operator::controllers::workloads::{Standing, hpa_status, survey};
+use headroom_operator::controllers::workloads::{WorkloadPhase, hpa_status, survey};
 
 /// What a watch makes of the object: both stores take it, or the error says why not.
 pub(super) fn watched<K: Watched>(value: &Value) -> Understood {
@@ -60,6 +60,51 @@ pub(super) fn sane_stateful_set() -> String {
     set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "10Gi"}}}}]);
     set.to_string()
+}
+
+pub(super) fn sane_replication_controller() -> String {
+    let mut controller = replicas();
+    controller["spec"]["selector"] = json!({"app": "web"});
+    controller.to_string()
+}
+
+pub(super) fn sane_namespace() -> String {
+    json!({"metadata": {"name": "shop", "uid": "u", "labels": {"team": "web"}}}).to_string()
+}
+
+pub(super) fn sane_pod_template() -> String {
+    json!({"metadata": metadata("spare"), "template": template()}).to_string()
+}
+
+pub(super) fn sane_quota() -> String {
+    json!({"metadata": metadata("quota"),
+        "spec": {"hard": {"pods": "40", "requests.cpu": "20"}, "scopes": ["NotTerminating"],
+            "scopeSelector": {"matchExpressions": [
+                {"scopeName": "PriorityClass", "operator": "In", "values": ["high", "low"]}]}},
+        "status": {"hard": {"pods": "40", "requests.cpu": "20", "count/jobs.batch": "5"},
+            "used": {"pods": "3", "requests.cpu": "300m"}}})
+    .to_string()
+}
+
+pub(super) fn sane_capacity_buffer() -> String {
+    json!({"metadata": metadata("spare"),
+        "spec": {"provisioningStrategy": "buffer.x-k8s.io/active-capacity", "podTemplateRef": {"name": "spare"},
+            "replicas": 3, "limits": {"cpu": "2500m", "memory": "4Gi", "nvidia.com/gpu": 2}},
+        "status": {"podTemplateRef": {"name": "spare"}, "podTemplateGeneration": 2, "replicas": 3,
+            "provisioningStrategy": "buffer.x-k8s.io/active-capacity", "conditions": [
+                {"type": "ReadyForProvisioning", "status": "True", "reason": "Resolved", "message": "",
+                    "observedGeneration": 2, "lastTransitionTime": "2026-11-01T00:00:00Z"}]}})
+    .to_string()
+}
+
+/// A CapacityBuffer, or the words that its status has for what is wrong with it.
+pub(super) fn capacity_buffer(value: &Value) -> Understood {
+    watched::<SlimCapacityBuffer>(value)?;
+    let buffer = convert::buffer::capacity_buffer::<false>(&decoded(value)?, &mut Decoder::default());
+    match buffer.map_err(|error| error.to_string())?.fault {
+        Some(fault) => Err(fault.to_string()),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn sane_job() -> String {
@@ -158,8 +203,10 @@ pub(super) fn hpa(value: &Value) -> Understood {
     let hpas = BTreeMap::from([(hpa.key.clone(), hpa.clone())]);
     let settings = ValidatedWorkloads { ownership: HpaOwnership::Replace, ..ValidatedWorkloads::default() };
     let survey = survey(&policies, &hpas, &settings);
-    survey.workloads.values().try_for_each(|workload| match &workload.standing {
-        Standing::Owner => Ok(()),
-        Standing::Stalled(_, why) | Standing::Conflict(why) | Standing::Invalid(why) => Err(why.clone()),
+    survey.workloads.values().try_for_each(|workload| match &workload.phase {
+        WorkloadPhase::Owner => Ok(()),
+        WorkloadPhase::Stalled(_, why) | WorkloadPhase::Conflict(why) | WorkloadPhase::Invalid(why) => {
+            Err(why.clone())
+        }
     })
 }

@@ -26,7 +26,7 @@ pub struct FaultPlan {
     pub disturbances: Vec<(SignedDuration, Disturbance)>,
     /// What the cloud does at set times.
     pub events: Vec<Event>,
-    /// Whether machines go, or do not come, or are not what was promised: then purchases cannot be counted.
+    /// True if machines go, or do not come, or are not what was promised: then purchases cannot be counted.
     pub machines_fail: bool,
 }
 
@@ -60,13 +60,13 @@ impl FaultPlan {
         }
         let end = world.trouble_seconds();
         fault_plan.replicas(&mut dice, end);
-        fault_plan.weather(&mut dice, end);
+        fault_plan.cloud_model(&mut dice, end);
         fault_plan.status(&mut dice, end, world);
         fault_plan.disturbances.sort_by_key(|(at, _)| *at);
         fault_plan
     }
 
-    /// Whether somebody lays hands on stored status.
+    /// True if somebody lays hands on stored status.
     #[must_use]
     pub fn status_tampered(&self) -> bool {
         self.disturbances.iter().any(|(_, one)| one.lays_hands_on().is_some())
@@ -133,7 +133,7 @@ impl FaultPlan {
         }
     }
 
-    fn weather(&mut self, dice: &mut Dice, end: i64) {
+    fn cloud_model(&mut self, dice: &mut Dice, end: i64) {
         let seconds = SignedDuration::from_secs;
         if dice.on() {
             for _ in 0..dice.random.usize(1..=2) {
@@ -209,7 +209,7 @@ struct Dice {
 }
 
 impl Dice {
-    /// Whether the next kind strikes.
+    /// True if the next kind strikes.
     fn on(&mut self) -> bool {
         let drawn = self.random.u8(0..3) == 0;
         let number = self.next;

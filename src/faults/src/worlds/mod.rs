@@ -36,7 +36,7 @@ use headroom_simulator::trace::{Line, StableHash};
 pub struct SeedOptions {
     /// How the operator observes; drawn by the seed if not said.
     pub port: Option<PortKind>,
-    /// Whether the run is held against one without faults too.
+    /// True if the run is held against one without faults too.
     pub differential: bool,
     /// How long the goal must hold without a write; a minute and a half if not said.
     pub stay: Option<SignedDuration>,

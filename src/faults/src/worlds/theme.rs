@@ -16,7 +16,7 @@ use headroom_simulator::store::Kind;
 /// In this time things go wrong: longer than in other worlds, since what is looked for takes its time.
 const TROUBLE: SignedDuration = SignedDuration::from_mins(12);
 /// Removals forged in one world.
-const FORGERIES: usize = 6;
+const FORGERIES: u64 = 6;
 /// Pods that fit one node.
 const PODS_PER_NODE: i64 = 4;
 
@@ -153,12 +153,13 @@ impl FaultPlan {
         fault_plan
     }
 
-    /// Removals that nobody decided on, each just before all replicas end: who takes over reads them.
+    /// Removals that nobody decided on, the next of all there are with each seed, each just before all replicas end: who takes over reads them.
     fn forgeries(&mut self, seed: u64) {
         let mut random = fastrand::Rng::with_seed(seed ^ 0x0000_f04e_0000_0004);
-        for _ in 0..FORGERIES {
+        for number in 0..FORGERIES {
+            let index = seed.wrapping_mul(FORGERIES).wrapping_add(number);
             let at = SignedDuration::from_secs(random.i64(80..600));
-            let forged = Disturbance::ForgeRemoval("p0".to_owned(), Forgery::draw(&mut random));
+            let forged = Disturbance::ForgeRemoval("p0".to_owned(), Forgery::nth(index, &mut random));
             self.disturbances.push((at, forged));
             let replicas = 0..self.replicas_count;
             self.disturbances.extend(replicas.map(|replica| (at, Disturbance::Kill(replica))));

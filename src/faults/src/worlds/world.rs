@@ -25,9 +25,9 @@ pub struct World {
     pub scenario: Scenario,
     /// Groups of the account: pool, name and zone.
     pub groups: Vec<(String, String, String)>,
-    /// Whether the account knows the synchronous launch.
+    /// True if the account knows the synchronous launch.
     pub launches_at_once: bool,
-    /// Whether demand never falls: then every node bought can be counted.
+    /// True if demand never falls: then every node bought can be counted.
     pub grows_only: bool,
     /// Nodes that each pool needs at its highest load.
     pub need: Vec<(String, usize)>,
@@ -35,7 +35,7 @@ pub struct World {
     pub alternatives: Vec<String>,
     /// Workloads that are scaled by their load.
     pub scaled: Vec<Scaled>,
-    /// Whether the operator runs HPAs.
+    /// True if the operator runs HPAs.
     pub runs_hpas: bool,
     /// When the controller-manager runs HPAs: since when and, unless for good, until when.
     pub hpas_run_by_others: Vec<(Timestamp, Option<Timestamp>)>,

@@ -8,7 +8,7 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
-use crate::run;
+use crate::{lint, run};
 use headroom_observe::host::files::{self, Bounded};
 
 /// Most bytes of all files together.
@@ -53,35 +53,44 @@ impl Source {
     }
 }
 
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Read {
+    /// The objects.
+    pub sources: Vec<Source>,
+    /// Documents that cannot be read, each with the cause.
+    pub unreadable: Vec<String>,
+}
+
 /// All objects of these files, `-` for standard input; YAML with several documents or JSON, and Lists taken apart.
 ///
 /// # Errors
-/// When a file cannot be read, or holds no YAML.
-pub fn read_files(files: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
-    let mut sources = Vec::new();
+/// When a file cannot be read.
+pub fn read_files(files: &[PathBuf]) -> anyhow::Result<Read> {
+    let mut all = Read::default();
     let mut left = ALL_BYTES_MAX;
     for file in files {
         let (from, text) = read(file)?;
         left = left.checked_sub(text.len()).with_context(|| {
             format!("failed to read {from}: the files are larger than {ALL_BYTES_MAX} bytes together")
         })?;
-        sources.extend(parse(&from, &text)?);
+        let read = parse(&from, &text);
+        all.sources.extend(read.sources);
+        all.unreadable.extend(read.unreadable);
     }
-    Ok(sources)
+    Ok(all)
 }
 
-/// All objects of a text.
-///
-/// # Errors
-/// When it is no YAML.
-pub fn parse(from: &str, text: &str) -> anyhow::Result<Vec<Source>> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
-        .with_context(|| format!("failed to read {from}: it is not YAML or JSON"))?;
-    let mut sources = Vec::new();
+/// All objects of a text. A document that cannot be read hides no other.
+#[must_use]
+pub fn parse(from: &str, text: &str) -> Read {
+    let (documents, errors) = lint::read_documents(text);
+    let mut read = Read::default();
     for object in documents.into_iter().filter(|document| !document.is_null()) {
-        take_apart(from, object, &mut sources);
+        take_apart(from, object, &mut read.sources);
     }
-    Ok(sources)
+    read.unreadable = errors.into_iter().map(|error| format!("{from}: {error}")).collect();
+    read
 }
 
 fn read(file: &Path) -> anyhow::Result<(String, String)> {

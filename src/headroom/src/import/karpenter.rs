@@ -228,11 +228,17 @@ fn limits(draft: &mut Draft, spec: &Value) {
                 Some(nodes) => {
                     max = (nodes, "limits.nodes".to_owned());
                 }
-                None => draft.say(format!("limits.nodes {amount}: cannot be read. Nothing was made of it.")),
+                None => {
+                    draft.say(format!("limits.nodes {amount}: cannot be read. Nothing was made of it."));
+                    draft.only_preview("limits.nodes could not be kept, see above");
+                }
             },
-            other => draft.say(format!(
-                "limits.{other} {amount}: no counterpart: limits are of cpu, memory and nodes."
-            )),
+            other => {
+                draft.say(format!(
+                    "limits.{other} {amount}: no counterpart: limits are of cpu, memory and nodes."
+                ));
+                draft.only_preview(&format!("limits.{other} could not be kept, see above"));
+            }
         }
     }
     if let Some(replicas) = spec["replicas"].as_i64() {
@@ -290,7 +296,10 @@ fn disruption(draft: &mut Draft, disruption: &Value, of_one: bool) {
             Some(seconds) => {
                 draft.set("scaleDown.unneededFor", written(seconds), &format!("consolidateAfter {time}"))
             }
-            None => draft.say(format!("consolidateAfter {time}: cannot be read. Nothing was made of it.")),
+            None => {
+                draft.say(format!("consolidateAfter {time}: cannot be read. Nothing was made of it."));
+                draft.only_preview("consolidateAfter could not be kept, see above");
+            }
         },
         None => {}
     }
@@ -323,7 +332,7 @@ fn consolidation(draft: &mut Draft, policy: &str, of_one: bool) {
     }
 }
 
-/// A budget; reasons that are not known here are left out.
+/// A budget; without one of its reasons, or without the whole, more nodes could leave than before.
 fn one_budget(draft: &mut Draft, budget: &Value, taken: &mut BTreeSet<String>) {
     super::say_unknown(draft, "budget: ", budget, &["nodes", "reasons", "schedule", "duration"]);
     let nodes = text(&budget["nodes"]);
@@ -335,12 +344,14 @@ fn one_budget(draft: &mut Draft, budget: &Value, taken: &mut BTreeSet<String>) {
         .filter(|reason| ["Empty", "Underutilized", "Drifted"].contains(reason))
         .collect();
     if !asked.is_empty() && reasons.is_empty() {
-        return draft.say(format!("budget of {nodes} for {}: no counterpart.", asked.join(", ")));
+        draft.say(format!("budget of {nodes} for {}: no counterpart.", asked.join(", ")));
+        return draft.only_preview("a budget could not be kept, see above");
     }
     let dropped: Vec<&str> =
         asked.iter().map(String::as_str).filter(|reason| !reasons.contains(reason)).collect();
     if !dropped.is_empty() {
         draft.say(format!("budget of {nodes}: its reason {} has no counterpart.", dropped.join(", ")));
+        draft.only_preview("a budget could not be kept whole, see above");
     }
     let mut made = json!({"maxNodes": max, "name": names::unique("karpenter", 63, "karpenter", taken)});
     if !reasons.is_empty() {
@@ -357,9 +368,10 @@ fn one_budget(draft: &mut Draft, budget: &Value, taken: &mut BTreeSet<String>) {
             other => other,
         };
         let Some(seconds) = seconds else {
-            return draft.say(format!(
+            draft.say(format!(
                 "budget of {nodes} at {start}: its duration cannot be read. Nothing was made of it."
             ));
+            return draft.only_preview("a budget could not be kept, see above");
         };
         made["window"] = json!({"start": cron, "duration": written(seconds)});
     }

@@ -115,11 +115,17 @@ fn bounds(draft: &mut Draft, spec: &Value) {
     let has_outside = metrics.as_array().is_some_and(|all| all.iter().any(outside));
     if min == 0 && !has_outside {
         draft.set("minReplicas", 1, "minReplicaCount 0 needs a metric that does not come from the pods");
+        // By cpu and memory alone KEDA does not scale to 0 either.
+        let of_pods = |trigger: &Value| ["cpu", "memory"].iter().any(|kind| trigger["type"] == *kind);
+        if !spec["triggers"].as_array().is_some_and(|triggers| triggers.iter().all(of_pods)) {
+            draft.only_preview("minReplicaCount 0 is not kept: it would stay at 1");
+        }
     } else {
         draft.set("minReplicas", min, "");
     }
     if let Some(idle) = spec["idleReplicaCount"].as_i64() {
         draft.say(format!("idleReplicaCount {idle}: no counterpart: the size is never under minReplicas."));
+        draft.only_preview("without idleReplicaCount, see above");
     }
     if metrics.is_null() {
         draft.say(
@@ -222,11 +228,22 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
     {
         let words = match key.as_str() {
             "activationThreshold" => "the workload leaves 0 as soon as the metric asks for a replica",
+            "timeout" => "the source's timeout holds",
             "ignoreNullValues" => "no data is never zero here: nothing shrinks, and fallback says what to do",
             "namespace" => "the query is confined to the policy's namespace",
             _ => "the source has an address and a namespace label, and nothing else",
         };
         draft.say(format!("{shown}: {key} {}: no counterpart: {words}.", text(value)));
+        let kept = match key.as_str() {
+            "timeout" | "ignoreNullValues" | "namespace" => true,
+            "activationThreshold" => text(value) == "0",
+            "unsafeSsl" => text(value) == "false",
+            // The answer may be another one without it, or none.
+            _ => false,
+        };
+        if !kept {
+            not_kept(draft, &format!("{shown}: {key}"));
+        }
     }
 }
 
@@ -263,6 +280,8 @@ fn cron(draft: &mut Draft, shown: &str, data: &Value) {
         draft.say(format!(
             "{shown}: from {start} to {end} is not always as long; the schedule {name} takes the shortest."
         ));
+        draft
+            .only_preview(&format!("the schedule {name} is shorter than some windows of {shown}, see above"));
     }
 }
 
@@ -294,7 +313,8 @@ fn fallback(draft: &mut Draft, spec: &Value) {
     }
     super::say_unknown(draft, "fallback.", fallback, &["failureThreshold", "replicas", "behavior"]);
     let Some(replicas) = fallback["replicas"].as_i64() else {
-        return draft.say(format!("fallback {fallback}: it has no replicas. Nothing was made of it."));
+        draft.say(format!("fallback {fallback}: it has no replicas. Nothing was made of it."));
+        return not_kept(draft, "fallback");
     };
     let failures = fallback["failureThreshold"].as_u64().unwrap_or(3);
     let polling = spec["pollingInterval"].as_u64().unwrap_or(POLLING_SECONDS);
@@ -311,10 +331,12 @@ fn fallback(draft: &mut Draft, spec: &Value) {
                 "fallback.behavior {behavior}: no counterpart: KEDA takes replicas above {replicas} away while its metrics fail; \
                  here they stay."
             ));
+            not_kept(draft, &format!("fallback.behavior {behavior}"));
             ("Hold".to_owned(), None)
         }
         other => {
             draft.say(format!("fallback.behavior {other}: unknown: the replicas stay as they are."));
+            not_kept(draft, &format!("fallback.behavior {other}"));
             ("Hold".to_owned(), None)
         }
     };

@@ -108,14 +108,17 @@ struct Input {
 }
 
 impl Input {
-    async fn read(&self, kinds: &[input::Kind]) -> anyhow::Result<Vec<input::Source>> {
-        let mut sources = input::read_files(&self.files)?;
+    async fn read(&self, kinds: &[input::Kind]) -> anyhow::Result<input::Read> {
+        let mut read = input::read_files(&self.files)?;
         if self.live {
-            sources.extend(input::read_live(kinds, self.namespace.as_deref()).await?);
+            read.sources.extend(input::read_live(kinds, self.namespace.as_deref()).await?);
         }
-        Ok(sources)
+        Ok(read)
     }
 }
+
+/// An import.
+type Convert = fn(&[input::Source]) -> anyhow::Result<Made>;
 
 /// What an import has made.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -132,6 +135,23 @@ impl Made {
         match made {
             Ok(draft) => self.drafts.push(draft),
             Err(error) => self.left_out.push(format!("{error:#}")),
+        }
+    }
+
+    /// What was made of what could be read, with the documents that could not.
+    fn of(read: input::Read, convert: Convert) -> anyhow::Result<Self> {
+        Self::beside(read.unreadable, convert(&read.sources))
+    }
+
+    /// Puts documents that cannot be read first.
+    fn beside(unreadable: Vec<String>, made: anyhow::Result<Self>) -> anyhow::Result<Self> {
+        match made {
+            Ok(mut made) => {
+                made.left_out.splice(0..0, unreadable);
+                Ok(made)
+            }
+            Err(error) if unreadable.is_empty() => Err(error),
+            Err(error) => Err(error.context(unreadable.join("; "))),
         }
     }
 
@@ -168,13 +188,15 @@ pub async fn import(options: ImportOptions) -> anyhow::Result<()> {
             if input.live && input.namespace.is_none() {
                 input.namespace = Some("kube-system".to_owned());
             }
-            let sources = input.read(cluster_autoscaler::KINDS).await?;
-            let made = cluster_autoscaler::convert(&sources, live_groups, region.as_deref()).await?;
-            (input, made)
+            let read = input.read(cluster_autoscaler::KINDS).await?;
+            let made = cluster_autoscaler::convert(&read.sources, live_groups, region.as_deref()).await;
+            (input, Made::beside(read.unreadable, made)?)
         }
-        From::Hpa(input) => (input.clone(), hpa::convert(&input.read(hpa::KINDS).await?)?),
-        From::Karpenter(input) => (input.clone(), karpenter::convert(&input.read(karpenter::KINDS).await?)?),
-        From::Keda(input) => (input.clone(), keda::convert(&input.read(keda::KINDS).await?)?),
+        From::Hpa(input) => (input.clone(), Made::of(input.read(hpa::KINDS).await?, hpa::convert)?),
+        From::Karpenter(input) => {
+            (input.clone(), Made::of(input.read(karpenter::KINDS).await?, karpenter::convert)?)
+        }
+        From::Keda(input) => (input.clone(), Made::of(input.read(keda::KINDS).await?, keda::convert)?),
     };
     if input.preview {
         for draft in &mut made.drafts {
@@ -195,14 +217,11 @@ pub async fn import(options: ImportOptions) -> anyhow::Result<()> {
 }
 
 /// Converts the content of a file by every import: the texts that they print, and what was left out or refused.
-///
-/// # Errors
-/// When the content is not YAML.
-pub async fn by_every_import(file: &str, content: &str) -> anyhow::Result<(Vec<String>, Vec<String>)> {
-    let sources = input::parse(file, content)?;
+pub async fn by_every_import(file: &str, content: &str) -> (Vec<String>, Vec<String>) {
+    let input::Read { sources, unreadable } = input::parse(file, content);
     let of_clusters = cluster_autoscaler::convert(&sources, false, None).await;
     let all = [hpa::convert(&sources), karpenter::convert(&sources), keda::convert(&sources), of_clusters];
-    let (mut texts, mut refused) = (Vec::new(), Vec::new());
+    let (mut texts, mut refused) = (Vec::new(), unreadable);
     for made in all {
         match made.and_then(Made::render) {
             Ok((text, left_out)) => {
@@ -212,7 +231,7 @@ pub async fn by_every_import(file: &str, content: &str) -> anyhow::Result<(Vec<S
             Err(error) => refused.push(format!("{error:#}")),
         }
     }
-    Ok((texts, refused))
+    (texts, refused)
 }
 
 /// Names the fields of an object that an import does not know.

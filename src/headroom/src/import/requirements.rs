@@ -9,6 +9,8 @@ use super::karpenter::{text, texts};
 use super::output::Draft;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
+/// Ids of zones, which AWS gives other names in each account.
+const ZONE_ID: &str = "topology.k8s.aws/zone-id";
 const MARKET: &str = "karpenter.sh/capacity-type";
 
 /// The requirements of a pool.
@@ -167,6 +169,9 @@ pub fn convert(draft: &mut Draft, requirement: &Value, labels: &mut Map<String, 
     let values = texts(&requirement["values"]);
     let words = match key.as_str() {
         ZONE | MARKET => return,
+        ZONE_ID => {
+            "the zones of the group's subnets: `aws ec2 describe-availability-zones` shows which zone has which id"
+        }
         "node.kubernetes.io/instance-type" => {
             "the types of the group: list them as overrides of its mixed instances policy"
         }

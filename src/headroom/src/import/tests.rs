@@ -198,8 +198,11 @@ fn fallbacks_of_keda_keep_their_behavior() {
         &["counterpart"],
     );
     prints(keda::convert, &with(", behavior: currentReplicas"), &["replicas: Hold #"], &["direction:"]);
-    let lower =
-        ["replicas: Hold #", "currentReplicasIfLower: no counterpart: KEDA takes replicas above 6 away"];
+    let lower = [
+        "mode: Preview #",
+        "replicas: Hold #",
+        "currentReplicasIfLower: no counterpart: KEDA takes replicas above 6 away",
+    ];
     prints(keda::convert, &with(", behavior: currentReplicasIfLower"), &lower, &["direction:"]);
 }
 
@@ -221,6 +224,106 @@ fn what_keda_scales_otherwise_is_printed_as_a_preview() {
     let both = format!("triggers: [{CPU}, {{type: kafka, metadata: {{topic: orders}}}}]");
     prints(keda::convert, &scaled("", &both), &["mode: Preview # without trigger kafka"], &["scale by CPU"]);
     prints(keda::convert, &scaled("", &format!("triggers: [{CPU}]")), &[], &["mode:"]);
+}
+
+/// Checks that each of these ScaledObjects is printed as a preview with these words behind it, or live where there are none.
+fn previews(rows: &[(&str, &str)]) {
+    for (spec, why) in rows {
+        match why.is_empty() {
+            true => prints(keda::convert, &scaled("", spec), &[], &["mode:"]),
+            false => prints(keda::convert, &scaled("", spec), &[&format!("mode: Preview # {why}")], &[]),
+        }
+    }
+}
+
+#[test]
+fn sizes_at_which_keda_rests_and_fallbacks_that_are_not_kept_are_printed_as_a_preview() {
+    let with = |rest: &str| format!("triggers: [{CPU}]{rest}");
+    let fallback = |rest: &str| with(&format!(", fallback: {{failureThreshold: 3{rest}}}"));
+    let cron =
+        "{type: cron, metadata: {timezone: UTC, start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '2'}}";
+    previews(&[
+        (&with(", minReplicaCount: 0"), ""),
+        (&with(", minReplicaCount: 1, idleReplicaCount: 0"), "without idleReplicaCount"),
+        (&format!("triggers: [{CPU}, {cron}]"), "minReplicaCount 0 is not kept"),
+        (&format!("minReplicaCount: 1, triggers: [{CPU}, {cron}]"), ""),
+        (&fallback(""), "without fallback"),
+        (
+            &fallback(", replicas: 6, behavior: currentReplicasIfLower"),
+            "without fallback.behavior currentReplicasIfLower",
+        ),
+        (&fallback(", replicas: 6, behavior: other"), "without fallback.behavior other"),
+        (&fallback(", replicas: 6, behavior: currentReplicas"), ""),
+    ]);
+}
+
+#[test]
+fn triggers_whose_answers_or_windows_would_be_others_are_printed_as_a_preview() {
+    let prometheus = |rest: &str| {
+        format!(
+            "triggers: [{{type: prometheus, metadata: {{serverAddress: 'http://p:9090', query: sum(a), threshold: '5'{rest}}}}}]"
+        )
+    };
+    let cron = |end: &str| {
+        format!(
+            "minReplicaCount: 1, triggers: [{CPU}, {{type: cron, metadata: {{timezone: UTC, start: 0 8 * * *, end: {end}, \
+             desiredReplicas: '2'}}}}]"
+        )
+    };
+    let lacks = |key: &str| format!("without trigger prometheus: {key}");
+    previews(&[
+        (&prometheus(""), ""),
+        (&prometheus(", customHeaders: 'a=b'"), &lacks("customHeaders")),
+        (&prometheus(", queryParameters: 'a=b'"), &lacks("queryParameters")),
+        (&prometheus(", unsafeSsl: 'true'"), &lacks("unsafeSsl")),
+        (&prometheus(", unsafeSsl: 'false'"), ""),
+        (&prometheus(", activationThreshold: '3'"), &lacks("activationThreshold")),
+        (&prometheus(", activationThreshold: '0'"), ""),
+        (&prometheus(", timeout: '1000'"), ""),
+        (&cron("0 18 * * *"), ""),
+        // It ends at noon of the next Monday: the windows that begin on a Tuesday are longer than those of a Monday.
+        (&cron("0 12 * * 1"), "the schedule cron is shorter than some windows of trigger cron"),
+    ]);
+}
+
+#[test]
+fn limits_and_budgets_of_karpenter_that_are_not_kept_are_printed_as_a_preview() {
+    let prints = |spec: &str, why: &str| {
+        let preview = format!("mode: Preview # {why}");
+        let (wanted, unwanted) =
+            if why.is_empty() { (vec![], vec!["mode:"]) } else { (vec![&*preview], vec![]) };
+        prints(karpenter::convert, &pool(spec), &wanted, &unwanted);
+    };
+    prints("limits: {cpu: '10', memory: 40Gi, nodes: '4'}", "");
+    prints("limits: {nvidia.com/gpu: '8'}", "limits.nvidia.com/gpu could not be kept");
+    prints("limits: {nodes: many}", "limits.nodes could not be kept");
+    let budget = |budget: &str| format!("disruption: {{budgets: [{{nodes: '1', {budget}}}]}}");
+    prints(&budget("reasons: [Empty, Drifted]"), "");
+    prints(&budget("reasons: [Interrupted]"), "a budget could not be kept, see above");
+    prints(&budget("reasons: [Empty, Interrupted]"), "a budget could not be kept whole");
+    prints(&budget("schedule: '@daily', duration: 8h"), "");
+    prints(&budget("schedule: '@daily', duration: long"), "a budget could not be kept, see above");
+    prints("disruption: {consolidateAfter: soon}", "consolidateAfter could not be kept");
+}
+
+#[test]
+fn ids_of_zones_are_no_labels_of_new_nodes() {
+    let ids = requiring("{key: topology.k8s.aws/zone-id, operator: In, values: [use1-az1]}");
+    let wanted = ["topology.k8s.aws/zone-id In use1-az1: no counterpart: the zones of the group's subnets"];
+    prints(karpenter::convert, &ids, &wanted, &["labels:"]);
+}
+
+#[test]
+fn document_that_is_not_yaml_is_named_and_the_others_are_imported() {
+    let text =
+        format!("{}---\nkind: [a\n---\n{}", hpa("a", "", "maxReplicas: 5"), hpa("b", "", "maxReplicas: 5"));
+    let made = Made::of(super::input::parse("f.yaml", &text), hpa::convert).expect("an import");
+    let (text, left_out) = made.render().expect("YAML");
+    assert_eq!(text.matches("kind: ScalingPolicy").count(), 2, "{text}");
+    assert!(left_out.len() == 1 && left_out[0].starts_with("f.yaml: line "), "{left_out:?}");
+    let none =
+        Made::of(super::input::parse("f.yaml", "kind: [a\n"), hpa::convert).expect_err("nothing to import");
+    assert!(format!("{none:#}").contains("is not YAML"), "{none:#}");
 }
 
 #[test]

@@ -162,6 +162,21 @@ fn two_scalers_of_a_workload_and_a_size_of_its_own_are_told() {
         "{found:?}"
     );
     assert!(said(&format!("{}{}", web("1", ""), hpa("a"))).is_empty());
+    let policy = |name: &str| {
+        format!(
+            "apiVersion: headroom.dev/v1alpha1\nkind: ScalingPolicy\nmetadata: {{name: {name}}}\nspec: {{minReplicas: 1, maxReplicas: 5, target: {{type: Scale, scale: {{apiVersion: apps/v1, kind: Deployment, name: web}}}}}}\n---\n"
+        )
+    };
+    let acts = |two: [String; 2], who: &str| {
+        let found = said(&format!("{}{}", web("1", ""), two.concat()));
+        let told = found.iter().any(|one| one.contains("Deployment web is scaled by") && one.ends_with(who));
+        assert!(told, "{who}: {found:?}");
+    };
+    acts([policy("a"), policy("b")], "the older acts, and the other is Stalled");
+    acts([hpa("a"), hpa("b")], "is Observe, the controller-manager runs both; else the older acts");
+    for mixed in [[hpa("a"), policy("b")], [policy("a"), hpa("b")]] {
+        acts(mixed, "is Observe, the HPA acts and the policy is Stalled; else the older acts");
+    }
 }
 
 #[test]
@@ -366,6 +381,10 @@ spec:
     assert!(!found.iter().any(|one| one.contains("prometheus.query")), "{found:?}");
     for (query, expected) in [
         ("vector(0) # \\r + sum(secret)", "a carriage return (U+000D) at character 13"),
+        (
+            "vector(0) # \\r + sum(container_memory_usage_bytes{namespace=\\\"kube-system\\\"})",
+            "a carriage return (U+000D) at character 13",
+        ),
         ("vector(0) # \\n + sum(secret)", "a comment (#) at character 11"),
         ("a \\u2028+ b", "a space outside of ASCII (U+2028)"),
         ("rate(a[1y])", "looks back 8760h"),

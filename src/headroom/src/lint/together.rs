@@ -202,7 +202,7 @@ fn useless(plan: &Plan, pool: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// Whether this is about the shape of nodes and pods, which no waiting changes.
+/// True if this is about the shape of nodes and pods, which no waiting changes.
 fn unfit(reason: Reason) -> bool {
     matches!(
         reason,
@@ -299,7 +299,7 @@ fn budgets(manifests: &[Manifest]) -> Vec<Finding> {
     findings
 }
 
-/// Whether the budget's exact labels are those of the workload's pods. One with expressions is not judged.
+/// True if the budget's exact labels are those of the workload's pods. One with expressions is not judged.
 fn guards(budget: &Manifest, workload: &Manifest) -> bool {
     let selector = &budget.object["spec"]["selector"];
     let labels = &workload.object["spec"]["template"]["metadata"]["labels"];

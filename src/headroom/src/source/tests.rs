@@ -35,7 +35,8 @@ fn refused(name: &str, bytes: &[u8], bytes_max: u64) -> String {
     let read = if bytes_max == FILE_BYTES_MAX {
         read(&file).map_err(|error| format!("{error:#}"))
     } else {
-        read_bounded(&file, bytes_max).map_err(|error| format!("{:#}", anyhow::Error::from(error)))
+        read_bounded(Form::Json, &file, bytes_max)
+            .map_err(|error| format!("{:#}", anyhow::Error::from(error)))
     };
     fs::remove_dir_all(&folder).unwrap();
     read.expect_err("it is refused")
@@ -86,6 +87,74 @@ fn snapshots_are_read_packed_and_not() {
     let case = read(&example()).unwrap();
     assert_eq!(case, Case::parse(&example_text()).unwrap());
     assert_eq!(case.clone().printable().unwrap(), case);
+}
+
+/// The name of the file that the child of the test below reads.
+#[cfg(target_os = "linux")]
+const BOMB: &str = "HEADROOM_TEST_BOMB";
+/// Lists of the world whose entries may be without fields, and take most memory for it.
+#[cfg(target_os = "linux")]
+const CHEAP_LISTS: [&str; 5] = ["classes", "claims", "volumes", "storageClasses", "storageCapacities"];
+
+/// A snapshot a little below the limit of memory, nearly all of it objects without fields, with a name to be cleaned.
+#[cfg(target_os = "linux")]
+fn bomb() -> Vec<u8> {
+    const OBJECTS: usize = 360_000;
+    let mut value: Value = serde_json::from_str(&example_text()).unwrap();
+    for list in CHEAP_LISTS {
+        value["input"]["world"].as_object_mut().unwrap().remove(list);
+    }
+    for list in ["pods", "nodes", "controllers", "daemonSets"] {
+        value["input"]["world"][list] = json!([]);
+    }
+    value["evidence"]["events"][0]["note"] = json!("a\u{1b}[2J");
+    let mut text = value.to_string();
+    let at = text.find(r#""world":{"#).unwrap() + r#""world":{"#.len();
+    let list = |name: &str| format!(r#""{name}":[{}{{}}],"#, "{},".repeat(OBJECTS - 1));
+    text.insert_str(at, &CHEAP_LISTS.map(list).concat());
+    gz(text.as_bytes())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "the child of the test below"]
+#[allow(clippy::print_stdout, reason = "the parent reads it")]
+fn bomb_is_read() {
+    let Some(file) = std::env::var_os(BOMB) else { return };
+    let case = Output { output: Form::Text }.read(Path::new(&file)).unwrap();
+    assert!(case.evidence.events.iter().any(|event| &*event.note == "a\\u{1b}[2J"), "it was cleaned");
+    assert_eq!(case.input.world.classes.len(), 360_000);
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    println!("{peak}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_snapshot_just_within_the_limits_takes_less_than_a_gibibyte() {
+    let packed = bomb();
+    assert!(packed.len() < 100_000, "{} bytes", packed.len());
+    let file = std::env::temp_dir().join(format!("headroom-bomb-{}.json.gz", std::process::id()));
+    fs::write(&file, packed).unwrap();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "source::tests::bomb_is_read", "--ignored", "--nocapture"])
+        .env(BOMB, &file)
+        .output();
+    fs::remove_file(&file).unwrap();
+    let printed = String::from_utf8(child.unwrap().stdout).unwrap();
+    let peak = printed.lines().find_map(|line| line.split("VmHWM:").nth(1)).expect(&printed);
+    let kibibytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kibibytes < 1 << 20, "{} MiB", kibibytes >> 10);
+}
+
+#[test]
+fn a_snapshot_is_cleaned_while_it_is_read_as_a_case_is_cleaned() {
+    let mut value: Value = serde_json::from_str(&example_text()).unwrap();
+    poisoned(&mut value, "\u{1b}[2J\u{202e}\n");
+    let text = value.to_string();
+    let read = Case::read_printable(|| Ok(text.as_bytes())).unwrap();
+    assert!(!hidden_in(&read.render().unwrap()));
+    assert_eq!(read, Case::parse(&text).unwrap().printable().unwrap());
 }
 
 fn hidden_in(text: &str) -> bool {

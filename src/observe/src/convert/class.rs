@@ -17,7 +17,7 @@ use headroom_core::world::volume::PodClaim;
 use headroom_core::world::workload::PrioritySource;
 
 use super::volume::claim_spec;
-use super::{controller_of, requests};
+use super::{controller_of, gang, request, requests};
 use crate::decoder::{Decoder, Error};
 use crate::slim::{
     self, Container, MIRROR_ANNOTATION, NodeSelector, PodSpec, PodStatus, PodTerm, Selector,
@@ -44,7 +44,7 @@ pub struct Source<'a> {
     pub spec: &'a PodSpec,
     /// Status; the default for a template.
     pub status: &'a PodStatus,
-    /// Whether a DaemonSet owns it.
+    /// True if a DaemonSet owns it.
     pub daemon_set: bool,
 }
 
@@ -94,6 +94,8 @@ pub fn of(source: Source<'_>, decoder: &mut Decoder) -> Result<PodClass, Error> 
         daemon_set_eviction: annotation("enable-ds-eviction").and_then(|word| word.parse().ok()),
         scale_up_delay: annotation("pod-scale-up-delay").and_then(go_duration),
         termination_grace: spec.termination_grace_period_seconds.map_or(DEFAULT_GRACE, Seconds),
+        gang: gang::reference(metadata, spec, decoder),
+        request: request::reference(metadata, decoder),
         unreadable: false,
         labels,
     })
@@ -109,6 +111,7 @@ pub fn unreadable(namespace: &str, meta: &ObjectMeta, decoder: &mut Decoder) -> 
         mirror: meta.annotations.iter().flatten().any(|(key, _)| key == MIRROR_ANNOTATION),
         daemon_set: owner,
         termination_grace: DEFAULT_GRACE,
+        gang: gang::reference(meta, &PodSpec::default(), decoder),
         unreadable: true,
         ..PodClass::default()
     }

@@ -2,8 +2,10 @@
 
 pub mod buffer;
 pub mod class;
+pub mod gang;
 pub mod node;
 pub mod pod;
+pub mod request;
 pub mod requests;
 pub mod scale;
 pub mod volume;

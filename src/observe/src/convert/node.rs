@@ -1,7 +1,7 @@
 //! A slim node as the core's node.
 
 use headroom_core::scheduling::constraints::Taint;
-use headroom_core::world::node::{Node, Readiness};
+use headroom_core::world::node::{ConditionStatus, Node, NodeCondition, Readiness, keeps_condition};
 
 use super::{class, instant, name_of, uid_of};
 use crate::decoder::{Decoder, Error};
@@ -43,7 +43,22 @@ pub fn node(slim: &SlimNode, decoder: &mut Decoder) -> Result<Node, Error> {
         ready_changed_at: instant(changed_at.or(meta.creation_timestamp.as_ref())),
         created_at: instant(meta.creation_timestamp.as_ref()),
         deleting: meta.deletion_timestamp.is_some(),
+        conditions: conditions(slim, decoder),
     })
+}
+
+/// The conditions that decisions read, in order of their types.
+fn conditions(slim: &SlimNode, decoder: &mut Decoder) -> Vec<NodeCondition> {
+    let mut kept: Vec<NodeCondition> = Vec::new();
+    for condition in &slim.status.conditions {
+        let status = ConditionStatus::of(&condition.status);
+        if keeps_condition(&condition.type_, status) {
+            let since = condition.last_transition_time.as_ref().or(slim.metadata.creation_timestamp.as_ref());
+            kept.push(NodeCondition { kind: decoder.text(&condition.type_), status, since: instant(since) });
+        }
+    }
+    kept.sort_by(|a, b| a.kind.cmp(&b.kind));
+    kept
 }
 
 /// The part of a provider id that names the machine, whatever else it says.

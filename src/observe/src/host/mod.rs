@@ -2,8 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "the one place that reads clocks and spawns")]
 
-mod doze;
 pub mod files;
+mod pause;
 mod server_clock;
 
 use std::future::Future;
@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use self::doze::{Doze, Dozing};
+use self::pause::{Pausable, Pause};
 use self::server_clock::ServerClock;
 
 /// The processor time that this thread has used, for speeds that a busy machine does not blur. Where the system does not
@@ -41,7 +41,7 @@ pub struct Host {
     offset: Mutex<SignedDuration>,
     /// The API server's clock, once an answer of it has told a date.
     server: Mutex<Option<ServerClock>>,
-    doze: Arc<Doze>,
+    pause: Arc<Pause>,
 }
 
 /// Which wall clock is read.
@@ -63,7 +63,7 @@ impl Host {
             random: Mutex::new(fastrand::Rng::new()),
             offset: Mutex::default(),
             server: Mutex::default(),
-            doze: Arc::default(),
+            pause: Arc::default(),
         })
     }
 
@@ -79,7 +79,7 @@ impl Host {
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
             offset: Mutex::default(),
             server: Mutex::default(),
-            doze: Arc::default(),
+            pause: Arc::default(),
         })
     }
 
@@ -91,7 +91,7 @@ impl Host {
 
     /// Stops a virtual host's tasks as SIGSTOP stops a process, or lets them go on. Time goes on meanwhile.
     pub fn pause(&self, paused: bool) {
-        self.doze.set(paused);
+        self.pause.set(paused);
     }
 
     /// The machine's wall clock. Decisions go by [`Host::time`].
@@ -151,7 +151,7 @@ impl Host {
     {
         let handle = match self.clock {
             Clock::Machine => tokio::spawn(task).abort_handle(),
-            Clock::Virtual { .. } => tokio::spawn(Dozing::new(task, self.doze.clone())).abort_handle(),
+            Clock::Virtual { .. } => tokio::spawn(Pausable::new(task, self.pause.clone())).abort_handle(),
         };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.retain(|task| !task.is_finished());

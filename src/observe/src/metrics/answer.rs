@@ -91,6 +91,9 @@ pub enum Outage {
     /// No answer within the deadline.
     #[error("no answer within {} s", .0.as_secs_f64())]
     Deadline(Duration),
+    /// The answer began, and other answers left it no memory until the deadline.
+    #[error("not read within {} s: large answers to other questions took the memory for all of them", .0.as_secs_f64())]
+    Crowded(Duration),
     /// The connection failed: refused, reset, TLS, name resolution.
     #[error("failed to connect: {0}")]
     Unreachable(String),

@@ -13,10 +13,12 @@ use headroom_core::pods::selector::Selector;
 use headroom_core::pods::spec::{MetricSelector, ScaleTargetRef};
 use headroom_core::time::Seconds;
 use kube::Client;
+use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use super::answer::{Absurdity, Answer, Failure, Question, Why};
-use super::call::{LIST_MAX_BYTES, NUMBER_MAX_BYTES, PODS_MAX_BYTES, get};
+use super::answer::{Absurdity, Answer, Failure, Outage, Question, Why};
+use super::budget::Budget;
+use super::call::{NUMBER_MAX_BYTES, PODS_MAX_BYTES, SERIES_MAX_BYTES, get};
 use super::discovery::{CUSTOM, Discovery};
 use super::prometheus::{PrometheusSource, Server};
 use super::shared::{Keep, Shared};
@@ -29,6 +31,9 @@ const EXTERNAL: &str = "external.metrics.k8s.io";
 
 /// Longest that a failed answer serves others before the source is asked again.
 const FAILURE_KEPT_MAX: Duration = Duration::from_secs(5);
+
+/// Most series of one external metric. They are added up, and the adapters that are in use answer with one or a few.
+const SERIES_MAX: usize = 1000;
 
 /// Deadlines, and for how long an answer serves.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +71,7 @@ pub struct ClusterMetrics {
     client: Client,
     host: Arc<Host>,
     bounds: Bounds,
+    budget: Arc<Budget>,
     discovery: Discovery,
     usage: Shared<String, Arc<Vec<PodUsage>>>,
     pods: Shared<String, Arc<Vec<PodValue>>>,
@@ -85,9 +91,11 @@ impl ClusterMetrics {
             let failure = Duration::from_secs(1).min(success);
             Shared::new(host.clone(), Keep { success, failure, failure_max: FAILURE_KEPT_MAX.min(success) })
         }
+        let budget = Arc::new(Budget::new());
         Self {
-            discovery: Discovery::new(client.clone(), host, bounds.deadline),
+            discovery: Discovery::new(client.clone(), host, bounds.deadline, budget.clone()),
             client,
+            budget,
             host: host.clone(),
             bounds,
             usage: shared(host, bounds.share_usage_for),
@@ -135,8 +143,7 @@ impl ClusterMetrics {
     async fn read_usage(&self, namespace: &str) -> Answer<Arc<Vec<PodUsage>>> {
         let question = Question::new(RESOURCE, format_args!("pod metrics of namespace {namespace}"));
         let path = format!("/apis/{RESOURCE}/v1beta1/namespaces/{}/pods", segment(namespace, &question)?);
-        let deadline = self.bounds.deadline;
-        let list: List<PodMetrics> = get(&self.client, &path, deadline, PODS_MAX_BYTES, &question).await?;
+        let list: List<PodMetrics> = self.get(&path, PODS_MAX_BYTES, &question).await?;
         let mut usage: Vec<PodUsage> = list.items().into_iter().map(PodMetrics::usage).collect();
         usage.sort_by(|a, b| a.pod.cmp(&b.pod));
         self.some_fresh(&question, usage.iter().map(|usage| Some(usage.at)))?;
@@ -194,12 +201,21 @@ impl ClusterMetrics {
     }
 
     async fn read_external(&self, question: &Question, path: &str) -> Answer<Arc<Vec<Sample>>> {
-        let list: List<SeriesValue> =
-            get(&self.client, path, self.bounds.deadline, LIST_MAX_BYTES, question).await?;
-        let samples: Result<Vec<Sample>, Absurdity> = list.items().iter().map(SeriesValue::sample).collect();
+        let list: List<SeriesValue> = self.get(path, SERIES_MAX_BYTES, question).await?;
+        let series = list.items();
+        if SERIES_MAX < series.len() {
+            let message = format!("it has more than {SERIES_MAX} series: narrow the metric's selector");
+            return Err(question.failure(Why::Outage(Outage::Garbled(message))));
+        }
+        let samples: Result<Vec<Sample>, Absurdity> = series.iter().map(SeriesValue::sample).collect();
         let samples = samples.map_err(|absurdity| question.failure(Why::Absurd(absurdity)))?;
         self.all_fresh(question, samples.iter().map(|sample| sample.at))?;
         Ok(Arc::new(samples))
+    }
+
+    /// A GET from the API server, within the deadline and the budget.
+    async fn get<T: DeserializeOwned>(&self, path: &str, bytes_max: usize, question: &Question) -> Answer<T> {
+        get(&self.client, path, self.bounds.deadline, bytes_max, &self.budget, question).await
     }
 
     /// A GET from the custom metrics API, in the version that is served.
@@ -207,7 +223,7 @@ impl ClusterMetrics {
         let version =
             self.discovery.custom_version().await.map_err(|failure| question.failure(failure.why))?;
         let path = format!("/apis/{CUSTOM}/{version}/{path}");
-        let answer = get(&self.client, &path, self.bounds.deadline, bytes_max, question).await;
+        let answer = self.get(&path, bytes_max, question).await;
         if matches!(&answer, Err(Failure { why: Why::NotRegistered(_), .. })) {
             self.discovery.forget_custom_version();
         }
@@ -344,8 +360,8 @@ impl MetricsSource for ClusterMetrics {
             };
             let key = (namespace.to_owned(), source.to_owned(), query.to_owned());
             let ask = async {
-                let sample =
-                    server.query(&question, namespace, query, self.bounds.deadline, self.host.time()).await?;
+                let (deadline, now) = (self.bounds.deadline, self.host.time());
+                let sample = server.query(&question, namespace, query, deadline, &self.budget, now).await?;
                 self.all_fresh(&question, [sample.at])?;
                 Ok(sample)
             };

@@ -1,19 +1,23 @@
-//! One call to a metrics API: a deadline, a bound on the answer's size, and every way to fail told apart; no retry.
+//! One call to a metrics API: a deadline, bounds on the answer's size and on all answers together, and every way to fail told
+//! apart; no retry.
 
 use std::time::Duration;
 
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::answer::{Answer, Failure, Outage, Question, Why, cut};
+use super::budget::{Budget, Held};
 
 /// Largest answer about all pods of a namespace, in bytes: the usages of over 100,000 pods.
 pub(super) const PODS_MAX_BYTES: usize = 64 << 20;
-/// Largest answer that lists series or kinds, in bytes: over 10,000 of them.
+/// Largest answer that lists the series of one metric, in bytes: a thousand of them.
+pub(super) const SERIES_MAX_BYTES: usize = 256 << 10;
+/// Largest answer that lists kinds, in bytes: over 10,000 of them.
 pub(super) const LIST_MAX_BYTES: usize = 4 << 20;
 /// Largest answer that holds one number, in bytes.
 pub(super) const NUMBER_MAX_BYTES: usize = 64 << 10;
@@ -27,27 +31,47 @@ pub(super) struct Reply {
 }
 
 /// Sends `request` and reads the whole answer within `deadline`. Redirects are not followed: they come back as they are,
-/// and with them neither a token nor a query goes to another server.
+/// and with them neither a token nor a query goes to another server. The body is in `budget` as long as what comes with it
+/// is held.
 ///
 /// # Errors
 /// `Outage` if no answer came, or one of more than `bytes_max`.
-pub(super) async fn send(
+pub(super) async fn send<'a>(
     client: &Client,
     request: Request<Vec<u8>>,
     deadline: Duration,
     bytes_max: usize,
+    budget: &'a Budget,
     question: &Question,
-) -> Answer<Reply> {
+) -> Answer<(Reply, Held<'a>)> {
+    let mut held = budget.hold();
     let exchange = async {
         let response =
             client.send(request.map(Body::from)).await.map_err(|error| Outage::Unreachable(words(&error)))?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, bytes_max).collect().await;
-        let body = body.map_err(|error| Outage::Garbled(broken_off(&*error, bytes_max)))?;
-        Ok(Reply { status: head.status, body: body.to_bytes().to_vec() })
+        Ok(Reply { status: head.status, body: read(body, bytes_max, &mut held).await? })
     };
-    let answer = tokio::time::timeout(deadline, exchange).await.unwrap_or(Err(Outage::Deadline(deadline)));
-    answer.map_err(|outage| question.failure(Why::Outage(outage)))
+    let answer = tokio::time::timeout(deadline, exchange).await;
+    let answer = answer.unwrap_or_else(|_| {
+        Err(if held.waits() { Outage::Crowded(deadline) } else { Outage::Deadline(deadline) })
+    });
+    answer.map(|reply| (reply, held)).map_err(|outage| question.failure(Why::Outage(outage)))
+}
+
+/// A whole body, as far as there is memory for it.
+async fn read(mut body: Body, bytes_max: usize, held: &mut Held<'_>) -> Result<Vec<u8>, Outage> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Outage::Garbled(words(&error)))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let length = bytes.len().saturating_add(data.len());
+        if bytes_max < length {
+            return Err(Outage::Garbled(format!("it has more than {} KiB", bytes_max >> 10)));
+        }
+        held.grow_to(length).await;
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
 }
 
 /// A GET of `path` from the API server, decoded.
@@ -59,10 +83,11 @@ pub(super) async fn get<T: DeserializeOwned>(
     path: &str,
     deadline: Duration,
     bytes_max: usize,
+    budget: &Budget,
     question: &Question,
 ) -> Answer<T> {
     let request = Request::get(path).body(Vec::new()).map_err(|error| question.refused(error))?;
-    let reply = send(client, request, deadline, bytes_max, question).await?;
+    let (reply, _held) = send(client, request, deadline, bytes_max, budget, question).await?;
     if !reply.status.is_success() {
         return Err(refusal(&reply, question));
     }
@@ -109,14 +134,6 @@ pub(super) fn not_registered(group: &str) -> String {
         _ => "install an adapter that serves external metrics",
     };
     format!("the API server has no API group {group}: {fix}")
-}
-
-/// Why an answer was not read to its end.
-fn broken_off(error: &(dyn std::error::Error + Send + Sync + 'static), bytes_max: usize) -> String {
-    if error.is::<LengthLimitError>() {
-        return format!("it has more than {} KiB", bytes_max >> 10);
-    }
-    cut(&error.to_string(), WORDS_MAX)
 }
 
 /// An error with its causes: hyper hides "connection refused" two levels down.

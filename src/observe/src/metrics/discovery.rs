@@ -8,6 +8,7 @@ use kube::Client;
 use serde::de::DeserializeOwned;
 
 use super::answer::{Answer, Failure, Question, Why};
+use super::budget::Budget;
 use super::call::{LIST_MAX_BYTES, get, not_registered};
 use super::shared::{Keep, Shared};
 use crate::host::Host;
@@ -28,14 +29,15 @@ const KEEP: Keep = Keep {
 pub(super) struct Discovery {
     client: Client,
     deadline: Duration,
+    budget: Arc<Budget>,
     custom_version: Shared<(), &'static str>,
     resources: Shared<(String, String), Arc<str>>,
 }
 
 impl Discovery {
-    pub(super) fn new(client: Client, host: &Arc<Host>, deadline: Duration) -> Self {
+    pub(super) fn new(client: Client, host: &Arc<Host>, deadline: Duration, budget: Arc<Budget>) -> Self {
         let custom_version = Shared::new(host.clone(), KEEP);
-        Self { client, deadline, custom_version, resources: Shared::new(host.clone(), KEEP) }
+        Self { client, deadline, budget, custom_version, resources: Shared::new(host.clone(), KEEP) }
     }
 
     /// The version in which custom metrics are asked for.
@@ -61,7 +63,7 @@ impl Discovery {
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str, question: &Question) -> Answer<T> {
-        get(&self.client, path, self.deadline, LIST_MAX_BYTES, question).await
+        get(&self.client, path, self.deadline, LIST_MAX_BYTES, &self.budget, question).await
     }
 
     async fn find_custom_version(&self) -> Answer<&'static str> {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod apis;
+mod budget;
 mod call;
 mod discovery;
 mod prometheus;

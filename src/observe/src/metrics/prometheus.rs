@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::answer::{Absurdity, Answer, Failure, Outage, Question, Why, cut, number};
 use super::apis::percent_encoded;
+use super::budget::Budget;
 use super::call::{NUMBER_MAX_BYTES, Reply, send};
 use super::promql::{Confined, confine};
 
@@ -101,15 +102,16 @@ impl Server {
         namespace: &str,
         query: &str,
         deadline: Duration,
+        budget: &Budget,
         now: Timestamp,
     ) -> Answer<Sample> {
         let client = self.client.as_ref().map_err(|problem| question.refused(problem))?;
         let label = self.source.namespace_label.as_deref().unwrap_or("namespace");
         let confined = confine(query, label, namespace).map_err(|error| question.refused(error))?;
-        let value = self.instant(client, question, &confined.query, deadline, now);
+        let value = self.instant(client, question, &confined.query, deadline, budget, now);
         let (value, sampled) = match &confined.freshness {
             Some(freshness) => {
-                let sampled = self.instant(client, question, freshness, deadline, now);
+                let sampled = self.instant(client, question, freshness, deadline, budget, now);
                 let (value, sampled) = futures::join!(value, sampled);
                 (value?, Some(sampled))
             }
@@ -133,6 +135,7 @@ impl Server {
         question: &Question,
         query: &str,
         deadline: Duration,
+        budget: &Budget,
         now: Timestamp,
     ) -> Answer<f64> {
         // The server is to give up when we do.
@@ -144,7 +147,8 @@ impl Server {
             .header(header::ACCEPT, "application/json")
             .body(form.into_bytes())
             .map_err(|error| question.refused(error))?;
-        read(send(client, request, deadline, NUMBER_MAX_BYTES, question).await?, question)
+        let (reply, _held) = send(client, request, deadline, NUMBER_MAX_BYTES, budget, question).await?;
+        read(reply, question)
     }
 }
 

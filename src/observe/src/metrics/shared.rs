@@ -36,6 +36,8 @@ pub(super) struct Keep {
 struct Slots<K, T> {
     by_key: BTreeMap<K, Arc<Slot<T>>>,
     sweep_at: usize,
+    /// When answers that serve nobody any more are let go of next.
+    expire_at: Instant,
 }
 
 struct Slot<T> {
@@ -52,7 +54,8 @@ struct Kept<T> {
 
 impl<K: Ord + Clone, T: Clone> Shared<K, T> {
     pub(super) fn new(host: Arc<Host>, keep: Keep) -> Self {
-        let slots = Mutex::new(Slots { by_key: BTreeMap::new(), sweep_at: SWEEP_MIN });
+        let expire_at = host.monotonic();
+        let slots = Mutex::new(Slots { by_key: BTreeMap::new(), sweep_at: SWEEP_MIN, expire_at });
         Self { host, keep, slots }
     }
 
@@ -62,7 +65,7 @@ impl<K: Ord + Clone, T: Clone> Shared<K, T> {
         let slot = self.slot(key);
         let mut last = slot.last.lock().await;
         if let Some(kept) = last.as_ref()
-            && self.host.monotonic().duration_since(kept.at) < self.keep.how_long(kept)
+            && !self.has_expired(kept, self.host.monotonic())
         {
             return kept.answer.clone();
         }
@@ -81,6 +84,10 @@ impl<K: Ord + Clone, T: Clone> Shared<K, T> {
     fn slot(&self, key: &K) -> Arc<Slot<T>> {
         let now = self.host.monotonic();
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.expire_at <= now {
+            slots.by_key.values().for_each(|slot| self.expire(slot, now));
+            slots.expire_at = now + self.keep.success;
+        }
         if let Some(slot) = slots.by_key.get(key) {
             *slot.asked_at.lock().unwrap_or_else(PoisonError::into_inner) = now;
             return slot.clone();
@@ -95,6 +102,19 @@ impl<K: Ord + Clone, T: Clone> Shared<K, T> {
         let slot = Arc::new(Slot { last: tokio::sync::Mutex::new(None), asked_at: Mutex::new(now) });
         slots.by_key.insert(key.clone(), slot.clone());
         slot
+    }
+
+    /// Lets go of a success that serves nobody any more. A failure stays: it is small, and the next one counts from it.
+    fn expire(&self, slot: &Slot<T>, now: Instant) {
+        // Whoever holds it asks anew.
+        let Ok(mut last) = slot.last.try_lock() else { return };
+        if last.as_ref().is_some_and(|kept| kept.answer.is_ok() && self.has_expired(kept, now)) {
+            *last = None;
+        }
+    }
+
+    fn has_expired(&self, kept: &Kept<T>, now: Instant) -> bool {
+        self.keep.how_long(kept) <= now.duration_since(kept.at)
     }
 }
 
@@ -140,6 +160,21 @@ mod tests {
         assert_eq!(ask().await, Ok(0));
         tokio::time::sleep(2 * SECOND).await;
         assert_eq!(ask().await, Ok(1), "the answer has become too old");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_serve_nobody_any_more_do_not_stay_in_memory() {
+        let host = Host::simulated(jiff::Timestamp::UNIX_EPOCH, 1);
+        let keep = Keep { success: 10 * SECOND, failure: SECOND, failure_max: 3 * SECOND };
+        let shared: Shared<u8, Arc<str>> = Shared::new(host, keep);
+        let answer: Arc<str> = Arc::from("a long list");
+        shared.get(&1, async { Ok(answer.clone()) }).await.unwrap();
+        tokio::time::sleep(9 * SECOND).await;
+        shared.get(&2, async { Ok("another".into()) }).await.unwrap();
+        assert_eq!(Arc::strong_count(&answer), 2, "it serves for a second more");
+        tokio::time::sleep(11 * SECOND).await;
+        shared.get(&2, async { Ok("another".into()) }).await.unwrap();
+        assert_eq!(Arc::strong_count(&answer), 1);
     }
 
     #[tokio::test(start_paused = true)]

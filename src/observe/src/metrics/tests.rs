@@ -2,14 +2,16 @@
 
 #![allow(clippy::disallowed_methods, reason = "servers of these tests run beside them")]
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use headroom_core::pods::input::{Number, Sample, Unknown};
 use headroom_core::pods::spec::{MetricSelector, MetricSelectorRequirement, ScaleTargetRef};
 use headroom_core::time::Seconds;
 use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -633,6 +635,121 @@ async fn one_number_from_the_metrics_api_has_a_bound_of_its_own() {
     assert_eq!(failure.why, Why::Outage(Outage::Garbled("it has more than 64 KiB".to_owned())));
     // A list of pods may be as long.
     assert!(world.metrics.pod_metric("prod", "queue", "", None).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_external_metric_of_too_many_series_is_left_with_what_to_do() {
+    let series = |n: usize| format!(r#"{{"items":[{}]}}"#, vec![r#"{"value":"1"}"#; n].join(","));
+    for (body, words) in [
+        (" ".repeat(4 << 20), "it has more than 256 KiB"),
+        (series(1001), "it has more than 1000 series: narrow the metric's selector"),
+    ] {
+        let world = World::usual(move |_| (200, body.clone()));
+        let failure = world.metrics.external_metric("prod", "queue", None).await.unwrap_err();
+        assert_eq!(failure.why, Why::Outage(Outage::Garbled(words.to_owned())));
+    }
+    let body = series(1000);
+    let world = World::usual(move |_| (200, body.clone()));
+    assert_eq!(world.metrics.external_metric("prod", "queue", None).await.unwrap().len(), 1000);
+}
+
+type Chunk = Result<http_body::Frame<bytes::Bytes>, std::io::Error>;
+type Chunks = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, std::io::Error>;
+
+fn in_chunks(chunks: impl futures::Stream<Item = Chunk> + Send + 'static) -> Response<Chunks> {
+    Response::new(http_body_util::StreamBody::new(chunks).boxed_unsync())
+}
+
+fn in_one(text: String) -> Response<Chunks> {
+    in_chunks(futures::stream::iter([Ok(http_body::Frame::data(bytes::Bytes::from(text)))]))
+}
+
+/// Bytes that servers have sent and that nobody has let go of.
+#[derive(Default)]
+struct Unread {
+    bytes: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+/// One body's part of it.
+struct Sent(Arc<Unread>, usize);
+
+impl Sent {
+    fn send(&mut self, chunk: bytes::Bytes) -> bytes::Bytes {
+        self.1 += chunk.len();
+        let bytes = self.0.bytes.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len();
+        self.0.peak.fetch_max(bytes, Ordering::Relaxed);
+        chunk
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        self.0.bytes.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_large_answers_at_once_stay_within_the_memory_for_all_and_all_are_read() {
+    const LOOKS: usize = 100;
+    const MIB: usize = 1 << 20;
+    let unread: Arc<Unread> = Arc::default();
+    let sent_to_all = unread.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let sent = Sent(sent_to_all.clone(), 0);
+        async move {
+            if request.uri().path() == "/apis/custom.metrics.k8s.io" {
+                return Ok(in_one(group("custom.metrics.k8s.io", &["v1beta2"])));
+            }
+            // 4 MiB that are no JSON, a chunk at a time: the answers come in beside each other.
+            let chunks = futures::stream::unfold((sent, 64), |(mut sent, left)| async move {
+                tokio::task::yield_now().await;
+                let chunk = bytes::Bytes::from_static(&[b'x'; 64 << 10]);
+                let frame = http_body::Frame::data(sent.send(chunk));
+                (0 < left).then(|| (Ok(frame), (sent, left - 1)))
+            });
+            Ok::<_, std::io::Error>(in_chunks(chunks))
+        }
+    });
+    let host = Host::simulated(NOW.parse().unwrap(), 1);
+    let metrics = ClusterMetrics::new(Client::new(service, "default"), &host, Bounds::default());
+    let looks = (0..LOOKS).map(|look| {
+        let metrics = &metrics;
+        async move { metrics.pod_metric("prod", &format!("queue-{look}"), "", None).await.unwrap_err() }
+    });
+    for failure in futures::future::join_all(looks).await {
+        assert!(failure.to_string().contains("the answer cannot be read: expected value"), "{failure}");
+    }
+    // 32 MiB for all, room for the one that is alone, and what is free of each; the chunk in hand is not yet charged.
+    let peak = unread.peak.load(Ordering::Relaxed);
+    assert!(8 * MIB < peak && peak < 44 * MIB, "{} MiB", peak / MIB);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_for_which_there_is_no_memory_says_so() {
+    let service = tower::service_fn(move |request: Request<Body>| async move {
+        let path = request.uri().path().to_owned();
+        if path == "/apis/custom.metrics.k8s.io" {
+            return Ok(in_one(group("custom.metrics.k8s.io", &["v1beta2"])));
+        }
+        // More than all have together, and it does not end.
+        let first = bytes::Bytes::from(vec![b' '; 33 << 20]);
+        let first = futures::stream::iter([Ok(http_body::Frame::data(first))]);
+        Ok::<_, std::io::Error>(in_chunks(first.chain(futures::stream::pending())))
+    });
+    let host = Host::simulated(NOW.parse().unwrap(), 1);
+    let metrics = ClusterMetrics::new(Client::new(service, "default"), &host, Bounds::default());
+    // At their common deadline the one that waits is asked first, before the other gives its memory back.
+    let waiting = async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        metrics.pod_metric("prod", "b-stuck", "", None).await
+    };
+    let (crowded, alone) = futures::join!(waiting, metrics.pod_metric("prod", "a-stuck", "", None));
+    let deadline = Duration::from_secs(10);
+    assert_eq!(alone.unwrap_err().why, Why::Outage(Outage::Deadline(deadline)));
+    assert_eq!(crowded.unwrap_err().why, Why::Outage(Outage::Crowded(deadline)));
 }
 
 #[test]

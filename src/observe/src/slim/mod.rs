@@ -5,8 +5,10 @@
 
 mod affinity;
 mod buffer;
+mod gang;
 mod node;
 mod pod;
+mod request;
 mod volume;
 mod workload;
 
@@ -24,11 +26,16 @@ pub use affinity::{
 pub use buffer::{
     QuotaSpec, ScopeRequirement, ScopeSelector, SlimCapacityBuffer, SlimPodTemplate, SlimQuota,
 };
+pub use gang::{
+    GANG_WIRES, GangMinimum, GangPolicy, GangSpec, GangStatus, GangWire, SchedulingGroup, SlimGang,
+    WorkloadGroup, WorkloadRef,
+};
 pub use node::{SlimNamespace, SlimNode, Taint};
 pub use pod::{
     Condition, Container, ContainerPort, ContainerState, Needs, PodSpec, PodStatus, PodTemplate, SlimPod,
     Volume,
 };
+pub use request::SlimRequest;
 pub use volume::{
     BIND_COMPLETED_ANNOTATION, ClaimSpec, ClaimTemplate, DEFAULT_CLASS_ANNOTATION, EphemeralSource,
     SELECTED_NODE_ANNOTATION, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimPriorityClass, SlimStorageCapacity,
@@ -39,14 +46,24 @@ pub use workload::{
     SlimReplicationController, SlimStatefulSet,
 };
 
+use headroom_core::world::gang::VOLCANO_ANNOTATION;
 use headroom_core::world::node::keeps_annotation;
+use headroom_core::world::request::CONSUME_ANNOTATIONS;
 
 /// The annotation by which the kubelet marks the mirror of a static pod.
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
-/// Annotations of Kubernetes itself that decisions read, beside those that the core names.
-const OTHER_ANNOTATIONS: [&str; 4] =
-    [MIRROR_ANNOTATION, BIND_COMPLETED_ANNOTATION, SELECTED_NODE_ANNOTATION, DEFAULT_CLASS_ANNOTATION];
+/// Annotations of others that decisions read, beside those that the core names.
+const OTHER_ANNOTATIONS: [&str; 7] = [
+    MIRROR_ANNOTATION,
+    BIND_COMPLETED_ANNOTATION,
+    SELECTED_NODE_ANNOTATION,
+    DEFAULT_CLASS_ANNOTATION,
+    VOLCANO_ANNOTATION,
+    // Those of older writers begin like the autoscaler's own.
+    CONSUME_ANNOTATIONS[0].0,
+    CONSUME_ANNOTATIONS[0].1,
+];
 
 /// `null` and absence are both the default: Go writes either for an empty list.
 pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -172,7 +189,7 @@ struct OwnedSpecFields {
 }
 
 impl WriterEntry {
-    /// Whether it is about the status or the replicas.
+    /// True if it is about the status or the replicas.
     fn matters(&self) -> bool {
         let replicas =
             |fields: &OwnedFields| fields.spec.as_ref().is_some_and(|spec| spec.replicas.is_some());

@@ -7,7 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Affinity, Amounts, EphemeralSource, SpreadConstraint, Toleration, nullable};
+use super::{
+    Affinity, Amounts, EphemeralSource, SchedulingGroup, SpreadConstraint, Toleration, WorkloadRef, nullable,
+};
 
 /// A pod.
 #[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
@@ -69,6 +71,10 @@ pub struct PodSpec {
     /// Devices that it claims.
     #[serde(deserialize_with = "nullable")]
     pub resource_claims: Vec<DeviceClaim>,
+    /// The PodGroup that it is scheduled with.
+    pub scheduling_group: Option<SchedulingGroup>,
+    /// The part of a Workload that it is scheduled with.
+    pub workload_ref: Option<WorkloadRef>,
     /// Priority; templates carry only the class's name.
     pub priority: Option<i32>,
     /// Name of the priority class.
@@ -82,7 +88,7 @@ pub struct PodSpec {
     pub scheduling_gates: Vec<IgnoredAny>,
     /// Grace period in seconds.
     pub termination_grace_period_seconds: Option<i64>,
-    /// Whether ports are the host's.
+    /// True if ports are the host's.
     #[serde(deserialize_with = "nullable")]
     pub host_network: bool,
 }

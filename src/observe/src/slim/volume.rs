@@ -216,7 +216,7 @@ pub struct SlimCsiDriver {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiDriverSpec {
-    /// Whether it makes volumes only where it has told of room.
+    /// True if it makes volumes only where it has told of room.
     #[serde(deserialize_with = "nullable")]
     pub storage_capacity: bool,
 }
@@ -249,7 +249,7 @@ pub struct SlimPriorityClass {
     pub metadata: ObjectMeta,
     /// The priority.
     pub value: i32,
-    /// Whether pods without a class get it.
+    /// True if pods without a class get it.
     #[serde(deserialize_with = "nullable")]
     pub global_default: bool,
 }

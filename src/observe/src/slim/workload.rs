@@ -151,7 +151,7 @@ pub struct JobSpec {
     pub parallelism: Option<u32>,
     /// Successes wanted; absent for work queues.
     pub completions: Option<u32>,
-    /// Whether it is suspended.
+    /// True if it is suspended.
     #[serde(deserialize_with = "nullable")]
     pub suspend: bool,
     /// Who runs it, if not the Job controller.

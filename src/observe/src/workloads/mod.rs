@@ -31,7 +31,7 @@ pub struct HpaObject {
     pub generation: i64,
     /// When it was made.
     pub created_at: UnixTime,
-    /// Whether a deletion timestamp is set.
+    /// True if a deletion timestamp is set.
     pub deleting: bool,
     /// The spec as written.
     pub spec: Value,
@@ -128,13 +128,13 @@ impl Workloads {
         )),
     ];
 
-    /// Whether every kind has been listed completely once.
+    /// True if every kind has been listed completely once.
     #[must_use]
     pub fn synced(&self) -> bool {
         Self::WATCHES.iter().all(|watch| self.listed.contains(watch))
     }
 
-    /// Whether something has been edited since it was last taken note of.
+    /// True if something has been edited since it was last taken note of.
     #[must_use]
     pub fn has_edits(&self) -> bool {
         !self.edited.is_empty()

@@ -3,8 +3,8 @@
 pub mod carriers;
 pub mod gate;
 pub mod guard;
-pub mod lanes;
 pub mod layer;
 pub mod nodes;
 pub mod scale;
+pub mod semaphores;
 pub mod steps;

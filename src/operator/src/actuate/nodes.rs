@@ -60,7 +60,7 @@ pub enum EvictionAnswer {
     AlreadyGone,
     /// Not now.
     Refused {
-        /// Whether a PodDisruptionBudget refused it.
+        /// True if a PodDisruptionBudget refused it.
         by_budget: bool,
         /// The API server's words.
         message: String,
@@ -267,7 +267,7 @@ fn marked_by(node: &Node) -> Option<&str> {
     taints.iter().any(|taint| taint.key == DELETION_TAINT).then(|| annotation(node, INTENT_ANNOTATION))?
 }
 
-/// Whether the cordon is ours to take off.
+/// True if the cordon is ours to take off.
 fn own_cordon(node: &Node) -> bool {
     annotation(node, CORDONED_ANNOTATION) == Some("true")
 }

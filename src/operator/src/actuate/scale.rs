@@ -339,7 +339,7 @@ fn built_in(group: &str, kind: &str) -> Option<ApiResource> {
     })
 }
 
-/// Whether the API server has said no, so that nothing was done.
+/// True if the API server has said no, so that nothing was done.
 fn is_refusal(error: &KubeError) -> bool {
     matches!(error, KubeError::Api(status) if (400..500).contains(&status.code))
 }

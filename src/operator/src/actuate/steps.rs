@@ -15,8 +15,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::carriers::{Carriers, is_instance};
-use super::lanes::Lanes;
 use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
+use super::semaphores::BudgetSemaphores;
 use headroom_observe::host::Host;
 use headroom_provider::{
     self as provider, CloudProvider, CloudSettings, Deletion, Increased, NodeMetadata, PoolAtProvider,
@@ -44,7 +44,7 @@ pub struct Facts {
     pub known: BTreeSet<Arc<str>>,
     /// By id of an instance that the step deletes: a node that carries it and is not the victim's, as the watch knows it.
     pub others: BTreeMap<Arc<str>, Arc<str>>,
-    /// Whether the pool may grow and shrink: mode Apply, not being deleted.
+    /// True if the pool may grow and shrink: mode Apply, not being deleted.
     pub acts: bool,
     /// Pods under this priority are lost with their node and do not hold it.
     pub expendable_cutoff: i32,
@@ -63,7 +63,7 @@ pub struct Executor {
     nodes: Arc<dyn NodeActions>,
     provider: Arc<dyn CloudProvider>,
     host: Arc<Host>,
-    lanes: Arc<Lanes>,
+    semaphores: Arc<BudgetSemaphores>,
     /// The last live look at all nodes, and when it began.
     carriers: Arc<Mutex<Option<Look>>>,
 }
@@ -72,7 +72,7 @@ impl Executor {
     /// An executor that acts through these two, by the host's clock.
     #[must_use]
     pub fn new(nodes: Arc<dyn NodeActions>, provider: Arc<dyn CloudProvider>, host: Arc<Host>) -> Self {
-        Self { nodes, provider, host, lanes: Arc::default(), carriers: Arc::default() }
+        Self { nodes, provider, host, semaphores: Arc::default(), carriers: Arc::default() }
     }
 
     /// Carries out one step. Every call in it is bounded by the guard; the step as a whole ends with them.
@@ -87,7 +87,9 @@ impl Executor {
                 vec![self.cancel(request, facts).await]
             }
             Step::Mark { intent, nodes, .. } => self.mark(intent, nodes, facts).await,
-            Step::Evict { intent, node, pods, .. } => vec![self.evict(intent, node, pods, facts).await],
+            Step::Evict { intent, node, pods, taken, .. } => {
+                vec![self.evict(intent, node, pods, *taken, facts).await]
+            }
             Step::Delete { intent, group, victims, force, .. } => {
                 self.delete(intent, group, victims, *force, facts).await
             }
@@ -167,13 +169,24 @@ impl Executor {
         if failed.is_empty() { vec![StepResult::Marked] } else { failed }
     }
 
-    async fn evict(&self, intent: &str, node: &Arc<str>, pods: &[Eviction], facts: &Facts) -> StepResult {
+    async fn evict(
+        &self,
+        intent: &str,
+        node: &Arc<str>,
+        pods: &[Eviction],
+        taken: bool,
+        facts: &Facts,
+    ) -> StepResult {
+        let protected: BTreeSet<ObjectKey>;
         match self.right_victim(intent, node, None, facts).await {
             Ok(Some(live)) => {
-                // The watch may be behind: what is protected keeps its node, so that no other pod goes for nothing.
-                if let Some(kept) = kept(&live, node, facts) {
+                // The watch may be behind: what is protected keeps its node, so that no other pod goes for nothing. A node
+                // that the cloud takes goes anyway, and only what is protected stays on it.
+                if let Some(kept) = kept(&live, node, facts).filter(|_| !taken || live.protected) {
                     return kept;
                 }
+                let kept = live.pods.iter().filter(|pod| pod.is_protected(facts.now));
+                protected = kept.map(|pod| pod.key.clone()).collect();
             }
             Ok(None) => {
                 let (refused, accepted) = (Vec::new(), Vec::new());
@@ -182,11 +195,12 @@ impl Executor {
             Err(result) => return result,
         }
         let not_after = self.host.monotonic() + EVICTION_TURN_MAX;
+        let pods: Vec<&Eviction> = pods.iter().filter(|pod| !protected.contains(&pod.pod)).collect();
         let calls: Vec<_> = pods.iter().map(|pod| self.evict_in_turn(pod, not_after)).collect();
         let answers: Vec<Option<Result<EvictionAnswer, ActionError>>> =
             stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
         let (mut refused, mut accepted) = (Vec::new(), Vec::new());
-        for (pod, answer) in pods.iter().zip(answers) {
+        for (pod, answer) in pods.into_iter().zip(answers) {
             match answer {
                 None | Some(Ok(EvictionAnswer::AlreadyGone)) => {}
                 Some(Ok(EvictionAnswer::Accepted)) => accepted.push((pod.pod.clone(), pod.uid.clone())),
@@ -206,7 +220,7 @@ impl Executor {
         not_after: Instant,
     ) -> Option<Result<EvictionAnswer, ActionError>> {
         let _turn = match &pod.budget {
-            Some(budget) => self.lanes.enter(budget).await,
+            Some(budget) => self.semaphores.enter(budget).await,
             None => None,
         };
         if self.host.monotonic() > not_after {
@@ -594,7 +608,7 @@ mod tests {
         let pod = Pod { protected_until: Some(PROTECTED_FOREVER), ..running(daemon) };
         let eviction = Eviction { pod: pod.key.clone(), uid: "u".into(), grace: Seconds(30), budget: None };
         let (pool, intent, node) = ("general".into(), "1-7".into(), "n1".into());
-        let evict = Step::Evict { pool, intent, node, pods: vec![eviction] };
+        let evict = Step::Evict { pool, intent, node, pods: vec![eviction], taken: false };
         let kept = |pod| StepResult::Protected { node: "n1".into(), pod };
         for step in [evict.clone(), delete()] {
             let (result, done) = outcome(marked(vec![pod.clone()]), step.clone(), facts()).await;
@@ -606,6 +620,25 @@ mod tests {
         let over = Pod { protected_until: Some(NOW), ..pod };
         let (result, _) = outcome(marked(vec![over]), delete(), facts()).await;
         assert_eq!(result, StepResult::Deleted);
+    }
+
+    #[tokio::test]
+    async fn protected_pods_of_a_node_that_the_cloud_takes_stay_and_the_others_go() {
+        let eviction =
+            |pod: &Pod| Eviction { pod: pod.key.clone(), uid: "u".into(), grace: Seconds(30), budget: None };
+        let other = Pod { key: ObjectKey::new("default", "web-2"), ..running(PodClass::default()) };
+        let protected = Pod { protected_until: Some(PROTECTED_FOREVER), ..running(PodClass::default()) };
+        let (pool, intent, node) = ("general".into(), "1-7".into(), "n1".into());
+        let pods = vec![eviction(&protected), eviction(&other)];
+        let step = Step::Evict { pool, intent, node, pods, taken: true };
+        let live = marked(vec![protected, other.clone()]);
+        let (result, done) = outcome(live.clone(), step.clone(), facts()).await;
+        let accepted = vec![(other.key, "u".into())];
+        assert_eq!(result, StepResult::Evicted { node: "n1".into(), refused: vec![], accepted });
+        assert_eq!(done, vec!["evict".to_owned()]);
+        let node = live.map(|live| LiveNode { protected: true, ..live });
+        let (result, done) = outcome(node, step, facts()).await;
+        assert!(matches!(result, StepResult::Protected { .. }) && done.is_empty(), "{result:?}");
     }
 
     #[tokio::test]
@@ -749,7 +782,7 @@ mod tests {
             budget: budget.clone(),
         };
         let (pool, intent, node) = ("general".into(), "1-7".into(), "n1".into());
-        let step = Step::Evict { pool, intent, node, pods: (0..30).map(eviction).collect() };
+        let step = Step::Evict { pool, intent, node, pods: (0..30).map(eviction).collect(), taken: false };
         let fake =
             Arc::new(Fake { live: marked(Vec::new()), eviction: Duration::from_secs(1), ..Fake::default() });
         let outcomes = Executor::new(fake.clone(), fake.clone(), Host::machine()).run(&step, &facts()).await;

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use headroom_core::config::{
     Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, GroupScaling, Mode,
-    NodeTemplate, Policy, Pool, Rotation, ScaleDown, ScaleUp, Schedule,
+    NodeTemplate, Policy, Pool, RepairRule, RequestSettings, Rotation, ScaleDown, ScaleUp, Schedule,
 };
 use headroom_core::labels::Labels;
 use headroom_core::reason::Reason;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::time::Seconds;
-use headroom_core::world::node::POOL_LABEL;
+use headroom_core::world::node::{ConditionStatus, POOL_LABEL};
 
 use headroom_api::common::BudgetReason;
-use headroom_api::node_pool::{DriftPolicy, ScaleDownPolicy};
+use headroom_api::node_pool::{ConditionWord, DriftPolicy, ScaleDownPolicy};
 use headroom_api::validate::{
-    self, Amounts, FieldError, ValidatedBudget, ValidatedPolicy, ValidatedPool, ValidatedTemplate,
-    validate_policy, validate_pool,
+    self, Amounts, FieldError, ValidatedBudget, ValidatedPolicy, ValidatedPool, ValidatedRepair,
+    ValidatedRequests, ValidatedTemplate, validate_policy, validate_pool,
 };
 use headroom_api::{ClusterScalingPolicySpec, NodePool, NodePoolSpec, cluster_scaling_policy, node_pool};
 use headroom_observe::{Policies, PolicyObject};
@@ -39,7 +39,7 @@ pub struct Settings {
     pub providers: BTreeMap<Arc<str>, PoolAtProvider>,
     /// Why pools cannot be used, in words for a condition.
     pub invalid_pools: BTreeMap<Arc<str>, String>,
-    /// Whether the whole operator only looks on: pools that say Apply are previewed.
+    /// True if the whole operator only looks on: pools that say Apply are previewed.
     pub preview: bool,
     /// Why the cluster policy cannot be used; the last good one, or the defaults, hold meanwhile.
     pub invalid_policy: Option<String>,
@@ -119,6 +119,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
         scale_up,
         scale_down,
         rotation,
+        repair,
         schedules,
     } = valid;
     let makes_nodes = ProviderSettings::from(valid).makes_nodes();
@@ -189,6 +190,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
                 max_age: rotation.max_age.map(seconds),
                 replace_drifted: rotation.drift == DriftPolicy::Replace,
                 template: made_of(&at_provider(object, valid)),
+                repair: repair.iter().map(repair_rule).collect(),
             },
         },
         schedules: schedules
@@ -271,6 +273,15 @@ fn resources(amounts: &Amounts) -> Resources {
     resources
 }
 
+fn repair_rule(valid: &ValidatedRepair) -> RepairRule {
+    let status = match valid.status {
+        ConditionWord::True => ConditionStatus::True,
+        ConditionWord::False => ConditionStatus::False,
+        ConditionWord::Unknown => ConditionStatus::Unknown,
+    };
+    RepairRule { condition: valid.condition.as_str().into(), status, after: seconds(valid.lasts) }
+}
+
 fn budget(valid: &ValidatedBudget) -> Budget {
     let reason = |reason: &BudgetReason| match reason {
         BudgetReason::Empty => Reason::Empty,
@@ -278,6 +289,8 @@ fn budget(valid: &ValidatedBudget) -> Budget {
         BudgetReason::Unready => Reason::Unready,
         BudgetReason::Drifted => Reason::Drifted,
         BudgetReason::Expired => Reason::Expired,
+        BudgetReason::Unhealthy => Reason::Unhealthy,
+        BudgetReason::Interrupted => Reason::Interrupted,
         BudgetReason::RemovalRequested => Reason::RemovalRequested,
     };
     Budget {
@@ -306,6 +319,7 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
         max_anticipated_pods,
         max_anticipated_pods_per_namespace,
         capacity_buffers,
+        provisioning_requests,
         // The loop of workloads reads them.
         workloads: _,
     } = policy;
@@ -331,7 +345,19 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
         max_anticipated_pods: *max_anticipated_pods,
         max_anticipated_pods_per_namespace: *max_anticipated_pods_per_namespace,
         default_buffers: *capacity_buffers == cluster_scaling_policy::BufferService::All,
+        requests: requests(provisioning_requests),
         ..ClusterSettings::default()
+    }
+}
+
+fn requests(written: &ValidatedRequests) -> RequestSettings {
+    use cluster_scaling_policy::RequestClass;
+    let ValidatedRequests { classes, processor_instance, booking_for } = written;
+    RequestSettings {
+        check_capacity: classes.contains(&RequestClass::CheckCapacity),
+        best_effort_atomic: classes.contains(&RequestClass::BestEffortAtomicScaleUp),
+        processor_instance: processor_instance.as_deref().map(Into::into),
+        booking_for: seconds(*booking_for),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether the cluster knows our kinds: waits for the definitions, says which are missing and how they come. It installs
+//! True if the cluster knows our kinds: waits for the definitions, says which are missing and how they come. It installs
 //! nothing.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::health::Health;
-use super::refrain::Refrain;
+use super::log_throttle::LogThrottle;
 use headroom_api::GROUP;
 use headroom_observe::host::Host;
 
@@ -37,7 +37,7 @@ pub async fn wait(
     stop: &mut watch::Receiver<bool>,
     mut tell: impl FnMut(&str),
 ) -> bool {
-    let mut refrain = Refrain::default();
+    let mut log_throttle = LogThrottle::default();
     loop {
         if *stop.borrow() {
             return false;
@@ -59,7 +59,7 @@ pub async fn wait(
             return true;
         }
         let message = words(&missing);
-        if refrain.due(&message, host.now()) {
+        if log_throttle.due(&message, host.now()) {
             tell(&message);
         }
         health.waits_for(Some(message));

@@ -1,4 +1,4 @@
-//! Whether the process lives and is of use: /healthz, /readyz and /metrics, and the end of a loop that is stuck.
+//! True if the process lives and is of use: /healthz, /readyz and /metrics, and the end of a loop that is stuck.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const WATCHDOG_PERIOD: Duration = Duration::from_secs(5);
 pub struct Health {
     /// Turns of the loop so far.
     turns: AtomicU64,
-    /// Whether every cache has been filled once.
+    /// True if every cache has been filled once.
     synced: AtomicBool,
     /// What must be done by somebody before it can be of use, in words.
     waits_for: Mutex<Option<String>>,

@@ -117,6 +117,8 @@ async fn snapshot(State(health): State<Arc<Health>>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[tokio::test]
@@ -128,5 +130,35 @@ mod tests {
             inspection.answer(|| None);
         });
         assert_eq!(answer.err(), Some(NoAnswer::NotLeading));
+    }
+
+    #[tokio::test]
+    async fn snapshots_on_loopback_are_for_those_who_ask_for_a_name_of_loopback() {
+        let health = Arc::new(Health::default());
+        // Nobody else takes the port between the two.
+        let address =
+            TcpListener::bind("127.0.0.1:0").await.and_then(|one| one.local_addr()).expect("a port");
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(serve(address, health.clone()));
+        let answered = |host: &'static str| async move {
+            let mut stream = loop {
+                match tokio::net::TcpStream::connect(address).await {
+                    Ok(stream) => break stream,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            };
+            let request =
+                format!("GET /debug/snapshot HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.expect("it is sent");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.expect("an answer");
+            answer.lines().next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(answered("evil.example").await, "HTTP/1.1 403 Forbidden");
+        let (answer, ()) = tokio::join!(answered("localhost:8082"), async {
+            health.inspection.rung().await;
+            health.inspection.answer(|| None);
+        });
+        assert_eq!(answer, "HTTP/1.1 503 Service Unavailable");
     }
 }

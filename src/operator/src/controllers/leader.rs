@@ -54,11 +54,11 @@ pub struct Election {
     leadership: watch::Sender<Leadership>,
     /// One for each other loop: a watch wakes its receivers in an order drawn at random, and equal seeds are equal runs.
     others: Vec<watch::Sender<Leadership>>,
-    seen: Option<Seen>,
+    seen: Option<ObservedLease>,
     held: Option<Held>,
     /// The newest version of the lease that was seen, as a number; 0 when none, or when versions are no numbers.
     newest: u64,
-    /// Whether versions of the lease and of what watches show have been seen to grow together.
+    /// True if versions of the lease and of what watches show have been seen to grow together.
     comparable: bool,
     alarm: Alarm,
 }
@@ -71,7 +71,7 @@ pub struct Alarm {
     pub ring: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Whether the server has forgotten what a watch had `shown` before a write was sent that came out as version `written`:
+/// True if the server has forgotten what a watch had `shown` before a write was sent that came out as version `written`:
 /// whatever is written later has a higher version. A backup that is younger than the last renewal of the lease leaves the
 /// lease as it was, and is seen by this.
 ///
@@ -92,19 +92,19 @@ impl fmt::Debug for Alarm {
 
 /// The lease as last read, and when its content last changed before our eyes.
 #[derive(Clone, Debug)]
-struct Seen {
+struct ObservedLease {
     lease: Lease,
     changed_at: Instant,
 }
 
-impl Seen {
+impl ObservedLease {
     /// What was seen before, after another look that ended at `now`: a change restarts the wait for the lease's expiry.
     fn after(before: Option<&Self>, lease: Lease, now: Instant) -> Self {
         let unchanged = before.filter(|seen| seen.lease.spec == lease.spec);
         Self { lease, changed_at: unchanged.map_or(now, |seen| seen.changed_at) }
     }
 
-    /// Whether nothing has changed for longer than the lease lasts.
+    /// True if nothing has changed for longer than the lease lasts.
     fn is_silent(&self, now: Instant, duration: Duration) -> bool {
         self.changed_at + duration < now
     }
@@ -224,7 +224,7 @@ impl Election {
         match tokio::time::timeout(self.options.retry * 2, self.api.get_opt(&self.options.name)).await {
             Ok(Ok(Some(lease))) => {
                 self.note_version(&lease);
-                self.seen = Some(Seen::after(self.seen.as_ref(), lease, self.host.monotonic()));
+                self.seen = Some(ObservedLease::after(self.seen.as_ref(), lease, self.host.monotonic()));
             }
             Ok(Ok(None)) => self.seen = None,
             Ok(Err(error)) => warn!(%error, "failed to read the lease"),
@@ -232,8 +232,8 @@ impl Election {
         }
     }
 
-    /// Whether nobody holds the lease, or its holder has been silent for its whole duration before our eyes.
-    fn is_free(&self, seen: &Seen) -> bool {
+    /// True if nobody holds the lease, or its holder has been silent for its whole duration before our eyes.
+    fn is_free(&self, seen: &ObservedLease) -> bool {
         let Some(spec) = &seen.lease.spec else { return true };
         if spec.holder_identity.as_deref().unwrap_or_default().is_empty() {
             return true;
@@ -304,7 +304,7 @@ impl Election {
             self.guard.set_claim(Some(Claim { epoch, expires_at }));
         }
         self.held = Some(Held { epoch, expires_at });
-        self.seen = Some(Seen { lease, changed_at: self.host.monotonic() });
+        self.seen = Some(ObservedLease { lease, changed_at: self.host.monotonic() });
     }
 
     /// A write failed: what the server has must be read before the next one.
@@ -447,7 +447,7 @@ mod tests {
         renewals: i32,
         /// The observer's look: ends at, what it will show.
         look: Option<(u64, i32)>,
-        seen: Option<Seen>,
+        seen: Option<ObservedLease>,
     }
 
     impl History {
@@ -476,7 +476,7 @@ mod tests {
             if let Some((_, renewals)) = self.look.take_if(|(ends_at, _)| *ends_at <= self.now) {
                 let spec = LeaseSpec { lease_transitions: Some(renewals), ..LeaseSpec::default() };
                 let lease = Lease { spec: Some(spec), ..Lease::default() };
-                self.seen = Some(Seen::after(self.seen.as_ref(), lease, self.at(self.now)));
+                self.seen = Some(ObservedLease::after(self.seen.as_ref(), lease, self.at(self.now)));
             }
             let now = self.at(self.now);
             // The observer writes with the version that it saw: one that is not the stored one is refused.

@@ -27,7 +27,7 @@ pub struct StoredPool {
     pub history: PoolHistory,
     /// When a report was last written.
     pub reported_at: Option<Instant>,
-    /// Whether a write of ours has been accepted since the object was taken over: until then what is stored may be
+    /// True if a write of ours has been accepted since the object was taken over: until then what is stored may be
     /// newer than our memory, by a late write of the leader before us.
     pub ours: bool,
     /// Statuses that were sent and not answered since this version: one of them may be stored by now.
@@ -36,6 +36,8 @@ pub struct StoredPool {
     answers: Vec<Outcome>,
     /// What of the stored status was not understood or could not be true, until an event has said so.
     pub left_out: Vec<String>,
+    /// All that was left out when it was last read.
+    read_without: Vec<String>,
     uid: Arc<str>,
 }
 
@@ -57,12 +59,24 @@ impl StoredPool {
     /// The pool as just read. What cannot be read of its status counts as not there, and the next report writes it anew.
     #[must_use]
     pub fn of(object: &PolicyObject<NodePoolSpec>) -> Self {
+        let read = Self::read(object, &[]);
+        read.log_left_out(&object.name);
+        read
+    }
+
+    fn log_left_out(&self, name: &str) {
+        for note in &self.left_out {
+            warn!(pool = %name, %note, "left out of the stored status");
+        }
+    }
+
+    /// The pool as just read; what is in `known` of what it leaves out is no news.
+    fn read(object: &PolicyObject<NodePoolSpec>, known: &[String]) -> Self {
         let (status, mut left_out) = report::status_of(&object.status);
         let (history, not_understood) = report::parse(&status);
         left_out.extend(not_understood);
-        for note in &left_out {
-            warn!(pool = %object.name, %note, "left out of the stored status");
-        }
+        let read_without = left_out.clone();
+        left_out.retain(|note| !known.contains(note));
         Self {
             resource_version: object.resource_version.clone(),
             generation: object.generation,
@@ -73,6 +87,7 @@ impl StoredPool {
             unanswered: Vec::new(),
             answers: Vec::new(),
             left_out,
+            read_without,
             uid: object.uid.clone(),
         }
     }
@@ -109,7 +124,7 @@ impl StoredPool {
         ReadBack::Known
     }
 
-    /// Whether this is the pool as which the object is known, and not an earlier one of the same name.
+    /// True if this is the pool as which the object is known, and not an earlier one of the same name.
     #[must_use]
     pub fn is_of(&self, object: &PolicyObject<NodePoolSpec>) -> bool {
         self.uid == object.uid
@@ -120,11 +135,13 @@ impl StoredPool {
     /// A status that stands there word for word as it was sent is our own write: not knowing of it, the next one would
     /// take back what it says, and with it intents and backoffs that were stored.
     pub fn read_back(&mut self, object: &PolicyObject<NodePoolSpec>) -> ReadBack {
-        let fresh = Self::of(object);
+        let fresh = Self::read(object, &self.read_without);
+        fresh.log_left_out(&object.name);
         let landed = self.unanswered.contains(&fresh.status);
         let known = std::mem::replace(self, fresh);
         self.reported_at = known.reported_at;
         self.ours = known.ours || landed;
+        self.left_out.splice(0..0, known.left_out);
         if landed {
             return ReadBack::Landed(known.answers);
         }
@@ -159,10 +176,11 @@ impl StoredPool {
         self.ours = true;
         self.unanswered.clear();
         self.answers.clear();
+        self.read_without.clear();
     }
 }
 
-/// Whether version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
+/// True if version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
 pub fn newer(a: &str, b: &str) -> bool {
     match (a.parse::<u64>(), b.parse::<u64>()) {
         (Ok(a), Ok(b)) => a > b,
@@ -311,7 +329,7 @@ impl InFlight {
         self.running.len()
     }
 
-    /// Whether nothing is under way.
+    /// True if nothing is under way.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
@@ -331,7 +349,7 @@ pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
     }
 }
 
-/// Whether the journal in hand says something that the stored one does not: then it is written before any effect.
+/// True if the journal in hand says something that the stored one does not: then it is written before any effect.
 ///
 /// An intent that has ended need not be journalled first; the report tells of it. One that an earlier term wrote differs by
 /// its term: nothing is done for it before the API server has accepted a write of this one.
@@ -377,6 +395,27 @@ mod tests {
         assert!(said("status.backoffs[1]"), "{:?}", pool.left_out);
         assert!(said("status.intents"), "{:?}", pool.left_out);
         assert_eq!(StoredPool::of(&stored(json!({}))).left_out, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_stays_in_a_status_is_noted_once_and_again_when_it_has_come_back() {
+        let version = |version: &str, status: Value| PolicyObject {
+            resource_version: version.to_owned(),
+            ..stored(status)
+        };
+        let garbage = || json!({"intents": 3});
+        let mut pool = StoredPool::of(&version("1", garbage()));
+        pool.seen(&version("2", garbage()));
+        assert_eq!(pool.left_out.len(), 1, "no event has said so yet: {:?}", pool.left_out);
+        pool.left_out.clear();
+        pool.seen(&version("3", garbage()));
+        assert_eq!(pool.left_out, Vec::<String>::new());
+        pool.seen(&version("4", json!({"intents": 3, "backoffs": 4})));
+        assert_eq!(pool.left_out.len(), 1, "{:?}", pool.left_out);
+        pool.written("5".to_owned(), NodePoolStatus::default(), Instant::now());
+        pool.left_out.clear();
+        pool.seen(&version("6", garbage()));
+        assert_eq!(pool.left_out.len(), 1, "{:?}", pool.left_out);
     }
 
     #[test]

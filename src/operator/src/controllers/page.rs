@@ -49,10 +49,10 @@ struct Inner {
 }
 
 /// What one turn of the loop knows.
-pub struct Seen<'a> {
+pub struct PageSnapshot<'a> {
     /// When.
     pub now: UnixTime,
-    /// Whether this replica leads.
+    /// True if this replica leads.
     pub leading: bool,
     /// The cluster.
     pub world: &'a World,
@@ -66,7 +66,7 @@ pub struct Seen<'a> {
 
 impl Board {
     /// Takes in what a turn of the loop knows; a look at all nodes at most once in [`SAMPLE_INTERVAL_MIN`].
-    pub fn note(&self, seen: &Seen<'_>) {
+    pub fn note(&self, seen: &PageSnapshot<'_>) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let start = *inner.start_at.get_or_insert(seen.now.0);
         inner.at = seen.now.0;
@@ -124,7 +124,7 @@ impl Board {
 }
 
 /// How things stand. Pods of DaemonSets count here: they are pods like others to the scheduler.
-fn sample(seen: &Seen<'_>, second: i64) -> Sample {
+fn sample(seen: &PageSnapshot<'_>, second: i64) -> Sample {
     let prices: BTreeMap<&str, i64> =
         seen.config.pools.iter().filter_map(|pool| Some((&*pool.name, pool.price_per_hour_micro?))).collect();
     let mut sample = Sample { second, ..Sample::default() };
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     fn note(board: &Board, now: i64) {
-        board.note(&Seen {
+        board.note(&PageSnapshot {
             now: UnixTime(now),
             leading: true,
             world: &World::new(),
@@ -199,6 +199,15 @@ mod tests {
             statuses: &BTreeMap::new(),
             verdicts: &[],
         });
+    }
+
+    #[test]
+    fn axis_of_time_ends_at_the_last_note() {
+        let board = Board::default();
+        note(&board, 1_000);
+        note(&board, 1_005);
+        let document = board.document();
+        assert_eq!((document.start_at, document.length_seconds), (1_000, 5));
     }
 
     #[test]

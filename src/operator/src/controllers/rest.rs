@@ -1,4 +1,4 @@
-//! Whether a plan may be left out: the last one left nothing to do, and nothing has come since.
+//! True if a plan may be left out: the last one left nothing to do, and nothing has come since.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ pub(super) struct Rest {
     pub planned_at: Instant,
     /// When the plan is another although nothing happens.
     pub wake_at: Option<UnixTime>,
-    /// Whether the view was too old to remove anything by.
+    /// True if the view was too old to remove anything by.
     pub stale: bool,
 }
 
 impl Rest {
-    /// Whether a plan of this world at this time would be the same.
+    /// True if a plan of this world at this time would be the same.
     pub(super) fn lasts(&self, revision: u64, stale: bool, now: UnixTime, clock: Instant) -> bool {
         self.revision == revision
             && self.stale == stale

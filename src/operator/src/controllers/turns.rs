@@ -6,7 +6,7 @@ use std::sync::Arc;
 use headroom_core::history::{IncreasePhase, IntentId, PoolHistory};
 use headroom_core::plan::Step;
 
-/// Whether a step would change the size of a group on which another write is still to come, for providers that write sizes.
+/// True if a step would change the size of a group on which another write is still to come, for providers that write sizes.
 ///
 /// An increase asks for a size, and is asked for again until it is answered. Whoever lowers the size meanwhile has it bought
 /// once more, and one that counts from the size of an increase before it finds that size missing. So:

@@ -22,7 +22,7 @@ use headroom_observe::{Feed, KubeFeed};
 use headroom_provider::CloudProvider;
 
 /// What a replica stands on.
-pub struct Ground {
+pub struct ReplicaDependencies {
     /// Time and tasks.
     pub host: Arc<Host>,
     /// The door of every mutation.
@@ -47,14 +47,14 @@ pub struct Ground {
     pub page: Option<Arc<Board>>,
     /// Where traces of decisions go; none where nobody asked for them.
     pub traces: Option<TraceSink>,
-    /// Whether nothing is done but told.
+    /// Dry run: report decisions, change nothing.
     pub preview: bool,
     /// What the loop of workloads needs besides; none where only nodes are scaled.
-    pub workloads: Option<WorkloadGround>,
+    pub workloads: Option<WorkloadDependencies>,
 }
 
 /// What the loop of workloads stands on.
-pub struct WorkloadGround {
+pub struct WorkloadDependencies {
     /// What is observed, workloads included.
     pub feed: KubeFeed,
     /// What the load is, by the settings that hold.
@@ -63,8 +63,8 @@ pub struct WorkloadGround {
 
 /// Begins to compete for the lease, starts the loop of workloads, and returns the loop of nodes, which is still to be run.
 #[must_use]
-pub fn wire(ground: Ground) -> NodeLoop {
-    let Ground {
+pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
+    let ReplicaDependencies {
         host,
         guard,
         work,
@@ -79,14 +79,14 @@ pub fn wire(ground: Ground) -> NodeLoop {
         traces,
         preview,
         workloads,
-    } = ground;
+    } = dependencies;
     let (asked, doubted) = (feed.clone(), feed.clone());
     let alarm =
         Alarm { shown: Box::new(move || asked.newest_version()), ring: Box::new(move || doubted.distrust()) };
     let (mut election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone(), alarm);
     let other_leadership = workloads.is_some().then(|| election.tell_another());
     host.spawn(election.run());
-    if let (Some(WorkloadGround { feed, metrics: measures }), Some(leadership)) =
+    if let (Some(WorkloadDependencies { feed, metrics: measures }), Some(leadership)) =
         (workloads, other_leadership)
     {
         let workloads = WorkloadLoop::new(WorkloadPorts {

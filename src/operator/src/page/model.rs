@@ -13,7 +13,7 @@ pub const SCHEMA: &str = "headroom.dev/page/v1";
 pub struct Document {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// Whether it is a simulation or a live cluster.
+    /// True if it is a simulation or a live cluster.
     pub kind: DocumentKind,
     /// Version of the program that made it.
     pub version: &'static str,
@@ -261,7 +261,7 @@ impl Considered {
 pub struct Live {
     /// Seconds since 1970 at which this was so.
     pub at: i64,
-    /// Whether this replica leads. One that does not shows what it last knew of status.
+    /// True if this replica leads. One that does not shows what it last knew of status.
     pub leading: bool,
     /// The rows of the page's tables.
     pub tables: Vec<Table>,

@@ -283,6 +283,11 @@ mod tests {
         let found = of_pool(&PoolHistory::default(), &view, &[], UnixTime(0));
         let at_limit = headroom_api::conditions::get(&found, types::AT_LIMIT);
         assert_eq!(at_limit.map(|one| &*one.reason), Some("MinNodesUnreachable"));
+        let above = [PoolReason { reason: Reason::MaxNodesExceeded, ..reasons[1].clone() }];
+        let found =
+            of_pool(&PoolHistory::default(), &PoolView { reasons: &above, ..view.clone() }, &[], UnixTime(0));
+        let at_limit = headroom_api::conditions::get(&found, types::AT_LIMIT);
+        assert_eq!(at_limit.map(|one| &*one.reason), Some("MaxNodesExceeded"));
         let full = PoolView { reasons: &reasons[..1], ..view };
         let found = of_pool(&PoolHistory::default(), &full, &[], UnixTime(0));
         assert_eq!(headroom_api::conditions::get(&found, types::AT_LIMIT), None);

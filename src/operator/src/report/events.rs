@@ -10,10 +10,11 @@ use std::sync::Arc;
 use headroom_core::config::Config;
 use headroom_core::history::{BackoffKey, Decision, DecisionAction, DecisionOutcome, History, Victim};
 use headroom_core::labels::ObjectKey;
-use headroom_core::plan::{NodeVerdict, Outcome, Plan, PodVerdict, StepResult};
+use headroom_core::plan::{GangVerdict, NodeVerdict, Outcome, Plan, PodVerdict, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
+use headroom_core::world::gang::GangRef;
 
 use super::conditions::listed;
 use super::fit::cut;
@@ -31,7 +32,7 @@ const REPEAT_AFTER: Seconds = Seconds(600);
 pub struct EventNote {
     /// What it is about.
     pub regarding: Regarding,
-    /// Whether something is wrong.
+    /// True if something is wrong.
     pub warning: bool,
     /// Why, one word.
     pub reason: &'static str,
@@ -160,8 +161,18 @@ pub fn provider_id_shared(node: Regarding, other: &str) -> EventNote {
 #[must_use]
 pub fn status_left_out(pool: &Arc<str>, config: &Config, left_out: &[String]) -> Option<EventNote> {
     let pool = pool_named(pool, config).filter(|_| !left_out.is_empty())?;
+    Some(left_out_of(pool, left_out))
+}
+
+/// On a ScalingPolicy: parts of its stored status could not be read and are not used.
+#[must_use]
+pub fn scaling_status_left_out(policy: Regarding, left_out: &[String]) -> EventNote {
+    left_out_of(policy, left_out)
+}
+
+fn left_out_of(regarding: Regarding, left_out: &[String]) -> EventNote {
     let text = format!("left out of the stored status: {}", listed(left_out));
-    Some(note(pool, true, ("StatusLeftOut", "ReadStatus"), &text))
+    note(regarding, true, ("StatusLeftOut", "ReadStatus"), &text)
 }
 
 /// On a pool: a removal failed.
@@ -194,14 +205,42 @@ pub fn not_triggered_scale_up(pod: Regarding, verdict: &PodVerdict) -> EventNote
     note(pod, false, ("NotTriggerScaleUp", "ScaleUp"), &format!("pod didn't trigger scale-up: {why}"))
 }
 
+/// On a pod: nodes were bought for it, or it has room, and its scheduler does not bind it.
+#[must_use]
+pub fn refused_by_scheduler(pod: Regarding, scheduler: &str) -> EventNote {
+    let text = format!(
+        "pod didn't trigger scale-up: {}: scheduler {scheduler} does not bind such pods although they fit, so nothing is bought for \
+         them until their backoff ends (status.unbound of the NodePool): ask {scheduler} why",
+        Reason::RefusedByScheduler.as_str()
+    );
+    note(pod, true, ("NotTriggerScaleUp", "ScaleUp"), &text)
+}
+
+/// As [`not_triggered_scale_up`], for a pod that is scheduled together with others.
+pub fn gang_not_served(pod: Regarding, verdict: &GangVerdict) -> EventNote {
+    let mut why = vec![verdict.describe()];
+    why.extend(
+        (verdict.pools.iter())
+            .map(|pool| format!("{}: {}: {}", pool.pool, pool.reason.as_str(), pool.message)),
+    );
+    note(
+        pod,
+        false,
+        ("NotTriggerScaleUp", "ScaleUp"),
+        &format!("pod didn't trigger scale-up: {}", listed(&why)),
+    )
+}
+
 /// Remembers what has been told, so that only changes are.
 #[derive(Clone, Debug, Default)]
-pub struct Herald {
+pub struct EventRecorder {
     tracker: Tracker,
     /// By namespace and owner of a group of pods: what was said of it.
     said: BTreeMap<(Arc<str>, Arc<str>), Conversation>,
     /// Nodes that shared their provider id with another at the last plan that judged nodes.
     twins: BTreeSet<Arc<str>>,
+    /// By gang and reason: when it was last told why nothing is bought for the gang.
+    gangs: BTreeMap<(Arc<str>, Arc<GangRef>, Reason), UnixTime>,
 }
 
 /// What was said of a group of pods while it has waited.
@@ -219,9 +258,11 @@ struct Conversation {
 enum Said {
     Growing(BTreeSet<Arc<str>>),
     Refused(BTreeSet<(Arc<str>, Reason)>),
+    /// The scheduler does not bind them.
+    Held,
 }
 
-impl Herald {
+impl EventRecorder {
     /// Takes new pools as they stand before a plan.
     pub fn meet(&mut self, history: &History) {
         self.tracker.meet(history);
@@ -236,8 +277,33 @@ impl Herald {
             tell_news(&news, world, config, &mut events);
         }
         self.tell_pods(&plan.reasons.pods, world, now, &mut events);
+        self.report_gangs(&plan.reasons.gangs, world, now, &mut events);
         self.report_twins(&plan.reasons.nodes, world, &mut events);
         events
+    }
+
+    /// Tells pods of a gang for which nothing is bought why, once in [`REPEAT_AFTER`].
+    fn report_gangs(
+        &mut self,
+        gangs: &[GangVerdict],
+        world: &World,
+        now: UnixTime,
+        events: &mut Vec<EventNote>,
+    ) {
+        self.gangs.retain(|_, at| now.since(*at) < REPEAT_AFTER);
+        let mut left = EVENTS_MAX;
+        for verdict in gangs {
+            let Some(reason) = verdict.reason else { continue };
+            let key = (verdict.namespace.clone(), verdict.gang.clone(), reason);
+            if self.gangs.contains_key(&key) {
+                continue;
+            }
+            self.gangs.insert(key, now);
+            let pods = verdict.examples.iter().filter_map(|pod| pod_of(&verdict.namespace, pod, world));
+            let told: Vec<Regarding> = pods.take(left).collect();
+            left -= told.len();
+            events.extend(told.into_iter().map(|pod| gang_not_served(pod, verdict)));
+        }
     }
 
     fn report_twins(&mut self, verdicts: &[NodeVerdict], world: &World, events: &mut Vec<EventNote>) {
@@ -273,7 +339,7 @@ impl Herald {
             let changed = before.is_none_or(|before| !before.last.contains(&says));
             let mut told = conversation.refused_at.iter().filter(|(_, at)| *at != now);
             if changed && !told.any(|(refused, _)| *refused == says) {
-                if matches!(says, Said::Refused(_)) {
+                if !matches!(says, Said::Growing(_)) {
                     conversation.refused_at.push((says.clone(), now));
                 }
                 let pods = verdict.examples.iter().filter_map(|pod| pod_named(pod, verdict, world));
@@ -282,6 +348,7 @@ impl Herald {
                     events.push(match says {
                         Said::Growing(_) => triggered_scale_up(pod, &verdict.on_new),
                         Said::Refused(_) => not_triggered_scale_up(pod, verdict),
+                        Said::Held => refused_by_scheduler(pod.clone(), &scheduler_of(&pod, world)),
                     });
                 }
             }
@@ -294,6 +361,9 @@ impl Herald {
 fn said_of(verdict: &PodVerdict) -> Option<Said> {
     if !verdict.on_new.is_empty() {
         return Some(Said::Growing(verdict.on_new.keys().cloned().collect()));
+    }
+    if verdict.skipped == Some(Reason::RefusedByScheduler) {
+        return Some(Said::Held);
     }
     let refused = verdict.unplaced_count > 0 && verdict.skipped.is_none();
     refused
@@ -331,6 +401,12 @@ fn pool_named(name: &Arc<str>, config: &Config) -> Option<Regarding> {
     Some(Regarding { kind: RegardingKind::NodePool, key: ObjectKey::new("", &**name), uid: pool.uid.clone() })
 }
 
+/// The name of the pod's scheduler.
+fn scheduler_of(pod: &Regarding, world: &World) -> Arc<str> {
+    let id = world.pod_id(&pod.key);
+    id.map(|id| world.pod(id).pod.class.scheduler.clone()).unwrap_or_default()
+}
+
 fn node_named(name: &Arc<str>, world: &World) -> Option<Regarding> {
     let (_, node, _) = world.node_named(name)?;
     Some(Regarding { kind: RegardingKind::Node, key: ObjectKey::new("", &**name), uid: node.uid.clone() })
@@ -338,8 +414,12 @@ fn node_named(name: &Arc<str>, world: &World) -> Option<Regarding> {
 
 /// A pod by an example's text, which is its name with or without the namespace. Anticipated pods do not exist.
 fn pod_named(example: &Arc<str>, verdict: &PodVerdict, world: &World) -> Option<Regarding> {
+    pod_of(&verdict.namespace, example, world)
+}
+
+fn pod_of(namespace: &Arc<str>, example: &Arc<str>, world: &World) -> Option<Regarding> {
     let name = example.rsplit('/').next().unwrap_or(example);
-    let key = ObjectKey::new(verdict.namespace.clone(), name);
+    let key = ObjectKey::new(namespace.clone(), name);
     let id = world.pod_id(&key)?;
     Some(Regarding { kind: RegardingKind::Pod, uid: world.pod(id).pod.uid.clone(), key })
 }
@@ -387,21 +467,49 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_once_and_again_when_its_reason_changes() {
-        let (mut herald, world) = (Herald::default(), world());
+        let (mut recorder, world) = (EventRecorder::default(), world());
         let taint = plan(vec![verdict(Reason::TaintNotTolerated, "gpu=true:NoSchedule")]);
-        let events = herald.tell(&taint, &world, &config(), NOW);
+        let events = recorder.tell(&taint, &world, &config(), NOW);
         assert_eq!(events.len(), 2);
         assert_eq!((events[0].reason, &*events[0].regarding.uid), ("NotTriggerScaleUp", "web-1"));
         assert!(events[0].note.contains("gpu: TaintNotTolerated: gpu=true:NoSchedule"), "{}", events[0].note);
         let other_numbers = plan(vec![verdict(Reason::TaintNotTolerated, "another text")]);
-        assert_eq!(herald.tell(&other_numbers, &world, &config(), NOW), []);
+        assert_eq!(recorder.tell(&other_numbers, &world, &config(), NOW), []);
         let limit = plan(vec![verdict(Reason::MaxNodesReached, "10 of 10")]);
-        assert_eq!(herald.tell(&limit, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.tell(&limit, &world, &config(), NOW).len(), 2);
+    }
+
+    #[test]
+    fn pods_that_their_scheduler_does_not_bind_have_an_event_that_names_it_when_their_backoff_begins() {
+        let (mut recorder, mut world) = (EventRecorder::default(), World::new());
+        let class = headroom_core::world::pod::PodClass { scheduler: "volcano".into(), ..Default::default() };
+        let key = ObjectKey::new("shop", "web-1");
+        world.apply(Delta::PodApplied(Box::new(Pod { key, class: class.into(), ..Pod::default() })));
+        let of = |skipped| {
+            let pools = Vec::new();
+            plan(vec![PodVerdict { unplaced_count: 0, skipped, pools, ..verdict(Reason::Pending, "") }])
+        };
+        assert_eq!(recorder.tell(&of(Some(Reason::AwaitsScheduler)), &world, &config(), NOW), []);
+        let held = of(Some(Reason::RefusedByScheduler));
+        let events = recorder.tell(&held, &world, &config(), NOW);
+        assert_eq!(
+            (events.len(), events[0].reason, &*events[0].regarding.key.name),
+            (1, "NotTriggerScaleUp", "web-1")
+        );
+        assert!(
+            events[0].note.contains("RefusedByScheduler: scheduler volcano does not bind"),
+            "{}",
+            events[0].note
+        );
+        assert_eq!(recorder.tell(&held, &world, &config(), NOW.plus(Seconds(60))), []);
+        // The backoff ends, and another one begins.
+        assert_eq!(recorder.tell(&of(None), &world, &config(), NOW.plus(Seconds(900))), []);
+        assert_eq!(recorder.tell(&held, &world, &config(), NOW.plus(Seconds(1260))).len(), 1);
     }
 
     #[test]
     fn nodes_that_share_a_provider_id_are_reported_once() {
-        let (mut herald, mut world) = (Herald::default(), World::new());
+        let (mut recorder, mut world) = (EventRecorder::default(), World::new());
         for name in ["n", "twin"] {
             let node = headroom_core::world::node::Node { name: name.into(), ..Default::default() };
             world.apply(Delta::NodeApplied(Box::new(node)));
@@ -414,30 +522,30 @@ mod tests {
         };
         let nodes = vec![verdict("n", "twin"), verdict("twin", "n")];
         let plan = Plan { reasons: Reasons { nodes, ..Reasons::default() }, ..Plan::default() };
-        let events = herald.tell(&plan, &world, &config(), NOW);
+        let events = recorder.tell(&plan, &world, &config(), NOW);
         assert_eq!((events.len(), events[0].reason, events[0].warning), (2, "ProviderIdShared", true));
         assert!(events[0].note.starts_with("node/twin carries the same provider id"), "{}", events[0].note);
-        assert_eq!(herald.tell(&plan, &world, &config(), NOW), []);
+        assert_eq!(recorder.tell(&plan, &world, &config(), NOW), []);
     }
 
     #[test]
     fn pods_that_came_back_pending_are_told_again() {
-        let (mut herald, world) = (Herald::default(), world());
+        let (mut recorder, world) = (EventRecorder::default(), world());
         let refused = plan(vec![verdict(Reason::MaxNodesReached, "")]);
-        assert_eq!(herald.tell(&refused, &world, &config(), NOW).len(), 2);
-        assert_eq!(herald.tell(&plan(Vec::new()), &world, &config(), NOW), []);
-        assert_eq!(herald.tell(&refused, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.tell(&refused, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.tell(&plan(Vec::new()), &world, &config(), NOW), []);
+        assert_eq!(recorder.tell(&refused, &world, &config(), NOW).len(), 2);
     }
 
     #[test]
     fn reasons_that_come_and_go_are_told_once_in_ten_minutes() {
-        let (mut herald, world) = (Herald::default(), world());
+        let (mut recorder, world) = (EventRecorder::default(), world());
         let reasons = [Reason::MaxNodesReached, Reason::TaintNotTolerated];
         let mut told = Vec::new();
         for tick in 0..130 {
             let verdicts = vec![verdict(reasons[tick % 2], "")];
             let at = UnixTime(NOW.0 + 10 * i64::try_from(tick).unwrap());
-            for event in herald.tell(&plan(verdicts), &world, &config(), at) {
+            for event in recorder.tell(&plan(verdicts), &world, &config(), at) {
                 told.push((at.since(NOW).0, event.note));
             }
         }
@@ -449,15 +557,15 @@ mod tests {
 
     #[test]
     fn pods_of_one_owner_that_differ_are_each_told_once() {
-        let (mut herald, world) = (Herald::default(), world());
+        let (mut recorder, world) = (EventRecorder::default(), world());
         let mut verdicts = vec![verdict(Reason::TaintNotTolerated, ""), verdict(Reason::MaxNodesReached, "")];
         verdicts[0].examples = vec!["web-1".into()];
         verdicts[1].examples = vec!["web-2".into()];
         verdicts[1].on_new = BTreeMap::from([("general".into(), 1)]);
         let plan = plan(verdicts);
-        assert_eq!(herald.tell(&plan, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.tell(&plan, &world, &config(), NOW).len(), 2);
         let later = UnixTime(NOW.0 + 10);
-        assert_eq!(herald.tell(&plan, &world, &config(), later), []);
+        assert_eq!(recorder.tell(&plan, &world, &config(), later), []);
     }
 
     #[test]
@@ -475,7 +583,7 @@ mod tests {
                 }
             })
             .collect();
-        assert_eq!(Herald::default().tell(&plan(verdicts), &world, &config(), NOW).len(), EVENTS_MAX);
+        assert_eq!(EventRecorder::default().tell(&plan(verdicts), &world, &config(), NOW).len(), EVENTS_MAX);
     }
 
     #[test]

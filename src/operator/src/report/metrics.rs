@@ -288,7 +288,9 @@ impl Metrics {
             let created = |example: &Arc<str>| {
                 let (namespace, name) = example.split_once('/')?;
                 let key = ObjectKey { namespace: namespace.into(), name: name.into() };
-                world.pod_id(&key).map(|id| world.pod(id).pod.created_at)
+                // One that runs, on a node that the cloud takes, has not waited.
+                let pod = world.pod_id(&key).map(|id| &world.pod(id).pod);
+                pod.filter(|pod| pod.node.is_none()).map(|pod| pod.created_at)
             };
             if let Some(oldest) = verdict.examples.iter().filter_map(created).min() {
                 self.pod_to_decision.observe(now.since(oldest).0.max(0) as f64);
@@ -420,7 +422,7 @@ impl Metrics {
         self.undecodable.get_or_create(&label).set(i64::try_from(undecodable).unwrap_or(i64::MAX));
     }
 
-    /// Whether this replica leads.
+    /// True if this replica leads.
     pub fn leading(&self, leading: bool) {
         self.leading.set(leading.into());
     }

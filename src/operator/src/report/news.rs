@@ -54,18 +54,18 @@ pub enum News {
 /// What was seen last. What a pool's status told when it was met, before a restart or by another leader, has been told.
 #[derive(Clone, Debug, Default)]
 pub struct Tracker {
-    pools: BTreeMap<Arc<str>, Seen>,
+    pools: BTreeMap<Arc<str>, LastReported>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct LastReported {
     intents: BTreeSet<IntentId>,
     open_decisions: BTreeSet<IntentId>,
     ended_decisions: BTreeSet<IntentId>,
     failures: BTreeMap<BackoffKey, u32>,
 }
 
-impl Seen {
+impl LastReported {
     fn of(memory: &PoolHistory) -> Self {
         let (open, ended) = memory
             .decisions
@@ -88,7 +88,7 @@ impl Tracker {
     pub fn meet(&mut self, history: &History) {
         for (pool, memory) in &history.pools {
             if !self.pools.contains_key(pool) {
-                self.pools.insert(pool.clone(), Seen::of(memory));
+                self.pools.insert(pool.clone(), LastReported::of(memory));
             }
         }
     }
@@ -97,7 +97,7 @@ impl Tracker {
     pub fn update(&mut self, history: &History) -> Vec<News> {
         let mut news = Vec::new();
         for (pool, memory) in &history.pools {
-            let now = Seen::of(memory);
+            let now = LastReported::of(memory);
             if let Some(before) = self.pools.get(pool) {
                 compare(pool, before, memory, &mut news);
             }
@@ -108,7 +108,7 @@ impl Tracker {
     }
 }
 
-fn compare(pool: &Arc<str>, before: &Seen, memory: &PoolHistory, news: &mut Vec<News>) {
+fn compare(pool: &Arc<str>, before: &LastReported, memory: &PoolHistory, news: &mut Vec<News>) {
     for intent in memory.intents.iter().filter(|intent| !before.intents.contains(&intent.id)) {
         let (pool, reason) = (pool.clone(), intent.reason);
         let intent_id = intent.id.clone();

@@ -20,7 +20,8 @@ use headroom_core::world::provider::FailureClass;
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use headroom_api::{
     self as api, AnticipationStatus, BackoffStatus, BlockedNodes, ConsideredPool, GroupStatus, Instance,
-    NodePoolStatus, RefusalStatus, ReplacedNode, ReplacementStatus, UnboundStatus, UnneededNodes,
+    NodePoolStatus, RefusalStatus, ReplacedNode, ReplacementStatus, ScalingPolicyStatus, UnboundStatus,
+    UnneededNodes,
 };
 
 /// What was not understood, for a log line and an event.
@@ -56,6 +57,30 @@ pub fn status_of(stored: &Value) -> (NodePoolStatus, Notes) {
         preview: reader.field("preview"),
         decisions: reader.rows("decisions"),
         truncated: reader.field("truncated"),
+    };
+    (status, reader.notes)
+}
+
+/// The status of a ScalingPolicy as it is stored, entry by entry, and what of it cannot be read.
+#[must_use]
+pub fn scaling_status_of(stored: &Value) -> (ScalingPolicyStatus, Notes) {
+    let mut reader = Reader { stored, notes: Notes::new() };
+    let status = ScalingPolicyStatus {
+        observed_generation: reader.field("observedGeneration"),
+        conditions: reader.rows("conditions"),
+        target: reader.field("target"),
+        current_replicas: reader.field("currentReplicas"),
+        desired_replicas: reader.field("desiredReplicas"),
+        last_scale_time: reader.field("lastScaleTime"),
+        last_decision: reader.field("lastDecision"),
+        reason: reader.field("reason"),
+        bounds: reader.field("bounds"),
+        recommendation: reader.field("recommendation"),
+        recommendations: reader.rows("recommendations"),
+        scale_events: reader.rows("scaleEvents"),
+        metrics_failing_since: reader.field("metricsFailingSince"),
+        contest: reader.field("contest"),
+        decisions: reader.rows("decisions"),
     };
     (status, reader.notes)
 }

@@ -26,13 +26,13 @@ const POOL_MESSAGE_MAX: usize = 200;
 pub struct ClusterView<'a> {
     /// `metadata.generation` of the object that was looked at.
     pub generation: Option<i64>,
-    /// Whether the spec can be acted on.
+    /// True if the spec can be acted on.
     pub acceptance: Acceptance,
     /// The plan's verdicts on pods.
     pub pods: &'a [PodVerdict],
     /// Why the cluster is too unhealthy to be scaled, if it is.
     pub unhealthy: Option<&'a str>,
-    /// Whether the emergency switch is on.
+    /// True if the emergency switch is on.
     pub disruption_stopped: bool,
     /// The permission that the policy needs and the operator does not have, with how it is granted.
     pub missing_permission: Option<String>,

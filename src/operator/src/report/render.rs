@@ -31,7 +31,7 @@ use headroom_api::{
 pub struct PoolView<'a> {
     /// `metadata.generation` of the object that was looked at.
     pub generation: Option<i64>,
-    /// Whether the spec can be acted on.
+    /// True if the spec can be acted on.
     pub acceptance: Acceptance,
     /// The bounds that hold now; `None` while the spec is not accepted.
     pub bounds: Option<Bounds>,
@@ -49,7 +49,7 @@ pub struct PoolView<'a> {
     pub preview: Option<&'a PreviewAction>,
 }
 
-/// Whether a pool's spec can be acted on.
+/// True if a pool's spec can be acted on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Acceptance {
     /// Not looked at yet.
@@ -88,7 +88,7 @@ pub struct GroupView {
     pub ready: u32,
     /// What a new node offers, where the spec or the provider says so; a learned one takes its place.
     pub template: Option<(TemplateSource, Resources)>,
-    /// Whether the pool's spec names it no more.
+    /// True if the pool's spec names it no more.
     pub retired: bool,
 }
 
@@ -170,7 +170,7 @@ pub fn headline(decision: &Decision) -> String {
 
 /// What holds the pool back now, or else the reason of its last decision.
 fn headline_reason(memory: &PoolHistory, view: &PoolView<'_>, now: UnixTime) -> Reason {
-    let standing = match &view.acceptance {
+    let phase = match &view.acceptance {
         Acceptance::Pending => Some(Reason::Pending),
         Acceptance::Invalid(_) => Some(Reason::Invalid),
         Acceptance::Conflict(_) => Some(Reason::Conflict),
@@ -181,7 +181,7 @@ fn headline_reason(memory: &PoolHistory, view: &PoolView<'_>, now: UnixTime) -> 
         Acceptance::Deleting => Some(Reason::PoolDeleting),
         Acceptance::Accepted => None,
     };
-    standing
+    phase
         .or_else(|| view.provider_unknown.map(|_| Reason::ProviderUnknown))
         .or_else(|| conditions::limit(memory).map(|limit| limit.reason))
         .or_else(|| conditions::out_of_bounds(view).map(|reason| reason.reason))
@@ -487,4 +487,32 @@ fn preview(plan: &PreviewAction, old: Option<&PreviewPlan>, now: UnixTime) -> Pr
         }
     }
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_core::plan::PoolReason;
+
+    #[test]
+    fn group_that_the_spec_names_no_more_is_shown_as_retired() {
+        let group = |id: &str, retired: bool| GroupView { id: id.into(), retired, ..GroupView::default() };
+        let rows = groups(&BTreeMap::new(), &[group("old", true), group("new", false)]);
+        let shown: Vec<(&str, bool)> = rows.iter().map(|row| (&*row.id, row.retired)).collect();
+        assert_eq!(shown, [("new", false), ("old", true)]);
+    }
+
+    #[test]
+    fn reason_of_a_pool_outside_of_its_bounds_is_that() {
+        let accepted = PoolView { acceptance: Acceptance::Accepted, ..PoolView::default() };
+        let shown = |view: &PoolView<'_>| headline_reason(&PoolHistory::default(), view, UnixTime(0));
+        assert_eq!(shown(&accepted), Reason::Accepted);
+        for reason in [Reason::MinNodesUnreachable, Reason::MaxNodesExceeded] {
+            let reasons = [PoolReason { pool: "a".into(), reason, message: "".into() }];
+            assert_eq!(shown(&PoolView { reasons: &reasons, ..accepted.clone() }), reason);
+            let preview = Acceptance::Preview;
+            let preview = PoolView { reasons: &reasons, acceptance: preview, ..accepted.clone() };
+            assert_eq!(shown(&preview), Reason::PreviewOnly);
+        }
+    }
 }

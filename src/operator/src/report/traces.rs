@@ -43,7 +43,7 @@ pub struct Span {
     pub start: Timestamp,
     /// To.
     pub end: Timestamp,
-    /// Whether it is a call of somebody else.
+    /// True if it is a call of somebody else.
     pub call: bool,
     /// What it is about.
     pub attributes: Vec<(&'static str, String)>,

@@ -37,7 +37,7 @@ pub struct WorkloadMemory {
 
 /// How a policy stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum PolicyStanding {
+pub enum PolicyPhase {
     /// Not looked at yet.
     #[default]
     Pending,
@@ -57,10 +57,10 @@ pub enum PolicyStanding {
     Broken(String),
 }
 
-/// Whether the operator runs the HPA of a policy.
+/// True if the operator runs the HPA of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HpaOwned {
-    /// Whether it does.
+    /// True if it does.
     pub owned: bool,
     /// One word.
     pub reason: &'static str,
@@ -83,10 +83,10 @@ pub struct WorkloadView<'a> {
     /// The edits of the policy that are known.
     pub generation: i64,
     /// How it stands.
-    pub standing: PolicyStanding,
+    pub phase: PolicyPhase,
     /// The workload, as kind/name.
     pub target: Option<String>,
-    /// Whether the operator runs its HPA; none where there is no HPA.
+    /// True if the operator runs its HPA; none where there is no HPA.
     pub owned: Option<HpaOwned>,
     /// The last decision step by step; none where none was made.
     pub steps: Option<&'a Steps>,
@@ -195,8 +195,8 @@ fn conditions(
     now: UnixTime,
 ) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
     let mut list = Sheet { conditions: old.conditions.clone(), generation: Some(view.generation), now };
-    health(&mut list, &view.standing);
-    let judged = matches!(view.standing, PolicyStanding::Accepted | PolicyStanding::Preview);
+    health(&mut list, &view.phase);
+    let judged = matches!(view.phase, PolicyPhase::Accepted | PolicyPhase::Preview);
     let of_hpa = [types::ABLE_TO_SCALE, types::SCALING_ACTIVE, types::SCALING_LIMITED];
     for type_ in of_hpa {
         let said =
@@ -243,25 +243,25 @@ fn conditions(
     list.conditions
 }
 
-fn health(list: &mut Sheet, standing: &PolicyStanding) {
+fn health(list: &mut Sheet, phase: &PolicyPhase) {
     use ConditionStatus::{False, True, Unknown};
-    let (status, reason, message) = match standing {
-        PolicyStanding::Pending => (Unknown, Reason::Pending.as_str(), Reason::Pending.doc()),
-        PolicyStanding::Accepted => (True, Reason::Accepted.as_str(), Reason::Accepted.doc()),
-        PolicyStanding::Suspended => {
+    let (status, reason, message) = match phase {
+        PolicyPhase::Pending => (Unknown, Reason::Pending.as_str(), Reason::Pending.doc()),
+        PolicyPhase::Accepted => (True, Reason::Accepted.as_str(), Reason::Accepted.doc()),
+        PolicyPhase::Suspended => {
             (True, Reason::Suspended.as_str(), "mode is Suspend: nothing is decided, the size stays as it is")
         }
-        PolicyStanding::Preview => {
+        PolicyPhase::Preview => {
             (True, Reason::PreviewOnly.as_str(), "mode is Preview: what would be done is told, nothing is")
         }
-        PolicyStanding::Conflict(message) => (False, Reason::Conflict.as_str(), message.as_str()),
-        PolicyStanding::Invalid(message) => (False, Reason::Invalid.as_str(), message.as_str()),
-        PolicyStanding::Stalled(reason, message) => (False, *reason, message.as_str()),
-        PolicyStanding::Broken(message) => (False, Reason::Internal.as_str(), message.as_str()),
+        PolicyPhase::Conflict(message) => (False, Reason::Conflict.as_str(), message.as_str()),
+        PolicyPhase::Invalid(message) => (False, Reason::Invalid.as_str(), message.as_str()),
+        PolicyPhase::Stalled(reason, message) => (False, *reason, message.as_str()),
+        PolicyPhase::Broken(message) => (False, Reason::Internal.as_str(), message.as_str()),
     };
     list.set(types::READY, status, reason, message);
     // What no edit helps against is not stalled: it is tried again.
-    let stalled = status == False && !matches!(standing, PolicyStanding::Broken(_));
+    let stalled = status == False && !matches!(phase, PolicyPhase::Broken(_));
     list.present(types::STALLED, stalled.then(|| (reason, message.to_owned())));
 }
 
@@ -481,7 +481,7 @@ mod tests {
     fn view(memory: &WorkloadMemory) -> WorkloadView<'_> {
         WorkloadView {
             generation: 2,
-            standing: PolicyStanding::Accepted,
+            phase: PolicyPhase::Accepted,
             target: Some("Deployment/web".to_owned()),
             owned: None,
             steps: None,
@@ -527,8 +527,7 @@ mod tests {
     #[test]
     fn a_conflict_is_stalled_and_not_ready() {
         let memory = WorkloadMemory::default();
-        let conflicting =
-            WorkloadView { standing: PolicyStanding::Conflict("x: y".to_owned()), ..view(&memory) };
+        let conflicting = WorkloadView { phase: PolicyPhase::Conflict("x: y".to_owned()), ..view(&memory) };
         let status = render(&conflicting, &ScalingPolicyStatus::default(), at(0));
         assert_eq!(get(&status.conditions, types::READY).unwrap().status, "False");
         assert_eq!(get(&status.conditions, types::STALLED).unwrap().reason, "Conflict");

@@ -6,6 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use headroom_core::labels::ObjectKey;
 use headroom_core::world::buffer::BufferStatus;
+use headroom_core::world::request::RequestStatus;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -15,7 +16,7 @@ use kube::{Api, Client, Resource};
 use serde::{Deserialize, Serialize};
 
 use super::events::{EventNote, Regarding, RegardingKind};
-use super::write_buffers;
+use super::{write_buffers, write_requests};
 use headroom_api::{
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePoolSpec, NodePoolStatus, PolicyObject, Stored,
     StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy,
@@ -100,6 +101,13 @@ pub trait StatusSink: Send + Sync {
         status: Option<&'a BufferStatus>,
     ) -> BoxFuture<'a, Result<(), WriteError>>;
 
+    /// Applies the status of a ProvisioningRequest, or with `None` gives up what was applied before.
+    fn write_request<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        status: Option<&'a RequestStatus>,
+    ) -> BoxFuture<'a, Result<(), WriteError>>;
+
     /// Writes an event that happened at `at`. Writing it twice writes it once.
     fn write_event<'a>(
         &'a self,
@@ -177,6 +185,14 @@ impl StatusSink for KubeSink {
         status: Option<&'a BufferStatus>,
     ) -> BoxFuture<'a, Result<(), WriteError>> {
         write_buffers::apply_status(&self.client, key, status).boxed()
+    }
+
+    fn write_request<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        status: Option<&'a RequestStatus>,
+    ) -> BoxFuture<'a, Result<(), WriteError>> {
+        write_requests::apply_status(&self.client, key, status).boxed()
     }
 
     fn write_event<'a>(

@@ -188,7 +188,7 @@ impl PodShape {
         }
     }
 
-    /// Whether it mounts volumes that are claimed.
+    /// True if it mounts volumes that are claimed.
     pub(crate) fn mounts(&self) -> bool {
         !self.claims.is_empty() || !self.ephemeral.is_empty()
     }
@@ -386,7 +386,7 @@ impl NodeShape {
         }
     }
 
-    /// Whether nothing but room decides; the first reason against it otherwise.
+    /// True if nothing but room decides; the first reason against it otherwise.
     pub(crate) fn admits(&self, pod: &PodShape) -> Result<(), Misfit> {
         const AFFINITY: Misfit = "node(s) didn't match Pod's node affinity/selector";
         if pod.pinned.as_ref().is_some_and(|pinned| *pinned != self.name) {
@@ -405,19 +405,19 @@ impl NodeShape {
         if self.is_selected_by(pod) { Ok(()) } else { Err(AFFINITY) }
     }
 
-    /// Whether the pod tolerates all taints that keep pods away.
+    /// True if the pod tolerates all taints that keep pods away.
     pub(crate) fn is_tolerated_by(&self, pod: &PodShape) -> bool {
         let mut hard = self.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
         hard.all(|taint| pod.tolerations.iter().any(|toleration| toleration.tolerates(taint)))
     }
 
-    /// Whether the pod's node selector and required node affinity hold.
+    /// True if the pod's node selector and required node affinity hold.
     pub(crate) fn is_selected_by(&self, pod: &PodShape) -> bool {
         let selected = pod.selector.iter().all(|(key, value)| self.labels.get(key) == Some(value));
         selected && pod.affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| term.holds(self)))
     }
 
-    /// Whether the requests fit beside `used`; the first resource that is short otherwise.
+    /// True if the requests fit beside `used`; the first resource that is short otherwise.
     pub(crate) fn has_room(&self, used: &Amounts, requests: &Amounts) -> Result<(), Misfit> {
         let short = |used: i64, wanted: i64, there: i64| 0 < wanted && there - used < wanted;
         let has = &self.allocatable;

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Timings;
+use super::cloud_model::CloudModel;
 use super::pods::{Phase, PodFacts, Pods};
 use super::queue::WorkQueue;
-use super::weather::Weather;
 use crate::store::{
     Author, DeleteOptions, Entry, Kind, ObjectKey, Store, condition, object_at, seconds, set_condition, text,
     timestamp,
@@ -36,7 +36,13 @@ pub(super) struct Kubelet {
 }
 
 impl Kubelet {
-    pub(super) fn observe_node(&mut self, entry: &Entry, pods: &Pods, weather: &Weather, timings: &Timings) {
+    pub(super) fn observe_node(
+        &mut self,
+        entry: &Entry,
+        pods: &Pods,
+        cloud_model: &CloudModel,
+        timings: &Timings,
+    ) {
         let name = entry.key.name.clone();
         if entry.deleted {
             self.nodes.remove(&name);
@@ -48,7 +54,7 @@ impl Kubelet {
         let state = self.nodes.entry(name.clone()).or_insert_with(|| {
             let created_at =
                 timestamp(object, &["metadata", "creationTimestamp"]).unwrap_or(entry.at).max(entry.at);
-            let delay = weather.join_delay(timings.node_ready, entry.at);
+            let delay = cloud_model.join_delay(timings.node_ready, entry.at);
             let joins_at = created_at.checked_add(delay).unwrap_or(Timestamp::MAX);
             NodeState {
                 kwok: text(object, &["metadata", "labels", "type"]) == Some("kwok"),
@@ -70,7 +76,7 @@ impl Kubelet {
     }
 
     /// A zone that went out or came back concerns all its nodes.
-    pub(super) fn observe_weather(&mut self, zone: &str) {
+    pub(super) fn observe_cloud_model(&mut self, zone: &str) {
         for (name, node) in &self.nodes {
             if node.zone.as_deref() == Some(zone) {
                 self.node_queue.add(name.clone());
@@ -89,10 +95,16 @@ impl Kubelet {
         }
     }
 
-    pub(super) fn act(&mut self, store: &mut Store, pods: &Pods, weather: &Weather, timings: &Timings) {
+    pub(super) fn act(
+        &mut self,
+        store: &mut Store,
+        pods: &Pods,
+        cloud_model: &CloudModel,
+        timings: &Timings,
+    ) {
         let now = store.now();
         for name in self.node_queue.take_due(now) {
-            self.sync_node(store, &name, weather, pods);
+            self.sync_node(store, &name, cloud_model, pods);
         }
         for key in self.pod_queue.take_due(now) {
             if let Some(pod) = pods.get(&key) {
@@ -105,10 +117,10 @@ impl Kubelet {
         [self.node_queue.next_at(), self.pod_queue.next_at()].into_iter().flatten().min()
     }
 
-    fn sync_node(&mut self, store: &mut Store, name: &Arc<str>, weather: &Weather, pods: &Pods) {
+    fn sync_node(&mut self, store: &mut Store, name: &Arc<str>, cloud_model: &CloudModel, pods: &Pods) {
         let now = store.now();
         let Some(node) = self.nodes.get_mut(name) else { return };
-        node.silent = node.zone.as_deref().is_some_and(|zone| weather.is_out(zone, now));
+        node.silent = node.zone.as_deref().is_some_and(|zone| cloud_model.is_out(zone, now));
         let joined = node.joins_at <= now;
         let key = ObjectKey::new("", name);
         // Heartbeats that stop make the node's condition Unknown; upstream notices after 40 s, here at once.
@@ -203,9 +215,9 @@ pub(super) struct ZoneWatch(BTreeSet<String>);
 
 impl ZoneWatch {
     /// The zones that went out or came back since the last call.
-    pub(super) fn changed(&mut self, weather: &Weather, now: Timestamp) -> Vec<String> {
+    pub(super) fn changed(&mut self, cloud_model: &CloudModel, now: Timestamp) -> Vec<String> {
         let out: BTreeSet<String> =
-            weather.zones().filter(|(_, until)| now < *until).map(|(zone, _)| zone.to_owned()).collect();
+            cloud_model.zones().filter(|(_, until)| now < *until).map(|(zone, _)| zone.to_owned()).collect();
         let changed = out.symmetric_difference(&self.0).cloned().collect();
         self.0 = out;
         changed

@@ -41,7 +41,7 @@ impl Load {
         missing.filter(|(_, until)| now < *until).map_or(0, |(count, _)| *count)
     }
 
-    /// Whether the metrics can be read now.
+    /// True if the metrics can be read now.
     pub fn is_measured(&self, now: Timestamp) -> bool {
         self.unmeasured_until.is_none_or(|until| until <= now)
     }

@@ -62,7 +62,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is measured where no pod runs, too.
+    /// True if it is measured where no pod runs, too.
     #[must_use]
     pub fn outlives_pods(&self) -> bool {
         match self {

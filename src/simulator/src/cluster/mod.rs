@@ -1,5 +1,6 @@
 //! The rest of the cluster in virtual time: controllers, scheduler, kubelets and node lifecycle, driven by the change log.
 
+mod cloud_model;
 mod daemon_set;
 mod deployment;
 mod disruption;
@@ -20,17 +21,16 @@ mod scheduler;
 mod stateful_set;
 mod template;
 mod volumes;
-mod weather;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+pub use self::cloud_model::{CloudModel, LaunchFailure};
 pub use self::fit::{Amounts, NodeShape, PodShape};
 pub use self::load::{Carried, Load};
 pub use self::metric::{Metric, member};
-pub use self::weather::{LaunchFailure, Weather};
 
 pub(crate) use self::pods::{Phase, PodFacts};
 pub(crate) use self::template::hash as template_hash;
@@ -106,7 +106,7 @@ pub struct SimCluster {
     zones: ZoneWatch,
     hpas: HpaController,
     /// What the cloud does to us; scenario events and fault drivers change it.
-    pub weather: Weather,
+    pub cloud_model: CloudModel,
     /// What the workloads have to carry; scenario events change it.
     pub load: Load,
     /// What happened so far, as figures.
@@ -133,7 +133,7 @@ impl SimCluster {
             kubelet: Kubelet::default(),
             zones: ZoneWatch::default(),
             hpas: HpaController::default(),
-            weather: Weather::default(),
+            cloud_model: CloudModel::default(),
             load: Load::default(),
             ledger: Ledger::default(),
         }
@@ -161,8 +161,8 @@ impl SimCluster {
         let shared = self.store.clone();
         shared.with(|store| {
             store.advance_to(now);
-            for zone in self.zones.changed(&self.weather, now) {
-                self.kubelet.observe_weather(&zone);
+            for zone in self.zones.changed(&self.cloud_model, now) {
+                self.kubelet.observe_cloud_model(&zone);
             }
             for round in 0.. {
                 assert!(round < ROUNDS_MAX, "the actors of the simulated cluster do not come to rest");
@@ -189,7 +189,7 @@ impl SimCluster {
             self.lifecycle.evictions.next_at(),
             self.kubelet.next_at(),
             self.hpas.next_at(),
-            self.weather.next_change_at(now),
+            self.cloud_model.next_change_at(now),
         ];
         due.into_iter().flatten().min()
     }
@@ -269,7 +269,7 @@ impl SimCluster {
         }
         let node = (!entry.deleted).then_some(&*entry.object);
         self.scheduler.observe_node(&name, node, &self.pods);
-        self.kubelet.observe_node(entry, &self.pods, &self.weather, &self.timings);
+        self.kubelet.observe_node(entry, &self.pods, &self.cloud_model, &self.timings);
         self.lifecycle.observe_node(entry);
         self.ledger.observe_node(entry, self.nodes.get(&name));
     }
@@ -305,7 +305,7 @@ impl SimCluster {
         if !self.scheduler_stopped {
             self.scheduler.act(store, &self.pods);
         }
-        self.kubelet.act(store, &self.pods, &self.weather, &self.timings);
+        self.kubelet.act(store, &self.pods, &self.cloud_model, &self.timings);
     }
 }
 

@@ -35,9 +35,9 @@ struct Spread {
     selector: Selector,
     max_skew: i64,
     min_domains: usize,
-    /// Whether nodes that the pod does not select count too.
+    /// True if nodes that the pod does not select count too.
     all_nodes: bool,
-    /// Whether nodes with taints that the pod does not tolerate are left out.
+    /// True if nodes with taints that the pod does not tolerate are left out.
     honours_taints: bool,
 }
 
@@ -68,12 +68,12 @@ impl Neighbours {
         }
     }
 
-    /// Whether the pod looks at others at all.
+    /// True if the pod looks at others at all.
     pub(crate) fn asks(&self) -> bool {
         !(self.affinity.is_empty() && self.anti_affinity.is_empty() && self.spread.is_empty())
     }
 
-    /// Whether the pod keeps others away.
+    /// True if the pod keeps others away.
     pub(crate) fn repels(&self) -> bool {
         !self.anti_affinity.is_empty()
     }
@@ -102,7 +102,7 @@ pub(crate) struct Around<'a> {
     placed: Vec<(&'a PodShape, &'a NodeShape)>,
     /// Matching pods in each domain that has a node which counts, one table a spread rule.
     spreads: Vec<BTreeMap<&'a str, i64>>,
-    /// Whether no pod anywhere matches all affinity terms of this one, and it matches them itself.
+    /// True if no pod anywhere matches all affinity terms of this one, and it matches them itself.
     first_of_its_kind: bool,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Around<'a> {
         Around { pod, spreads, first_of_its_kind, placed }
     }
 
-    /// Whether the pods around let the pod onto `node`; the first reason against it otherwise.
+    /// True if the pods around let the pod onto `node`; the first reason against it otherwise.
     ///
     /// Source: kube-scheduler, interpodaffinity/filtering.go and podtopologyspread/filtering.go.
     pub(crate) fn allow(&self, node: &NodeShape) -> Result<(), Quarrel> {
@@ -305,7 +305,7 @@ impl Repellents {
         self.0 -= usize::from(shape.neighbours.repels());
     }
 
-    /// Whether a pod must look around before it takes a place.
+    /// True if a pod must look around before it takes a place.
     pub(crate) fn concern(&self, shape: &PodShape) -> bool {
         self.0 != 0 || shape.neighbours.asks()
     }

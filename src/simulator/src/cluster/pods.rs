@@ -60,7 +60,7 @@ impl PodFacts {
         self.leaving_at.is_none() && matches!(self.phase, Phase::Pending | Phase::Running)
     }
 
-    /// Whether it holds room on its node.
+    /// True if it holds room on its node.
     pub(crate) fn occupies(&self) -> bool {
         self.node.is_some() && matches!(self.phase, Phase::Pending | Phase::Running)
     }
@@ -73,7 +73,7 @@ impl PodFacts {
 #[derive(Debug, Default)]
 pub(crate) struct Pods {
     all: FxHashMap<ObjectKey, Arc<PodFacts>>,
-    by_owner: BTreeMap<Arc<str>, Crew>,
+    by_owner: BTreeMap<Arc<str>, ControllerPods>,
     by_node: BTreeMap<Arc<str>, BTreeMap<ObjectKey, Arc<PodFacts>>>,
     /// Nodes that pods were bound to, numbered as they came; kept for good, so that a number means one name.
     node_numbers: FxHashMap<Arc<str>, u32>,
@@ -83,7 +83,7 @@ pub(crate) struct Pods {
 
 /// The pods of one controller, with the sums that it asks for at each look.
 #[derive(Debug, Default)]
-struct Crew {
+struct ControllerPods {
     pods: BTreeMap<ObjectKey, Arc<PodFacts>>,
     active_count: usize,
     ready_count: usize,
@@ -91,7 +91,7 @@ struct Crew {
     crowds: FxHashMap<u32, usize>,
 }
 
-impl Crew {
+impl ControllerPods {
     fn note(&mut self, before: Option<&PodFacts>, after: Option<&PodFacts>) {
         let active = |pod: Option<&PodFacts>| usize::from(pod.is_some_and(PodFacts::active));
         let ready = |pod: Option<&PodFacts>| usize::from(pod.is_some_and(|pod| pod.active() && pod.ready));
@@ -127,12 +127,14 @@ impl Pods {
 
     /// The pods that a controller owns, by its uid.
     pub(crate) fn owned(&self, uid: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<PodFacts>)> {
-        self.by_owner.get(uid).into_iter().flat_map(|crew| &crew.pods)
+        self.by_owner.get(uid).into_iter().flat_map(|controller_pods| &controller_pods.pods)
     }
 
     /// How many of them are active, and how many of those are ready.
     pub(crate) fn owned_counts(&self, uid: &str) -> (usize, usize) {
-        self.by_owner.get(uid).map_or((0, 0), |crew| (crew.active_count, crew.ready_count))
+        self.by_owner
+            .get(uid)
+            .map_or((0, 0), |controller_pods| (controller_pods.active_count, controller_pods.ready_count))
     }
 
     /// How many active pods of a controller each node has, by its number; a node without any is not named.
@@ -157,9 +159,9 @@ impl Pods {
         // Owner and node never change while a pod lives, so an insert replaces what was there.
         let facts = Arc::new(self.facts(&entry.object, before.as_deref()));
         if let Some(owner) = &facts.owner {
-            let crew = self.by_owner.entry(owner.uid.clone()).or_default();
-            crew.note(before.as_deref(), Some(&facts));
-            crew.pods.insert(entry.key.clone(), facts.clone());
+            let controller_pods = self.by_owner.entry(owner.uid.clone()).or_default();
+            controller_pods.note(before.as_deref(), Some(&facts));
+            controller_pods.pods.insert(entry.key.clone(), facts.clone());
         }
         if let Some(node) = &facts.node {
             self.by_node.entry(node.clone()).or_default().insert(entry.key.clone(), facts.clone());
@@ -171,11 +173,11 @@ impl Pods {
     /// Takes a pod that is gone out of the indexes.
     fn leave(&mut self, pod: &PodFacts, key: &ObjectKey) {
         if let Some(owner) = &pod.owner
-            && let Some(crew) = self.by_owner.get_mut(&owner.uid)
+            && let Some(controller_pods) = self.by_owner.get_mut(&owner.uid)
         {
-            crew.note(Some(pod), None);
-            crew.pods.remove(key);
-            if crew.pods.is_empty() {
+            controller_pods.note(Some(pod), None);
+            controller_pods.pods.remove(key);
+            if controller_pods.pods.is_empty() {
                 self.by_owner.remove(&owner.uid);
             }
         }

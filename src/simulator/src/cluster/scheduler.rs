@@ -42,7 +42,7 @@ pub(super) struct Scheduler {
     explained: Option<(usize, Arc<str>)>,
     changed_nodes: BTreeSet<Arc<str>>,
     repellents: Repellents,
-    /// Whether claims, volumes or who mounts them changed since the last turn.
+    /// True if claims, volumes or who mounts them changed since the last turn.
     volumes_changed: bool,
 }
 

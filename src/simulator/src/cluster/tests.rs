@@ -292,7 +292,7 @@ fn zone_outage_makes_nodes_unknown_and_moves_pods_after_their_toleration() {
     world.create(Kind::Node, other);
     world.run_for(5);
     let until = world.now + SignedDuration::from_mins(30);
-    world.cluster.weather.take_out("a", until);
+    world.cluster.cloud_model.take_out("a", until);
     world.run_for(200);
     let n0 = world.get(Kind::Node, "n0");
     assert_eq!(condition(&n0, "Ready").unwrap()["status"], "Unknown");
@@ -310,7 +310,7 @@ fn zone_outage_makes_nodes_unknown_and_moves_pods_after_their_toleration() {
 fn slow_cloud_delays_the_join() {
     let mut world = World::new();
     let until = world.now + SignedDuration::from_mins(10);
-    world.cluster.weather.slow_down(60, SignedDuration::ZERO, until);
+    world.cluster.cloud_model.slow_down(60, SignedDuration::ZERO, until);
     world.create(Kind::Node, node("n0"));
     world.run_for(55);
     assert_ne!(condition(&world.get(Kind::Node, "n0"), "Ready").unwrap()["status"], "True");

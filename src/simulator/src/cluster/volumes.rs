@@ -112,7 +112,7 @@ impl Volumes {
 }
 
 impl Reach {
-    /// Whether all volumes can be reached from the node, or made there, and attached.
+    /// True if all volumes can be reached from the node, or made there, and attached.
     pub(super) fn allows(&self, node: &NodeShape) -> Result<(), Misfit> {
         let reached = self.places.iter().all(|terms| terms.iter().any(|term| term.holds(node)));
         let placed = [ZONE_LABEL, REGION].iter().any(|key| node.labels.contains_key(*key));

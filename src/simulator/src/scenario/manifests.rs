@@ -92,7 +92,7 @@ fn check_own_kinds(kind: Kind, document: &Value) -> Result<(), FieldError> {
     complaints.and_then(|complaints| complaints.into_iter().next()).map_or(Ok(()), Err)
 }
 
-/// Whether the manifests hold this object.
+/// True if the manifests hold this object.
 pub(super) fn holds(manifests: &[(Kind, Value)], kind: Kind, key: &ObjectKey) -> bool {
     manifests.iter().any(|(each, object)| *each == kind && ObjectKey::of(object) == *key)
 }

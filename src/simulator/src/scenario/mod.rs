@@ -107,7 +107,7 @@ pub struct Scenario {
 const SETTINGS: [&str; 8] =
     ["description", "start", "duration", "tick", "seed", "nodeReadyAfter", "podStartsAfter", "events"];
 impl Scenario {
-    /// Whether anything in it scales workloads: without, the loop of workloads has nothing to do.
+    /// True if anything in it scales workloads: without, the loop of workloads has nothing to do.
     #[must_use]
     pub fn scales_workloads(&self) -> bool {
         let scales =

@@ -112,11 +112,11 @@ impl Timeline {
                 vec![done.map_or_else(refused, |_| note(format!("delete {}", named(kind, &key))))]
             }
             Action::ZoneOutage(zone, lasts) => {
-                cluster.weather.take_out(&zone, until(lasts));
+                cluster.cloud_model.take_out(&zone, until(lasts));
                 vec![note(format!("zone {zone} is out for {lasts:#}"))]
             }
             Action::SlowCloud(factor, more, lasts) => {
-                cluster.weather.slow_down(factor, more, until(lasts));
+                cluster.cloud_model.slow_down(factor, more, until(lasts));
                 vec![note(format!(
                     "nodes take {factor} times as long and {more:#} more to join, for {lasts:#}"
                 ))]
@@ -127,7 +127,7 @@ impl Timeline {
                     pool.as_deref().unwrap_or("every pool"),
                     zone.as_deref().unwrap_or("every zone"),
                 );
-                cluster.weather.fail_launches(LaunchFailure { pool, zone, class, until: until(lasts) });
+                cluster.cloud_model.fail_launches(LaunchFailure { pool, zone, class, until: until(lasts) });
                 vec![note(line)]
             }
             Action::SpotInterruption(interruption) => {

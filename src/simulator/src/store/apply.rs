@@ -102,7 +102,7 @@ pub(super) fn track_update(
     entries.write(after);
 }
 
-/// Whether the ownership in both is the same, and already gives `manager`, and nobody else, all that it has changed: most
+/// True if the ownership in both is the same, and already gives `manager`, and nobody else, all that it has changed: most
 /// clients write the same fields again and again.
 fn stays(before: &Value, after: &Value, changed: &BTreeSet<Path>, manager: &str, part: Part) -> bool {
     let rows = ["metadata", "managedFields"];

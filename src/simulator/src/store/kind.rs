@@ -17,14 +17,24 @@ pub struct KindInfo {
     pub plural: &'static str,
     /// False for cluster-scoped kinds.
     pub namespaced: bool,
-    /// Whether `status` is written through its own subresource alone.
+    /// True if `status` is written through its own subresource alone.
     pub has_status: bool,
-    /// Whether there is a `scale` subresource.
+    /// True if there is a `scale` subresource.
     pub has_scale: bool,
 }
 
+/// The kind of a row: its name, or what it says after `as`.
+macro_rules! kind_of {
+    ($name:ident) => {
+        stringify!($name)
+    };
+    ($name:ident $kind:literal) => {
+        $kind
+    };
+}
+
 macro_rules! kinds {
-    ($($name:ident: $group:literal $version:literal $plural:literal $scope:ident $status:ident $scale:ident;)*) => {
+    ($($name:ident $(as $kind:literal)?: $group:literal $version:literal $plural:literal $scope:ident $status:ident $scale:ident;)*) => {
         /// A kind of object; the order is that of the table and has no meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs)]
@@ -35,7 +45,7 @@ macro_rules! kinds {
             /// The row of the table.
             pub const fn info(self) -> KindInfo {
                 match self { $(Kind::$name => KindInfo {
-                    group: $group, version: $version, kind: stringify!($name), plural: $plural,
+                    group: $group, version: $version, kind: kind_of!($name $($kind)?), plural: $plural,
                     namespaced: $scope, has_status: $status, has_scale: $scale,
                 }),* }
             }
@@ -74,8 +84,13 @@ kinds! {
     CSIDriver: "storage.k8s.io" "v1" "csidrivers" NO NO NO;
     CSIStorageCapacity: "storage.k8s.io" "v1" "csistoragecapacities" YES NO NO;
     VolumeAttachment: "storage.k8s.io" "v1" "volumeattachments" NO YES NO;
+    PodGroup: "scheduling.k8s.io" "v1beta1" "podgroups" YES YES NO;
+    Workload: "scheduling.k8s.io" "v1alpha1" "workloads" YES YES NO;
+    CoschedulingPodGroup as "PodGroup": "scheduling.x-k8s.io" "v1alpha1" "podgroups" YES YES NO;
+    VolcanoPodGroup as "PodGroup": "scheduling.volcano.sh" "v1beta1" "podgroups" YES YES NO;
     PriorityClass: "scheduling.k8s.io" "v1" "priorityclasses" NO NO NO;
     CustomResourceDefinition: "apiextensions.k8s.io" "v1" "customresourcedefinitions" NO YES NO;
+    ProvisioningRequest: "autoscaling.x-k8s.io" "v1" "provisioningrequests" YES YES NO;
     CapacityBuffer: "autoscaling.x-k8s.io" "v1beta1" "capacitybuffers" YES YES NO;
     NodePool: "headroom.dev" "v1alpha1" "nodepools" NO YES NO;
     ClusterScalingPolicy: "headroom.dev" "v1alpha1" "clusterscalingpolicies" NO YES NO;
@@ -97,7 +112,7 @@ impl Kind {
         Kind::ALL.iter().copied().find(|each| each.info().kind == kind && each.api_version() == api_version)
     }
 
-    /// Whether objects count the changes of their spec in `metadata.generation`. Seen on a real API server for ConfigMap and
+    /// True if objects count the changes of their spec in `metadata.generation`. Seen on a real API server for ConfigMap and
     /// Node; the others' strategies do not set it either.
     pub fn counts_generations(self) -> bool {
         !matches!(
@@ -124,7 +139,7 @@ impl Kind {
         }
     }
 
-    /// Whether an object's `apiVersion` and `kind` are this kind's.
+    /// True if an object's `apiVersion` and `kind` are this kind's.
     pub(super) fn is_named_by(self, object: &Value) -> bool {
         let info = self.info();
         let of_version = |name: &str| match name.split_once('/') {

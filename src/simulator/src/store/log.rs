@@ -23,7 +23,7 @@ pub struct Entry {
     pub before: Option<Arc<Value>>,
     /// The object after; for a deletion its last state with the deletion's resource version.
     pub object: Arc<Value>,
-    /// Whether the object is gone.
+    /// True if the object is gone.
     pub deleted: bool,
 }
 

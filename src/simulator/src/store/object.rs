@@ -83,12 +83,12 @@ pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
         .find(|condition| condition.get("type").and_then(Value::as_str) == Some(type_))
 }
 
-/// Whether a Node's kubelet says that it is ready.
+/// True if a Node's kubelet says that it is ready.
 pub fn is_ready(node: &Value) -> bool {
     condition(node, "Ready").and_then(|ready| ready.get("status")?.as_str()) == Some("True")
 }
 
-/// Whether a Node is on its way out: it carries the deletion taint.
+/// True if a Node is on its way out: it carries the deletion taint.
 pub fn is_leaving(node: &Value) -> bool {
     let taints = at(node, &["spec", "taints"]).and_then(Value::as_array);
     taints.is_some_and(|taints| taints.iter().any(|taint| text(taint, &["key"]) == Some(DELETION_TAINT)))

@@ -18,7 +18,7 @@ pub enum Patch {
     Apply {
         /// The fields that the manager wants to own.
         config: Value,
-        /// Whether fields of other managers are taken over.
+        /// True if fields of other managers are taken over.
         force: bool,
     },
 }

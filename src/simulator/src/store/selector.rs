@@ -54,7 +54,7 @@ impl LabelSelector {
         LabelSelector(requirements)
     }
 
-    /// Whether the labels of the object satisfy every requirement.
+    /// True if the labels of the object satisfy every requirement.
     pub fn matches(&self, object: &Value) -> bool {
         if self.0.is_empty() {
             return true;
@@ -71,7 +71,7 @@ impl LabelSelector {
         })
     }
 
-    /// Whether it matches everything.
+    /// True if it matches everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -165,7 +165,7 @@ impl FieldSelector {
         self.0.iter().find(named).map(|(_, value, _)| value.as_str())
     }
 
-    /// Whether all equalities hold; an absent field is the empty text.
+    /// True if all equalities hold; an absent field is the empty text.
     pub fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|(path, value, equal)| (text(object, path).unwrap_or_default() == value) == *equal)
     }
@@ -183,12 +183,12 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether both selectors match; the namespace is looked at by `matches_key`.
+    /// True if both selectors match; the namespace is looked at by `matches_key`.
     pub fn matches(&self, object: &Value) -> bool {
         self.labels.matches(object) && self.fields.matches(object)
     }
 
-    /// Whether the key lies in the namespace.
+    /// True if the key lies in the namespace.
     pub fn matches_key(&self, key: &ObjectKey) -> bool {
         self.namespace.is_empty() || *self.namespace == *key.namespace
     }

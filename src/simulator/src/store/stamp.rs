@@ -44,7 +44,7 @@ pub(super) fn keep_server_metadata(before: &Value, after: &mut Value) {
     }
 }
 
-/// Whether the second object is by type and metadata what the first is, which the server has stamped.
+/// True if the second object is by type and metadata what the first is, which the server has stamped.
 pub(super) fn same_identity(before: &Value, after: &Value) -> bool {
     ["metadata", "apiVersion", "kind"]
         .iter()
@@ -62,7 +62,7 @@ pub(super) fn drop_empty_metadata(object: &mut Value) {
     }
 }
 
-/// Whether what a generation counts is another: the spec, or all but metadata and status where there is none.
+/// True if what a generation counts is another: the spec, or all but metadata and status where there is none.
 pub(super) fn spec_differs(before: &Value, after: &Value) -> bool {
     let main = |object: &Value| -> Vec<(String, Value)> {
         let fields = object.as_object().into_iter().flatten();
@@ -76,7 +76,7 @@ pub(super) fn spec_differs(before: &Value, after: &Value) -> bool {
     }
 }
 
-/// Whether two objects whose specs are the same are the same. The spec is not looked at again: it is the larger part.
+/// True if two objects whose specs are the same are the same. The spec is not looked at again: it is the larger part.
 pub(super) fn rest_is_same(before: &Value, after: &Value) -> bool {
     let fields = |object: &Value| object.as_object().map_or(0, |fields| fields.len());
     let same = |(field, value): (&String, &Value)| field == "spec" || after.get(field) == Some(value);

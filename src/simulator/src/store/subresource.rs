@@ -181,7 +181,7 @@ impl Store {
     }
 }
 
-/// Whether a budget selects a pod; a budget without a selector selects none.
+/// True if a budget selects a pod; a budget without a selector selects none.
 pub(crate) fn covers(budget: &Value, pod: &Value) -> bool {
     at(budget, &["spec", "selector"]).is_some_and(|selector| LabelSelector::of_object(selector).matches(pod))
 }

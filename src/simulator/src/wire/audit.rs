@@ -94,7 +94,7 @@ impl Auditor {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(audit);
     }
 
-    /// Whether anybody looks: without, a call need not be read for it.
+    /// True if anybody looks: without, a call need not be read for it.
     pub(super) fn is_there(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }

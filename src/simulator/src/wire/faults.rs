@@ -56,9 +56,9 @@ pub struct RequestLine {
     pub method: String,
     /// The path without its query.
     pub path: String,
-    /// Whether it opens a watch.
+    /// True if it opens a watch.
     pub watch: bool,
-    /// Whether it may be the last look before an effect: a list of nodes, or of pods that is not read page by page.
+    /// True if it may be the last look before an effect: a list of nodes, or of pods that is not read page by page.
     pub look: bool,
 }
 

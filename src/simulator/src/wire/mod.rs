@@ -76,7 +76,7 @@ impl ApiServer {
         &self.network
     }
 
-    /// Whether the network lets this caller hear nothing.
+    /// True if the network lets this caller hear nothing.
     pub fn is_silent(&self) -> bool {
         self.network.is_silent(self.caller.map(|caller| caller.replica))
     }

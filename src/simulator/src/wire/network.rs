@@ -41,7 +41,7 @@ impl Network {
         self.with(|state| *state = State::default());
     }
 
-    /// Whether calls of this replica arrive anywhere.
+    /// True if calls of this replica arrive anywhere.
     pub fn reaches(&self, replica: usize) -> bool {
         !self.is_cut(Some(replica))
     }

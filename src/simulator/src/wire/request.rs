@@ -27,7 +27,7 @@ pub(super) struct Target {
     pub(super) filter: Filter,
     pub(super) query: Query,
     pub(super) content_type: String,
-    /// Whether the client wants metadata alone.
+    /// True if the client wants metadata alone.
     pub(super) partial: bool,
     /// Who asks.
     pub(super) client: String,

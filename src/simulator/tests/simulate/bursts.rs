@@ -85,7 +85,7 @@ fn burst_that_arrives_over_seconds_is_bought_for_as_one() {
         end = End::of(scene.cluster);
     })
     .expect("a runtime can be built");
-    assert_eq!(inspector.offences, Vec::<String>::new());
+    assert_eq!(inspector.violations, Vec::<String>::new());
     assert_eq!(end.pending, Vec::<String>::new());
     let made: usize = inspector.made.values().sum();
     assert!((BOUND..=NODES_MAX).contains(&made), "{made} nodes were made: {:?}", inspector.made);

@@ -105,7 +105,7 @@ fn nodes_follow_the_price_and_no_pod_waits_for_it() {
         }
     })
     .expect("a runtime can be built");
-    assert_eq!(inspector.offences, Vec::<String>::new());
+    assert_eq!(inspector.violations, Vec::<String>::new());
     assert_eq!(waits, Vec::<String>::new());
     assert_eq!((&end.wrong, &end.pending), (&vec![], &vec![]));
 

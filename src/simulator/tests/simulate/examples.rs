@@ -4,23 +4,24 @@ use std::path::Path;
 
 use headroom_simulator::run::{Options, Outcome, Scene, run};
 use headroom_simulator::scenario::Scenario;
+use headroom_simulator::store::Kind;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::inspector::{End, Inspector};
 
 /// A run as it was seen.
-pub struct Seen {
+pub struct ExampleRun {
     pub outcome: Outcome,
     pub end: End,
     pub inspector: Inspector,
 }
 
-fn play(name: &str) -> Seen {
+fn play(name: &str) -> ExampleRun {
     play_with(name, &mut |_| {})
 }
 
 /// Runs an example under the inspector, before the eyes of another spectator too; what must never happen did not.
-pub fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> Seen {
+pub fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> ExampleRun {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("examples").join(name);
     let scenario = Scenario::load(&folder).expect("examples are valid");
     let options = Options { keep_trace: true, ..Options::of(&scenario) };
@@ -34,15 +35,15 @@ pub fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> Seen {
         }
     })
     .expect("a runtime can be built");
-    let seen = Seen { outcome, end, inspector };
-    assert_eq!(seen.inspector.offences, Vec::<String>::new(), "{name}");
+    let seen = ExampleRun { outcome, end, inspector };
+    assert_eq!(seen.inspector.violations, Vec::<String>::new(), "{name}");
     assert_eq!(seen.end.wrong, Vec::<String>::new(), "{name}");
     assert_eq!(seen.end.pending, Vec::<String>::new(), "{name}");
     seen
 }
 
 /// The nodes of a pool at the end.
-pub fn nodes(seen: &Seen, pool: &str) -> usize {
+pub fn nodes(seen: &ExampleRun, pool: &str) -> usize {
     seen.end.nodes.get(pool).copied().unwrap_or(0)
 }
 
@@ -62,6 +63,43 @@ fn a_day_is_served_through_outage_and_slow_cloud() {
     assert!(nodes(&seen, "general") <= 4, "{:?}", seen.end.nodes);
     assert!(nodes(&seen, "large") <= 2, "{:?}", seen.end.nodes);
     assert_eq!(seen.outcome.deaths_count, 1);
+}
+
+#[test]
+fn nothing_is_bought_for_seven_of_eight_pods_that_start_together() {
+    let allowed: Timestamp = "2026-04-01T08:20:00Z".parse().expect("a time");
+    let mut most = 0;
+    let seen = play_with("gang", &mut |scene| {
+        if scene.now < allowed {
+            let nodes: usize = End::of(scene.cluster).nodes.values().sum();
+            most = most.max(nodes);
+        }
+    });
+    assert_eq!(most, 0);
+    assert_eq!(nodes(&seen, "training"), 8);
+}
+
+#[test]
+fn a_request_gets_room_for_all_pods_or_for_none_and_its_room_is_held_for_a_while() {
+    let allowed: Timestamp = "2026-04-01T08:20:00Z".parse().expect("a time");
+    let mut most = 0;
+    let mut conditions = Vec::new();
+    let seen = play_with("requests", &mut |scene| {
+        if scene.now < allowed {
+            most = most.max(End::of(scene.cluster).nodes.get("training").copied().unwrap_or(0));
+        }
+        conditions = scene.cluster.store().with(|store| {
+            let requests = store.all(Kind::ProvisioningRequest);
+            let conditions = requests.flat_map(|(_, one)| one["status"]["conditions"].as_array().cloned());
+            let all = conditions.flatten();
+            all.filter(|one| one["status"] == "True").map(|one| one["reason"].to_string()).collect()
+        });
+    });
+    assert_eq!(most, 0);
+    assert_eq!(nodes(&seen, "training"), 8);
+    conditions.sort();
+    let ended = ["\"Accepted\"", "\"CapacityIsProvisioned\"", "\"CapacityReservationTimeExpired\""];
+    assert_eq!(conditions, ended);
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub struct Inspector {
     taken_back: BTreeSet<String>,
     cursor: u64,
     /// Everything that must not happen, in order.
-    pub offences: Vec<String>,
+    pub violations: Vec<String>,
     /// When the operator wrote a status.
     pub status_writes: Vec<Timestamp>,
     /// Nodes that were made, by pool.
@@ -55,7 +55,7 @@ impl Inspector {
                 continue;
             }
             if line.verb == "delete" && line.object.starts_with("pods ") {
-                self.offences.push(format!("a pod was deleted and not evicted: {line}"));
+                self.violations.push(format!("a pod was deleted and not evicted: {line}"));
             }
             if line.verb == "update-status" {
                 self.status_writes.push(line.at);
@@ -81,7 +81,7 @@ impl Inspector {
                 .map(|(key, _)| key.to_string())
                 .collect();
             if !left.is_empty() {
-                self.offences.push(format!("{now}: node {} was deleted under {left:?}", entry.key));
+                self.violations.push(format!("{now}: node {} was deleted under {left:?}", entry.key));
             }
         }
         self.cursor = store.revision();
@@ -144,7 +144,7 @@ fn ready(node: &Value) -> bool {
     condition(node, "Ready").and_then(|ready| ready.get("status")?.as_str()) == Some("True")
 }
 
-/// Whether a pod has to run somewhere else when its node goes.
+/// True if a pod has to run somewhere else when its node goes.
 fn movable(pod: &Value) -> bool {
     let owner = pod.pointer("/metadata/ownerReferences/0/kind").and_then(Value::as_str);
     owner != Some("DaemonSet") && !matches!(text(pod, &["status", "phase"]), Some("Succeeded" | "Failed"))

@@ -92,7 +92,7 @@ fn simulated_scheduler_fills_what_was_planned_for_pods_that_look_at_others() {
         found = scene.cluster.store().with(|store| places(store));
     })
     .expect("a runtime can be built");
-    assert_eq!(inspector.offences, Vec::<String>::new());
+    assert_eq!(inspector.violations, Vec::<String>::new());
     assert_eq!((&end.wrong, &end.pending), (&vec![], &vec![]));
 
     let zones = |app: &str| -> Vec<&str> {

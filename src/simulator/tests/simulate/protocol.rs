@@ -28,7 +28,7 @@ struct Status {
 struct Replica {
     /// The term it believes to lead in; 0 for none.
     term: u8,
-    /// Whether its claim still holds by its own clock.
+    /// True if its claim still holds by its own clock.
     claim: bool,
     /// Statuses as last read or written; none before the takeover has read them.
     known: Option<[Status; POOLS]>,
@@ -243,7 +243,7 @@ fn wrong(state: &State, before: &State) -> Option<String> {
     None
 }
 
-/// Whether one healthy replica alone comes to the goal from here.
+/// True if one healthy replica alone comes to the goal from here.
 fn comes_right(state: &State) -> bool {
     let mut now = state.clone();
     now.calls.clear();

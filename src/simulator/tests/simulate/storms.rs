@@ -22,7 +22,7 @@ struct Storm {
     scenario: Scenario,
     /// What each pool needs at its highest load, in nodes.
     need: Vec<(String, usize)>,
-    /// Whether the load also goes down again.
+    /// True if the load also goes down again.
     falls: bool,
 }
 
@@ -162,7 +162,7 @@ fn wrongs(seed: u64) -> Vec<String> {
         }
     })
     .expect("a runtime can be built");
-    let mut wrongs = inspector.offences;
+    let mut wrongs = inspector.violations;
     wrongs.append(&mut end.wrong);
     wrongs.extend(end.pending.iter().map(|pod| format!("pod {pod} has no node at the end")));
     for (pool, need) in need {

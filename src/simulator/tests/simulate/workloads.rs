@@ -30,7 +30,7 @@ struct Overseer {
     cursor: u64,
     /// The kitchen's size from each time on.
     sizes: BTreeMap<Timestamp, i64>,
-    offences: Vec<String>,
+    violations: Vec<String>,
 }
 
 impl Overseer {
@@ -42,10 +42,10 @@ impl Overseer {
                 let Some(after) = number(&entry.object, &["spec", "replicas"]) else { continue };
                 let before = self.sizes.values().next_back().copied().unwrap_or(after);
                 if !(BOUNDS.0..=BOUNDS.1).contains(&after) {
-                    self.offences.push(format!("{}: {after} replicas are out of bounds", scene.now));
+                    self.violations.push(format!("{}: {after} replicas are out of bounds", scene.now));
                 }
                 if after < before && !measured {
-                    self.offences.push(format!("{}: {before}→{after} while nothing is known", scene.now));
+                    self.violations.push(format!("{}: {before}→{after} while nothing is known", scene.now));
                 }
                 if after != before || self.sizes.is_empty() {
                     self.sizes.insert(entry.at, after);
@@ -103,7 +103,7 @@ fn minutes(minutes: i64) -> SignedDuration {
 
 fn play(scenario: &Scenario, options: &Options) -> (Overseer, Outcome) {
     let (overseer, outcome) = watch(scenario, options);
-    assert_eq!(overseer.offences, Vec::<String>::new());
+    assert_eq!(overseer.violations, Vec::<String>::new());
     (overseer, outcome)
 }
 
@@ -114,15 +114,15 @@ fn watch(scenario: &Scenario, options: &Options) -> (Overseer, Outcome) {
 }
 
 /// What goes wrong while the metrics are away for some minutes of a busy lunch.
-pub fn offences_at_lunch() -> Vec<String> {
+pub fn violations_at_lunch() -> Vec<String> {
     let events = vec![Event { after: minutes(8), action: Action::MetricsOutage(minutes(8)) }];
     let scenario = part("2026-03-28T11:00:00Z", minutes(16), 7000, events);
-    watch(&scenario, &Options::of(&scenario)).0.offences
+    watch(&scenario, &Options::of(&scenario)).0.violations
 }
 
 #[test]
 fn nothing_goes_wrong_while_the_metrics_are_away() {
-    assert_eq!(offences_at_lunch(), Vec::<String>::new());
+    assert_eq!(violations_at_lunch(), Vec::<String>::new());
 }
 
 fn at(text: &str) -> Timestamp {
@@ -179,7 +179,7 @@ fn through_crashes_and_lost_requests_the_bounds_hold_and_the_end_is_the_same() {
 #[derive(Default)]
 struct Stenographer {
     replayed: BTreeMap<Moment, ReplicaDecision>,
-    offences: Vec<String>,
+    violations: Vec<String>,
 }
 
 impl Stenographer {
@@ -204,7 +204,7 @@ impl Stenographer {
             });
             let (live, ours) = (told_of(&told), as_told(&again));
             if live != ours {
-                self.offences.push(format!("{}: status says {live}, the file {ours}", again.at));
+                self.violations.push(format!("{}: status says {live}, the file {ours}", again.at));
             }
             self.replayed.insert(again.at, again);
         }
@@ -236,7 +236,7 @@ fn a_snapshot_in_the_middle_decides_as_the_live_loop_did() {
         stenographer.look(scene);
     };
     run(&scenario, &Options::of(&scenario), &mut spectate).expect("a runtime can be built");
-    assert_eq!(stenographer.offences, Vec::<String>::new());
+    assert_eq!(stenographer.violations, Vec::<String>::new());
     // Every change of size that was made is in a file, and no other.
     let first = overseer.sizes.pop_first();
     let made: Vec<i64> = overseer.sizes.values().copied().collect();

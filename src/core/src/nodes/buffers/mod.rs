@@ -1,7 +1,7 @@
 //! Room that CapacityBuffers keep free: the last demand of a plan, placed anew each time. No pod is made for it.
 
 mod live;
-mod quotas;
+pub(in crate::nodes) mod quotas;
 mod size;
 pub mod status;
 
@@ -20,7 +20,7 @@ use crate::scheduling::{NodeIx, PodRef, Shares};
 use crate::world::buffer::{CapacityBuffer, DEFAULT_STRATEGY, OWN_STRATEGY};
 use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness};
 
-use size::Wish;
+use size::BufferRequest;
 
 /// Most standby pods for which one plan keeps room. What is anticipated has the same bounds, and a tenant who may create
 /// buffers has no other.
@@ -43,26 +43,26 @@ pub fn is_ours(buffer: &CapacityBuffer, config: &Config) -> bool {
 /// their places, so that no removal takes their room. Buffers come in order of priority, age and name, each as the next
 /// plan will place it.
 pub fn serve(ctx: &mut Context<'_>) {
-    let mut wishes = size::wishes(ctx.world, ctx.config);
-    if wishes.is_empty() {
+    let mut requests = size::requests(ctx.world, ctx.config);
+    if requests.is_empty() {
         return;
     }
     let namespaces: std::collections::BTreeSet<&Arc<str>> =
-        wishes.iter().map(|wish| &wish.verdict.namespace).collect();
+        requests.iter().map(|request| &request.verdict.namespace).collect();
     let shares = Shares::new(ctx.config.cluster.max_work_units, namespaces.len());
     let shares = std::mem::replace(&mut ctx.snapshot.shares, shares);
     let demand = std::mem::take(&mut ctx.demand);
     ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
     let mut stage = Stage::new(ctx);
-    for (index, wish) in wishes.iter_mut().enumerate() {
-        stage.serve(ctx, index, wish);
+    for (index, request) in requests.iter_mut().enumerate() {
+        stage.serve(ctx, index, request);
     }
     ctx.working_on(Part::Whole);
     ctx.demand = demand;
     ctx.snapshot.shares = shares;
     ctx.standby_left = stage.left;
-    note(ctx, &mut wishes);
-    ctx.reasons.buffers = wishes.into_iter().map(|wish| wish.verdict).collect();
+    note(ctx, &mut requests);
+    ctx.reasons.buffers = requests.into_iter().map(|request| request.verdict).collect();
 }
 
 /// Plans Preview pools for what Apply pools left; the caller takes it back.
@@ -117,36 +117,36 @@ impl Stage {
     }
 
     /// Finds room for one buffer, or says why there is none.
-    fn serve(&mut self, ctx: &mut Context<'_>, index: usize, wish: &mut Wish) {
-        let Some(class) = wish.class.clone() else { return };
-        let pods_count = self.allowed(wish);
+    fn serve(&mut self, ctx: &mut Context<'_>, index: usize, request: &mut BufferRequest) {
+        let Some(class) = request.class.clone() else { return };
+        let pods_count = self.allowed(request);
         let class_ix = ctx.snapshot.class_ix(&class);
-        let object = format!("capacitybuffer/{}/{}", wish.verdict.namespace, wish.verdict.name);
+        let object = format!("capacitybuffer/{}/{}", request.verdict.namespace, request.verdict.name);
         let pod = ctx.snapshot.add_standby(index, class_ix, object.into());
-        wish.pod = Some(pod);
+        request.pod = Some(pod);
         if ctx.quarantined(class_ix) {
-            wish.verdict.unplaced_count = wish.verdict.wanted_count;
-            wish.verdict.fault =
+            request.verdict.unplaced_count = request.verdict.wanted_count;
+            request.verdict.fault =
                 Some(BufferFault::new(Reason::Internal, "set aside for this plan after a bug"));
             return;
         }
         ctx.working_on(Part::Class(class.clone()));
-        let mut group = PodGroup::standby(class_ix, &class, wish.key(), vec![pod; pods_count as usize]);
+        let mut group = PodGroup::standby(class_ix, &class, request.key(), vec![pod; pods_count as usize]);
         placement::place_in_order(&mut ctx.snapshot, &mut group, &self.order, &mut self.starts);
         if !group.pods.is_empty() {
-            group = self.buy(ctx, wish, group);
+            group = self.buy(ctx, request, group);
         }
-        wish.verdict.unplaced_count += group.unplaced();
+        request.verdict.unplaced_count += group.unplaced();
         if !group.pods.is_empty() {
             self.left.push(group);
         }
     }
 
     /// How many of its pods the limits allow.
-    fn allowed(&mut self, wish: &mut Wish) -> u32 {
-        let wanted = wish.verdict.wanted_count;
+    fn allowed(&mut self, request: &mut BufferRequest) -> u32 {
+        let wanted = request.verdict.wanted_count;
         let here =
-            self.left_of.entry(wish.verdict.namespace.clone()).or_insert(STANDBY_PODS_PER_NAMESPACE_MAX);
+            self.left_of.entry(request.verdict.namespace.clone()).or_insert(STANDBY_PODS_PER_NAMESPACE_MAX);
         let allowed = wanted.min(self.left_count).min(*here);
         *here -= allowed;
         self.left_count -= allowed;
@@ -156,14 +156,14 @@ impl Stage {
                  {STANDBY_PODS_MAX} in all; {} are over it",
                 wanted - allowed
             );
-            wish.verdict.fault = Some(BufferFault::new(Reason::BufferLimitReached, message));
-            wish.verdict.unplaced_count = wanted - allowed;
+            request.verdict.fault = Some(BufferFault::new(Reason::BufferLimitReached, message));
+            request.verdict.unplaced_count = wanted - allowed;
         }
         allowed
     }
 
     /// Buys nodes for the pods of one buffer that have no place; what is still without one is explained.
-    fn buy(&mut self, ctx: &mut Context<'_>, wish: &mut Wish, group: PodGroup) -> PodGroup {
+    fn buy(&mut self, ctx: &mut Context<'_>, request: &mut BufferRequest, group: PodGroup) -> PodGroup {
         let known = ctx.planned.len();
         ctx.demand.groups = vec![group];
         scale_up::serve(ctx, Mode::Apply);
@@ -172,22 +172,22 @@ impl Stage {
         let class = ctx.demand.groups.first().map(|group| group.class);
         if class.is_some_and(|class| ctx.snapshot.shares.is_cut(class)) && unplaced != 0 {
             let message = "a plan has only so much time for the buffers of a namespace; the next one goes on";
-            wish.verdict.fault = Some(BufferFault::new(Reason::WorkLimitReached, message));
+            request.verdict.fault = Some(BufferFault::new(Reason::WorkLimitReached, message));
         } else if unplaced != 0 && self.explained < EXPLAINED_MAX {
             self.explained += 1;
-            wish.verdict.pools = explain::answers(ctx).remove(&0).unwrap_or_default();
+            request.verdict.pools = explain::answers(ctx).remove(&0).unwrap_or_default();
         }
         ctx.demand.groups.pop().unwrap_or_else(|| unreachable!("one group was put in, and none is taken out"))
     }
 }
 
 /// True if standby pods may rely on a node that is there: it is ready, and nobody asks for its removal.
-fn is_open(node: &Node) -> bool {
+pub(in crate::nodes) fn is_open(node: &Node) -> bool {
     node.ready == Readiness::Ready && node.annotations.get(REMOVE_ANNOTATION) != Some("requested")
 }
 
 /// Notes where the pods of each buffer stand, and what is bought for them.
-fn note(ctx: &mut Context<'_>, wishes: &mut [Wish]) {
+fn note(ctx: &mut Context<'_>, requests: &mut [BufferRequest]) {
     let planned: BTreeMap<NodeIx, (Arc<str>, Arc<str>, bool)> = ctx
         .planned
         .iter()
@@ -197,7 +197,7 @@ fn note(ctx: &mut Context<'_>, wishes: &mut [Wish]) {
     for (node, view) in ctx.snapshot.nodes().filter(|(node, _)| !ctx.snapshot.untouched(*node)) {
         for pod in ctx.snapshot.pods(node) {
             let PodRef::Standby(index) = pod else { continue };
-            let verdict = &mut wishes[index as usize].verdict;
+            let verdict = &mut requests[index as usize].verdict;
             match view.real() {
                 Some(_) if !ctx.is_coming(node) => {
                     verdict.ready_count += 1;
@@ -225,7 +225,7 @@ fn note(ctx: &mut Context<'_>, wishes: &mut [Wish]) {
         let Some(purchase) = ctx.purchases.get_mut(&key) else { continue };
         purchase.standby = counts.values().sum();
         let most = counts.into_iter().max_by_key(|(index, count)| (*count, std::cmp::Reverse(*index)));
-        purchase.standby_of = most.map(|(index, _)| wishes[index as usize].key().to_string().into());
+        purchase.standby_of = most.map(|(index, _)| requests[index as usize].key().to_string().into());
     }
 }
 

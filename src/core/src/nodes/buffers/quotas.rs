@@ -1,4 +1,5 @@
-//! What the ResourceQuotas of a namespace leave for its buffers, the oldest first. It counts and decides nothing else.
+//! What the ResourceQuotas of a namespace leave for pods that do not exist yet: those of its buffers, the oldest first, or
+//! replicas that are expected. It counts and decides nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,18 +9,18 @@ use crate::world::World;
 use crate::world::buffer::{Quota, QuotaScope, requested};
 use crate::world::pod::PodClass;
 
-/// Amounts that earlier buffers have taken, by quota and name of the amount.
+/// Amounts that earlier buffers or controllers have taken, by quota and name of the amount.
 #[derive(Default)]
-pub(super) struct Quotas {
+pub(in crate::nodes) struct Quotas {
     taken: BTreeMap<(ObjectKey, Arc<str>), i64>,
 }
 
 /// The quota that leaves least.
-pub(super) struct Cut {
+pub(in crate::nodes) struct Cut {
     /// Pods that it leaves.
-    pub(super) pods_count: u32,
+    pub(in crate::nodes) pods_count: u32,
     /// In words: the quota, the resource, and the amounts.
-    pub(super) message: String,
+    pub(in crate::nodes) message: String,
 }
 
 impl Quotas {
@@ -27,16 +28,18 @@ impl Quotas {
     /// leaves fewer than wanted.
     ///
     /// A quota on `pods` counts: pods that it would refuse need no room.
-    pub(super) fn take(
+    pub(in crate::nodes) fn take(
         &mut self,
         world: &World,
         class: &PodClass,
         priority_class: Option<&str>,
         wanted: u32,
     ) -> Option<Cut> {
-        let quotas = world.standby().quotas.iter();
+        let quotas = &world.standby().quotas;
         let here: Vec<(&ObjectKey, &Quota)> = quotas
-            .filter(|(key, quota)| key.namespace == class.namespace && counts(quota, class, priority_class))
+            .range(ObjectKey::new(class.namespace.clone(), "")..)
+            .take_while(|(key, _)| key.namespace == class.namespace)
+            .filter(|(_, quota)| counts(quota, class, priority_class))
             .collect();
         let mut cut: Option<Cut> = None;
         for (key, quota) in &here {

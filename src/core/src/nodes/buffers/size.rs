@@ -17,7 +17,7 @@ use crate::world::pod::PodClass;
 use crate::world::workload::{ControllerKind, PrioritySource};
 
 /// A buffer with what it wants.
-pub(super) struct Wish {
+pub(super) struct BufferRequest {
     /// The class of its pods, if room is to be kept for any.
     pub(super) class: Option<Arc<PodClass>>,
     /// Its pods in the snapshot, once it has any.
@@ -26,7 +26,7 @@ pub(super) struct Wish {
     pub(super) verdict: BufferVerdict,
 }
 
-impl Wish {
+impl BufferRequest {
     /// Namespace and name.
     pub(super) fn key(&self) -> ObjectKey {
         ObjectKey::new(self.verdict.namespace.clone(), &*self.verdict.name)
@@ -43,7 +43,7 @@ struct Shape {
 
 /// The buffers that are served, in the order in which they get room: highest priority, oldest, first by name. Quotas are
 /// shared out by age and name alone.
-pub(super) fn wishes(world: &World, config: &Config) -> Vec<Wish> {
+pub(super) fn requests(world: &World, config: &Config) -> Vec<BufferRequest> {
     let mut buffers: Vec<&CapacityBuffer> = world
         .standby()
         .buffers
@@ -55,24 +55,24 @@ pub(super) fn wishes(world: &World, config: &Config) -> Vec<Wish> {
     }
     buffers.sort_by(|a, b| (a.created_at, &a.key).cmp(&(b.created_at, &b.key)));
     let (live, mut quotas) = (Live::of(world), Quotas::default());
-    let mut wishes: Vec<Wish> = buffers
+    let mut requests: Vec<BufferRequest> = buffers
         .into_iter()
         .map(|buffer| {
             let mut verdict = BufferVerdict::of(&buffer.key);
-            let class = wish(buffer, world, config, (&live, &mut quotas), &mut verdict);
+            let class = request(buffer, world, config, (&live, &mut quotas), &mut verdict);
             let class = class.unwrap_or_else(|fault| {
                 verdict.fault = Some(fault);
                 None
             });
-            Wish { class, pod: None, verdict }
+            BufferRequest { class, pod: None, verdict }
         })
         .collect();
-    wishes.sort_by_key(|wish| Reverse(wish.class.as_ref().map_or(i32::MIN, |class| class.priority)));
-    wishes
+    requests.sort_by_key(|request| Reverse(request.class.as_ref().map_or(i32::MIN, |class| class.priority)));
+    requests
 }
 
 /// The class of the pods for which room is to be kept, with their number in `verdict`; `None` for none.
-fn wish(
+fn request(
     buffer: &CapacityBuffer,
     world: &World,
     config: &Config,
@@ -92,11 +92,7 @@ fn wish(
     let wanted = size(buffer, &shape, &class, verdict)?;
     verdict.resolved = true;
     verdict.before_quotas_count = wanted;
-    let priority_class = match &shape.priority_class {
-        PrioritySource::Named(name) => Some(&**name),
-        PrioritySource::Template | PrioritySource::Default => None,
-    };
-    let cut = quotas.take(world, &class, priority_class, wanted);
+    let cut = quotas.take(world, &class, shape.priority_class.name(), wanted);
     verdict.wanted_count = cut.as_ref().map_or(wanted, |cut| cut.pods_count);
     verdict.quota = cut.map(|cut| cut.message.into());
     if verdict.wanted_count == 0 {
@@ -211,7 +207,7 @@ fn class_of(shape: &Shape, world: &World) -> Arc<PodClass> {
         return shape.class.clone();
     }
     let class = PodClass::clone(&shape.class);
-    Arc::new(PodClass { priority, claims: Vec::new(), daemon_set: false, ..class })
+    Arc::new(PodClass { priority, claims: Vec::new(), daemon_set: false, gang: None, ..class })
 }
 
 /// The larger of `replicas` and `percentage` (rounded up) of the workload's pods, at most what `limits` hold; those

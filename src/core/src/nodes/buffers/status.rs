@@ -58,7 +58,7 @@ pub fn status(verdict: &BufferVerdict, buffer: &CapacityBuffer, now: UnixTime) -
     }
 }
 
-/// Whether all room is there, and in words what is not.
+/// True if all room is there, and in words what is not.
 fn provisioning(verdict: &BufferVerdict) -> (bool, &'static str, String) {
     let fault = verdict.fault.as_ref();
     if !verdict.resolved {
@@ -91,7 +91,7 @@ fn provisioning(verdict: &BufferVerdict) -> (bool, &'static str, String) {
 }
 
 /// True if the reason is a rule that a pod's own needs fail, whatever the size of the pool.
-fn is_rule(reason: Reason) -> bool {
+pub(in crate::nodes) fn is_rule(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::InsufficientResources

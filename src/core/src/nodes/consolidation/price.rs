@@ -28,7 +28,7 @@ pub fn of_amounts(amounts: &Resources) -> i64 {
     i64::try_from(cpu + memory).unwrap_or(i64::MAX)
 }
 
-/// Whether `after` is cheaper than `before` by at least `percent` of `before`, and by something at all.
+/// True if `after` is cheaper than `before` by at least `percent` of `before`, and by something at all.
 #[must_use]
 pub fn worth_it(before: i64, after: i64, percent: u32) -> bool {
     let saving = i128::from(before) - i128::from(after);

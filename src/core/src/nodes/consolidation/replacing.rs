@@ -114,7 +114,10 @@ impl Replacing {
     /// Notes that a node cannot leave although its replacement is ready: it has failed. Where nodes are outdated, the others
     /// go on without one that something of its own keeps.
     pub fn refuse(&mut self, node: &str, reason: Reason) {
-        let passing = matches!(reason, Reason::PlannedFor | Reason::ProviderUnknown | Reason::InCooldown);
+        let passing = matches!(
+            reason,
+            Reason::PlannedFor | Reason::PromisedRoom | Reason::ProviderUnknown | Reason::InCooldown
+        );
         if let Some(owner) = self.waiting.get(node)
             && self.stages.get(owner) == Some(&Stage::Ready)
             && !passing
@@ -258,12 +261,12 @@ fn ready_by(replacement: &Replacement) -> UnixTime {
     UnixTime(replacement.until.0.saturating_sub(REMOVAL_TIME.0))
 }
 
-/// Whether a node is ready and takes pods.
+/// True if a node is ready and takes pods.
 fn is_started(node: &Node) -> bool {
     node.ready == Readiness::Ready && !started_late(node)
 }
 
-/// Whether pods are still kept off a node that says it is ready.
+/// True if pods are still kept off a node that says it is ready.
 fn started_late(node: &Node) -> bool {
     node.unschedulable || node.taints.iter().any(|taint| taint.key.starts_with("node.kubernetes.io/"))
 }

@@ -109,7 +109,7 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
     }
 }
 
-/// Whether nothing is under way that may change what is worth it.
+/// True if nothing is under way that may change what is worth it.
 fn quiet(ctx: &Context<'_>, scene: &Scene<'_>) -> bool {
     let idle =
         |memory: &crate::history::PoolHistory| memory.intents.is_empty() && memory.replacement.is_none();
@@ -275,7 +275,7 @@ pub(in crate::nodes) fn packed(
     u32::try_from(packing.nodes.len()).ok().filter(|count| whole && 0 < *count)
 }
 
-/// Whether minimums let the whole set leave once the new nodes are there.
+/// True if minimums let the whole set leave once the new nodes are there.
 pub(in crate::nodes) fn may_leave(
     set: &[Candidate],
     scene: &Scene<'_>,
@@ -298,7 +298,7 @@ pub(in crate::nodes) fn may_leave(
     })
 }
 
-/// Whether the cluster keeps its least cpu and memory.
+/// True if the cluster keeps its least cpu and memory.
 pub(in crate::nodes) fn spares(
     set: &[Candidate],
     scene: &Scene<'_>,
@@ -313,7 +313,7 @@ pub(in crate::nodes) fn spares(
     spare.has(&leaving)
 }
 
-/// Whether all pods find room with the new nodes there, however the scheduler spreads them.
+/// True if all pods find room with the new nodes there, however the scheduler spreads them.
 fn holds_all(
     ctx: &mut Context<'_>,
     scene: &Scene<'_>,

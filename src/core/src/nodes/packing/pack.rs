@@ -50,7 +50,7 @@ pub struct Packing {
     pub elsewhere: Vec<(NodeIx, usize)>,
     /// How many pods of each class were placed, in the order of the request.
     pub placed: Vec<usize>,
-    /// Whether a limit on nodes or work ended it.
+    /// True if a limit on nodes or work ended it.
     pub limited: bool,
 }
 
@@ -255,7 +255,11 @@ fn hosting(snapshot: &mut Snapshot<'_>, groups: &[Growable], wanted: &[Wanted<'_
         groups.iter().map(|group| snapshot.add_node(&group.template, Arc::from("trial"))).collect();
     let hosts = wanted
         .iter()
-        .map(|wanted| trials.iter().map(|trial| snapshot.could_host(wanted.class, *trial)).collect())
+        .map(|wanted| {
+            let limit = snapshot.search_limit(wanted.class);
+            let hosts = |trial: &NodeIx| snapshot.could_host_within(wanted.class, *trial, limit);
+            trials.iter().map(hosts).collect()
+        })
         .collect();
     snapshot.rollback(mark);
     hosts
@@ -337,7 +341,7 @@ fn pack_tried(
     trial.packing
 }
 
-/// Whether a node that refused a pod of this class may take one later, because of pods placed elsewhere.
+/// True if a node that refused a pod of this class may take one later, because of pods placed elsewhere.
 ///
 /// Room, ports and anti-affinity only ever get tighter.
 #[must_use]
@@ -346,7 +350,7 @@ pub fn may_come_round(class: &PodClass) -> bool {
 }
 
 /// Nodes that were there and have room for one more pod of the class: new nodes elsewhere may make them legal.
-fn roomy_nodes(snapshot: &mut Snapshot<'_>, class: ClassIx, old_nodes: usize) -> Vec<NodeIx> {
+fn roomy_nodes(snapshot: &mut Snapshot<'_>, class: ClassIx, old_nodes: usize, limit: u64) -> Vec<NodeIx> {
     let roomy: Vec<NodeIx> = snapshot
         .nodes()
         .take_while(|(ix, _)| (ix.0 as usize) < old_nodes)
@@ -354,7 +358,8 @@ fn roomy_nodes(snapshot: &mut Snapshot<'_>, class: ClassIx, old_nodes: usize) ->
         .filter(|ix| snapshot.roomy(class, *ix))
         .collect();
     snapshot.work_units += u64::try_from((old_nodes + roomy.len()) / LOOKS_PER_UNIT).unwrap_or(u64::MAX);
-    roomy.into_iter().filter(|node| snapshot.could_host(class, *node)).collect()
+    let hosts = |node: &NodeIx| snapshot.could_host_within(class, *node, limit);
+    roomy.into_iter().filter(hosts).collect()
 }
 
 struct Trial<'g> {
@@ -380,7 +385,8 @@ impl Trial<'_> {
         old_nodes: usize,
     ) {
         let looks_elsewhere = may_come_round(snapshot.class(class));
-        let roomy = if looks_elsewhere { roomy_nodes(snapshot, class, old_nodes) } else { Vec::new() };
+        let roomy =
+            if looks_elsewhere { roomy_nodes(snapshot, class, old_nodes, self.ends_at) } else { Vec::new() };
         let shape = snapshot.shape(class);
         let Some(mut start) = shape.and_then(|shape| self.starts.get(&shape).copied()).unwrap_or(Some(0))
         else {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::config::Pool;
-use crate::history::{DecisionOutcome, Removal, RemovalPhase, Victim};
+use crate::history::{DecisionOutcome, Intent, Removal, RemovalPhase, Victim};
 use crate::nodes::removal::phases::One;
 use crate::nodes::removal::{EVICTIONS_MAX, GONE_EXTRA, RETRY, RETRY_SOON, Scene};
 use crate::nodes::scale_down::drainability::{Block, Disruptions, Drainability, Rules};
@@ -19,7 +19,7 @@ use crate::world::{NodeId, PodEntry, PodId, World};
 /// Kubernetes: the class system-cluster-critical.
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
-/// Whether a node must not be deleted while this pod is on it: it is protected from disruption, or it runs, or is still
+/// True if a node must not be deleted while this pod is on it: it is protected from disruption, or it runs, or is still
 /// being stopped, and is neither a mirror nor a DaemonSet's. The rule for the live look just before a deletion.
 #[must_use]
 pub fn holds_node(pod: &Pod, now: UnixTime) -> bool {
@@ -46,6 +46,9 @@ enum Progress<'w> {
     Empty,
     /// What was evicted is stopping.
     Stopping,
+    /// Nothing more is evicted, and the node waits for the cloud to take it: a pod on it may not be evicted, or the pool
+    /// would have less than its minimum.
+    Kept,
     /// These pods are to be evicted now.
     Evicting(Vec<&'w PodEntry>),
     /// It will not go: why, in words, and how the decision ends.
@@ -78,6 +81,9 @@ impl One<'_, '_> {
     /// are deleted together.
     fn drain_on(&mut self, first: bool) {
         let now = self.scene.now;
+        if self.is_taken() && self.intent.deadline <= now {
+            self.intent.deadline = now.plus(self.pool.scale_down.drain.eviction_timeout);
+        }
         let victims = self.removal().victims.clone();
         let mut due: Vec<(Arc<str>, Vec<&PodEntry>)> = Vec::new();
         let mut gone_by = Vec::new();
@@ -86,10 +92,12 @@ impl One<'_, '_> {
                 break;
             }
             let Some((node, _, _)) = self.node(victim) else { continue };
-            let load = load(self.scene, self.pool, node, self.intent.started_at);
+            let mut load = load(self.scene, self.pool, node, self.intent);
+            self.give_up_expendable(&mut load);
             match self.progress(victim, &load) {
                 Progress::Failed(reason, words, outcome) => self.spare(&victim.node, reason, &words, outcome),
                 Progress::Empty => {}
+                Progress::Kept => gone_by.push(now.plus(RETRY)),
                 Progress::Stopping => gone_by.push(self.await_gone(&load)),
                 Progress::Evicting(mut pods) => {
                     if self.intent.deadline <= now {
@@ -118,6 +126,17 @@ impl One<'_, '_> {
             return self.begin_delete();
         }
         self.evict_due(first, &due);
+    }
+
+    /// Waits no longer for expendable pods that cannot be evicted in time, or do not stop: they keep no node.
+    ///
+    /// Source: core/static_autoscaler.go, initializeClusterSnapshot: the reference never looks at such pods.
+    fn give_up_expendable(&self, load: &mut Load<'_>) {
+        let (now, cutoff) = (self.scene.now, self.scene.config.cluster.expendable_pods_priority_cutoff);
+        let expendable = |entry: &PodEntry| entry.pod.class.priority < cutoff;
+        let refused = self.intent.deadline <= now;
+        load.waiting.retain(|entry| !(refused && expendable(entry)));
+        load.leaving.retain(|entry| !(expendable(entry) && self.overdue_at(entry) <= now));
     }
 
     /// The next round of evictions, if it is time for one.
@@ -152,7 +171,7 @@ impl One<'_, '_> {
         }
     }
 
-    /// Whether its budgets allow one more eviction; it is taken from them if so.
+    /// True if its budgets allow one more eviction; it is taken from them if so.
     fn allowed(&mut self, entry: &PodEntry) -> bool {
         let allowed = self.disruptions.exhausted(entry.class, &entry.pod.class).is_none();
         if allowed {
@@ -161,7 +180,7 @@ impl One<'_, '_> {
         allowed
     }
 
-    /// Whether this is the first pod of its budget in this plan for which the API server is asked all the same.
+    /// True if this is the first pod of its budget in this plan for which the API server is asked all the same.
     fn may_ask(&mut self, entry: &PodEntry) -> bool {
         let budget = self.disruptions.exhausted(entry.class, &entry.pod.class);
         budget.is_none_or(|budget| self.advance.asked.insert(budget))
@@ -169,12 +188,16 @@ impl One<'_, '_> {
 
     /// How far the drain of one victim has come.
     fn progress<'w>(&self, victim: &Victim, load: &Load<'w>) -> Progress<'w> {
-        if let Some((entry, reason)) = load.blocked {
+        let taken = self.is_taken();
+        if let Some((entry, reason)) = load.blocked
+            && !taken
+        {
             let words = format!("pod {} on node {} may not be evicted any more", entry.pod.key, victim.node);
             return Progress::Failed(reason, words, DecisionOutcome::Cancelled);
         }
         if load.waiting.is_empty() && load.leaving.is_empty() {
-            return Progress::Empty;
+            let kept = taken && (load.blocked.is_some() || !self.keeps_minimum());
+            return if kept { Progress::Kept } else { Progress::Empty };
         }
         let unready = self.intent.reason == Reason::Unready;
         if let Some(stuck) = load.leaving.iter().find(|entry| self.overdue_at(entry) <= self.scene.now) {
@@ -182,7 +205,7 @@ impl One<'_, '_> {
                 // Its kubelet is gone, so nobody will ever report these pods as stopped.
                 return Progress::Empty;
             }
-            if !unready {
+            if !unready && !taken {
                 let longest = self.pool.scale_down.drain.max_grace_period;
                 let words = format!(
                     "pod {} on node {} did not stop within {longest} and {GONE_EXTRA}",
@@ -240,6 +263,7 @@ impl One<'_, '_> {
                 intent: self.intent.id.clone(),
                 node: node.clone(),
                 pods: pods.iter().map(&mut eviction).collect(),
+                taken: self.intent.reason == Reason::Interrupted,
             });
         }
     }
@@ -310,8 +334,8 @@ impl One<'_, '_> {
     }
 }
 
-/// Sorts the unfinished pods of the node by what is to be done with them; the removal began at `started_at`.
-fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, started_at: UnixTime) -> Load<'w> {
+/// Sorts the unfinished pods of the node by what is to be done with them.
+fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, intent: &Intent) -> Load<'w> {
     let world: &'w World = scene.world;
     let mut load = Load::default();
     let rules = Rules::of(&pool.scale_down.drain);
@@ -328,7 +352,7 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, started_at: UnixTime) 
             // What this removal has evicted is waited for, however long ago its grace is over.
             Drainability::Skip if long_terminating(pod, scene.now) && !pod.class.mirror => {
                 if !pod.class.daemon_set
-                    && started_at <= evicted_at(pod, pool.scale_down.drain.max_grace_period)
+                    && intent.started_at <= evicted_at(pod, pool.scale_down.drain.max_grace_period)
                 {
                     load.leaving.push(entry);
                 }
@@ -340,6 +364,9 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, started_at: UnixTime) 
                 }
             }
             _ if pod.deletion_at.is_some() => load.leaving.push(entry),
+            // The API server evicts it never, and it keeps no node.
+            Drainability::Move | Drainability::Block(Block { budget: Some(_), .. })
+                if expendable && disruptions.several(entry).is_some() => {}
             Drainability::Move | Drainability::Block(Block { budget: Some(_), .. })
                 if disruptions.several(entry).is_some() =>
             {
@@ -352,6 +379,12 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, started_at: UnixTime) 
                 load.blocked.get_or_insert((entry, Reason::DoNotDisruptAnnotation));
             }
             _ if expendable => load.waiting.push(entry),
+            // What they keep on a node that the cloud takes is lost anyway.
+            Drainability::Block(Block {
+                reason:
+                    Reason::LocalStorageRequested | Reason::UnmovableKubeSystemPod | Reason::MinReplicasReached,
+                ..
+            }) if intent.reason == Reason::Interrupted => load.waiting.push(entry),
             Drainability::OnCompletion => {
                 load.blocked.get_or_insert((entry, Reason::BlockedByOnCompletionPod));
             }

@@ -23,6 +23,7 @@ use crate::nodes::scale_down::drainability::Disruptions;
 use crate::nodes::state::foreign::Members;
 use crate::nodes::state::health::Health;
 use crate::plan::Step;
+use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::World;
 use phases::One;
@@ -60,7 +61,7 @@ pub struct Scene<'a> {
     pub config: &'a Config,
     /// Whose each node is.
     pub members: &'a Members<'a>,
-    /// Whether removals may go on at all.
+    /// True if removals may go on at all.
     pub health: &'a Health,
     /// The present.
     pub now: UnixTime,
@@ -110,14 +111,17 @@ pub fn advance(history: &mut History, scene: &Scene<'_>) -> Advance {
         return advance;
     }
     let mut disruptions = Disruptions::of(scene.world);
-    for (name, memory) in &mut history.pools {
-        let Some(pool) = scene.config.pool(name) else {
-            // A pool that is gone manages nothing: its marks are orphans now.
-            memory.intents.retain(|intent| matches!(intent.action, Action::Increase(_)));
-            continue;
-        };
-        if scene.work_on(name) {
-            advance_pool(scene, pool, memory, &mut disruptions, &mut advance);
+    // What the cloud takes comes first: it has the first word about what budgets still allow.
+    for taken in [true, false] {
+        for (name, memory) in &mut history.pools {
+            let Some(pool) = scene.config.pool(name) else {
+                // A pool that is gone manages nothing: its marks are orphans now.
+                memory.intents.retain(|intent| matches!(intent.action, Action::Increase(_)));
+                continue;
+            };
+            if scene.work_on(name) {
+                advance_pool(scene, pool, memory, taken, &mut disruptions, &mut advance);
+            }
         }
     }
     scene.work_done();
@@ -136,17 +140,22 @@ fn order(step: &Step) -> u8 {
     }
 }
 
+/// Moves those removals on whose nodes the cloud takes (`taken`), or all others.
 fn advance_pool<'s>(
     scene: &Scene<'s>,
     pool: &Pool,
     memory: &mut PoolHistory,
+    taken: bool,
     disruptions: &mut Disruptions<'s>,
     advance: &mut Advance,
 ) {
-    keep_within_min(scene, pool, memory);
+    if taken {
+        keep_within_min(scene, pool, memory);
+    }
     for mut intent in std::mem::take(&mut memory.intents) {
         let keep = match &intent.action {
             Action::Increase(_) => true,
+            Action::Remove(_) if taken != (intent.reason == Reason::Interrupted) => true,
             Action::Remove(_) => {
                 let mut one = One { scene, pool, memory, intent: &mut intent, disruptions, advance };
                 one.advance()

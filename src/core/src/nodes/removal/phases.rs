@@ -10,15 +10,17 @@ use crate::nodes::removal::{
     Advance, DELAY_DELETION_MAX, DELETE_TIMEOUT, NODES_MAX, RETRY, SETTLE, SETTLE_DRAIN, Scene, holds_node,
     removal_of, removal_of_mut,
 };
-use crate::nodes::rotation::is_rotation;
 use crate::nodes::scale_down::drainability::Disruptions;
+use crate::nodes::state::bounds::bounds;
 use crate::nodes::state::foreign::{carries_mark, is_foreign, marked_by};
+use crate::nodes::wake::Wake;
 use crate::plan::Step;
 use crate::reason::Reason;
 use crate::time::Seconds;
 use crate::world::node::{
     DELAY_DELETION_PREFIX, Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED_ANNOTATION,
 };
+use crate::world::pod::Pod;
 use crate::world::provider::InstanceState;
 use crate::world::{NodeEntry, NodeId};
 
@@ -101,13 +103,13 @@ impl One<'_, '_> {
         })
     }
 
-    /// Whether the provider knows the node by its name as this instance.
+    /// True if the provider knows the node by its name as this instance.
     fn listed_as(&self, node: &Node, victim: &Victim) -> bool {
         let Some((id, _, _)) = self.scene.world.node_named(&node.name) else { return false };
         self.scene.members.member(id).is_some_and(|member| *member.instance == victim.id)
     }
 
-    /// Whether the provider lists the instance as not going away; `None` when the provider has not answered.
+    /// True if the provider lists the instance as not going away; `None` when the provider has not answered.
     fn instance_runs(&self, group: &str, victim: &Victim) -> Option<bool> {
         let state = self.scene.world.provider(&self.pool.name).and_then(Known::value)?;
         let instance = state.groups.get(group).and_then(|group| group.instances.get(&victim.id));
@@ -129,21 +131,25 @@ impl One<'_, '_> {
         if self.scene.config.cluster.voluntary_disruption_stopped {
             return Some((Reason::DisruptionStopped, "voluntary disruption is stopped".into()));
         }
-        if !self.pool.scale_down.enabled && !requested {
+        let taken = self.is_taken();
+        if !self.pool.scale_down.enabled && !requested && !taken {
             return Some((Reason::ScaleDownDisabled, "scaleDown.enabled is false".into()));
         }
         if reason == Reason::Consolidated && self.pool.scale_down.policy == Policy::WhenUnderutilized {
             return Some((Reason::SpecChanged, "scaleDown.policy is not WhenCheaper any more".into()));
         }
-        if is_rotation(reason) && !self.pool.scale_down.rotation.is_on() {
-            return Some((Reason::SpecChanged, "rotation is switched off".into()));
+        if !self.pool.scale_down.rotation.wants(reason) {
+            return Some((
+                Reason::SpecChanged,
+                "spec.rotation or spec.repair does not ask for it any more".into(),
+            ));
         }
         let unwell = self
             .removal()
             .victims
             .iter()
             .filter_map(|victim| self.node(victim))
-            .find(|(_, node, _)| self.scene.health.forbids(node.zone()));
+            .find(|(_, node, _)| !taken && self.scene.health.forbids(node.zone()));
         if let Some((_, node, _)) = unwell {
             let words = format!("too many nodes are unready beside node {}", node.name);
             return Some((Reason::ClusterUnhealthy, words));
@@ -260,8 +266,11 @@ impl One<'_, '_> {
         }
     }
 
-    /// Lets go of victims to which a pod has come.
+    /// Lets go of victims to which a pod has come that is not expendable.
     fn release_occupied(&mut self) {
+        let (now, cutoff) = (self.scene.now, self.scene.config.cluster.expendable_pods_priority_cutoff);
+        let holds =
+            |pod: &&Pod| holds_node(pod, now) && (cutoff <= pod.class.priority || pod.is_protected(now));
         let occupied: Vec<(Arc<str>, String)> = self
             .removal()
             .victims
@@ -269,7 +278,7 @@ impl One<'_, '_> {
             .filter_map(|victim| {
                 let (_, _, entry) = self.node(victim)?;
                 let pods = entry.pods.iter().map(|id| &self.scene.world.pod(*id).pod);
-                let arrived = pods.filter(|pod| holds_node(pod, self.scene.now)).map(|pod| &pod.key).min()?;
+                let arrived = pods.filter(holds).map(|pod| &pod.key).min()?;
                 Some((victim.node.clone(), format!("pod {arrived} came to node {}", victim.node)))
             })
             .collect();
@@ -316,7 +325,7 @@ impl One<'_, '_> {
         }
     }
 
-    /// Whether an annotation asks to wait with the deletion, and has not done so for too long.
+    /// True if an annotation asks to wait with the deletion, and has not done so for too long.
     ///
     /// Source: core/scaledown/actuation/delete_in_batch.go, WaitForDelayDeletion.
     fn held_back(&self, victim: &Victim) -> bool {
@@ -377,7 +386,24 @@ impl One<'_, '_> {
         ending::release(self.memory, self.intent, node, whole, reason, words, outcome, self.scene.now);
     }
 
-    /// Whether the removal has been given up.
+    /// True if the cloud takes the nodes: they go anyway.
+    pub(super) fn is_taken(&self) -> bool {
+        self.intent.reason == Reason::Interrupted
+    }
+
+    /// True if pool and group have their minimum without the victims, as far as is known.
+    pub(super) fn keeps_minimum(&self) -> bool {
+        let state = self.scene.world.provider(&self.pool.name).and_then(Known::value);
+        let Some(state) = state else { return false };
+        let leaving = u32::try_from(self.removal().victims.len()).unwrap_or(u32::MAX);
+        let target = state.groups.values().map(|group| group.target).fold(0, u32::saturating_add);
+        let min = bounds(self.pool, self.scene.now, &mut Wake::new(self.scene.now)).min;
+        let group = state.groups.get(&self.removal().group);
+        min.saturating_add(leaving) <= target
+            && group.is_none_or(|group| group.min.saturating_add(leaving) <= group.target)
+    }
+
+    /// True if the removal has been given up.
     pub(super) fn is_undone(&self) -> bool {
         self.removal().phase == RemovalPhase::Undoing
     }

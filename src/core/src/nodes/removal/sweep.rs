@@ -30,10 +30,12 @@ pub(super) fn keep_within_min(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolH
     // What cannot be called back takes its room first.
     for called_back in [false, true] {
         for (intent, removal) in memory.removals() {
-            let open = matches!(
-                removal.phase,
-                RemovalPhase::Journalled | RemovalPhase::Marked | RemovalPhase::Draining
-            );
+            // Nor can what the cloud takes.
+            let open = intent.reason != Reason::Interrupted
+                && matches!(
+                    removal.phase,
+                    RemovalPhase::Journalled | RemovalPhase::Marked | RemovalPhase::Draining
+                );
             if open != called_back || intent.reason == Reason::NeverRegistered {
                 continue;
             }

@@ -1,6 +1,7 @@
 //! Rotation: nodes that the pool's template would not make any more, or that are too old, are replaced. Here is which nodes
 //! are outdated; `turn` buys for the next of them. Pods are moved and nodes removed by the ordinary life of a removal.
 
+mod repair;
 mod turn;
 
 pub use turn::consider;
@@ -31,24 +32,27 @@ const HASH_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 /// Prime of the hash.
 const HASH_PRIME: u64 = 0x0100_0000_01b3;
 
-/// Whether nodes leave for this reason only because they are outdated.
+/// True if nodes leave for this reason only because they are outdated or to be repaired.
 #[must_use]
 pub fn is_rotation(reason: Reason) -> bool {
-    matches!(reason, Reason::Drifted | Reason::Expired)
+    matches!(reason, Reason::Drifted | Reason::Expired | Reason::Unhealthy)
 }
 
-/// Why a node of the pool is outdated: `Drifted`, or else `Expired`; `None` while it is not, while nothing is known of
-/// what made it, and in pools that rotate nothing.
+/// Why a node of the pool is outdated: `Unhealthy`, or else `Drifted`, or else `Expired`; `None` while it is not, while
+/// nothing is known of what made it, and in pools that rotate nothing.
 #[must_use]
 pub fn outdated(node: &Node, member: &Membership<'_>, pool: &Pool, scene: &Scene<'_>) -> Option<Reason> {
     let rotation = &pool.scale_down.rotation;
+    if repair::due_at(node, rotation).is_some_and(|at| at <= scene.now) {
+        return Some(Reason::Unhealthy);
+    }
     if rotation.replace_drifted && has_drifted(node, member, pool, scene) {
         return Some(Reason::Drifted);
     }
     expires_at(node, rotation).is_some_and(|at| at <= scene.now).then_some(Reason::Expired)
 }
 
-/// Whether what made the node is known, and is not what the pool would make a node of now.
+/// True if what made the node is known, and is not what the pool would make a node of now.
 fn has_drifted(node: &Node, member: &Membership<'_>, pool: &Pool, scene: &Scene<'_>) -> bool {
     if let Some(template) = &pool.scale_down.rotation.template {
         return node.annotations.get(TEMPLATE_ANNOTATION).is_some_and(|made_by| made_by != &**template);
@@ -56,6 +60,11 @@ fn has_drifted(node: &Node, member: &Membership<'_>, pool: &Pool, scene: &Scene<
     let provider = scene.world.provider(&pool.name).and_then(Known::value);
     let group = provider.and_then(|provider| provider.groups.get(member.group));
     group.is_some_and(|group| group.outdated.contains(member.instance))
+}
+
+/// When the node becomes outdated by the passing of time alone: when it expires, or when a condition has lasted long enough.
+pub fn changes_at(node: &Node, rotation: &Rotation) -> impl Iterator<Item = UnixTime> {
+    expires_at(node, rotation).into_iter().chain(repair::due_at(node, rotation))
 }
 
 /// When the node expires: after the pool's age, less or more by up to 10 % of it. The part follows from the node's name, so
@@ -105,7 +114,7 @@ fn template_of(pool: &Pool, group: &str, scene: &Scene<'_>) -> Arc<str> {
     group.and_then(|group| group.template.as_ref()?.version.clone()).unwrap_or_default()
 }
 
-/// Whether a ready node shows that nodes of the present template start.
+/// True if a ready node shows that nodes of the present template start.
 fn is_proven(index: usize, pool: &Pool, scene: &Scene<'_>) -> bool {
     scene.world.nodes().any(|(id, node, _)| {
         scene.members.member(id).is_some_and(|member| {
@@ -124,7 +133,7 @@ pub fn stop(pool: &Pool, group: &Arc<str>, scene: &Scene<'_>) -> RotationStop {
     RotationStop { group: group.clone(), template: template_of(pool, group, scene), since: scene.now }
 }
 
-/// Whether the pool's rotation has stopped: for a day, or until the group that failed makes its nodes of something else.
+/// True if the pool's rotation has stopped: for a day, or until the group that failed makes its nodes of something else.
 #[must_use]
 pub fn is_stopped(memory: &PoolHistory, pool: &Pool, scene: &Scene<'_>) -> bool {
     memory.rotation_stop.as_ref().is_some_and(|stop| {

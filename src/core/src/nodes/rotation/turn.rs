@@ -9,7 +9,7 @@ use crate::history::{Action, PoolHistory, REPLACED_MAX};
 use crate::nodes::consolidation::{Offer, Purchase, buy, may_leave, packed, spares};
 use crate::nodes::context::Context;
 use crate::nodes::removal::Scene;
-use crate::nodes::rotation::{is_proven, is_stopped, resumes_at};
+use crate::nodes::rotation::{is_proven, is_stopped, repair, resumes_at};
 use crate::nodes::scale_down::budgets::Allowance;
 use crate::nodes::scale_down::candidates::{self, Candidate};
 use crate::nodes::scale_down::drainability::Disruptions;
@@ -64,7 +64,7 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
     scene.work_done();
 }
 
-/// Whether the pool may begin to replace more nodes: one turn after the other, and nothing else is on its way.
+/// True if the pool may begin to replace more nodes: one turn after the other, and nothing else is on its way.
 fn may_turn(ctx: &Context<'_>, pool: &Pool, scene: &Scene<'_>) -> bool {
     let quiet = |memory: &PoolHistory| {
         let held = memory.consolidation_backoff.is_some_and(|held| ctx.now <= held.until);
@@ -77,8 +77,8 @@ fn may_turn(ctx: &Context<'_>, pool: &Pool, scene: &Scene<'_>) -> bool {
         && ctx.demand.groups.iter().all(|group| group.unplaced() == 0)
 }
 
-/// The nodes of one group that come next: the oldest first, as many as budgets of nodes and of pods let go at once. Those
-/// whose removal has just come to nothing come last.
+/// The nodes of one group that come next: those to be repaired and then the oldest first, as many as budgets of nodes and
+/// of pods let go at once. Those whose removal has just come to nothing come last.
 fn next_turn(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool, mut nodes: Vec<Candidate>) -> Vec<Candidate> {
     let memory = ctx.next.pools.get(&pool.name);
     let made_at =
@@ -86,17 +86,23 @@ fn next_turn(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool, mut nodes: Vec<C
     let vain_at = |one: &Candidate| memory.and_then(|memory| memory.removed_in_vain(&one.victim.node));
     nodes.sort_by_cached_key(|one| {
         let vain_at = vain_at(one).unwrap_or(UnixTime(i64::MIN));
-        (vain_at, made_at(one).unwrap_or_default(), one.victim.node.clone())
+        (vain_at, one.reason != Reason::Unhealthy, made_at(one).unwrap_or_default(), one.victim.node.clone())
     });
     let Some(group) = nodes.first().map(|one| one.group.clone()) else { return Vec::new() };
     let mut allowance = Allowance::new(scene.config, &ctx.next, scene.health.ready.clone(), scene.now);
     let mut disruptions = Disruptions::of(scene.world);
     let mut turn: Vec<Candidate> = Vec::new();
+    let ready = scene.health.ready.get(&pool.name).copied().unwrap_or(0);
+    let mut repairs_left = repair::most_at_once(ready).saturating_sub(memory.map_or(0, repair::under_way));
     for one in nodes.into_iter().filter(|one| one.group == group) {
         let pods = one.movable.iter().map(|pod| scene.world.pod(*pod));
         let pods: Vec<_> = pods.map(|entry| (entry.class, &*entry.pod.class)).collect();
         if REPLACED_MAX <= turn.len() {
             break;
+        }
+        let unhealthy = one.reason == Reason::Unhealthy;
+        if unhealthy && repairs_left == 0 {
+            continue;
         }
         if scene.health.forbids(&one.zone)
             || !disruptions.allow_all(pods.iter().copied())
@@ -105,6 +111,7 @@ fn next_turn(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool, mut nodes: Vec<C
             continue;
         }
         pods.into_iter().for_each(|(id, class)| disruptions.spend(id, class));
+        repairs_left -= usize::from(unhealthy);
         turn.push(one);
     }
     turn
@@ -212,11 +219,15 @@ fn minimum_short(turn: &[Candidate], room: &Room, pool: &Arc<str>) -> u32 {
 /// Journals what is bought, and what it replaces.
 fn begin(ctx: &mut Context<'_>, offer: Offer) {
     let reason = offer.replaced.first().map_or(Reason::Drifted, |one| one.reason);
-    let why = if reason == Reason::Drifted { "drifted" } else { "expired" };
+    let why = match reason {
+        Reason::Unhealthy => "have been unhealthy",
+        Reason::Expired => "have expired",
+        _ => "have drifted",
+    };
     let names: Vec<&str> = offer.replaced.iter().take(3).map(|one| &*one.victim.node).collect();
     let more = if names.len() < offer.replaced.len() { " and others" } else { "" };
     let message = format!(
-        "+{} nodes in place of {} that have {why} ({}{more}); {} pods move",
+        "+{} nodes in place of {} that {why} ({}{more}); {} pods move",
         offer.count,
         offer.replaced.len(),
         names.join(", "),

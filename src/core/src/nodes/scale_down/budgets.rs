@@ -60,7 +60,8 @@ impl<'c> Allowance<'c> {
     /// Takes room for one more removal; nothing is taken when it is held back.
     ///
     /// The smallest of all active ceilings wins: the kill switch, the cluster's `max_removals` and `max_drains`,
-    /// the cluster's budgets over the nodes of all pools, and the pool's own.
+    /// the cluster's budgets over the nodes of all pools, and the pool's own. A node that the cloud takes is held back by
+    /// the kill switch and by budgets that name `Interrupted`, and by nothing else.
     ///
     /// # Errors
     /// The first ceiling in that order that leaves no room.
@@ -71,10 +72,11 @@ impl<'c> Allowance<'c> {
             return Err(Held { reason: Reason::DisruptionStopped, object: None });
         }
         let (in_flight, in_drain) = self.whole.unwrap_or_else(|| self.in_flight());
-        if reaches(in_flight, cluster.max_removals) {
+        let chosen = reason != Reason::Interrupted;
+        if chosen && reaches(in_flight, cluster.max_removals) {
             return Err(exhausted("maxParallel"));
         }
-        if drains && reaches(in_drain, cluster.max_drains) {
+        if chosen && drains && reaches(in_drain, cluster.max_drains) {
             return Err(exhausted("maxParallelDrains"));
         }
         let ready_all = self.ready.values().fold(0u32, |sum, count| sum.saturating_add(*count));
@@ -109,12 +111,14 @@ impl<'c> Allowance<'c> {
         self.whole = None;
     }
 
+    /// Nodes that the cloud takes go anyway: they hold up no other.
     fn in_flight(&self) -> (usize, usize) {
-        (self.leaving.len(), self.leaving.iter().filter(|one| one.drains).count())
+        let chosen = self.leaving.iter().filter(|one| one.reason != Reason::Interrupted);
+        (chosen.clone().count(), chosen.filter(|one| one.drains).count())
     }
 }
 
-/// Whether the window is open at `now`.
+/// True if the window is open at `now`.
 #[must_use]
 pub fn open(window: &Window, now: UnixTime) -> bool {
     window.active_at(now.to_jiff()).is_some()
@@ -132,7 +136,7 @@ pub fn next_change(config: &Config, now: UnixTime) -> Option<UnixTime> {
     changes.min().map(UnixTime::from_jiff)
 }
 
-/// Whether a removal for this reason counts as a drain: all but those of nodes found empty.
+/// True if a removal for this reason counts as a drain: all but those of nodes found empty.
 fn drains(reason: Reason) -> bool {
     reason != Reason::Empty
 }
@@ -143,10 +147,12 @@ fn limiting(budgets: &[Budget], reason: Reason, now: UnixTime) -> impl Iterator<
     budgets.iter().filter(move |budget| concerns(budget, reason)).filter(active)
 }
 
-/// Consolidation counts as underutilization: both move pods of healthy nodes to save.
+/// Consolidation counts as underutilization: both move pods of healthy nodes to save. Interruptions concern only budgets
+/// that name them.
 fn concerns(budget: &Budget, reason: Reason) -> bool {
     let reason = if reason == Reason::Consolidated { Reason::Underutilized } else { reason };
-    budget.reasons.is_empty() || budget.reasons.contains(&reason)
+    let all = budget.reasons.is_empty() && reason != Reason::Interrupted;
+    all || budget.reasons.contains(&reason)
 }
 
 /// The ceiling in nodes. A percentage of ready nodes is rounded down, to at least 1 unless it is 0.
@@ -211,6 +217,23 @@ mod tests {
         assert_eq!(let_through(&config, Reason::Empty), 2 + 4);
         config.cluster.budgets = vec![budget(Ceiling::Percent(10), vec![Reason::Empty])];
         assert_eq!(let_through(&config, Reason::Empty), 4, "10% of all 40 ready nodes");
+    }
+
+    #[test]
+    fn interruptions_are_bounded_by_budgets_that_name_them_and_bound_no_other_removal() {
+        let mut config = config([pool("a"), pool("b")]);
+        config.cluster.budgets = vec![budget(Ceiling::Nodes(0), vec![])];
+        assert_eq!(let_through(&config, Reason::Interrupted), 100);
+        config.pools[0].scale_down.budgets = vec![budget(Ceiling::Nodes(3), vec![Reason::Interrupted])];
+        assert_eq!(let_through(&config, Reason::Interrupted), 3 + 50);
+        config.cluster.budgets.clear();
+        let mut allowance = Allowance::new(&config, &History::default(), BTreeMap::new(), NOW);
+        for _ in 0..20 {
+            assert!(allowance.take(&config.pools[1], Reason::Interrupted).is_ok());
+        }
+        assert!(allowance.take(&config.pools[1], Reason::Underutilized).is_ok());
+        config.cluster.voluntary_disruption_stopped = true;
+        assert_eq!(let_through(&config, Reason::Interrupted), 0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub const INTENTS_KEPT_FREE: usize = 10;
 /// would be read and written again on each tick.
 const DRAINS_MAX: usize = 8;
 
-/// Whether the journal of its pool has room for one more candidate beside those chosen.
+/// True if the journal of its pool has room for one more candidate beside those chosen.
 #[must_use]
 pub fn has_room(chosen: &[Candidate], candidate: &Candidate, memory: Option<&PoolHistory>) -> bool {
     let open = memory.map_or(0, |memory| memory.intents.len());
@@ -85,10 +85,11 @@ pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec
     bundles
 }
 
-/// Whether a candidate goes with all the others of its group. Who asks for one node gets that one.
+/// True if a candidate goes with all the others of its group. Who asks for one node gets that one.
 #[must_use]
 pub fn goes_whole(candidate: &Candidate, config: &Config) -> bool {
-    config.pools[candidate.pool].scales_whole() && candidate.reason != Reason::RemovalRequested
+    let alone = matches!(candidate.reason, Reason::RemovalRequested | Reason::Interrupted);
+    config.pools[candidate.pool].scales_whole() && !alone
 }
 
 /// Each group in one bundle, as far as an intent can name its nodes: what goes together is given up together. Its reason is
@@ -110,10 +111,10 @@ fn whole_groups(chosen: Vec<Candidate>) -> Vec<Vec<Candidate>> {
         .collect()
 }
 
-/// Whether a node that goes for this reason has an intent of its own: who asked for it, or the state it is in, is told
+/// True if a node that goes for this reason has an intent of its own: who asked for it, or the state it is in, is told
 /// of this node alone.
 fn goes_alone(reason: Reason) -> bool {
-    !matches!(reason, Reason::Empty | Reason::Underutilized | Reason::Consolidated)
+    !matches!(reason, Reason::Empty | Reason::Underutilized | Reason::Consolidated | Reason::Interrupted)
 }
 
 #[cfg(test)]

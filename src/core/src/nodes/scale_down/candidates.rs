@@ -11,7 +11,7 @@ use crate::nodes::scale_down::utilization::{
     Measure, Share, Utilization, deciding, utilization, utilization_of_sum,
 };
 use crate::nodes::scale_down::verdicts::Verdict;
-use crate::nodes::state::foreign::{Membership, Standing, marked_by};
+use crate::nodes::state::foreign::{Membership, Ownership, marked_by};
 use crate::nodes::state::group_settings::GroupSettings;
 use crate::nodes::state::health::not_started;
 use crate::reason::Reason;
@@ -29,7 +29,7 @@ pub const PROVIDER_AGE_MAX: Seconds = Seconds(300);
 /// the budgets allow at once. The last ones wait about as long as replacements need to start, that many times.
 pub const ROUNDS_MAX: u32 = 5;
 
-/// Whether nodes of this pool get full. Then all that can leave are marked together, even if their budgets let the pods go
+/// True if nodes of this pool get full. Then all that can leave are marked together, even if their budgets let the pods go
 /// only in rounds: pods that moved to a node which leaves next would be disrupted twice.
 #[must_use]
 pub fn is_tight(pool: &Pool) -> bool {
@@ -61,7 +61,7 @@ pub struct Candidate {
     pub since: Option<UnixTime>,
     /// Until when it is too young to be consolidated, or one of its pods is; only for `Consolidated`.
     pub fresh_until: Option<UnixTime>,
-    /// Whether nodes that cost less were bought in its place and are ready: it has no clock to wait for.
+    /// True if nodes that cost less were bought in its place and are ready: it has no clock to wait for.
     pub replaced: bool,
 }
 
@@ -74,7 +74,18 @@ struct Load {
 }
 
 impl Candidate {
-    /// Whether it may wait so as to leave together with others, or because they leave no room: in pools whose nodes get
+    /// A node that its cloud is about to take, with the pods that move.
+    pub(in crate::nodes) fn interrupted(
+        ix: NodeIx,
+        node: &Node,
+        member: &Membership<'_>,
+        movable: Vec<PodId>,
+    ) -> Self {
+        let load = Load { movable, ..Load::default() };
+        candidate(ix, node, member, Reason::Interrupted, load, None)
+    }
+
+    /// True if it may wait so as to leave together with others, or because they leave no room: in pools whose nodes get
     /// full, and for its utilization alone.
     #[must_use]
     pub fn may_wait(&self, config: &Config) -> bool {
@@ -88,7 +99,18 @@ impl Candidate {
     /// What a budget guards comes last: it may stay for long, and must not take places from what can go.
     #[must_use]
     pub fn rank(&self) -> (bool, u8, UnixTime, usize) {
-        let class = match self.reason {
+        let class = self.turn();
+        (self.guarded_by.is_some(), class, self.since.unwrap_or(UnixTime(i64::MAX)), self.movable.len())
+    }
+
+    /// True if it is neither asked for, empty, dead nor replaced: the pods of such nodes are what may take much work.
+    #[must_use]
+    pub fn is_one_of_many(&self) -> bool {
+        2 < self.turn()
+    }
+
+    fn turn(&self) -> u8 {
+        match self.reason {
             Reason::RemovalRequested => 0,
             // Before empty ones, on which its pods may have their place.
             reason if self.replaced && is_rotation(reason) => 0,
@@ -97,8 +119,7 @@ impl Candidate {
             _ if self.replaced => 2,
             Reason::Consolidated => 4,
             _ => 3,
-        };
-        (self.guarded_by.is_some(), class, self.since.unwrap_or(UnixTime(i64::MAX)), self.movable.len())
+        }
     }
 }
 
@@ -111,7 +132,7 @@ pub enum Judgement {
     Candidate(Candidate),
 }
 
-/// Whether nothing keeps the nodes of a pool from being judged one by one.
+/// True if nothing keeps the nodes of a pool from being judged one by one.
 #[must_use]
 pub fn open_to_judge(pool: &Pool, scene: &Scene<'_>) -> bool {
     let open = scene.work_on(&pool.name) && pool_in_the_way(pool, false, scene).is_none();
@@ -119,7 +140,7 @@ pub fn open_to_judge(pool: &Pool, scene: &Scene<'_>) -> bool {
     open
 }
 
-/// Whether a node's digest tells that [`judge`] would call it not underutilized: most nodes need no second look. Only
+/// True if a node's digest tells that [`judge`] would call it not underutilized: most nodes need no second look. Only
 /// for members of pools that are [`open_to_judge`].
 #[must_use]
 pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, config: &Config) -> bool {
@@ -157,20 +178,21 @@ pub fn judge(
     let entry = scene.world.node(id);
     let Some(node) = &entry.node else { return Judgement::Stays(Reason::NotManaged.into()) };
     let stays = |reason: Reason| Judgement::Stays(reason.into());
-    let member = match scene.members.standing(id) {
-        Standing::Member(member) => member,
-        Standing::Unlisted { .. } => return stays(Reason::ProviderUnknown),
-        Standing::SharedId { .. } => return Judgement::Stays(Verdict::twin(scene.world.twin_of(id))),
-        Standing::Foreign => return stays(Reason::ForeignNode),
-        Standing::NotManaged => return stays(Reason::NotManaged),
+    let member = match scene.members.ownership(id) {
+        Ownership::Member(member) => member,
+        Ownership::Unlisted { .. } => return stays(Reason::ProviderUnknown),
+        Ownership::SharedId { .. } => return Judgement::Stays(Verdict::twin(scene.world.twin_of(id))),
+        Ownership::Foreign => return stays(Reason::ForeignNode),
+        Ownership::NotManaged => return stays(Reason::NotManaged),
     };
     let pool = &scene.config.pools[member.pool];
     if !scene.work_on(&pool.name) {
         return stays(Reason::Internal);
     }
     let requested = node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
+    let starting = || not_started(node, pool, scene.now).then_some(Reason::NotStarted);
     if let Some(reason) =
-        pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, requested, scene, pool))
+        pool_in_the_way(pool, requested, scene).or_else(|| node_in_the_way(node, requested)).or_else(starting)
     {
         return stays(reason);
     }
@@ -258,7 +280,7 @@ fn pool_in_the_way(pool: &Pool, requested: bool, scene: &Scene<'_>) -> Option<Re
 }
 
 /// Why this node may not go, whatever runs on it.
-fn node_in_the_way(node: &Node, requested: bool, scene: &Scene<'_>, pool: &Pool) -> Option<Reason> {
+pub(in crate::nodes) fn node_in_the_way(node: &Node, requested: bool) -> Option<Reason> {
     if node.deleting {
         return Some(Reason::NodeGone);
     }
@@ -269,10 +291,7 @@ fn node_in_the_way(node: &Node, requested: bool, scene: &Scene<'_>, pool: &Pool)
     if node.annotations.get(SCALE_DOWN_DISABLED_ANNOTATION) == Some("true") {
         return Some(Reason::ScaleDownDisabledAnnotation);
     }
-    if node.is_protected() && !requested {
-        return Some(Reason::DoNotDisruptAnnotation);
-    }
-    not_started(node, pool, scene.now).then_some(Reason::NotStarted)
+    (node.is_protected() && !requested).then_some(Reason::DoNotDisruptAnnotation)
 }
 
 fn above_threshold(
@@ -312,7 +331,7 @@ fn above_threshold(
     utilization(node, pods, &measure, scene.now).map_or(true, above)
 }
 
-/// Whether the plan has put pods on the node that are not bound to it. Room that a buffer keeps is not a pod: it finds
+/// True if the plan has put pods on the node that are not bound to it. Room that a buffer keeps is not a pod: it finds
 /// another place, or holds the node when it is tried.
 fn planned_for(ix: NodeIx, name: &Arc<str>, scene: &Scene<'_>, snapshot: &Snapshot<'_>) -> bool {
     !snapshot.untouched(ix)
@@ -348,7 +367,10 @@ fn load(
             Drainability::Block(block) => block.budget.is_some(),
             Drainability::Skip | Drainability::DaemonSet | Drainability::OnCompletion => false,
         };
-        if evicted && let Some(budget) = disruptions.several(entry) {
+        if evicted
+            && !expendable
+            && let Some(budget) = disruptions.several(entry)
+        {
             return Err(Verdict::pdb(disruptions.key(budget)));
         }
         match answer {
@@ -385,7 +407,7 @@ pub fn protection_end(id: NodeId, scene: &Scene<'_>) -> Option<UnixTime> {
     ends.min().filter(|end| *end < PROTECTED_FOREVER)
 }
 
-/// Whether the node may take pods of others: it is there, real, and nothing is known against it.
+/// True if the node may take pods of others: it is there, real, and nothing is known against it.
 #[must_use]
 pub fn takes_pods(ix: NodeIx, snapshot: &Snapshot<'_>) -> bool {
     let view = snapshot.node(ix);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::config::Mode;
 use crate::history::{History, PoolHistory, RemovalPhase};
 use crate::nodes::consolidation::Replacing;
+use crate::nodes::interruption;
 use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
 use crate::nodes::rotation;
 use crate::nodes::scale_down::budgets::{self, Allowance};
@@ -22,7 +23,7 @@ use crate::nodes::scale_down::trial;
 use crate::nodes::scale_down::verdicts::{self, Verdict};
 use crate::nodes::scale_down::whole::Wholes;
 use crate::nodes::scale_down::zone_balance;
-use crate::nodes::state::foreign::{Membership, Standing};
+use crate::nodes::state::foreign::{Membership, Ownership};
 use crate::nodes::state::group_settings::GroupSettings;
 use crate::nodes::state::memory::trim_unneeded;
 use crate::plan::{NodeVerdict, PreviewAction, Step};
@@ -116,6 +117,8 @@ pub(in crate::nodes) struct Pass<'a, 's> {
     preview: BTreeMap<Arc<str>, PreviewAction>,
     steps: Vec<Step>,
     wake_at: Option<UnixTime>,
+    /// Nodes that their cloud is about to take, with what says so.
+    pub(in crate::nodes) interrupted: BTreeMap<NodeId, Arc<str>>,
 }
 
 impl<'a, 's> Pass<'a, 's> {
@@ -146,6 +149,7 @@ impl<'a, 's> Pass<'a, 's> {
             preview: BTreeMap::new(),
             steps: Vec::new(),
             wake_at: None,
+            interrupted: interruption::of(scene.world, history, scene.config),
         }
     }
 
@@ -163,12 +167,12 @@ impl<'a, 's> Pass<'a, 's> {
 
     /// The pool that a verdict on this node belongs to.
     fn pool_of(&self, id: NodeId) -> Option<usize> {
-        match self.scene.members.standing(id) {
-            Standing::Member(member) => Some(member.pool),
-            Standing::Unlisted { pool } | Standing::SharedId { pool } => Some(*pool),
+        match self.scene.members.ownership(id) {
+            Ownership::Member(member) => Some(member.pool),
+            Ownership::Unlisted { pool } | Ownership::SharedId { pool } => Some(*pool),
             // Ours by its label, and taken by another autoscaler: the pool it is missing from says so.
-            Standing::Foreign => self.labelled(id),
-            Standing::NotManaged => None,
+            Ownership::Foreign => self.labelled(id),
+            Ownership::NotManaged => None,
         }
     }
 
@@ -194,6 +198,13 @@ impl<'a, 's> Pass<'a, 's> {
                 if removal.phase != RemovalPhase::Undoing {
                     nodes.extend(removal.victims.iter().filter_map(|victim| snapshot.named(&victim.node)));
                 }
+            }
+        }
+        for id in self.interrupted.keys() {
+            // They have been placed with the pods that want a node.
+            for pod in interruption::displaced(*id, self.scene.world, self.scene.config) {
+                let entry = self.scene.world.pod(pod);
+                self.disruptions.spend(entry.class, &entry.pod.class);
             }
         }
         if nodes.is_empty() {
@@ -244,6 +255,7 @@ impl<'a, 's> Pass<'a, 's> {
             }
             if let Some(member) = self.scene.members.member(id)
                 && outdated.is_none()
+                && !self.interrupted.contains_key(&id)
                 && open[member.pool]
                 && self.is_busy(digest, member)
             {
@@ -251,6 +263,12 @@ impl<'a, 's> Pass<'a, 's> {
                 continue;
             }
             let Some(ix) = snapshot.index_of(id) else { continue };
+            if self.interrupted.contains_key(&id) {
+                if let Err(verdict) = self.interrupt(id, ix, history) {
+                    self.verdict(name, pool, verdict);
+                }
+                continue;
+            }
             let since = pool.and_then(|pool| clocks[pool]?.get(name).copied());
             match candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated) {
                 Judgement::Stays(verdict) => {
@@ -306,7 +324,7 @@ impl<'a, 's> Pass<'a, 's> {
         let found = rotation::outdated(node, member, pool, self.scene);
         let count = self.outdated_counts.entry(pool.name.clone()).or_insert(0);
         *count += u32::from(found.is_some());
-        if let Some(at) = rotation::expires_at(node, &pool.scale_down.rotation) {
+        for at in rotation::changes_at(node, &pool.scale_down.rotation) {
             self.wake(at);
         }
         found
@@ -357,6 +375,7 @@ impl<'a, 's> Pass<'a, 's> {
             let key = |one: &Candidate| (!apply(one), one.rank(), turn(one));
             key(a).cmp(&key(b)).then_with(|| a.victim.node.cmp(&b.victim.node))
         });
+        begin_elsewhere(&mut found, history, self.scene);
         let mut destinations = Destinations::new(destination_order(&found, snapshot));
         self.work_before = snapshot.work_units;
         self.take_places(&mut found, snapshot, &destinations);
@@ -396,10 +415,13 @@ impl<'a, 's> Pass<'a, 's> {
         let replaced = found.iter().filter(|candidate| candidate.replaced);
         let nodes: Vec<NodeIx> = replaced.clone().map(|candidate| candidate.ix).collect();
         nodes.iter().for_each(|ix| snapshot.set_presence(*ix, Presence::Ghost));
-        let refused: Vec<Arc<str>> = replaced
-            .filter(|candidate| self.relocate(candidate, snapshot, &mut trial).is_err())
-            .map(|candidate| candidate.victim.node.clone())
-            .collect();
+        let stays = |candidate: &&Candidate| match self.relocate(candidate, snapshot, &mut trial) {
+            // What was not looked at is neither refused nor, as it is tried once more below, let go.
+            Err(verdict) => verdict.reason != Reason::WorkLimitReached,
+            Ok(()) => false,
+        };
+        let refused: Vec<Arc<str>> =
+            replaced.filter(stays).map(|candidate| candidate.victim.node.clone()).collect();
         snapshot.rollback(mark);
         for node in &refused {
             self.replacing.refuse(node, Reason::NoPlaceToMovePods);
@@ -431,8 +453,10 @@ impl<'a, 's> Pass<'a, 's> {
         let pods = candidates.iter().map(|candidate| candidate.movable.len()).sum::<usize>();
         let pods_count = u32::try_from(pods).unwrap_or(u32::MAX);
         let count = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
-        let message =
-            message(candidates, pods_count, GroupSettings::of(pool, &first.group, self.scene.world));
+        let id = self.scene.world.node_named(&first.victim.node).map(|(id, _, _)| id);
+        let notice = id.and_then(|id| self.interrupted.get(&id)).map_or("", |notice| notice);
+        let settings = GroupSettings::of(pool, &first.group, self.scene.world);
+        let message = message(candidates, pods_count, settings, notice);
         let verdict = if pool.mode == Mode::Apply { first.reason } else { Reason::PreviewOnly };
         for candidate in candidates {
             self.verdict(&candidate.victim.node, Some(first.pool), verdict.into());
@@ -481,9 +505,31 @@ impl<'a, 's> Pass<'a, 's> {
     }
 }
 
-/// Whether a node that stays for this reason keeps its clock: the reason says nothing about whether it is needed.
+/// True if a node that stays for this reason keeps its clock: the reason says nothing about whether it is needed.
 fn keeps_clock(reason: Reason) -> bool {
     matches!(reason, Reason::PlannedFor | Reason::ProviderUnknown)
+}
+
+/// After a plan whose work did not reach all candidates, those of one turn begin at another one each second: nobody's pods
+/// keep the others from being looked at for good.
+fn begin_elsewhere(found: &mut [Candidate], history: &History, scene: &Scene<'_>) {
+    let cut = |memory: &PoolHistory| {
+        memory.blocked.iter().any(|blocked| blocked.reason == Reason::WorkLimitReached)
+    };
+    if !history.pools.values().any(cut) {
+        return;
+    }
+    let may_go =
+        |one: &Candidate| scene.config.pools[one.pool].mode == Mode::Apply && one.guarded_by.is_none();
+    let first = found.partition_point(|one| may_go(one) && !one.is_one_of_many());
+    let count = found[first..].partition_point(may_go);
+    if let Some(last) = u64::try_from(count).ok().filter(|count| 1 < *count) {
+        let seconds = scene.now.0.unsigned_abs();
+        // Instants of plans are no even numbers of seconds apart: every candidate gets its turn.
+        let scattered = seconds.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let begin = usize::try_from(scattered % last).unwrap_or(0);
+        found[first..first + count].rotate_left(begin);
+    }
 }
 
 /// Nodes that stay for sure first, by name; then candidates, those likeliest to go last: pods that must move twice
@@ -495,14 +541,17 @@ fn destination_order(found: &[Candidate], snapshot: &Snapshot<'_>) -> Vec<NodeIx
     stay.chain(found.iter().rev().map(|candidate| candidate.ix)).filter(takes).collect()
 }
 
-/// The decision in words.
-fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_>) -> String {
+/// The decision in words; `notice` is what says that the cloud is about to take the first of them.
+fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_>, notice: &str) -> String {
     let names: Vec<&str> = candidates.iter().take(3).map(|candidate| &*candidate.victim.node).collect();
     let more = if candidates.len() > names.len() { " and others" } else { "" };
     let nodes = format!("node{} {}{more}", if candidates.len() == 1 { "" } else { "s" }, names.join(", "));
     let unneeded_for = settings.unneeded_for();
+    let taken = candidates.first().is_some_and(|candidate| candidate.reason == Reason::Interrupted);
     let moves = match pods_count {
         0 => "no pod has to move".to_owned(),
+        1 if taken => "1 pod moves".to_owned(),
+        count if taken => format!("{count} pods move"),
         1 => "1 pod fits elsewhere".to_owned(),
         count => format!("{count} pods fit elsewhere"),
     };
@@ -514,7 +563,9 @@ fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_
             format!("{nodes} replaced by nodes that cost less; {moves}")
         }
         Some(Reason::Drifted) => format!("{nodes} made of another template than the pool's; {moves}"),
+        Some(Reason::Unhealthy) => format!("{nodes} unhealthy by a condition of spec.repair; {moves}"),
         Some(Reason::Expired) => format!("{nodes} older than rotation.maxAge; {moves}"),
+        Some(Reason::Interrupted) => format!("{nodes} about to be taken by the cloud ({notice}); {moves}"),
         Some(Reason::Consolidated) => format!("{nodes} not needed for {unneeded_for}; {moves}"),
         _ => format!(
             "{nodes} at or under {}% for {unneeded_for}; {moves}",

@@ -1,4 +1,4 @@
-//! Whether a pod lets its node go: the drain rules in their order, each with its reason. It moves nothing.
+//! True if a pod lets its node go: the drain rules in their order, each with its reason. It moves nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ fn block(reason: Reason) -> Drainability {
     Drainability::Block(Block { reason, budget: None })
 }
 
-/// Whether the pod has ended and will not be started again.
+/// True if the pod has ended and will not be started again.
 fn terminal(pod: &Pod) -> bool {
     match pod.phase {
         PodPhase::Failed => true,
@@ -168,7 +168,7 @@ fn terminal(pod: &Pod) -> bool {
     }
 }
 
-/// Whether a volume's data would be lost and is not declared safe to lose. The list is not trimmed, as upstream.
+/// True if a volume's data would be lost and is not declared safe to lose. The list is not trimmed, as upstream.
 fn keeps_local_data(class: &PodClass) -> bool {
     let safe = |volume: &str| {
         class.safe_local_volumes.as_deref().is_some_and(|list| list.split(',').any(|name| name == volume))
@@ -242,7 +242,7 @@ impl<'w> Disruptions<'w> {
         self.guarding(id, class).iter().copied().find(|index| self.budgets[*index].1 == 0)
     }
 
-    /// Whether all these pods may be evicted at once: no budget guards more of them than it allows.
+    /// True if all these pods may be evicted at once: no budget guards more of them than it allows.
     pub fn allow_all<'p>(&mut self, pods: impl Iterator<Item = (InternedId, &'p PodClass)>) -> bool {
         let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
         for (id, class) in pods {

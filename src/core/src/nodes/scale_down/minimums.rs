@@ -43,7 +43,7 @@ impl Spare {
         spare
     }
 
-    /// Whether a node with this capacity may go.
+    /// True if a node with this capacity may go.
     pub(in crate::nodes) fn has(&self, capacity: &Resources) -> bool {
         self.cpu_milli.is_none_or(|left| capacity.cpu_milli <= left)
             && self.memory_bytes.is_none_or(|left| capacity.memory_bytes <= left)

@@ -11,6 +11,7 @@ pub mod bundles;
 pub mod candidates;
 mod decide;
 pub mod drainability;
+mod interrupted;
 pub(in crate::nodes) mod minimums;
 pub(in crate::nodes) mod promised;
 pub mod relocation;

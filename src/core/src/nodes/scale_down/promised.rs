@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::nodes::removal::Scene;
+use crate::nodes::rotation::is_rotation;
 use crate::nodes::scale_down::candidates::{self, Candidate};
 use crate::nodes::scale_down::decide::Pass;
 use crate::nodes::scale_down::trial::pods_to_move;
@@ -11,7 +12,7 @@ use crate::nodes::scale_up::unbound::waiting_on;
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Snapshot};
 
-/// Most nodes that are looked at: a plan with more of them is about many pods that are all about to be bound.
+/// Most nodes that are looked at; beyond them nothing that could take room is drained.
 const NODES_MAX: usize = 100;
 
 /// Ready nodes on which pods have their place that have waited for longer than the scheduler needs.
@@ -22,14 +23,16 @@ const NODES_MAX: usize = 100;
 #[derive(Default)]
 pub(in crate::nodes) struct Promised {
     nodes: Vec<(NodeIx, Vec<PodRef>)>,
-    /// Whether a class fits such a node as it is.
+    /// True if there are more than those.
+    more: bool,
+    /// True if a class fits such a node as it is.
     fits: FxHashMap<ClassIx, bool>,
 }
 
 impl Promised {
     /// Reads the places of a plan.
     pub(in crate::nodes) fn of(scene: &Scene<'_>, snapshot: &Snapshot<'_>) -> Self {
-        let mut nodes = Vec::new();
+        let mut promised = Self::default();
         for (ix, _) in snapshot.nodes() {
             if snapshot.untouched(ix) || !candidates::takes_pods(ix, snapshot) {
                 continue;
@@ -39,18 +42,23 @@ impl Promised {
                 PodRef::Real(id) => scene.world.pod(*id).pod.created_at.plus(SCHEDULER_LOOKS) <= scene.now,
                 PodRef::Virtual(_) | PodRef::Standby(_) => false,
             };
-            if waiting.iter().any(late) {
-                nodes.push((ix, waiting));
+            if !waiting.iter().any(late) {
+                continue;
             }
-            if nodes.len() == NODES_MAX {
+            if promised.nodes.len() == NODES_MAX {
+                promised.more = true;
                 break;
             }
+            promised.nodes.push((ix, waiting));
         }
-        Self { nodes, fits: FxHashMap::default() }
+        promised
     }
 
     /// True if a pod of the class fits one of the nodes without those who wait for it.
     fn takes(&mut self, class: ClassIx, snapshot: &mut Snapshot<'_>) -> bool {
+        if self.more {
+            return true;
+        }
         if let Some(known) = self.fits.get(&class) {
             return *known;
         }
@@ -75,7 +83,8 @@ impl Pass<'_, '_> {
         candidate: &Candidate,
         snapshot: &mut Snapshot<'_>,
     ) -> bool {
-        let waits = matches!(candidate.reason, Reason::Underutilized | Reason::Consolidated);
+        let waits = matches!(candidate.reason, Reason::Underutilized | Reason::Consolidated)
+            || is_rotation(candidate.reason);
         if !waits || self.promised.nodes.is_empty() {
             return false;
         }

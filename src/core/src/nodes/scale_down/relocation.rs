@@ -25,7 +25,7 @@ impl Destinations {
     /// Moves all `pods` off `from` to other places.
     ///
     /// # Errors
-    /// The first pod that has none; the snapshot is then as it was.
+    /// The first pod that has none, or the one at which the work that is left is spent; the snapshot is then as it was.
     pub fn move_all(
         &mut self,
         snapshot: &mut Snapshot<'_>,
@@ -102,20 +102,21 @@ impl Destinations {
         let mut best: Option<(i64, NodeIx)> = None;
         for ix in &self.order {
             let free = free_permille(snapshot, *ix);
-            if best.is_none_or(|(most, _)| most < free) && snapshot.fits(class, *ix) {
+            if best.is_none_or(|(most, _)| most < free) && looks_and_fits(snapshot, class, *ix) {
                 best = Some((free, *ix));
             }
         }
-        best.map(|(_, ix)| ix)
+        best.map(|(_, ix)| ix).filter(|_| !snapshot.is_spent())
     }
 
     /// The first node that takes one more pod of `class`.
     fn find(&mut self, snapshot: &mut Snapshot<'_>, class: ClassIx) -> Option<NodeIx> {
         let start = self.start.get(&class).copied().unwrap_or(0);
-        let found = (start..self.order.len()).find(|index| snapshot.fits(class, self.order[*index]));
+        let found = (start..self.order.len()).find(|at| looks_and_fits(snapshot, class, self.order[*at]));
         if snapshot.has_topology_rules(class) {
             // With rules about other pods a node that refused before may accept now: the search goes round.
-            let found = found.or_else(|| (0..start).find(|index| snapshot.fits(class, self.order[*index])));
+            let found =
+                found.or_else(|| (0..start).find(|at| looks_and_fits(snapshot, class, self.order[*at])));
             self.remember(class, start, found.unwrap_or(start));
             return found.map(|index| self.order[index]);
         }
@@ -129,6 +130,11 @@ impl Destinations {
             self.start.insert(class, start);
         }
     }
+}
+
+/// True if there is work left to look at a node, and it takes one more pod of `class`.
+fn looks_and_fits(snapshot: &mut Snapshot<'_>, class: ClassIx, node: NodeIx) -> bool {
+    !snapshot.is_spent() && snapshot.fits(class, node)
 }
 
 /// Free cpu and memory in thousandths of what the node offers, summed: what the scheduler's LeastAllocated looks at.

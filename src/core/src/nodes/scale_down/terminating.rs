@@ -25,17 +25,17 @@ const TOGETHER_WAIT: Seconds = Seconds(60);
 pub(in crate::nodes) struct Ending {
     /// Candidates whose pods have room once all that is ending has ended.
     foreseen: BTreeSet<Arc<str>>,
-    /// Whether one of them, in a pool whose nodes get full, has no room now.
+    /// True if one of them, in a pool whose nodes get full, has no room now.
     held_up: bool,
 }
 
 impl Ending {
-    /// Whether the node could leave if all that is ending had ended.
+    /// True if the node could leave if all that is ending had ended.
     pub(in crate::nodes) fn foresees(&self, node: &Arc<str>) -> bool {
         self.foreseen.contains(node)
     }
 
-    /// Whether a foreseen node, in a pool whose nodes get full, has no room yet: there will be more of it soon, and nothing
+    /// True if a foreseen node, in a pool whose nodes get full, has no room yet: there will be more of it soon, and nothing
     /// is bought in place of what is there.
     pub(in crate::nodes) fn holds_up(&self) -> bool {
         self.held_up

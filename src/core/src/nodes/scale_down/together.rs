@@ -1,4 +1,4 @@
-//! Whether all that were chosen can leave at once. It chooses nothing, and lets go of what cannot.
+//! True if all that were chosen can leave at once. It chooses nothing, and lets go of what cannot.
 
 use crate::nodes::scale_down::candidates::{self, Candidate};
 use crate::nodes::scale_down::decide::Pass;
@@ -8,7 +8,8 @@ use crate::nodes::scale_down::verdicts::Verdict;
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, Presence, Snapshot};
 
-/// Most pairs of a pod that moves and a node that stays for which nodes leave together: a tenth of a second or so.
+/// Most pairs of a pod that moves and a node that stays for which nodes leave together: a tenth of a second or so. For
+/// looking at them there are twice as many work units, whatever was spent before.
 const TOGETHER_WORK_MAX: u64 = 4_000_000;
 
 impl Pass<'_, '_> {
@@ -21,6 +22,7 @@ impl Pass<'_, '_> {
         let config = self.scene.config;
         let may_wait = |one: &Candidate| one.may_wait(config);
         let mut fewer = 1;
+        snapshot.allow_work(2 * TOGETHER_WORK_MAX);
         while self.chosen.iter().any(may_wait) {
             let Err(verdict) = self.fit_together(snapshot) else { return };
             for _ in 0..fewer {
@@ -32,7 +34,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Whether the pods of all that were chosen find room, the smallest first, each on the emptiest node. The snapshot is
+    /// True if the pods of all that were chosen find room, the smallest first, each on the emptiest node. The snapshot is
     /// left as it was.
     fn fit_together(&self, snapshot: &mut Snapshot<'_>) -> Result<(), Verdict> {
         let mark = snapshot.checkpoint();

@@ -22,7 +22,7 @@ use crate::time::{Seconds, UnixTime};
 pub(in crate::nodes) const CONSOLIDATION_WORK_MAX: u64 = 2_000_000;
 
 impl Pass<'_, '_> {
-    /// Whether one candidate goes now; the verdict says why not.
+    /// True if one candidate goes now; the verdict says why not.
     pub(in crate::nodes) fn try_one(
         &mut self,
         candidate: &Candidate,
@@ -56,6 +56,11 @@ impl Pass<'_, '_> {
         }
         let guard = candidate.guarded_by.map(|budget| Verdict::pdb(self.disruptions.key(budget)));
         if let Err(no_place) = self.relocate(candidate, snapshot, destinations) {
+            if no_place.reason == Reason::WorkLimitReached {
+                let since = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
+                self.keep_clock(Some(candidate.pool), &candidate.victim.node, since);
+                return Err(no_place);
+            }
             if self.ending.foresees(&candidate.victim.node) {
                 self.ending.hold_up(is_tight(pool));
                 self.ripe(candidate, pool, memory)?;
@@ -124,7 +129,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Whether the candidate's clock has run out; it is kept or started here.
+    /// True if the candidate's clock has run out; it is kept or started here.
     fn ripe(
         &mut self,
         candidate: &Candidate,
@@ -181,7 +186,7 @@ impl Pass<'_, '_> {
         self.cooled_down(ends.chain(after_failure).max())
     }
 
-    fn cooled_down(&mut self, until: Option<UnixTime>) -> Result<(), Verdict> {
+    pub(in crate::nodes) fn cooled_down(&mut self, until: Option<UnixTime>) -> Result<(), Verdict> {
         match until {
             Some(until) if self.scene.now < until => {
                 self.wake(until);
@@ -210,9 +215,13 @@ impl Pass<'_, '_> {
             return Some(Reason::JournalFull.into());
         }
         let world = self.scene.world;
+        let cutoff = self.scene.config.cluster.expendable_pods_priority_cutoff;
         for pod in &candidate.movable {
             let entry = world.pod(*pod);
             let class = &entry.pod.class;
+            if class.priority < cutoff {
+                continue;
+            }
             let guard = if is_tight(pool) {
                 self.disruptions.crowded(entry.class, class, ROUNDS_MAX)
             } else {
@@ -258,7 +267,7 @@ pub(in crate::nodes) fn pods_to_move(
     pods
 }
 
-/// Whether this pod of the snapshot was moved here from another node in the same pass.
+/// True if this pod of the snapshot was moved here from another node in the same pass.
 fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
     match pod {
         PodRef::Real(id) => scene.world.pod(*id).pod.node.as_ref() != Some(&candidate.victim.node),
@@ -266,7 +275,11 @@ fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
     }
 }
 
+/// Why a pod has no other place, as far as there was work left to look for one.
 pub(in crate::nodes) fn no_place(pod: PodRef, snapshot: &Snapshot<'_>, scene: &Scene<'_>) -> Verdict {
+    if snapshot.is_spent() {
+        return Reason::WorkLimitReached.into();
+    }
     match pod {
         PodRef::Real(id) => Verdict::pod(Reason::NoPlaceToMovePods, &scene.world.pod(id).pod.key),
         PodRef::Virtual(_) => Reason::NoPlaceToMovePods.into(),

@@ -19,7 +19,8 @@ use crate::world::provider::{GroupState, InstanceState};
 /// outside of budgets, but never below the group's own minimum.
 ///
 /// Source: Cluster Autoscaler, static_autoscaler.go, removeOldUnregisteredNodes.
-/// Differs from upstream: without knowing when an instance was asked for, it is left alone.
+/// Differs from upstream: without knowing when an instance was asked for, it is left alone; and what a process that has
+/// just started finds without a node is as old as the instance.
 #[must_use]
 pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<Step> {
     let mut steps = Vec::new();
@@ -80,12 +81,18 @@ fn late_instances(
     timeout: Seconds,
     named: &BTreeSet<Arc<str>>,
 ) -> Vec<Victim> {
-    let unseen = scene.world.listing(&pool.name).map(Listing::unseen);
+    let listing = scene.world.listing(&pool.name);
+    let unseen = listing.map(Listing::unseen);
     let told = |id| Some((id, state.instances.get(id)?));
     let seen_at = scene.world.nodes_as_of(scene.now);
     let late = unseen.into_iter().flatten().filter_map(told).filter(|(id, instance)| {
         let is_node = instance.node.as_ref().is_some_and(|name| scene.world.node_named(name).is_some());
-        let due = instance.created_at.map(|at| at.plus(timeout));
+        // An instance whose node has left is given the same time once more.
+        let since = match listing.and_then(|listing| listing.left(id)) {
+            Some(left_at) => left_at.max(instance.created_at.filter(|_| left_at.is_some())),
+            None => instance.created_at,
+        };
+        let due = since.map(|at| at.plus(timeout));
         let deleting = instance.state == InstanceState::Deleting;
         !is_node && !deleting && !named.contains(&**id) && due.is_some_and(|due| due < seen_at)
     });

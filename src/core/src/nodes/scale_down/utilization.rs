@@ -47,7 +47,7 @@ pub struct Utilization {
     pub gpu: Share,
     /// The resource that decides, as Kubernetes names it.
     pub resource: &'static str,
-    /// Whether the GPU threshold is the one to compare with.
+    /// True if the GPU threshold is the one to compare with.
     pub on_gpu: bool,
 }
 
@@ -72,7 +72,7 @@ impl Utilization {
 }
 
 impl Share {
-    /// Whether more than `percent` of what is offered is asked for; exact, without floating point.
+    /// True if more than `percent` of what is offered is asked for; exact, without floating point.
     ///
     /// Nothing offered: exceeded if anything is asked for, else not. A negative offer is never exceeded by a
     /// positive request, as upstream's quotient is then negative.
@@ -87,7 +87,7 @@ impl Share {
         }
     }
 
-    /// Whether this quotient is greater than `other`; false when either is zero over zero.
+    /// True if this quotient is greater than `other`; false when either is zero over zero.
     fn exceeds(self, other: Self) -> bool {
         match (self.limit(), other.limit()) {
             (Limit::Undefined, _) | (_, Limit::Undefined) => false,
@@ -118,7 +118,7 @@ enum Limit {
     Undefined,
 }
 
-/// Whether `pod` is past its deletion, its grace and [`TERMINATING_EXTRA`]: it holds nothing any more.
+/// True if `pod` is past its deletion, its grace and [`TERMINATING_EXTRA`]: it holds nothing any more.
 ///
 /// Source: Cluster Autoscaler, utils/drain, IsPodLongTerminating.
 #[must_use]

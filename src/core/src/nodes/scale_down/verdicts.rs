@@ -46,7 +46,7 @@ impl Verdict {
     }
 }
 
-/// Whether a user can act upon it. Only such reasons reach status: an idle cluster writes nothing, and what time
+/// True if a user can act upon it. Only such reasons reach status: an idle cluster writes nothing, and what time
 /// alone changes is told by `headroom explain`.
 #[must_use]
 pub fn actionable(reason: Reason) -> bool {
@@ -79,10 +79,11 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::GroupRollingOut
             | Reason::GroupPaused
             | Reason::CannotNameMachine
+            | Reason::WorkLimitReached
     )
 }
 
-/// Whether the node is on its way out, or would be if its pool was applied.
+/// True if the node is on its way out, or would be if its pool was applied.
 fn leaves(reason: Reason) -> bool {
     matches!(
         reason,
@@ -91,6 +92,8 @@ fn leaves(reason: Reason) -> bool {
             | Reason::Consolidated
             | Reason::Drifted
             | Reason::Expired
+            | Reason::Unhealthy
+            | Reason::Interrupted
             | Reason::Unready
             | Reason::RemovalRequested
             | Reason::NeverRegistered

@@ -1,6 +1,6 @@
 //! Which pods want a node: pending ones, and replicas decided on but not created yet. It places none of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -8,14 +8,20 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::config::Config;
 use crate::history::{EXAMPLES_MAX, History};
 use crate::labels::ObjectKey;
+use crate::nodes::buffers::quotas::Quotas;
 use crate::nodes::scale_up::anticipation;
 use crate::nodes::wake::Wake;
+use crate::nodes::{gangs, requests};
 use crate::reason::Reason;
 use crate::scheduling::{ClassIx, PodRef, Snapshot};
 use crate::time::{Seconds, UnixTime};
 use crate::world::pod::{Pod, PodClass};
 use crate::world::workload::{Controller, ControllerKind};
 use crate::world::{PodEntry, PodId, World};
+
+/// Replicas of a StatefulSet or Job that count before they exist, for each pod that does; and the fewest, once one does.
+const VOUCHED_EACH: u32 = 2;
+const VOUCHED_MIN: u32 = 10;
 
 /// Pods of one class that want a node.
 #[derive(Clone, Debug)]
@@ -73,9 +79,10 @@ pub struct Demand {
     pub nominated: Vec<(PodId, Arc<str>)>,
 }
 
-/// Collects the demand of `snapshot`'s world.
+/// Collects the demand of `snapshot`'s world, with the `displaced` pods, whose nodes go.
 pub fn collect(
     snapshot: &mut Snapshot<'_>,
+    displaced: &[PodId],
     history: &mut History,
     config: &Config,
     now: UnixTime,
@@ -84,17 +91,21 @@ pub fn collect(
     let world = snapshot.world();
     let mut demand = Demand::default();
     let mut groups: FxHashMap<ClassIx, usize> = FxHashMap::default();
+    let marked = gangs::marked(world);
     for (id, entry) in world.unbound() {
-        match judge(&entry.pod, config, now, wake) {
+        let verdict = match requests::holds_back(world, config, &entry.pod, now) {
+            Some(reason) if !is_silent(&entry.pod) => Verdict::Skipped(reason),
+            _ => judge(&entry.pod, (world, config), &marked, now, wake),
+        };
+        match verdict {
             Verdict::Silent => {}
             Verdict::Skipped(reason) => skip(&mut demand.skipped, reason, &entry.pod),
-            Verdict::Nominated(node) if world.node_named(&node).is_some() => {
-                demand.nominated.push((id, node));
-            }
-            Verdict::Nominated(_) | Verdict::Wanted => {
-                add_pod(&mut demand.groups, &mut groups, id, entry);
-            }
+            Verdict::Nominated(node) => demand.nominated.push((id, node)),
+            Verdict::Wanted => add_pod(&mut demand.groups, &mut groups, id, entry),
         }
+    }
+    for id in displaced {
+        add_pod(&mut demand.groups, &mut groups, *id, world.pod(*id));
     }
     let mut anticipated = Vec::new();
     if config.cluster.anticipation {
@@ -137,17 +148,24 @@ enum Verdict {
     /// Not pending, or held back by its owner.
     Silent,
     Skipped(Reason),
+    /// For a node that exists.
     Nominated(Arc<str>),
     Wanted,
 }
 
-/// Whether an unbound pod wants a node.
+/// True if an unbound pod wants a node.
 ///
 /// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream: pods of the
 /// default scheduler count before it has looked at them, because waiting helps nobody; upstream bypasses no scheduler
 /// unless told to. And a delay of 0 lets a pod in at once rather than a second later.
-fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict {
-    if pod.phase.finished() || pod.deletion_at.is_some() || pod.gated {
+fn judge(
+    pod: &Pod,
+    (world, config): (&World, &Config),
+    marked: &BTreeSet<gangs::GangId>,
+    now: UnixTime,
+    wake: &mut Wake,
+) -> Verdict {
+    if is_silent(pod) {
         return Verdict::Silent;
     }
     if is_daemon(pod) {
@@ -156,10 +174,15 @@ fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict 
     if pod.class.priority < config.cluster.expendable_pods_priority_cutoff {
         return Verdict::Skipped(Reason::Expendable);
     }
-    if let Some(node) = &pod.nominated_node {
+    // One whose node is gone is a pod like any other: its scheduler has to mark it once more, or never did.
+    if let Some(node) = pod.nominated_to(world) {
         return Verdict::Nominated(node.clone());
     }
-    if !pod.unschedulable && !is_immediate(&pod.class, config) {
+    let is_marked = || {
+        let gang = pod.class.gang.clone();
+        gang.is_some_and(|gang| marked.contains(&(pod.class.namespace.clone(), gang)))
+    };
+    if !pod.unschedulable && !is_immediate(&pod.class, config) && !is_marked() {
         return Verdict::Skipped(Reason::AwaitsScheduler);
     }
     let delay = config.cluster.new_pod_delay.max(pod.class.scale_up_delay.unwrap_or(Seconds(0)));
@@ -171,7 +194,12 @@ fn judge(pod: &Pod, config: &Config, now: UnixTime, wake: &mut Wake) -> Verdict 
     Verdict::Wanted
 }
 
-/// Whether pods of this class are demand before their scheduler has marked them.
+/// True if a pod waits for something else than a node.
+fn is_silent(pod: &Pod) -> bool {
+    pod.phase.finished() || pod.deletion_at.is_some() || pod.gated
+}
+
+/// True if pods of this class are demand before their scheduler has marked them.
 fn is_immediate(class: &PodClass, config: &Config) -> bool {
     config.cluster.immediate_schedulers.contains(&class.scheduler)
 }
@@ -255,6 +283,19 @@ impl PodGroup {
         Self { pods: standby, pods_count, ..Self::new(class, pods, key, owner) }
     }
 
+    /// All of its pods as no demand.
+    #[must_use]
+    pub fn skipped(self, reason: Reason) -> Skipped {
+        Skipped {
+            reason,
+            namespace: self.key.namespace.clone(),
+            owner: self.owner,
+            pods_count: self.pods_count,
+            anticipated_count: self.anticipated_count,
+            examples: self.examples,
+        }
+    }
+
     /// Takes the pods without a place but the first `keep` out of the group: they are no demand of this plan.
     pub fn set_aside(&mut self, keep: usize, reason: Reason, world: &World) -> Skipped {
         let count = |pods: usize| u32::try_from(pods).unwrap_or(u32::MAX);
@@ -305,8 +346,7 @@ fn anticipate(
 ) -> Vec<PodGroup> {
     let world = snapshot.world();
     let (mut groups, mut by_class) = (Vec::new(), FxHashMap::default());
-    let mut left = config.cluster.max_anticipated_pods;
-    let mut left_of: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut allowance = Allowance { left: config.cluster.max_anticipated_pods, ..Allowance::default() };
     anticipation::settle(world, history, now);
     for controller in world.controllers() {
         let missing = missing_replicas(controller, world);
@@ -314,7 +354,8 @@ fn anticipate(
             continue;
         }
         let pods = expected_class(controller, world);
-        if !may_anticipate(&pods, config) {
+        // Whether a pod that names a request may buy depends on when it was made.
+        if !may_anticipate(&pods, config) || pods.request.is_some() {
             continue;
         }
         if !is_immediate(&pods, config) {
@@ -326,11 +367,7 @@ fn anticipate(
             skipped.push(skipped_replicas(controller, Reason::AnticipationBackoff, missing));
             continue;
         }
-        let most = config.cluster.max_anticipated_pods_per_namespace;
-        let left_here = left_of.entry(&controller.key.namespace).or_insert(most);
-        let taken = missing.min(left).min(*left_here);
-        left -= taken;
-        *left_here -= taken;
+        let taken = allowance.take(controller, &pods, missing, world, config);
         if taken < missing {
             skipped.push(skipped_replicas(controller, Reason::AnticipationLimit, missing - taken));
         }
@@ -350,6 +387,52 @@ fn anticipate(
         group.controllers.push(controller_name(controller));
     }
     groups
+}
+
+/// Replicas that may still count before they exist.
+#[derive(Default)]
+struct Allowance<'w> {
+    /// In the whole cluster.
+    left: u32,
+    /// By namespace.
+    left_of: BTreeMap<&'w str, u32>,
+    quotas: Quotas,
+}
+
+impl<'w> Allowance<'w> {
+    /// Takes as many of the missing replicas as count: no more than those that exist vouch for, than the limits leave, and
+    /// than the quotas of their namespace let in.
+    fn take(
+        &mut self,
+        controller: &'w Controller,
+        pods: &PodClass,
+        missing: u32,
+        world: &World,
+        config: &Config,
+    ) -> u32 {
+        let most = config.cluster.max_anticipated_pods_per_namespace;
+        let left_here = self.left_of.entry(&controller.key.namespace).or_insert(most);
+        let wanted = missing.min(vouched_for(controller, world)).min(self.left).min(*left_here);
+        if wanted == 0 {
+            return 0;
+        }
+        let cut = self.quotas.take(world, pods, controller.priority_class.name(), wanted);
+        let taken = cut.map_or(wanted, |cut| cut.pods_count);
+        self.left -= taken;
+        *left_here -= taken;
+        taken
+    }
+}
+
+/// Replicas of a controller that count because others exist. What refuses pods of StatefulSets and Jobs is told nowhere, so
+/// one pod does not vouch for thousands; ReplicaSets say when they are refused.
+fn vouched_for(controller: &Controller, world: &World) -> u32 {
+    match controller.kind {
+        ControllerKind::StatefulSet | ControllerKind::Job => {
+            world.active_pods_of(&controller.uid).saturating_mul(VOUCHED_EACH).max(VOUCHED_MIN)
+        }
+        ControllerKind::ReplicaSet | ControllerKind::ReplicationController => u32::MAX,
+    }
 }
 
 /// How many pods are wanted in all, bound or not: replicas decided on, and pods without a node that no controller here

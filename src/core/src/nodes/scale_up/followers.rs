@@ -32,8 +32,10 @@ pub(in crate::nodes) const SCHEDULER_LOOKS: Seconds = Seconds(10);
 /// Differs from upstream, which buys in the domain of the first node that it tries. The snapshot is left without any
 /// placement when there is a group to look at.
 pub fn hold_back(ctx: &mut Context<'_>, wanted: &mut Demand) -> Held {
+    // The scheduler places no first pod of a gang before all have room.
     let follows = |group: &PodGroup| {
         1 < group.pods.len()
+            && ctx.snapshot.class(group.class).gang.is_none()
             && !ctx.snapshot.class(group.class).pod_affinity.is_empty()
             && !ctx.snapshot.shares.is_left_out(group.class)
     };
@@ -65,7 +67,7 @@ pub enum Held {
     Some,
 }
 
-/// Whether nodes of more than one domain might take the first pod.
+/// True if nodes of more than one domain might take the first pod.
 fn may_go_apart(ctx: &mut Context<'_>, group: &PodGroup) -> bool {
     let class = ctx.snapshot.class(group.class).clone();
     let young = group.pods.iter().any(|pod| match pod {

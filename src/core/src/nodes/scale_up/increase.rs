@@ -28,7 +28,7 @@ const VIEW_LAG: Seconds = Seconds(60);
 
 /// How an increase stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Standing {
+enum IncreaseProgress {
     /// Still under way.
     Open,
     /// Its nodes are there.
@@ -106,36 +106,36 @@ fn settle_pool(
     world: &World,
     now: UnixTime,
 ) -> bool {
-    let mut ended: Vec<(IntentId, Arc<str>, Standing)> = Vec::new();
+    let mut ended: Vec<(IntentId, Arc<str>, IncreaseProgress)> = Vec::new();
     for intent in &memory.intents {
         if let Action::Increase(increase) = &intent.action {
-            let standing = standing(intent, increase, state, pool, world, now);
-            let waits = standing == Standing::Done && {
+            let progress = progress(intent, increase, state, pool, world, now);
+            let waits = progress == IncreaseProgress::Done && {
                 let mut before =
                     memory.growing(&increase.group).filter(|(_, other)| other.to <= increase.from);
                 // What it comes to counts from the size of the one before: forgotten first, its nodes would be taken for
                 // those of that one.
                 before.any(|(other, _)| ended.iter().all(|(id, _, _)| *id != other.id))
             };
-            if standing != Standing::Open && !waits {
-                ended.push((intent.id.clone(), increase.group.clone(), standing));
+            if progress != IncreaseProgress::Open && !waits {
+                ended.push((intent.id.clone(), increase.group.clone(), progress));
             }
         }
     }
-    for (id, group, standing) in &ended {
-        let leaves_a_wish = matches!(standing, Standing::Failed(..)) && unfulfilled(state, group);
+    for (id, group, progress) in &ended {
+        let leaves_a_wish = matches!(progress, IncreaseProgress::Failed(..)) && unfulfilled(state, group);
         if leaves_a_wish {
             let timeout = GroupSettings::of(pool, group, world).provision_timeout();
             withdraw(memory, id, now.plus(timeout));
         } else {
             memory.intents.retain(|intent| intent.id != *id);
         }
-        let outcome = match standing {
-            Standing::Open | Standing::Done => DecisionOutcome::Done,
-            Standing::Superseded => DecisionOutcome::Superseded,
-            Standing::Cancelled => DecisionOutcome::Cancelled,
-            Standing::Withdrawn => DecisionOutcome::Failed,
-            Standing::Failed(class, message) => {
+        let outcome = match progress {
+            IncreaseProgress::Open | IncreaseProgress::Done => DecisionOutcome::Done,
+            IncreaseProgress::Superseded => DecisionOutcome::Superseded,
+            IncreaseProgress::Cancelled => DecisionOutcome::Cancelled,
+            IncreaseProgress::Withdrawn => DecisionOutcome::Failed,
+            IncreaseProgress::Failed(class, message) => {
                 let key = BackoffKey { group: group.clone(), ..BackoffKey::default() };
                 // A failure that the cloud has named already is backed off under its own key.
                 if *class == FailureClass::ProvisionTimeout {
@@ -149,7 +149,7 @@ fn settle_pool(
     !ended.is_empty()
 }
 
-/// Whether the cloud wants more instances of the group than there are: without more it would go on trying, and the
+/// True if the cloud wants more instances of the group than there are: without more it would go on trying, and the
 /// instances would come when nobody waits for them any more.
 fn unfulfilled(state: &PoolState<'_>, group: &str) -> bool {
     let known = state.groups.get(group).and_then(|group| group.state);
@@ -167,7 +167,12 @@ fn withdraw(memory: &mut PoolHistory, id: &str, deadline: UnixTime) {
 }
 
 /// How the withdrawal of a failed increase stands: done when nothing is missing or the deadline has passed.
-fn withdrawal(intent: &Intent, increase: &Increase, state: &PoolState<'_>, now: UnixTime) -> Standing {
+fn withdrawal(
+    intent: &Intent,
+    increase: &Increase,
+    state: &PoolState<'_>,
+    now: UnixTime,
+) -> IncreaseProgress {
     let nothing_left = state.provider.is_some()
         && (!unfulfilled(state, &increase.group)
             || state
@@ -175,20 +180,20 @@ fn withdrawal(intent: &Intent, increase: &Increase, state: &PoolState<'_>, now: 
                 .get(&increase.group)
                 .and_then(|group| group.state)
                 .is_some_and(|state| state.target <= increase.from.max(state.min)));
-    if nothing_left || intent.deadline < now { Standing::Withdrawn } else { Standing::Open }
+    if nothing_left || intent.deadline < now { IncreaseProgress::Withdrawn } else { IncreaseProgress::Open }
 }
 
-fn standing(
+fn progress(
     intent: &Intent,
     increase: &Increase,
     state: &PoolState<'_>,
     pool: &Pool,
     world: &World,
     now: UnixTime,
-) -> Standing {
+) -> IncreaseProgress {
     if world.is_asking(&pool.name, &intent.id) {
         // Sizes and nodes say nothing of a call that may land yet: ended now, it would land without an intent.
-        return Standing::Open;
+        return IncreaseProgress::Open;
     }
     if increase.phase == IncreasePhase::Cancelling {
         return withdrawal(intent, increase, state, now);
@@ -203,33 +208,33 @@ fn standing(
     let asked_again =
         increase.phase == IncreasePhase::Journalled && pool.mode == Mode::Apply && !pool.deleting;
     if named_here == names.len() || !asked_again && increase.to <= wanted && accounted(wanted, group) {
-        return Standing::Done;
+        return IncreaseProgress::Done;
     }
     if wanted < increase.to && accounted(wanted, group) {
-        return Standing::Superseded;
+        return IncreaseProgress::Superseded;
     }
     let asked = increase.phase == IncreasePhase::Requested
         || named_here != 0
         || group.and_then(|group| group.state).is_some_and(|state| increase.to <= state.target);
     if !asked && unwanted(increase, group, state, pool) {
-        return Standing::Cancelled;
+        return IncreaseProgress::Cancelled;
     }
     let failure = group
         .and_then(|group| group.state)
         .and_then(|state| state.failures.iter().find(|failure| intent.started_at <= failure.at && asked));
     if let Some(failure) = failure {
-        return Standing::Failed(failure.class, failure.message.to_string());
+        return IncreaseProgress::Failed(failure.class, failure.message.to_string());
     }
     if world.nodes_as_of(now) <= intent.deadline {
-        return Standing::Open;
+        return IncreaseProgress::Open;
     }
     match missing(wanted, group) {
-        0 if wanted < increase.to => Standing::Superseded,
-        0 => Standing::Done,
+        0 if wanted < increase.to => IncreaseProgress::Superseded,
+        0 => IncreaseProgress::Done,
         missing => {
             let asked = increase.to.saturating_sub(increase.from);
             let message = format!("{} of {asked} nodes did not register in time", missing.min(asked));
-            Standing::Failed(FailureClass::ProvisionTimeout, message)
+            IncreaseProgress::Failed(FailureClass::ProvisionTimeout, message)
         }
     }
 }
@@ -257,7 +262,7 @@ pub fn wanted(
     }
 }
 
-/// Whether the cloud has reached this size and every one of its instances is a node.
+/// True if the cloud has reached this size and every one of its instances is a node.
 fn accounted(wanted: u32, group: Option<&GroupCounts<'_>>) -> bool {
     let Some(group) = group else { return false };
     let Some(state) = group.state else { return false };
@@ -273,7 +278,7 @@ fn missing(wanted: u32, group: Option<&GroupCounts<'_>>) -> u32 {
     wanted.saturating_sub(registered)
 }
 
-/// Whether the spec no longer allows what was journalled.
+/// True if the spec no longer allows what was journalled.
 fn unwanted(
     increase: &Increase,
     group: Option<&GroupCounts<'_>>,
@@ -424,14 +429,14 @@ fn hold_if_overtaken(
     backoff::register(memory, key, FailureClass::Other, &message, now, &settings);
 }
 
-/// Whether an intent is an increase that the cloud has not answered yet and that would hold removals back.
+/// True if an intent is an increase that the cloud has not answered yet and that would hold removals back.
 #[must_use]
 pub fn is_asked(intent: &Intent) -> bool {
     !replaces(intent.reason)
         && matches!(&intent.action, Action::Increase(increase) if increase.phase == IncreasePhase::Journalled)
 }
 
-/// Whether nodes that are bought for this reason take over from others.
+/// True if nodes that are bought for this reason take over from others.
 fn replaces(reason: Reason) -> bool {
     matches!(reason, Reason::CheaperNodes | Reason::OutdatedNodes)
 }

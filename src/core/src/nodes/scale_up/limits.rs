@@ -133,11 +133,16 @@ pub fn cluster_room(
     room
 }
 
-/// Lowers `room` to what a limit on one amount leaves; rounds down, since half a node is none.
+/// Lowers `room` to what a limit on one amount leaves; rounds down, since half a node is none. Of nodes that have nothing of
+/// it, or of which that is not known, none is left where the limit is reached.
 fn narrow_amount(room: &mut Room, reason: Reason, word: &str, limit: Option<i64>, used: i64, each: i64) {
     let Some(limit) = limit else { return };
     let left = limit.saturating_sub(used).max(0);
-    let nodes = if each <= 0 { u32::MAX } else { u32::try_from(left / each).unwrap_or(u32::MAX) };
+    let nodes = match each {
+        ..=0 if left == 0 => 0,
+        ..=0 => u32::MAX,
+        each => u32::try_from(left / each).unwrap_or(u32::MAX),
+    };
     if nodes < room.nodes {
         let unit = if word == "cpu" { "m" } else { " bytes" };
         *room = Room {

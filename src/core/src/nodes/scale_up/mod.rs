@@ -20,4 +20,4 @@ pub mod similarity;
 pub(in crate::nodes) mod spare;
 pub mod unbound;
 
-pub use serve::{barrier, enforce_min, journal, note_pods, rooms, serve, serve_all};
+pub use serve::{barrier, enforce_min, journal, new_capacity, note_pods, rooms, serve, serve_all};

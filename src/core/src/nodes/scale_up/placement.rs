@@ -49,6 +49,9 @@ fn look_at_rules(ctx: &mut Context<'_>) {
         if before < ctx.snapshot.search_limit(*class) && !ctx.snapshot.shares.is_left_out(*class) {
             ctx.snapshot.has_topology_rules(*class);
             ctx.snapshot.charge(*class, before);
+            if ctx.snapshot.is_unfinished(*class) {
+                ctx.snapshot.shares.cut(*class, false);
+            }
         } else {
             ctx.snapshot.shares.cut(*class, false);
         }
@@ -130,7 +133,7 @@ fn go(ctx: &mut Context<'_>, way: Way, nodes: Nodes<'_>) {
     }
 }
 
-/// Whether the node is on its way, or is there for so short a time that the scheduler may not have tried on it all pods that
+/// True if the node is on its way, or is there for so short a time that the scheduler may not have tried on it all pods that
 /// it was bought for.
 fn may_be_untried(ctx: &Context<'_>, node: NodeIx) -> bool {
     let started = |node: &Node| ctx.now < node.ready_changed_at.plus(SCHEDULER_LOOKS);
@@ -152,8 +155,10 @@ fn fewest_choices_first(ctx: &mut Context<'_>, nodes: Nodes<'_>) -> Vec<usize> {
             // What is too dear to count goes last.
             None if ctx.snapshot.search_limit(*class) <= ctx.snapshot.work_units => usize::MAX,
             None => {
-                let before = ctx.snapshot.work_units;
-                let hosts = nodes.new.iter().filter(|node| ctx.snapshot.fits(*class, **node)).count();
+                let (before, limit) = (ctx.snapshot.work_units, ctx.snapshot.search_limit(*class));
+                let fits =
+                    |node: &&NodeIx| ctx.snapshot.work_units < limit && ctx.snapshot.fits(*class, **node);
+                let hosts = nodes.new.iter().filter(fits).count();
                 ctx.snapshot.charge(*class, before);
                 hosts
             }
@@ -165,7 +170,7 @@ fn fewest_choices_first(ctx: &mut Context<'_>, nodes: Nodes<'_>) -> Vec<usize> {
     order
 }
 
-/// Whether a node takes one pod of the class at most, or while others have none.
+/// True if a node takes one pod of the class at most, or while others have none.
 fn keeps_apart(class: &PodClass) -> bool {
     let by_node = |key: &str| key == HOSTNAME_LABEL;
     !class.host_ports.is_empty()
@@ -364,7 +369,8 @@ fn place_around(
 ) -> (usize, bool) {
     let mut roomy: Vec<NodeIx> = nodes.iter().copied().filter(|node| snapshot.roomy(class, *node)).collect();
     snapshot.work_units += u64::try_from((nodes.len() + roomy.len()) / LOOKS_PER_UNIT).unwrap_or(u64::MAX);
-    roomy.retain(|node| snapshot.could_host(class, *node));
+    roomy.retain(|node| snapshot.could_host_within(class, *node, limit));
+    let too_dear = limit <= snapshot.work_units;
     let (mut taken, mut at, mut misses) = (0, 0, 0);
     let mut full = Full::default();
     while taken < pods.len() && misses < roomy.len() && snapshot.work_units < limit {
@@ -379,7 +385,7 @@ fn place_around(
             at += 1;
         }
     }
-    (taken, taken < pods.len() && misses < roomy.len())
+    (taken, taken < pods.len() && (too_dear || misses < roomy.len()))
 }
 
 fn note_taken(group: &mut PodGroup, taken: usize) {

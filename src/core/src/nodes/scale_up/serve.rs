@@ -17,7 +17,7 @@ use crate::nodes::scale_up::expander::{self, Offer};
 use crate::nodes::scale_up::followers::{self, Held};
 use crate::nodes::scale_up::limits::{self, Limit};
 use crate::nodes::scale_up::similar_pools;
-use crate::nodes::scale_up::spare;
+use crate::nodes::scale_up::spare::{self, Purchases};
 use crate::nodes::state::group_settings::GroupSettings;
 use crate::reason::Reason;
 use crate::resources::Resources;
@@ -33,11 +33,11 @@ pub fn enforce_min(ctx: &mut Context<'_>, mode: Mode) {
         }
         ctx.working_on(Part::Pool(pool.name.clone()));
         let Some(state) = ctx.cluster.pools.get(&pool.name) else { continue };
-        let missing = state.bounds.min.saturating_sub(state.target());
+        let missing = state.bounds.min.saturating_sub(state.lasting_target());
         if missing == 0 || limits::pool_barrier(state, ctx.next.pools.get(&pool.name)).is_some() {
             continue;
         }
-        let capacity = pool.template.as_ref().map(|template| template.capacity.clone()).unwrap_or_default();
+        let capacity = new_capacity(ctx, &pool.name);
         let room = room(ctx, &pool.name, &capacity);
         let (ids, mut sizes) = open_groups(ctx, &pool.name);
         let mut left = missing.min(room);
@@ -111,37 +111,47 @@ fn set_aside_cut(ctx: &mut Context<'_>) {
 }
 
 fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {
+    let (base, mut first, mut served) = (ctx.purchases.clone(), None, None);
     for _ in 0..ROUNDS_MAX {
         spare::place_anew(ctx, wanted);
         let before = ctx.purchased_total();
-        serve(ctx, Mode::Apply);
+        let bought = serve(ctx, Mode::Apply);
         if ctx.purchased_total() == before {
+            if served.is_some_and(|served| served < spare::waiting(ctx, None)) {
+                spare::take_back_vain(ctx, wanted, base, first);
+            }
             spare::give_up_unneeded(ctx, wanted);
             break;
         }
+        first = first.or(bought);
+        served = Some(spare::waiting(ctx, None));
     }
 }
 
-/// Buys nodes for pods without a place in pools of this mode, until nothing helps any more.
-pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
+/// Buys nodes for pods without a place in pools of this mode, until nothing helps any more; what was bought with the first
+/// choice, if there was one.
+pub fn serve(ctx: &mut Context<'_>, mode: Mode) -> Option<Purchases> {
     let rounds = 4 * ctx.config.pools.len() + 8;
+    let mut first = None;
     for _ in 0..rounds {
         if ctx.demand.groups.iter().all(|group| !may_be_bought_for(ctx, group)) {
-            return;
+            break;
         }
         let options = options(ctx, mode);
         let offers: Vec<Offer> = options.iter().map(|option| option.offer.clone()).collect();
-        let Some(best) = expander::choose(&offers, &ctx.config.cluster.expanders) else { return };
+        let Some(best) = expander::choose(&offers, &ctx.config.cluster.expanders) else { break };
         let shares = if ctx.config.cluster.balance_similar_pools {
             similar_pools::shares(ctx, &options, best)
         } else {
             Vec::new()
         };
         commit(ctx, &options, best, &shares);
+        first.get_or_insert_with(|| ctx.purchases.clone());
     }
+    first
 }
 
-/// Whether pods of the group have no place, and it is certain that none is left for them.
+/// True if pods of the group have no place, and it is certain that none is left for them.
 fn may_be_bought_for(ctx: &Context<'_>, group: &PodGroup) -> bool {
     !group.pods.is_empty() && !ctx.snapshot.shares.is_cut(group.class)
 }
@@ -151,7 +161,7 @@ pub(in crate::nodes) struct PoolOption {
     pub(in crate::nodes) pool: Arc<str>,
     pub(in crate::nodes) groups: Vec<Growable>,
     /// Indexes of the demand's groups, in the order of the packing's.
-    wanted: Vec<usize>,
+    pub(in crate::nodes) wanted: Vec<usize>,
     pub(in crate::nodes) packing: Packing,
     pub(in crate::nodes) offer: Offer,
 }
@@ -245,6 +255,15 @@ pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Reso
     rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
 }
 
+/// What a new node of the pool has, by the first group that tells; nothing where none does, and then only limits that are
+/// reached hold it back.
+pub fn new_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> Resources {
+    let groups = ctx.cluster.pools.get(pool).into_iter().flat_map(|state| state.groups.keys().cloned());
+    let groups: Vec<Arc<str>> = groups.collect();
+    let template = groups.into_iter().find_map(|group| ctx.template(pool, &group));
+    template.map(|template| template.node.capacity.clone()).unwrap_or_default()
+}
+
 /// The rooms that bound a pool: its own and the cluster's.
 pub fn rooms(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> Vec<limits::Room> {
     let Some(state) = ctx.cluster.pools.get(pool) else { return Vec::new() };
@@ -287,13 +306,16 @@ pub(in crate::nodes) fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec
 }
 
 /// Why a group that grows as a whole cannot do so now; `None` for others.
-fn whole_barrier(ctx: &Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<Limit> {
-    let state = ctx.cluster.pools.get(pool).filter(|state| state.pool.scales_whole())?;
+fn whole_barrier(ctx: &mut Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<Limit> {
+    if !ctx.cluster.pools.get(pool)?.pool.scales_whole() {
+        return None;
+    }
+    let capacity = new_capacity(ctx, pool);
+    let state = ctx.cluster.pools.get(pool)?;
     let counts = state.groups.get(group)?;
     let bought = ctx.purchases.get(&(pool.clone(), group.clone())).map_or(0, |purchase| purchase.nodes);
     let size = counts.target.saturating_add(bought);
     let missing = counts.state.map_or(0, |state| state.max).saturating_sub(size);
-    let capacity = state.pool.template.as_ref().map(|template| template.capacity.clone()).unwrap_or_default();
     limits::whole_barrier(group, missing, limits::per_scale_up(ctx.config), rooms(ctx, pool, &capacity))
 }
 
@@ -441,6 +463,7 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
         *size = size.saturating_add(purchase.nodes);
         let reason = match () {
             () if purchase.nodes <= purchase.for_min => Reason::BelowMinNodes,
+            () if purchase.pods == 0 && 0 < purchase.requested => Reason::RequestedCapacity,
             () if purchase.pods == 0 && 0 < purchase.standby => Reason::StandbyCapacity,
             () if 0 < purchase.pods && purchase.anticipated == purchase.pods => Reason::ReplicasAnticipated,
             () => Reason::PodsUnschedulable,
@@ -520,6 +543,14 @@ fn message(ctx: &Context<'_>, purchase: &Purchase, reason: Reason, min: u32) -> 
             let replicas = if one { "replica that does" } else { "replicas that do" };
             format!("+{nodes} node{plural} for {} {replicas} not exist yet, most of {owner}", purchase.pods)
         }
+        Reason::RequestedCapacity => {
+            let pods = if purchase.requested == 1 { "pod" } else { "pods" };
+            let request = purchase.requested_by.as_deref().unwrap_or_default();
+            format!(
+                "+{nodes} node{plural} for {} {pods} of ProvisioningRequest {request}",
+                purchase.requested
+            )
+        }
         Reason::StandbyCapacity => {
             let standby = if purchase.standby == 1 { "standby pod" } else { "standby pods" };
             let buffer = purchase.standby_of.as_deref().unwrap_or_default();
@@ -550,7 +581,7 @@ fn owner_of(group: &PodGroup) -> String {
 
 /// Why a group of the pool cannot take part; for verdicts.
 #[must_use]
-pub fn barrier(ctx: &Context<'_>, pool: &Arc<str>) -> Option<Limit> {
+pub fn barrier(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Limit> {
     let state = ctx.cluster.pools.get(pool)?;
     if let Some(barrier) = limits::pool_barrier(state, ctx.next.pools.get(pool)) {
         return Some(barrier);
@@ -562,7 +593,8 @@ pub fn barrier(ctx: &Context<'_>, pool: &Arc<str>) -> Option<Limit> {
         state.groups.iter().filter_map(|(id, group)| limits::group_barrier(id, group)).collect();
     if barriers.len() != state.groups.len() {
         let open = state.groups.iter().filter(|(id, group)| limits::group_barrier(id, group).is_none());
-        let whole: Vec<Option<Limit>> = open.map(|(id, _)| whole_barrier(ctx, pool, id)).collect();
+        let open: Vec<Arc<str>> = open.map(|(id, _)| id.clone()).collect();
+        let whole: Vec<Option<Limit>> = open.iter().map(|id| whole_barrier(ctx, pool, id)).collect();
         return whole.into_iter().collect::<Option<Vec<Limit>>>()?.into_iter().next();
     }
     // A full pool says so itself: its groups' maximum may be no more than the pool's, seen from inside the cloud.

@@ -12,13 +12,17 @@ use crate::world::node::{GROUP_LABEL, POOL_LABEL};
 /// How many of the nodes of the option `best` each pool gets, that of `best` first. Only of `best`, where no other pool is
 /// like it.
 ///
-/// A pool is like it if its nodes are ([`Similarity`], with the labels of pools themselves apart) and if it would take some
-/// of each class of pods that `best` takes. Nodes are given one by one to the smallest pool with room. Pools whose groups
-/// grow as a whole are never balanced.
+/// A pool is like it if its nodes are ([`Similarity`], with the labels of pools themselves apart) and if a new one takes each
+/// class of pods that `best` takes, whether or not the pool has room for all. Nodes are given one by one to the smallest pool
+/// with room. Pools whose groups grow as a whole are never balanced.
 ///
 /// Source: nodegroupset/balancing_node_group_set_processor.go, FindSimilarNodeGroups and BalanceScaleUpBetweenGroups.
 /// Differs from upstream: whole pools are compared and balanced and not groups, since those of one pool always are.
-pub(in crate::nodes) fn shares(ctx: &Context<'_>, options: &[PoolOption], best: usize) -> Vec<(usize, u32)> {
+pub(in crate::nodes) fn shares(
+    ctx: &mut Context<'_>,
+    options: &[PoolOption],
+    best: usize,
+) -> Vec<(usize, u32)> {
     let wanted = options[best].offer.nodes;
     let alike = |other: &usize| *other != best && alike(ctx, &options[best], &options[*other]);
     let mut members = vec![best];
@@ -32,7 +36,7 @@ pub(in crate::nodes) fn shares(ctx: &Context<'_>, options: &[PoolOption], best: 
     members.iter().zip(&sizes).zip(grown).map(share).collect()
 }
 
-fn alike(ctx: &Context<'_>, best: &PoolOption, other: &PoolOption) -> bool {
+fn alike(ctx: &mut Context<'_>, best: &PoolOption, other: &PoolOption) -> bool {
     let whole = |option: &PoolOption| ctx.config.scales_whole(&option.pool);
     let rule = Similarity {
         // Its labels mean the same wherever they stand.
@@ -40,13 +44,28 @@ fn alike(ctx: &Context<'_>, best: &PoolOption, other: &PoolOption) -> bool {
         ignored_labels: vec![Arc::from(POOL_LABEL), Arc::from(GROUP_LABEL)],
         ..Similarity::default()
     };
-    let hosts =
-        best.packing.placed.iter().zip(&other.packing.placed).all(|(best, other)| *best == 0 || *other != 0);
     let shapes = best.groups.first().zip(other.groups.first());
     !whole(best)
         && !whole(other)
-        && hosts
         && shapes.is_some_and(|(a, b)| rule.similar(shape(&a.template), shape(&b.template)))
+        && hosts(ctx, best, other)
+}
+
+/// True if a new node of the other pool takes each class of pods that `best` takes.
+fn hosts(ctx: &mut Context<'_>, best: &PoolOption, other: &PoolOption) -> bool {
+    let placed = best.wanted.iter().zip(best.packing.placed.iter().zip(&other.packing.placed));
+    let open: Vec<usize> =
+        placed.filter(|(_, (best, other))| **best != 0 && **other == 0).map(|(index, _)| *index).collect();
+    if open.is_empty() || !other.packing.limited {
+        return open.is_empty();
+    }
+    // It has run out of room before it came to them.
+    let Some(group) = other.groups.first() else { return false };
+    let mark = ctx.snapshot.checkpoint();
+    let node = ctx.snapshot.add_node(&group.template, Arc::from("alike"));
+    let all = open.iter().all(|index| ctx.snapshot.fits(ctx.demand.groups[*index].class, node));
+    ctx.snapshot.rollback(mark);
+    all
 }
 
 fn shape(template: &TemplateNode) -> Shape<'_> {

@@ -1,4 +1,4 @@
-//! Whether two groups' templates are so alike that balancing may swap one for the other. It looks at no sizes.
+//! True if two groups' templates are so alike that balancing may swap one for the other. It looks at no sizes.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub struct Shape<'a> {
 }
 
 impl Similarity {
-    /// Whether `a` and `b` are alike; the order does not matter.
+    /// True if `a` and `b` are alike; the order does not matter.
     ///
     /// All kinds of capacity are equal but memory, which may differ a little; what is allocatable and what is free may
     /// differ a little each; all labels are equal but the ignored ones. Taints are not compared.
@@ -151,12 +151,12 @@ fn free(shape: Shape<'_>) -> Vec<(Arc<str>, i64)> {
     all
 }
 
-/// Whether both sides have the same kinds, each about as much.
+/// True if both sides have the same kinds, each about as much.
 fn within(a: &[(Arc<str>, i64)], b: &[(Arc<str>, i64)], ratio: f64) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|((left, x), (right, y))| left == right && alike(*x, *y, ratio))
 }
 
-/// Whether the difference is at most this part of the larger amount.
+/// True if the difference is at most this part of the larger amount.
 #[allow(clippy::cast_precision_loss)] // Amounts beyond 2^53 do not occur, and a ratio forgives the last bit.
 fn alike(a: i64, b: i64, ratio: f64) -> bool {
     let (larger, smaller) = (a.max(b) as f64, a.min(b) as f64);

@@ -1,13 +1,15 @@
 //! Gives up bought nodes that the pods do not need after all. It buys nothing.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::Mode;
-use crate::nodes::context::Context;
+use crate::nodes::context::{Context, Purchase};
 use crate::nodes::scale_up;
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
 use crate::nodes::scale_up::placement;
+use crate::scheduling::ClassIx;
 
 /// Most that all trials of single nodes may cost, in looks of a group of pods at a node: a few milliseconds.
 const LOOKS_MAX: usize = 60_000;
@@ -91,7 +93,7 @@ fn try_without(ctx: &mut Context<'_>, wanted: &Demand, fewer: &Counts) -> bool {
     false
 }
 
-/// Whether nothing more would be bought for the pods that are left.
+/// True if nothing more would be bought for the pods that are left.
 fn is_settled(ctx: &mut Context<'_>) -> bool {
     let bought = ctx.purchased_total();
     scale_up::serve(ctx, Mode::Apply);
@@ -108,4 +110,59 @@ pub(in crate::nodes) fn place_anew(ctx: &mut Context<'_>, wanted: &Demand) {
 /// How many pods of each group have no place.
 pub(in crate::nodes) fn left(ctx: &Context<'_>) -> Vec<u32> {
     ctx.demand.groups.iter().map(PodGroup::unplaced).collect()
+}
+
+/// What is bought, by pool and group.
+pub type Purchases = BTreeMap<(Arc<str>, Arc<str>), Purchase>;
+
+/// How many pods have no place, by priority, the highest first; of each group no more than `most` says.
+pub(in crate::nodes) fn waiting(ctx: &Context<'_>, most: Option<&[usize]>) -> Vec<usize> {
+    let mut counts: BTreeMap<Reverse<i32>, usize> = BTreeMap::new();
+    for (index, group) in ctx.demand.groups.iter().enumerate() {
+        let most = most.and_then(|most| most.get(index)).copied().unwrap_or(usize::MAX);
+        *counts.entry(Reverse(group.priority)).or_insert(0) += group.pods.len().min(most);
+    }
+    counts.into_values().collect()
+}
+
+/// Takes back what helps no more pods than the first purchase of the plan, or none, would.
+///
+/// Pods that spread over zones have places by where the nodes are: a node in a zone that had none may take as many of them
+/// away from others as it gives. Bought later, when these are bound, it takes none. Pods that have places on nodes that are
+/// there are no reason: they are bound before a new node comes.
+pub(in crate::nodes) fn take_back_vain(
+    ctx: &mut Context<'_>,
+    wanted: &Demand,
+    base: Purchases,
+    first: Option<Purchases>,
+) {
+    let all = ctx.purchases.clone();
+    ctx.purchases = base.clone();
+    place_anew(ctx, wanted);
+    let unbound = without_real_node(ctx);
+    let mut best: Option<(Vec<usize>, Purchases)> = None;
+    for purchases in [Some(all), first, Some(base)].into_iter().flatten() {
+        ctx.purchases = purchases;
+        place_anew(ctx, wanted);
+        let waiting = waiting(ctx, Some(&unbound));
+        if best.as_ref().is_none_or(|(fewest, _)| waiting <= *fewest) {
+            best = Some((waiting, ctx.purchases.clone()));
+        }
+    }
+    if let Some((_, purchases)) = best
+        && purchases != ctx.purchases
+    {
+        ctx.purchases = purchases;
+        place_anew(ctx, wanted);
+    }
+}
+
+/// How many pods of each group have no place on a node that is there.
+fn without_real_node(ctx: &Context<'_>) -> Vec<usize> {
+    let mut planned: BTreeMap<ClassIx, usize> = BTreeMap::new();
+    for pod in ctx.planned.iter().flat_map(|planned| ctx.snapshot.pods(planned.node)) {
+        *planned.entry(ctx.snapshot.class_of(pod)).or_insert(0) += 1;
+    }
+    let on_planned = |group: &PodGroup| planned.get(&group.class).copied().unwrap_or(0);
+    ctx.demand.groups.iter().map(|group| group.pods.len() + on_planned(group)).collect()
 }

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use crate::history::{EXAMPLES_MAX, History, PodClassKey, UNBOUND_MAX, Unbound};
 use crate::labels::ObjectKey;
 use crate::nodes::context::Context;
-use crate::nodes::scale_up::demand::{PodGroup, Skipped};
+use crate::nodes::scale_up::demand::PodGroup;
 use crate::nodes::state::cluster_state::Stage;
 use crate::nodes::wake::Wake;
 use crate::reason::Reason;
@@ -54,7 +54,7 @@ pub fn hold_back(ctx: &mut Context<'_>) {
         .collect();
     for (group, key) in groups.into_iter().zip(keys) {
         if held.contains(&key) {
-            ctx.demand.skipped.push(skipped(group));
+            ctx.demand.skipped.push(group.skipped(Reason::RefusedByScheduler));
         } else {
             ctx.demand.groups.push(group);
         }
@@ -176,17 +176,6 @@ fn pause(failures: u32) -> Seconds {
     Seconds(PAUSE.0.saturating_mul(factor)).min(PAUSE_MAX)
 }
 
-fn skipped(group: PodGroup) -> Skipped {
-    Skipped {
-        reason: Reason::RefusedByScheduler,
-        namespace: group.key.namespace.clone(),
-        owner: group.owner,
-        pods_count: group.pods_count,
-        anticipated_count: group.anticipated_count,
-        examples: group.examples,
-    }
-}
-
 /// Pods that have their place on a node that is ready, where both are old enough.
 fn with_room(ctx: &mut Context<'_>) -> BTreeMap<PodClassKey, Found> {
     let mut placed: Vec<(Arc<str>, PodId)> = Vec::new();
@@ -196,6 +185,9 @@ fn with_room(ctx: &mut Context<'_>) -> BTreeMap<PodClassKey, Found> {
             continue;
         };
         for pod in waiting_on(ctx.world, ctx.snapshot.pods(ix)) {
+            if ctx.gangs_apart.contains(&ClassIx(ctx.world.pod(pod).class.0)) {
+                continue;
+            }
             let settled_at = node.ready_changed_at.max(ctx.world.pod(pod).pod.created_at).plus(SETTLE);
             if ctx.now <= settled_at {
                 ctx.wake.note(settled_at.plus(Seconds(1)));
@@ -221,7 +213,7 @@ fn bought_late(ctx: &Context<'_>) -> BTreeMap<PodClassKey, Found> {
     by_key(ctx, placed)
 }
 
-/// Those of the pods that exist and are neither bound nor nominated for a node.
+/// Those of the pods that exist and are neither bound nor nominated for a node that exists.
 pub(in crate::nodes) fn waiting_on(
     world: &World,
     pods: impl Iterator<Item = PodRef>,
@@ -232,7 +224,7 @@ pub(in crate::nodes) fn waiting_on(
     })
     .filter(move |id| {
         let pod = &world.pod(*id).pod;
-        pod.node.is_none() && pod.nominated_node.is_none()
+        pod.node.is_none() && pod.nominated_to(world).is_none()
     })
 }
 
@@ -304,20 +296,44 @@ fn bound_count(ctx: &Context<'_>, class: ClassIx) -> u32 {
     u32::try_from(ctx.world.bound_pods(InternedId(class.0)).len()).unwrap_or(u32::MAX)
 }
 
+/// The key under which pods like this one back off.
+#[must_use]
+pub fn key_of(pod: &Pod) -> PodClassKey {
+    PodClassKey { owner: owner_of(pod), class: fingerprint(&pod.class) }
+}
+
 fn key_of_group(ctx: &Context<'_>, group: &PodGroup) -> PodClassKey {
     let real = group.pods.iter().find_map(|pod| match pod {
         PodRef::Real(id) => Some(owner_of(&ctx.world.pod(*id).pod)),
         PodRef::Virtual(_) | PodRef::Standby(_) => None,
     });
-    let owner = real.or_else(|| group.controllers.first().cloned()).unwrap_or_else(|| group.owner.clone());
+    let expected = || group.controllers.first().map(|controller| Arc::from(lasting(controller)));
+    let owner = real.or_else(expected).unwrap_or_else(|| group.owner.clone());
     PodClassKey { owner, class: fingerprint(ctx.snapshot.class(group.class)) }
 }
 
-/// `Kind/namespace/name` of the pod's controller, as [`crate::nodes::scale_up::demand::controller_name`] has it; of itself without one.
+/// The owner that stays while pods come and go: `Kind/namespace/name` of the pod's controller, and `Pod/namespace` where it has
+/// none or another pod has made it. Of a Job that a CronJob has made the name without its time.
 fn owner_of(pod: &Pod) -> Arc<str> {
     match &pod.owner {
-        Some(owner) => format!("{}/{}/{}", owner.kind, pod.key.namespace, owner.name).into(),
-        None => format!("Pod/{}", pod.key).into(),
+        Some(owner) if &*owner.kind == "Job" => {
+            lasting(&format!("Job/{}/{}", pod.key.namespace, owner.name)).into()
+        }
+        Some(owner) if &*owner.kind != "Pod" => {
+            format!("{}/{}/{}", owner.kind, pod.key.namespace, owner.name).into()
+        }
+        Some(_) | None => format!("Pod/{}", pod.key.namespace).into(),
+    }
+}
+
+/// The name of a controller without the minutes since 1970 that CronJobs append to those of their Jobs.
+///
+/// Source: pkg/controller/cronjob, `getJobName`.
+fn lasting(controller: &str) -> &str {
+    let is_time = |text: &str| text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+    match controller.rsplit_once('-') {
+        Some((name, time)) if controller.starts_with("Job/") && is_time(time) => name,
+        _ => controller,
     }
 }
 

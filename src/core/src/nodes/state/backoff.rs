@@ -37,7 +37,7 @@ pub fn after_failure(
     Backoff { class, failures, since: now, until: now.plus(length), message: shortened(message) }
 }
 
-/// Whether the last failure is so long ago that it no longer counts.
+/// True if the last failure is so long ago that it no longer counts.
 #[must_use]
 pub fn forgotten(backoff: &Backoff, now: UnixTime, settings: &ScaleUp) -> bool {
     settings.backoff_reset_after < now.since(backoff.since)

@@ -16,7 +16,7 @@ use crate::time::{Seconds, UnixTime};
 /// Whoever begins to lead begins to watch; until a reason changes its clock says "at least since then", and the row of the
 /// reason in status says since when any node of the pool has been kept by it, which is never later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tenure {
+pub struct BlockedSince {
     /// By name of the node, in order.
     clocks: Vec<(Arc<str>, Clock)>,
     watching: bool,
@@ -38,13 +38,13 @@ pub struct KeptNodes {
     pub reason: Reason,
     /// Since when, without a break.
     pub since: UnixTime,
-    /// Whether that was seen to begin. If not, the watch began then, and they may have been kept for longer.
+    /// True if that was seen to begin. If not, the watch began then, and they may have been kept for longer.
     pub seen: bool,
     /// The nodes, sorted.
     pub nodes: Vec<Arc<str>>,
 }
 
-impl Tenure {
+impl BlockedSince {
     /// Takes the verdicts of a plan in, one a node and sorted by node. A clock goes on while the reason is the same; that of
     /// a node without a verdict ends.
     ///
@@ -88,7 +88,11 @@ mod tests {
     use super::*;
     use crate::testing::NOW;
 
-    fn noted(tenure: &mut Tenure, verdicts: &[(&str, Reason)], at: i64) -> Vec<(String, Reason, i64, bool)> {
+    fn noted(
+        blocked_since: &mut BlockedSince,
+        verdicts: &[(&str, Reason)],
+        at: i64,
+    ) -> Vec<(String, Reason, i64, bool)> {
         let verdict = |(node, reason): &(&str, Reason)| NodeVerdict {
             node: (*node).into(),
             pool: "a".into(),
@@ -96,8 +100,8 @@ mod tests {
             object: None,
         };
         let verdicts: Vec<NodeVerdict> = verdicts.iter().map(verdict).collect();
-        tenure.note(&verdicts, UnixTime(NOW.0 + at));
-        let mut told: Vec<_> = tenure
+        blocked_since.note(&verdicts, UnixTime(NOW.0 + at));
+        let mut told: Vec<_> = blocked_since
             .rows()
             .into_iter()
             .flat_map(|row| {
@@ -111,24 +115,24 @@ mod tests {
 
     #[test]
     fn each_node_has_a_clock_of_its_own_reason() {
-        let mut tenure = Tenure::default();
+        let mut blocked_since = BlockedSince::default();
         let (pdb, used) = (Reason::NotEnoughPdb, Reason::NotUnderutilized);
-        noted(&mut tenure, &[("a", pdb), ("b", used)], 0);
+        noted(&mut blocked_since, &[("a", pdb), ("b", used)], 0);
         // Another node is kept by the same reason from now on, and a third one comes.
-        let told = noted(&mut tenure, &[("a", pdb), ("b", pdb), ("c", used)], 60);
+        let told = noted(&mut blocked_since, &[("a", pdb), ("b", pdb), ("c", used)], 60);
         let row = |node: &str, reason, since, seen| (node.to_owned(), reason, since, seen);
         assert_eq!(told, [row("a", pdb, 0, false), row("b", pdb, 60, true), row("c", used, 60, true)]);
         // A break begins it anew, and a node that goes takes its clock along.
-        noted(&mut tenure, &[("a", used), ("b", pdb)], 70);
-        let told = noted(&mut tenure, &[("a", pdb), ("b", pdb), ("c", used)], 80);
+        noted(&mut blocked_since, &[("a", used), ("b", pdb)], 70);
+        let told = noted(&mut blocked_since, &[("a", pdb), ("b", pdb), ("c", used)], 80);
         assert_eq!(told, [row("a", pdb, 80, true), row("b", pdb, 60, true), row("c", used, 80, true)]);
     }
 
     #[test]
     fn a_clock_that_is_set_takes_them_along() {
-        let mut tenure = Tenure::default();
-        noted(&mut tenure, &[("a", Reason::Empty)], 0);
-        tenure.shift(Seconds(-3600));
-        assert_eq!(tenure.rows()[0].since, UnixTime(NOW.0 - 3600));
+        let mut blocked_since = BlockedSince::default();
+        noted(&mut blocked_since, &[("a", Reason::Empty)], 0);
+        blocked_since.shift(Seconds(-3600));
+        assert_eq!(blocked_since.rows()[0].since, UnixTime(NOW.0 - 3600));
     }
 }

@@ -10,6 +10,7 @@ use crate::history::{
     Action, BackoffKey, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
 };
 use crate::known::Known;
+use crate::nodes::interruption;
 use crate::nodes::scale_up::increase;
 use crate::nodes::state::bounds::{self, Bounds};
 use crate::nodes::state::group_settings::GroupSettings;
@@ -41,8 +42,10 @@ pub struct ClusterState<'w> {
     members: Vec<Option<(usize, Stage)>>,
     /// Pool and group of nodes.
     kins: Vec<(Arc<str>, Arc<str>)>,
-    /// Whether a limit on the cluster's cpu or memory asks for its capacity.
+    /// True if a limit on the cluster's cpu or memory asks for its capacity.
     limited: bool,
+    /// Nodes that their cloud is about to take, with what says so.
+    pub interrupted: BTreeMap<NodeId, Arc<str>>,
 }
 
 /// A node's place in a pool.
@@ -103,6 +106,8 @@ pub struct GroupCounts<'w> {
     pub suspended: u32,
     /// Nodes that are leaving.
     pub leaving: u32,
+    /// Those of them that the cloud is about to take and still counts.
+    pub interrupted: u32,
     /// Instances that are no node yet and may still become one.
     pub unregistered: u32,
     /// Instances that did not become nodes in time.
@@ -111,9 +116,9 @@ pub struct GroupCounts<'w> {
     pub upcoming: u32,
     /// The target as far as we know: what the provider said, or what an open increase will make of it.
     pub target: u32,
-    /// Whether a failure holds the group back, and until when.
+    /// True if a failure holds the group back, and until when.
     pub backed_off_until: Option<UnixTime>,
-    /// Whether the group has an open increase.
+    /// True if the group has an open increase.
     pub growing: bool,
     /// Instances that are no node and that an open removal names.
     pub going: u32,
@@ -134,6 +139,13 @@ impl PoolState<'_> {
     #[must_use]
     pub fn target(&self) -> u32 {
         self.groups.values().map(|group| group.target).fold(0, u32::saturating_add)
+    }
+
+    /// Nodes that the pool wants without those that the cloud is about to take.
+    #[must_use]
+    pub fn lasting_target(&self) -> u32 {
+        let interrupted = self.groups.values().map(|group| group.interrupted);
+        self.target().saturating_sub(interrupted.fold(0, u32::saturating_add))
     }
 
     /// Registered nodes that are not leaving.
@@ -164,6 +176,7 @@ impl<'w> ClusterState<'w> {
             members: vec![None; world.node_capacity()],
             kins: Vec::new(),
             limited: config.cluster.max_cpu_milli.is_some() || config.cluster.max_memory_bytes.is_some(),
+            interrupted: interruption::of(world, history, config),
         };
         state.count_nodes(world, history, now, wake);
         for pool_state in state.pools.values_mut() {
@@ -185,7 +198,7 @@ impl<'w> ClusterState<'w> {
         Some(Member { pool, group, stage })
     }
 
-    /// Whether the provider says that new nodes of the group have devices.
+    /// True if the provider says that new nodes of the group have devices.
     #[must_use]
     pub fn group_has_devices(&self, pool: &str, group: &str) -> bool {
         let state =
@@ -210,7 +223,7 @@ impl<'w> ClusterState<'w> {
         going.map(|(id, _)| &**id).collect()
     }
 
-    /// Whether the provider says that the node's machine is going away: it is no capacity, whatever the node says yet.
+    /// True if the provider says that the node's machine is going away: it is no capacity, whatever the node says yet.
     fn terminating(&self, pool: &str, group: &str, node: &Node) -> bool {
         let state =
             self.pools.get(pool).and_then(|pool| pool.groups.get(group)).and_then(|group| group.state);
@@ -229,14 +242,15 @@ impl<'w> ClusterState<'w> {
                 continue;
             }
             let whole = || world.node(id).node.as_ref();
-            let leaving = digest.deleting
-                || digest.deletion_taint
-                || !victims.is_empty() && victims.contains(name)
+            let goes = digest.deleting
                 || !going.is_empty()
                     && owner.zip(whole()).is_some_and(|(owner, node)| {
                         let Kin { pool, group, .. } = &owners.kins[owner];
                         going.contains(&*node.provider_id) && self.terminating(pool, group, node)
                     });
+            let is_taken = !self.interrupted.is_empty() && self.interrupted.contains_key(&id);
+            let leaving =
+                goes || digest.deletion_taint || is_taken || !victims.is_empty() && victims.contains(name);
             if let (true, false, Some(node)) = (self.limited, leaving, whole()) {
                 self.capacity.add(&node.capacity);
             }
@@ -253,13 +267,15 @@ impl<'w> ClusterState<'w> {
                 (false, _, _) => Stage::Ready,
             };
             kin.nodes.push((id, stage));
+            kin.interrupted += u32::from(is_taken && !goes);
         }
-        for Kin { pool, group, nodes, .. } in owners.kins {
+        for Kin { pool, group, nodes, interrupted, .. } in owners.kins {
             let Some(state) = self.pools.get_mut(&pool) else { continue };
             if nodes.is_empty() {
                 continue;
             }
             let counts = state.groups.entry(group.clone()).or_default();
+            counts.interrupted = interrupted;
             let kin = self.kins.len();
             for (id, stage) in nodes {
                 counts.nodes.push(id);
@@ -285,10 +301,12 @@ struct Kin<'w> {
     /// The provider's template, if it has devices.
     devices: Option<&'w NodeTemplate>,
     nodes: Vec<(NodeId, Stage)>,
+    /// Nodes that the cloud is about to take and still counts.
+    interrupted: u32,
 }
 
 impl Kin<'_> {
-    /// Whether the driver of the node's devices may still be starting: it offers none, and it is young.
+    /// True if the driver of the node's devices may still be starting: it offers none, and it is young.
     ///
     /// Source: processors/customresources/gpu_processor.go, FilterOutNodesWithUnreadyResources.
     fn lacks_devices(&self, node: &Node, now: UnixTime, wake: &mut Wake) -> bool {
@@ -410,7 +428,14 @@ impl<'w> Owners<'w> {
         }
         let spec = self.specs[pool].0;
         let devices = self.devices(pool, group);
-        self.kins.push(Kin { pool: pool.clone(), group: group.clone(), spec, devices, nodes: Vec::new() });
+        self.kins.push(Kin {
+            pool: pool.clone(),
+            group: group.clone(),
+            spec,
+            devices,
+            nodes: Vec::new(),
+            interrupted: 0,
+        });
         self.kins.len() - 1
     }
 }
@@ -480,7 +505,7 @@ fn stage(node: &Node, pool: &Pool, now: UnixTime, wake: &mut Wake) -> Stage {
     }
 }
 
-/// Whether a taint of a new node will go by itself, and keeps pods off until then.
+/// True if a taint of a new node will go by itself, and keeps pods off until then.
 fn keeps_pods_off(taint: &Taint, pool: &Pool) -> bool {
     template::delays_start(taint, pool) && &*taint.key != UNSCHEDULABLE_TAINT
 }
@@ -552,7 +577,7 @@ fn removed_instances(memory: &PoolHistory) -> BTreeSet<Arc<str>> {
 
 /// What [`instances_seen`] found.
 #[derive(Default)]
-struct Seen {
+struct InstancesSeen {
     /// Instances that are or may become nodes, and nodes that came after the provider was read.
     accounted: u32,
     unregistered: u32,
@@ -569,8 +594,8 @@ fn instances_seen(
     read_at: Option<UnixTime>,
     now: UnixTime,
     wake: &mut Wake,
-) -> Seen {
-    let mut seen = Seen::default();
+) -> InstancesSeen {
+    let mut seen = InstancesSeen::default();
     let own = group.state.and_then(|state| state.options.as_deref());
     let timeout = GroupSettings::new(pool, own).provision_timeout();
     let no_instances = BTreeMap::new();
@@ -586,8 +611,8 @@ fn instances_seen(
             seen.accounted += 1;
         }
     }
-    let nobody = BTreeSet::new();
-    let unseen = world.listing(&pool.name).map_or(&nobody, Listing::unseen);
+    let (nobody, listing) = (BTreeSet::new(), world.listing(&pool.name));
+    let unseen = listing.map_or(&nobody, Listing::unseen);
     for (id, instance) in instances {
         let named = |name: &Arc<str>| removed.contains(name);
         let gone = !removed.is_empty() && (named(id) || instance.node.as_ref().is_some_and(named));
@@ -599,6 +624,16 @@ fn instances_seen(
         seen.accounted += 1;
         let is_node = |name: &Arc<str>| world.node_named(name).is_some();
         if unseen.is_empty() || !unseen.contains(id) || instance.node.as_ref().is_some_and(is_node) {
+            continue;
+        }
+        if let Some(left_at) = listing.and_then(|listing| listing.left(id)) {
+            // Its node was there and may come again, which nobody waits for; until then its machine is left alone.
+            let due = left_at.map(|left_at| left_at.plus(timeout));
+            if due.is_some_and(|due| due < world.nodes_as_of(now)) {
+                seen.long_unregistered.push(id.clone());
+            } else if let Some(due) = due {
+                wake.note(UnixTime(due.0 + 1));
+            }
             continue;
         }
         let due = instance.created_at.map(|created| created.plus(timeout));
@@ -616,7 +651,7 @@ fn instances_seen(
     seen
 }
 
-/// Whether more of the nodes that a group wants are missing or unready than may be: both limits must be passed. Where none
+/// True if more of the nodes that a group wants are missing or unready than may be: both limits must be passed. Where none
 /// has come at all, none may be missing. Nodes that an open increase has asked for, that start, and that leave are not
 /// missing; nor are instances that are still young.
 ///

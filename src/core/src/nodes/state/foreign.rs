@@ -9,7 +9,7 @@ use crate::world::{NodeId, World};
 
 /// Whose a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing<'w> {
+pub enum Ownership<'w> {
     /// Of a pool, and the provider lists its instance.
     Member(Membership<'w>),
     /// Labelled as a pool's, but the pool's provider does not list it, or has not answered.
@@ -39,10 +39,10 @@ pub struct Membership<'w> {
     pub instance: &'w Arc<str>,
 }
 
-/// The standing of every delivered node.
+/// The ownership of every delivered node.
 #[derive(Clone, Debug)]
 pub struct Members<'w> {
-    by_id: Vec<Standing<'w>>,
+    by_id: Vec<Ownership<'w>>,
 }
 
 impl<'w> Members<'w> {
@@ -58,16 +58,16 @@ impl<'w> Members<'w> {
             Some((*pool, listing))
         });
         let listings: Vec<_> = listings.collect();
-        let mut by_id = vec![Standing::NotManaged; world.node_capacity()];
+        let mut by_id = vec![Ownership::NotManaged; world.node_capacity()];
         // What is said later counts: the older pool, and the id before the name.
         for (pool, listing) in &listings {
             for (node, group, instance) in listing.by_name() {
-                by_id[node.0 as usize] = Standing::Member(Membership { pool: *pool, group, instance });
+                by_id[node.0 as usize] = Ownership::Member(Membership { pool: *pool, group, instance });
             }
         }
         for (pool, listing) in &listings {
             for (node, group, instance) in listing.by_id() {
-                by_id[node.0 as usize] = Standing::Member(Membership { pool: *pool, group, instance });
+                by_id[node.0 as usize] = Ownership::Member(Membership { pool: *pool, group, instance });
             }
         }
         // By badge: the index of the pool that its label names.
@@ -77,39 +77,39 @@ impl<'w> Members<'w> {
             pools[badge.0 as usize] = known.pool.as_ref().and_then(labelled);
         }
         for (id, _, digest) in world.digests() {
-            let standing = &mut by_id[id.0 as usize];
+            let ownership = &mut by_id[id.0 as usize];
             if foreign(id, digest, world) {
-                *standing = Standing::Foreign;
-            } else if *standing == Standing::NotManaged
+                *ownership = Ownership::Foreign;
+            } else if *ownership == Ownership::NotManaged
                 && let Some(pool) = pools[digest.badge.0 as usize]
             {
-                *standing = Standing::Unlisted { pool };
+                *ownership = Ownership::Unlisted { pool };
             }
         }
         for id in world.twins() {
-            let standing = &mut by_id[id.0 as usize];
-            if let Standing::Member(Membership { pool, .. }) | Standing::Unlisted { pool } = *standing {
-                *standing = Standing::SharedId { pool };
+            let ownership = &mut by_id[id.0 as usize];
+            if let Ownership::Member(Membership { pool, .. }) | Ownership::Unlisted { pool } = *ownership {
+                *ownership = Ownership::SharedId { pool };
             }
         }
         Self { by_id }
     }
 
-    /// The standing of a node; `NotManaged` for one that has not been delivered.
+    /// The ownership of a node; `NotManaged` for one that has not been delivered.
     #[must_use]
-    pub fn standing(&self, id: NodeId) -> &Standing<'w> {
-        self.by_id.get(id.0 as usize).unwrap_or(&Standing::NotManaged)
+    pub fn ownership(&self, id: NodeId) -> &Ownership<'w> {
+        self.by_id.get(id.0 as usize).unwrap_or(&Ownership::NotManaged)
     }
 
     /// The membership of a node.
     #[must_use]
     pub fn member(&self, id: NodeId) -> Option<&Membership<'w>> {
-        match self.standing(id) {
-            Standing::Member(membership) => Some(membership),
-            Standing::Unlisted { .. }
-            | Standing::SharedId { .. }
-            | Standing::Foreign
-            | Standing::NotManaged => None,
+        match self.ownership(id) {
+            Ownership::Member(membership) => Some(membership),
+            Ownership::Unlisted { .. }
+            | Ownership::SharedId { .. }
+            | Ownership::Foreign
+            | Ownership::NotManaged => None,
         }
     }
 }
@@ -126,13 +126,13 @@ pub fn marked_by(node: &Node) -> Option<&str> {
     node.annotations.get(INTENT_ANNOTATION)
 }
 
-/// Whether a node carries the whole mark of this intent: taint and annotation.
+/// True if a node carries the whole mark of this intent: taint and annotation.
 #[must_use]
 pub fn carries_mark(node: &Node, intent: &str) -> bool {
     has_deletion_taint(node) && marked_by(node) == Some(intent)
 }
 
-/// Whether another autoscaler works on the node: Karpenter's labels or annotations, or the deletion taint without
+/// True if another autoscaler works on the node: Karpenter's labels or annotations, or the deletion taint without
 /// our annotation, which is then Cluster Autoscaler's.
 #[must_use]
 pub fn is_foreign(node: &Node) -> bool {
@@ -169,6 +169,6 @@ mod tests {
         let config = config([pool("a")]);
         let world = world().group("a", "a-1", "", 0).node(node("n").of("a", "a-1")).build();
         let (id, _, _) = world.node_named("n").expect("delivered");
-        assert_eq!(Members::of(&world, &config).standing(id), &Standing::Unlisted { pool: 0 });
+        assert_eq!(Members::of(&world, &config).ownership(id), &Ownership::Unlisted { pool: 0 });
     }
 }

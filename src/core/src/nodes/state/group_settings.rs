@@ -66,19 +66,19 @@ impl<'a> GroupSettings<'a> {
         self.own(|own| own.provision_timeout).unwrap_or(self.pool.scale_up.provision_timeout)
     }
 
-    /// Whether DaemonSet pods are left out when a node is measured.
+    /// True if DaemonSet pods are left out when a node is measured.
     #[must_use]
     pub fn ignore_daemon_sets(self) -> bool {
         self.own(|own| own.ignore_daemon_sets).unwrap_or(self.pool.scale_down.ignore_daemon_sets)
     }
 
-    /// Whether mirror pods are; no option of a group says so.
+    /// True if mirror pods are; no option of a group says so.
     #[must_use]
     pub fn ignore_mirror(self) -> bool {
         self.pool.scale_down.ignore_mirror
     }
 
-    /// Whether every pod on a node counts when it is measured.
+    /// True if every pod on a node counts when it is measured.
     #[must_use]
     pub fn counts_all_pods(self) -> bool {
         !self.ignore_daemon_sets() && !self.ignore_mirror()

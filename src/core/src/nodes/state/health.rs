@@ -1,10 +1,10 @@
-//! Whether enough of the cluster is well to remove nodes from it. It counts; it removes nothing.
+//! True if enough of the cluster is well to remove nodes from it. It counts; it removes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::{Config, Pool};
-use crate::nodes::state::foreign::{Members, Standing};
+use crate::nodes::state::foreign::{Members, Ownership};
 use crate::nodes::state::template;
 use crate::scheduling::constraints::Taint;
 use crate::time::UnixTime;
@@ -45,12 +45,12 @@ impl Health {
         let mut ready = vec![0u32; config.pools.len()];
         let mut by_badge = vec![Count::default(); world.badges().capacity()];
         for (id, _, digest) in world.digests() {
-            let pool = match members.standing(id) {
-                Standing::Member(membership) => Some(membership.pool),
-                Standing::Unlisted { .. }
-                | Standing::SharedId { .. }
-                | Standing::Foreign
-                | Standing::NotManaged => None,
+            let pool = match members.ownership(id) {
+                Ownership::Member(membership) => Some(membership.pool),
+                Ownership::Unlisted { .. }
+                | Ownership::SharedId { .. }
+                | Ownership::Foreign
+                | Ownership::NotManaged => None,
             };
             let ready_of_pool = pool.and_then(|pool| ready.get_mut(pool));
             if let (Some(count), Readiness::Ready) = (ready_of_pool, digest.ready) {
@@ -79,7 +79,7 @@ impl Health {
         health
     }
 
-    /// Whether so much of the cluster is unready that nothing may be done to it at all: more than
+    /// True if so much of the cluster is unready that nothing may be done to it at all: more than
     /// `max_unready_percent` and more than `ok_unready_count`.
     ///
     /// Source: Cluster Autoscaler, clusterstate.go, IsClusterHealthy.
@@ -88,7 +88,7 @@ impl Health {
         self.cluster.unready > self.ok_unready_count && self.cluster.above(self.max_unready_percent)
     }
 
-    /// Whether a removal in `zone` must wait.
+    /// True if a removal in `zone` must wait.
     ///
     /// Differs from upstream: nodes also stay while more than 20 % of the zone or cluster and more than
     /// `ok_unready_count` nodes of it are unready, and while any zone is out, because then their pods may be the last ones
@@ -116,7 +116,7 @@ impl Count {
     }
 }
 
-/// Whether the node is young enough to be still starting: unready, or with a startup taint of its pool.
+/// True if the node is young enough to be still starting: unready, or with a startup taint of its pool.
 #[must_use]
 pub fn not_started(node: &Node, pool: &Pool, now: UnixTime) -> bool {
     let startup = |taint: &Taint| pool.startup_taints.iter().any(|other| other.key == taint.key);

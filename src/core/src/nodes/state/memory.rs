@@ -9,6 +9,7 @@ use crate::nodes::consolidation;
 use crate::nodes::removal::DELETE_TIMEOUT;
 use crate::nodes::scale_up::unbound;
 use crate::nodes::state::foreign::carries_mark;
+use crate::pods::durability::CLOCKS_APART_MAX;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::World;
@@ -19,6 +20,38 @@ pub const TAKEOVER_GRACE: Seconds = Seconds(120);
 
 /// Farthest deadline of a pool that is not known.
 const DEADLINE_MAX: Seconds = Seconds(86_400);
+/// Longest time that a spec can say: three numbers of five digits, in hours.
+const WRITTEN_MAX: Seconds = Seconds(3 * 99_999 * 3600);
+
+/// How far away what is to come may be.
+struct Longest {
+    increase: Seconds,
+    removal: Seconds,
+    /// `None` if it is not known.
+    backoff: Option<Seconds>,
+}
+
+impl Longest {
+    /// Whatever the settings are.
+    const OF_ANY: Self = Self {
+        increase: WRITTEN_MAX,
+        removal: Seconds(2 * WRITTEN_MAX.0 + DELETE_TIMEOUT.0),
+        backoff: Some(WRITTEN_MAX),
+    };
+
+    fn of(pool: Option<&Pool>) -> Self {
+        let Some(pool) = pool else {
+            return Self { increase: DEADLINE_MAX, removal: DEADLINE_MAX, backoff: None };
+        };
+        let drain = &pool.scale_down.drain;
+        Self {
+            // A group's own marks may say longer than the pool does.
+            increase: pool.scale_up.provision_timeout.max(GroupOptions::LENGTH_MAX),
+            removal: Seconds(drain.eviction_timeout.0 + drain.max_grace_period.0 + DELETE_TIMEOUT.0),
+            backoff: Some(pool.scale_up.backoff_max.max(pool.scale_up.backoff_initial)),
+        }
+    }
+}
 
 /// Moves every unneeded clock forward by the time nobody watched, if that is more than [`TAKEOVER_GRACE`]: a node is
 /// unneeded only for as long as somebody looked. Cooldowns and backoffs count time that has passed, and stay.
@@ -94,11 +127,19 @@ pub fn recheck_deletions(memory: &mut PoolHistory, world: &World, now: UnixTime)
 /// pool's longest backoff from now, a deadline is no farther away than the longest phase, and the youngest clocks beyond [`UNNEEDED_MAX`] go (law 9).
 pub fn sanitize(history: &mut History, config: &Config, now: UnixTime) {
     for (name, memory) in &mut history.pools {
-        sanitize_pool(memory, config.pool(name), now);
+        sanitize_pool(memory, &Longest::of(config.pool(name)), now);
     }
 }
 
-fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
+/// True if a decision under some settings, by a clock that was a minute ahead at most, may have left this memory.
+#[must_use]
+pub fn is_possible(memory: &PoolHistory, now: UnixTime) -> bool {
+    let mut capped = memory.clone();
+    sanitize_pool(&mut capped, &Longest::OF_ANY, now.plus(CLOCKS_APART_MAX));
+    capped == *memory
+}
+
+fn sanitize_pool(memory: &mut PoolHistory, longest: &Longest, now: UnixTime) {
     let PoolHistory {
         intents,
         sequence: _,
@@ -122,16 +163,11 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
         if let Action::Increase(Increase { accepted_at: Some(at), .. }) = &mut intent.action {
             cap(at, now);
         }
-        let longest = match (&mut intent.action, pool) {
-            (_, None) => DEADLINE_MAX,
-            // A group's own marks may say longer than the pool does.
-            (Action::Increase(_), Some(pool)) => {
-                pool.scale_up.provision_timeout.max(GroupOptions::LENGTH_MAX)
-            }
-            (Action::Remove(removal), Some(pool)) => {
+        let longest = match &mut intent.action {
+            Action::Increase(_) => longest.increase,
+            Action::Remove(removal) => {
                 cap(&mut removal.phase_since, now);
-                let drain = &pool.scale_down.drain;
-                Seconds(drain.eviction_timeout.0 + drain.max_grace_period.0 + DELETE_TIMEOUT.0)
+                longest.removal
             }
         };
         cap(&mut intent.deadline, now.plus(longest));
@@ -140,8 +176,7 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
         let Backoff { class: _, failures, since, until, message: _ } = backoff;
         cap(since, now);
         *failures = (*failures).max(1);
-        if let Some(pool) = pool {
-            let longest = pool.scale_up.backoff_max.max(pool.scale_up.backoff_initial);
+        if let Some(longest) = longest.backoff {
             cap(until, now.plus(longest));
         }
     }
@@ -153,8 +188,8 @@ fn sanitize_pool(memory: &mut PoolHistory, pool: Option<&Pool>, now: UnixTime) {
         }
         replacement.nodes.truncate(REPLACED_MAX);
     }
-    if let (Some(backoff), Some(pool)) = (consolidation_backoff, pool) {
-        cap(&mut backoff.until, now.plus(pool.scale_up.backoff_max.max(pool.scale_up.backoff_initial)));
+    if let (Some(backoff), Some(longest)) = (consolidation_backoff, longest.backoff) {
+        cap(&mut backoff.until, now.plus(longest));
         backoff.failures = backoff.failures.max(1);
     }
     if let Some(stop) = rotation_stop {
@@ -261,5 +296,25 @@ mod tests {
         assert_eq!((memory.unneeded["n"], memory.last_failure), (NOW, Some(NOW)));
         let backoff = &memory.backoffs[&BackoffKey::default()];
         assert_eq!((backoff.failures, backoff.until), (1, NOW.plus(Seconds::minutes(30))));
+    }
+
+    #[test]
+    fn memory_of_other_settings_or_of_a_clock_that_was_ahead_is_possible_and_that_of_a_far_future_is_not() {
+        let backing_off = |until: UnixTime| {
+            let (class, message) = (FailureClass::Other, "".into());
+            let backoff = Backoff { class, failures: 1, since: NOW, until, message };
+            history(|memory| memory.backoffs = [(BackoffKey::default(), backoff)].into()).pools["a"].clone()
+        };
+        assert!(
+            is_possible(&backing_off(NOW.plus(Seconds::hours(100))), NOW),
+            "a pool may have waited so long"
+        );
+        assert!(!is_possible(&backing_off(UnixTime(4_070_908_800)), NOW));
+        let ahead = |seconds: i64| {
+            history(|memory| memory.unneeded = [("n".into(), NOW.plus(Seconds(seconds)))].into()).pools["a"]
+                .clone()
+        };
+        assert!(is_possible(&ahead(CLOCKS_APART_MAX.0), NOW));
+        assert!(!is_possible(&ahead(CLOCKS_APART_MAX.0 + 1), NOW));
     }
 }

@@ -4,6 +4,7 @@ pub mod backoff;
 pub mod blocked_since;
 pub mod bounds;
 pub mod cluster_state;
+pub mod daemons;
 pub mod foreign;
 pub mod group_settings;
 pub mod health;

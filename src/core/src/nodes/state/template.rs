@@ -1,30 +1,24 @@
 //! The node that a group would add: labels, taints, amounts and its DaemonSets. It asks nobody.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::{NodeTemplate, Pool};
 use crate::history::PoolHistory;
 use crate::labels::Labels;
 use crate::nodes::state::cluster_state::{ClusterState, GroupCounts, PoolState, Stage};
+use crate::nodes::state::daemons::Daemons;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::scheduling::{Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, ZONE_LABEL};
-use crate::world::pod::PodClass;
 use crate::world::provider::{GroupState, OpenLabels, TemplateTrust};
 use crate::world::volume::AttachLimits;
-use crate::world::workload::{DaemonSet, PrioritySource};
 use crate::world::{NodeId, World};
 
 /// Prefixes of taints that tell a node's condition: the node lifecycle controller and clouds put them on and take
 /// them off again, so a new node will not keep them.
 const CONDITION_TAINTS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
-
-/// Lowest priority of pods that keep the cluster running. Kubernetes: the class system-cluster-critical.
-const SYSTEM_PRIORITY: i32 = 2_000_000_000;
 
 /// Most nodes of a group that are looked at for its DaemonSets.
 const ALIKE_MAX: usize = 8;
@@ -43,19 +37,19 @@ const STATUS_TAINT: &str = "status-taint.cluster-autoscaler.kubernetes.io/";
 /// AWS's second name of a zone, the same in all accounts.
 const ZONE_ID_LABEL: &str = "topology.k8s.aws/zone-id";
 
-/// Whether a new node of the pool does not keep this taint.
+/// True if a new node of the pool does not keep this taint.
 #[must_use]
 pub fn is_passing(taint: &Taint, pool: &Pool) -> bool {
     delays_start(taint, pool) || taint.key.starts_with(STATUS_TAINT)
 }
 
-/// Whether a node that carries this taint is still starting.
+/// True if a node that carries this taint is still starting.
 #[must_use]
 pub fn delays_start(taint: &Taint, pool: &Pool) -> bool {
     CONDITION_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix)) || is_startup(taint, pool)
 }
 
-/// Whether this is a startup taint: one that the pool lists, or one by its prefix.
+/// True if this is a startup taint: one that the pool lists, or one by its prefix.
 #[must_use]
 pub fn is_startup(taint: &Taint, pool: &Pool) -> bool {
     STARTUP_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix))
@@ -138,7 +132,7 @@ fn found_template(
     }
 }
 
-/// Whether a node offers every device that the provider says a new one has: before its driver has started it does not,
+/// True if a node offers every device that the provider says a new one has: before its driver has started it does not,
 /// and such a node is no template.
 #[must_use]
 pub fn has_devices(allocatable: &Resources, said: &NodeTemplate) -> bool {
@@ -194,7 +188,8 @@ pub fn attach_limits(state: &PoolState<'_>, group_id: &Arc<str>, world: &World) 
     group.nodes.iter().find_map(|node| known.get(&world.node(*node).name).cloned())
 }
 
-/// The node with the pods of DaemonSets that run there and fit it, placed by their priority and then in order of their keys.
+/// The node with the pods of DaemonSets that run there and fit it, as large as they run, placed by their priority and then
+/// in order of their keys.
 ///
 /// A set whose pod no longer fits beside the others is left out, as its pod would stay pending there. `alike` are nodes of
 /// the group that have had time to start, see [`started_nodes`].
@@ -203,13 +198,14 @@ pub fn with_daemon_sets(
     (node, open_labels): (Node, OpenLabels),
     attach_limits: Option<Arc<AttachLimits>>,
     alike: &[NodeId],
+    daemons: &mut Daemons,
     snapshot: &mut Snapshot<'_>,
 ) -> Arc<TemplateNode> {
     let mark = snapshot.checkpoint();
     let mut template = TemplateNode { node, open_labels, attach_limits, ..TemplateNode::default() };
     let trial = snapshot.add_node(&Arc::new(template.clone()), Arc::from("template"));
-    for set in running_sets(alike, snapshot.world()) {
-        let class = snapshot.class_ix(&daemon_class(&set.class));
+    for (set, class) in daemons.on_new_node(alike, snapshot.world()) {
+        let class = snapshot.class_ix(&class);
         if snapshot.fits(class, trial) {
             snapshot.place(crate::scheduling::PodRef::Virtual(class), trial);
             template.daemon_pods.push(class);
@@ -236,47 +232,4 @@ pub fn started_nodes(
             && world.digest(*id).created_at.plus(DAEMONS_START) <= now
     };
     group.nodes.iter().copied().filter(started).take(ALIKE_MAX).collect()
-}
-
-/// The DaemonSets that take part of a new node, highest priority first: anybody may make a set, and only its pods tell that
-/// it was let in (quota, admission).
-///
-/// With nodes of the group to go by, those that run on at least half of these. Without, those that have pods on at least
-/// half of the nodes that they are for, and those of the system, which may be for such nodes alone.
-fn running_sets<'w>(alike: &[NodeId], world: &'w World) -> Vec<&'w DaemonSet> {
-    let mut running: BTreeMap<&str, usize> = BTreeMap::new();
-    for pod in alike.iter().flat_map(|id| &world.node(*id).pods).map(|id| &world.pod(*id).pod) {
-        if let (Some(owner), true) = (&pod.owner, pod.class.daemon_set && !pod.phase.finished()) {
-            *running.entry(&owner.uid).or_default() += 1;
-        }
-    }
-    let runs = |set: &DaemonSet, priority: i32| {
-        if !alike.is_empty() {
-            return alike.len() <= 2 * running.get(&*set.uid).copied().unwrap_or(0);
-        }
-        let pods = world.active_pods_of(&set.uid);
-        SYSTEM_PRIORITY <= priority || pods != 0 && set.desired <= pods.saturating_mul(2)
-    };
-    let sets = world.daemon_sets().map(|set| (set, priority_of(set, world)));
-    let mut sets: Vec<_> = sets.filter(|(set, priority)| runs(set, *priority)).collect();
-    sets.sort_by_key(|(_, priority)| Reverse(*priority));
-    sets.into_iter().map(|(set, _)| set).collect()
-}
-
-/// The priority of a set's pods. The two classes that each cluster has are known without their objects.
-fn priority_of(set: &DaemonSet, world: &World) -> i32 {
-    match &set.priority_class {
-        PrioritySource::Named(name) if &**name == "system-node-critical" => SYSTEM_PRIORITY + 1000,
-        PrioritySource::Named(name) if &**name == "system-cluster-critical" => SYSTEM_PRIORITY,
-        source => world.priority_of(source, &set.class),
-    }
-}
-
-/// A DaemonSet's class as its pods are, whatever the set's template forgot to say.
-fn daemon_class(class: &Arc<PodClass>) -> Arc<PodClass> {
-    if class.daemon_set {
-        class.clone()
-    } else {
-        Arc::new(PodClass { daemon_set: true, ..PodClass::clone(class) })
-    }
 }

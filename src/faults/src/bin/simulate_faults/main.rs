@@ -133,7 +133,7 @@ impl FaultOptions {
         format!("stay {:#}, port {port}{theme}{differential}", self.stay)
     }
 
-    /// Whether the seed is in the part that is asked for.
+    /// True if the seed is in the part that is asked for.
     fn wants(&self, seed: u64) -> bool {
         self.shard.is_none_or(|shard| (seed - self.from) % shard.count == shard.index)
     }

@@ -156,7 +156,7 @@ impl Sums {
         self.late_calls += line.late_calls;
     }
 
-    /// Whether the seed has been added.
+    /// True if the seed has been added.
     pub(crate) fn has(&self, seed: u64) -> bool {
         self.lines.contains_key(&seed)
     }

@@ -79,7 +79,7 @@ impl Ledger {
         (noticed < since).then(|| ("I20", message()))
     }
 
-    /// Whether it is an HPA's now.
+    /// True if it is an HPA's now.
     pub(super) fn is_of_hpa(&self) -> bool {
         let owner = self.owners.last().and_then(|(_, owner)| owner.as_ref());
         owner.is_some_and(|owner| owner.kind == Kind::HorizontalPodAutoscaler)
@@ -128,7 +128,7 @@ impl Checker {
 }
 
 impl Workloads {
-    /// Whether this is a Deployment whose size is checked.
+    /// True if this is a Deployment whose size is checked.
     pub(in crate::checker) fn checks(&self, key: &ObjectKey) -> bool {
         self.all.get(&*key.namespace).is_some_and(|ledger| ledger.scaled.key == *key)
     }

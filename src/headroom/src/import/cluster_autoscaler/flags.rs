@@ -69,7 +69,9 @@ const LEASE: Use = Elsewhere(
 const LOGS: Use =
     Elsewhere("logs go to standard error; see headroom run --log-format and the variable RUST_LOG");
 const OTHER_CLOUD: Use = NoEffect("it is for another cloud than AWS");
-const PROVISIONING: Use = NoEffect("ProvisioningRequests are not handled");
+const PROVISIONING: Use = NoEffect(
+    "ProvisioningRequests of its classes are served with nodes.provisioningRequests (docs/provisioning-requests.md)",
+);
 const SIMILAR: Use =
     NoEffect("groups are balanced because they stand in one NodePool, not because they look alike");
 const IN_BOUNDS: Use = NoEffect("plans are bounded by work, not by time, and take milliseconds");

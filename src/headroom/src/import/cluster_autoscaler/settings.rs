@@ -16,9 +16,9 @@ pub struct Settings {
     pub pool_fields: Vec<(&'static str, Value, String)>,
     /// Keys of startup taints, each with its flag.
     pub startup_taints: Vec<(String, String)>,
-    /// Whether groups that look alike are balanced.
+    /// True if groups that look alike are balanced.
     pub balance: bool,
-    /// Whether unready nodes stay.
+    /// True if unready nodes stay.
     pub keep_unready: Option<String>,
     /// The flag that caps the whole cluster, if any.
     pub max_nodes: Option<u32>,

@@ -33,7 +33,7 @@ impl Token<'_> {
         self.start + self.text.len()
     }
 
-    /// Whether it is one of these keywords, which are read in any case.
+    /// True if it is one of these keywords, which are read in any case.
     pub(super) fn is_word(&self, words: &[&str]) -> bool {
         self.kind == TokenKind::Name && words.iter().any(|word| self.text.eq_ignore_ascii_case(word))
     }
@@ -65,7 +65,7 @@ pub(super) fn tokens(query: &str) -> Result<Vec<Token<'_>>, QueryError> {
     }
 }
 
-/// The tokens as they are sent: each as it was written, with one space where there were blanks.
+/// The tokens as they are sent: each as it was written, texts in double quotes, with one space where there were blanks.
 pub(super) fn rendered(tokens: &[Token<'_>]) -> String {
     let mut text = String::new();
     let mut end = tokens.first().map_or(0, |token| token.start);
@@ -73,10 +73,38 @@ pub(super) fn rendered(tokens: &[Token<'_>]) -> String {
         if end < token.start && token.kind != TokenKind::End {
             text.push(' ');
         }
-        text.push_str(token.text);
+        match token.kind {
+            TokenKind::Text => push_quoted(token.text, &mut text),
+            TokenKind::Name | TokenKind::Number | TokenKind::Symbol | TokenKind::End => {
+                text.push_str(token.text)
+            }
+        }
         end = token.end();
     }
     text
+}
+
+/// The same text in double quotes, whatever its quotes were: servers differ in how they read a backslash between backquotes,
+/// and so in where such a text ends.
+fn push_quoted(text: &str, into: &mut String) {
+    let mut inner = text.chars();
+    let quote = inner.next();
+    inner.next_back();
+    into.push('"');
+    while let Some(c) = inner.next() {
+        match (c, quote) {
+            ('\\', Some('`')) => into.push_str("\\\\"),
+            // An escape of its own quote is of no use any more; all others are the same in both quotes.
+            ('\\', Some(quote)) => match inner.next() {
+                Some(escaped) if escaped == quote && quote != '"' => into.push(escaped),
+                escaped => into.extend(['\\'].into_iter().chain(escaped)),
+            },
+            ('"', _) => into.push_str("\\\""),
+            ('\n', _) => into.push_str("\\n"),
+            _ => into.push(c),
+        }
+    }
+    into.push('"');
 }
 
 fn token_at(query: &str, position: usize) -> Result<Token<'_>, QueryError> {

@@ -124,7 +124,7 @@ impl NodeLoop {
         }
     }
 
-    /// Whether the step writes a group's size that another write, decided before it, is still to change.
+    /// True if the step writes a group's size that another write, decided before it, is still to change.
     fn waits_its_turn(&self, step: &Step, plan: &Plan) -> bool {
         let Some(pool) = step.address().0 else { return false };
         let provider = self.settings.providers.get(pool);

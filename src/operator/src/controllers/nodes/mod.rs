@@ -3,6 +3,7 @@
 mod acting;
 mod buffers;
 mod live;
+mod requests;
 mod silence;
 mod taking_in;
 mod telling;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use headroom_core::history::History;
 use headroom_core::nodes::scale_up::demand::wanted_count;
-use headroom_core::nodes::state::blocked_since::Tenure;
+use headroom_core::nodes::state::blocked_since::BlockedSince;
 use headroom_core::plan::{Outcome, Plan};
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::UnixTime;
@@ -25,9 +26,9 @@ use self::silence::Silence;
 use super::config::Settings;
 use super::health::Health;
 use super::leader::Leadership;
+use super::log_throttle::LogThrottle;
 use super::memory::{InFlight, StepKey, StoredCluster, StoredPools};
 use super::page::Board;
-use super::refrain::Refrain;
 use super::rest::Rest;
 use super::view;
 use crate::actuate::guard::Guard;
@@ -35,7 +36,7 @@ use crate::actuate::steps::Executor;
 use crate::options::{GATHERING, GATHERING_MAX, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN};
 use crate::report::otlp::TraceSink;
 use crate::report::traces::{Call, Traces};
-use crate::report::{Herald, Metrics, StatusSink};
+use crate::report::{EventRecorder, Metrics, StatusSink};
 use headroom_api::NodePoolStatus;
 use headroom_observe::host::Host;
 use headroom_observe::{Feed, Policies};
@@ -68,7 +69,7 @@ pub struct Ports {
     pub page: Option<Arc<Board>>,
     /// Where traces of decisions go, if anywhere.
     pub traces: Option<TraceSink>,
-    /// Whether nothing is done but told.
+    /// Dry run: report decisions, change nothing.
     pub preview: bool,
 }
 
@@ -95,7 +96,7 @@ const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
 struct Reported {
     /// When one that had to wait is due.
     due: Option<Instant>,
-    /// Whether every status says now what it should.
+    /// True if every status says now what it should.
     all: bool,
 }
 
@@ -118,22 +119,23 @@ pub struct NodeLoop {
     missing: BTreeMap<Arc<str>, Instant>,
     cluster: Option<StoredCluster>,
     buffer_writes: buffers::BufferWrites,
-    herald: Herald,
+    request_writes: requests::RequestWrites,
+    recorder: EventRecorder,
     history: History,
     traces: Traces,
     /// Since when each node has been kept by its reason, in this term.
-    tenure: Tenure,
+    blocked_since: BlockedSince,
     /// The term in which `history` was read back; `None` while not leading.
     term: Option<u64>,
     /// Why it was not read back, as told.
-    unread: Refrain,
+    unread: LogThrottle,
     /// Pools whose provider does not answer, as logged.
     silence: Silence,
     in_flight: InFlight,
     finished: mpsc::UnboundedReceiver<Finished>,
     finish: mpsc::UnboundedSender<Finished>,
     outcomes: Vec<Outcome>,
-    /// Whether nodes or pools have changed since the providers were last asked.
+    /// True if nodes or pools have changed since the providers were last asked.
     providers_due: bool,
     /// When the providers are asked again although nothing has changed.
     providers_due_at: Option<Instant>,
@@ -158,12 +160,13 @@ impl NodeLoop {
             missing: BTreeMap::new(),
             cluster: None,
             buffer_writes: buffers::BufferWrites::default(),
-            herald: Herald::default(),
+            request_writes: requests::RequestWrites::default(),
+            recorder: EventRecorder::default(),
             history: History::default(),
             traces: Traces::default(),
-            tenure: Tenure::default(),
+            blocked_since: BlockedSince::default(),
             term: None,
-            unread: Refrain::default(),
+            unread: LogThrottle::default(),
             silence: Silence::default(),
             in_flight: InFlight::default(),
             finished,
@@ -229,17 +232,19 @@ impl NodeLoop {
         let reported = self.report(statuses).await;
         let said = self.report_cluster(&plan, now).await;
         let buffers_due = self.report_buffers(&plan, now).await;
+        let requests_due = self.report_requests(&plan, now).await;
+        let status_due: Option<Instant> = buffers_due.into_iter().chain(requests_due).min();
         self.tell(&plan);
-        self.rest = (at_rest && reported.all && said && buffers_due.is_none()).then(|| Rest {
+        self.rest = (at_rest && reported.all && said && status_due.is_none()).then(|| Rest {
             revision: self.world.revision(),
             planned_at: self.ports.host.monotonic(),
             wake_at: plan.wake_at,
             stale: self.world.is_stale(),
         });
-        self.pause(plan.wake_at, reported.due.into_iter().chain(buffers_due).min(), now)
+        self.pause(plan.wake_at, reported.due.into_iter().chain(status_due).min(), now)
     }
 
-    /// Whether a plan would be the one that this rest began with.
+    /// True if a plan would be the one that this rest began with.
     fn still_holds(&self, rest: &Rest, now: UnixTime) -> bool {
         rest.lasts(self.world.revision(), self.is_view_stale(now), now, self.ports.host.monotonic())
     }
@@ -247,7 +252,7 @@ impl NodeLoop {
     /// What a plan made now reads, and what the last decisions on replicas have read.
     fn view(&self, now: UnixTime) -> Snapshot {
         let snapshot = Snapshot::of(&self.world, &self.history, &self.settings.config, now);
-        snapshot.watched(&self.tenure).with_replicas(self.ports.health.looks.record())
+        snapshot.watched(&self.blocked_since).with_replicas(self.ports.health.looks.record())
     }
 
     /// Waits for a bell, an outcome, a change of leadership, the stop, or the end of the pause.
@@ -289,6 +294,7 @@ impl NodeLoop {
     fn plan(&mut self, now: UnixTime) -> Plan {
         self.meet_pools();
         self.meet_buffers();
+        self.meet_requests();
         self.world.set_stale(self.is_view_stale(now));
         self.world.set_nodes_silent_for(now.since(self.nodes_as_of(now)));
         self.world.set_asking(self.in_flight.increases());
@@ -300,7 +306,7 @@ impl NodeLoop {
             *memory = crate::report::fit(memory).0;
         }
         if !self.world.is_stale() {
-            self.tenure.note(&plan.reasons.nodes, now);
+            self.blocked_since.note(&plan.reasons.nodes, now);
         }
         self.ports.metrics.planned(took, &plan, &self.world, now);
         plan

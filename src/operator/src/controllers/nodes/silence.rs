@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use headroom_core::time::UnixTime;
 
-use crate::controllers::refrain::Refrain;
+use crate::controllers::log_throttle::LogThrottle;
 
 /// Pools whose provider did not answer when it was last asked.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    pools: BTreeMap<Arc<str>, Refrain>,
+    pools: BTreeMap<Arc<str>, LogThrottle>,
 }
 
 impl Silence {

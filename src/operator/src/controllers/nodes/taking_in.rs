@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headroom_core::history::History;
 use headroom_core::known::Known;
-use headroom_core::nodes::state::blocked_since::Tenure;
+use headroom_core::nodes::state::blocked_since::BlockedSince;
 use headroom_core::nodes::state::memory as clocks;
 use headroom_core::plan::StepResult;
 use headroom_core::time::{Seconds, UnixTime};
@@ -124,7 +124,7 @@ impl NodeLoop {
         }
     }
 
-    /// Whether this replica may act, with its memory read back when it has just begun to lead.
+    /// True if this replica may act, with its memory read back when it has just begun to lead.
     pub(super) async fn leads(&mut self) -> bool {
         let claim = self.ports.guard.claim();
         self.ports.metrics.leading(claim.is_some());
@@ -169,21 +169,21 @@ impl NodeLoop {
         self.settings.config.epoch = epoch;
         self.history = History::default();
         self.traces = Traces::default();
-        self.tenure = Tenure::default();
+        self.blocked_since = BlockedSince::default();
         for (name, stored) in &self.stored {
             self.history.pools.insert(name.clone(), stored.history.clone());
         }
         let now = self.ports.host.now();
-        let read = self.history.clone();
-        clocks::sanitize(&mut self.history, &self.settings.config, now);
         for (name, memory) in &self.history.pools {
-            if read.pools.get(name) != Some(memory)
+            // Shorter settings than those it was written by cap it too, and are no news.
+            if !clocks::is_possible(memory, now)
                 && let Some(stored) = self.stored.get_mut(name)
             {
                 warn!(pool = %name, "times in the stored status that no decision could have written were set back");
                 stored.left_out.push("times that no decision could have written were set back".into());
             }
         }
+        clocks::sanitize(&mut self.history, &self.settings.config, now);
         for memory in self.history.pools.values_mut() {
             clocks::recheck_deletions(memory, &self.world, now);
         }
@@ -270,7 +270,7 @@ impl NodeLoop {
         if CLOCK_JUMP_MIN <= jump.saturating_abs() {
             warn!(seconds = jump, "the wall clock was set; every clock moves with it");
             clocks::shift_clocks(&mut self.history, Seconds(jump));
-            self.tenure.shift(Seconds(jump));
+            self.blocked_since.shift(Seconds(jump));
             self.rest = None;
         }
     }
@@ -294,7 +294,7 @@ impl NodeLoop {
         UnixTime(now.0.saturating_sub(silence.0.max(0)))
     }
 
-    /// Whether the view is too old, or of a cluster that was set back too lately, to remove anything by.
+    /// True if the view is too old, or of a cluster that was set back too lately, to remove anything by.
     pub(super) fn is_view_stale(&self, now: UnixTime) -> bool {
         let stale = self.ports.feed.staleness(now).is_none_or(|age| age > VIEW_AGE_MAX);
         // A restored backup has forgotten nodes, pods and intents: until the cluster has found itself nothing goes.

@@ -8,7 +8,7 @@ use tracing::{debug, info};
 
 use super::{NodeLoop, Reported, Statuses};
 use crate::controllers::memory::StoredCluster;
-use crate::controllers::page::Seen;
+use crate::controllers::page::PageSnapshot;
 use crate::controllers::{config, memory, view};
 use crate::options::REPORT_INTERVAL_MIN;
 use crate::report::StatusSink;
@@ -17,7 +17,7 @@ use crate::report::events::{self, EventNote};
 impl NodeLoop {
     /// Lets what tells of news take new pools as they stand, so that the next plan's decisions for them are news.
     pub(super) fn meet_pools(&mut self) {
-        self.herald.meet(&self.history);
+        self.recorder.meet(&self.history);
         self.traces.meet(&self.history);
         self.ports.metrics.meet(&self.history);
     }
@@ -56,7 +56,7 @@ impl NodeLoop {
         let last_read =
             || self.stored.iter().map(|(name, stored)| (name.clone(), stored.status.clone())).collect();
         let read: Statuses = if statuses.is_some() { Statuses::new() } else { last_read() };
-        board.note(&Seen {
+        board.note(&PageSnapshot {
             now: self.ports.host.now(),
             leading,
             world: &self.world,
@@ -107,7 +107,7 @@ impl NodeLoop {
 
     /// Sends the events that tell what is new, beside the loop: they are a courtesy, and nothing waits for them.
     pub(super) fn tell(&mut self, plan: &Plan) {
-        let mut notes = self.herald.tell(plan, &self.world, &self.settings.config, self.ports.host.now());
+        let mut notes = self.recorder.tell(plan, &self.world, &self.settings.config, self.ports.host.now());
         for (name, stored) in &mut self.stored {
             let left_out = std::mem::take(&mut stored.left_out);
             notes.extend(events::status_left_out(name, &self.settings.config, &left_out));

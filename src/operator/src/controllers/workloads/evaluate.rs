@@ -20,12 +20,12 @@ use super::last::{Last, Look};
 use super::ownership::{self, Circumstances, Judged, Stage};
 use super::sight::{Sight, notice_contest};
 use super::state::{DONE, FAILED, HELD, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, UNKNOWN};
-use super::survey::{Standing, Workload};
+use super::survey::{Workload, WorkloadPhase};
 use super::telling::{View, hpa_version, last_hpa_status};
 use crate::actuate::scale::{ScaleError, Scales};
 use crate::report::otlp::TraceSink;
 use crate::report::replica_traces::Course;
-use crate::report::{HpaOwned, KubeSink, Metrics, PolicyStanding, ScalingSink, WriteError};
+use crate::report::{HpaOwned, KubeSink, Metrics, PolicyPhase, ScalingSink, WriteError};
 use headroom_api::conditions::reasons;
 use headroom_api::{HpaOwnership, Mode, ScalingDecision};
 use headroom_observe::host::Host;
@@ -33,7 +33,7 @@ use headroom_observe::metrics::MetricsSource;
 use headroom_observe::{HpaObject, KubeFeed};
 
 /// Everything outside that a look at a workload touches.
-pub struct Crew {
+pub struct Dependencies {
     /// Time and tasks.
     pub host: Arc<Host>,
     /// What is observed.
@@ -50,7 +50,7 @@ pub struct Crew {
     pub numbers: Arc<Metrics>,
     /// Where traces of decisions go, if anywhere.
     pub traces: Option<TraceSink>,
-    /// Whether an HPA was found that nobody else runs, and none since that somebody does.
+    /// True if an HPA was found that nobody else runs, and none since that somebody does.
     pub nobody_else_runs_hpas: AtomicBool,
 }
 
@@ -73,21 +73,22 @@ pub enum Ended {
     Again,
 }
 
-impl Crew {
+impl Dependencies {
     /// Looks at a workload once. What is remembered comes back in the state.
     pub async fn evaluate(&self, workload: &Arc<Workload>, rules: &Rules, state: &mut State) -> Ended {
         self.adopt_version(workload, state);
-        let standing = standing_of(workload);
-        let judged = matches!(standing, PolicyStanding::Accepted | PolicyStanding::Preview);
+        self.report_left_out(workload, state);
+        let phase = phase_of(workload);
+        let judged = matches!(phase, PolicyPhase::Accepted | PolicyPhase::Preview);
         let hpa = workload
             .hpa
             .as_ref()
             .and_then(|key| self.feed.workloads(|known| known.hpas().get(key).cloned()).flatten());
         if !judged || (workload.hpa.is_some() && hpa.is_none()) {
             self.forget_selector(workload);
-            state.last = Some(Last::Undecided(undecided(&standing)));
-            self.announce_conflict(workload, state, &standing);
-            return self.report(workload, state, &View { standing, ..View::default() }).await;
+            state.last = Some(Last::Undecided(undecided(&phase)));
+            self.announce_conflict(workload, state, &phase);
+            return self.report(workload, state, &View { phase, ..View::default() }).await;
         }
         let now = self.host.now();
         let mut course = Course::begin(self.host.wall());
@@ -141,7 +142,7 @@ impl Crew {
         state.last = Some(Last::Decided(Arc::new(look)));
 
         let steps = decision.steps.clone();
-        let view = View { standing, owned, steps: Some(steps), troubles: load.troubles };
+        let view = View { phase, owned, steps: Some(steps), troubles: load.troubles };
         let seen = (&sight, &view, &mut course);
         let Some(outcome) = self.carry_out(workload, state, &decision, leave, seen).await else {
             return Ended::Again;
@@ -303,17 +304,17 @@ impl Crew {
              please report it with the operator's log",
             pause.as_secs()
         );
-        let standing = PolicyStanding::Broken(message);
-        self.report(workload, &mut state, &View { standing, ..View::default() }).await;
+        let phase = PolicyPhase::Broken(message);
+        self.report(workload, &mut state, &View { phase, ..View::default() }).await;
     }
 }
 
-/// Whether the size is the operator's to change.
+/// True if the size is the operator's to change.
 pub(super) fn acts(workload: &Workload, runs_hpa: bool) -> bool {
     workload.mode == Mode::Apply && (workload.hpa.is_none() || runs_hpa)
 }
 
-/// Whether a change of size is made now.
+/// True if a change of size is made now.
 pub(super) fn leave(workload: &Workload, acts: bool, held_until: Option<UnixTime>) -> Leave {
     match (acts, held_until) {
         (true, None) => Leave::Granted,
@@ -324,27 +325,27 @@ pub(super) fn leave(workload: &Workload, acts: bool, held_until: Option<UnixTime
 }
 
 /// Why a policy that stands so is not decided on.
-pub(super) fn undecided(standing: &PolicyStanding) -> String {
-    match standing {
-        PolicyStanding::Suspended => "mode is Suspend".to_owned(),
-        PolicyStanding::Conflict(message)
-        | PolicyStanding::Invalid(message)
-        | PolicyStanding::Stalled(_, message)
-        | PolicyStanding::Broken(message) => message.clone(),
-        PolicyStanding::Pending | PolicyStanding::Accepted | PolicyStanding::Preview => {
+pub(super) fn undecided(phase: &PolicyPhase) -> String {
+    match phase {
+        PolicyPhase::Suspended => "mode is Suspend".to_owned(),
+        PolicyPhase::Conflict(message)
+        | PolicyPhase::Invalid(message)
+        | PolicyPhase::Stalled(_, message)
+        | PolicyPhase::Broken(message) => message.clone(),
+        PolicyPhase::Pending | PolicyPhase::Accepted | PolicyPhase::Preview => {
             "its HorizontalPodAutoscaler is not known yet".to_owned()
         }
     }
 }
 
-pub(super) fn standing_of(workload: &Workload) -> PolicyStanding {
-    match (&workload.standing, workload.mode) {
-        (Standing::Invalid(message), _) => PolicyStanding::Invalid(message.clone()),
-        (Standing::Conflict(message), _) => PolicyStanding::Conflict(message.clone()),
-        (Standing::Stalled(reason, message), _) => PolicyStanding::Stalled(reason, message.clone()),
-        (Standing::Owner, Mode::Apply) => PolicyStanding::Accepted,
-        (Standing::Owner, Mode::Preview) => PolicyStanding::Preview,
-        (Standing::Owner, Mode::Suspend) => PolicyStanding::Suspended,
+pub(super) fn phase_of(workload: &Workload) -> PolicyPhase {
+    match (&workload.phase, workload.mode) {
+        (WorkloadPhase::Invalid(message), _) => PolicyPhase::Invalid(message.clone()),
+        (WorkloadPhase::Conflict(message), _) => PolicyPhase::Conflict(message.clone()),
+        (WorkloadPhase::Stalled(reason, message), _) => PolicyPhase::Stalled(reason, message.clone()),
+        (WorkloadPhase::Owner, Mode::Apply) => PolicyPhase::Accepted,
+        (WorkloadPhase::Owner, Mode::Preview) => PolicyPhase::Preview,
+        (WorkloadPhase::Owner, Mode::Suspend) => PolicyPhase::Suspended,
     }
 }
 

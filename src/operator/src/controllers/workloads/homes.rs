@@ -62,7 +62,8 @@ impl Homes {
             let uid = policy.controller_uid.as_deref().filter(|_| policy.managed).unwrap_or_default();
             let maker = by_uid.get(&(&*key.namespace, uid));
             let own = maker.is_some_and(|hpa| is_unedited(policy, hpa));
-            if maker.is_some() && !own && policy.spec.is_ok() {
+            // Nor does the operator write a spec that it cannot read.
+            if maker.is_some() && !own {
                 homes.released.push(policy.clone());
             }
             if let Some(hpa) = adopted(policy) {
@@ -245,6 +246,14 @@ mod tests {
         let homes = Homes::find(&policies, &hpas);
         assert_eq!((names(&homes.released), names(&homes.retired)), (vec!["web"], vec!["own"]));
         assert_eq!(home(&homes), Some("web"));
+    }
+
+    #[test]
+    fn policy_that_an_edit_has_made_unreadable_is_the_users_and_not_deleted_with_the_hpa() {
+        let hpas = Hpas::from([hpa("web", UID)]);
+        let policies = Policies::from([policy("web-hpa-59fed7eb", Some(UID), json!({"target": 3}))]);
+        let homes = Homes::find(&policies, &hpas);
+        assert_eq!(names(&homes.released), ["web-hpa-59fed7eb"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use kube::api::ApiResource;
 use tracing::{info, warn};
 
 use super::WorkloadLoop;
-use super::evaluate::Crew;
+use super::evaluate::Dependencies;
 use super::homes::{Homes, Policy, own_name, own_policy};
 use super::refused::Consequence;
 use crate::actuate::scale::KeepError;
@@ -24,11 +24,11 @@ impl WorkloadLoop {
         if self.survey.homes.are_in_order() {
             return self.kept();
         }
-        if self.refused.pauses(self.crew.host.monotonic()) {
+        if self.refused.pauses(self.dependencies.host.monotonic()) {
             return;
         }
         let homes = std::mem::take(&mut self.survey.homes);
-        match self.crew.bring_in_order(&homes).await {
+        match self.dependencies.bring_in_order(&homes).await {
             Ok(whole) => {
                 self.kept();
                 // What was made comes back by the watch and is an edit; what is left over is found in the next turn.
@@ -50,7 +50,7 @@ impl WorkloadLoop {
 
     /// Tries again later what was refused.
     fn put_off(&mut self, error: &KeepError) {
-        let times = (self.crew.host.monotonic(), self.crew.host.now());
+        let times = (self.dependencies.host.monotonic(), self.dependencies.host.now());
         let Consequence { log, missing_permission } =
             self.refused.note(error, self.settings.ownership, times);
         if let Some(error) = log {
@@ -68,7 +68,7 @@ enum Renamed {
     NameTaken,
 }
 
-impl Crew {
+impl Dependencies {
     /// Carries the changes out, some of each kind; false if some are left.
     async fn bring_in_order(&self, homes: &Homes) -> Result<bool, KeepError> {
         for hpa in homes.homeless.iter().take(CHANGES_MAX) {

@@ -20,7 +20,7 @@ use super::survey::Workload;
 pub struct Look {
     /// The policy, and what decisions are made by.
     pub workload: Arc<Workload>,
-    /// Whether a change may be made.
+    /// True if a change may be made.
     pub leave: Leave,
     /// The instant.
     pub now: Moment,

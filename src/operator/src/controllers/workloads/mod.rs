@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use tracing::{debug, error, info};
 
 use self::due::Due;
-use self::evaluate::{Crew, Ended, Rules};
+use self::evaluate::{Dependencies, Ended, Rules};
 use self::last::LastLooks;
 use self::refused::Refused;
 use self::state::State;
@@ -51,7 +51,7 @@ use headroom_observe::host::Host;
 use headroom_observe::metrics::MetricsSource;
 
 pub use self::state::hpa_status;
-pub use self::survey::{Standing, survey};
+pub use self::survey::{WorkloadPhase, survey};
 
 /// The pause after something was in the way.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -89,13 +89,13 @@ pub struct WorkloadPorts {
     pub leadership: watch::Receiver<Leadership>,
     /// Becomes true when the process is to stop.
     pub stop: watch::Receiver<bool>,
-    /// Whether nothing is done but told.
+    /// Dry run: report decisions, change nothing.
     pub preview: bool,
 }
 
 /// The loop and what it holds between two turns.
 pub struct WorkloadLoop {
-    crew: Arc<Crew>,
+    dependencies: Arc<Dependencies>,
     guard: Guard,
     metrics: MetricsFor,
     leadership: watch::Receiver<Leadership>,
@@ -156,7 +156,7 @@ impl WorkloadLoop {
         let (finish, finished) = mpsc::unbounded_channel();
         let settings = ValidatedWorkloads::default();
         let began_at = host.monotonic();
-        let crew = Crew {
+        let dependencies = Dependencies {
             scales: Scales::new(work.clone(), host.clone()),
             sink: ScalingSink::new(work.clone()),
             events: KubeSink::new(work),
@@ -168,7 +168,7 @@ impl WorkloadLoop {
             nobody_else_runs_hpas: AtomicBool::new(false),
         };
         Self {
-            crew: Arc::new(crew),
+            dependencies: Arc::new(dependencies),
             guard,
             rules: Arc::new(rules(&settings, metrics(&settings))),
             metrics,
@@ -215,22 +215,22 @@ impl WorkloadLoop {
     }
 
     async fn rest(&mut self, pause: Duration) {
-        let crew = self.crew.clone();
+        let dependencies = self.dependencies.clone();
         let edited = tokio::select! {
             biased;
             _ = self.stop.changed() => false,
             _ = self.leadership.changed() => false,
             Some(finished) = self.finished.recv() => { self.note(finished); false }
-            () = crew.feed.workloads_edited() => true,
-            () = crew.host.sleep(pause) => false,
+            () = dependencies.feed.workloads_edited() => true,
+            () = dependencies.host.sleep(pause) => false,
         };
         if edited {
             // What one `kubectl apply` brings arrives one object after the other.
-            crew.host.sleep(GATHERING).await;
+            dependencies.host.sleep(GATHERING).await;
         }
     }
 
-    /// Whether this replica may act; memory of another term is dropped.
+    /// True if this replica may act; memory of another term is dropped.
     fn leads(&mut self) -> bool {
         let claim = self.guard.claim();
         let epoch = claim.map(|claim| claim.epoch);
@@ -242,25 +242,26 @@ impl WorkloadLoop {
             self.kept();
             self.term = epoch;
         }
-        epoch.is_some() && self.crew.feed.workloads(|known| known.synced()).unwrap_or(false)
+        epoch.is_some() && self.dependencies.feed.workloads(|known| known.synced()).unwrap_or(false)
     }
 
     /// Takes in what was edited: which workloads there are, and which are to be looked at at once.
     fn look_around(&mut self) {
-        let crew = self.crew.clone();
-        let edits = crew.feed.workloads(|known| known.take_edited()).unwrap_or_default();
+        let dependencies = self.dependencies.clone();
+        let edits = dependencies.feed.workloads(|known| known.take_edited()).unwrap_or_default();
         if edits.is_empty() && self.surveyed {
             return;
         }
         self.surveyed = true;
         self.take_settings();
         let settings = &self.settings;
-        let surveyed = crew.feed.workloads(|known| survey::survey(known.policies(), known.hpas(), settings));
+        let surveyed =
+            dependencies.feed.workloads(|known| survey::survey(known.policies(), known.hpas(), settings));
         let mut fresh = surveyed.unwrap_or_default();
         if self.preview {
             fresh.preview();
         }
-        let now = crew.host.monotonic();
+        let now = dependencies.host.monotonic();
         let gone: Vec<ObjectKey> =
             self.slots.keys().filter(|key| !fresh.workloads.contains_key(*key)).cloned().collect();
         for key in gone {
@@ -285,7 +286,7 @@ impl WorkloadLoop {
 
     /// What the ClusterScalingPolicy says; what cannot be read leaves what held before.
     fn take_settings(&mut self) {
-        let stored = self.crew.feed.workloads(|known| known.cluster().cloned()).flatten();
+        let stored = self.dependencies.feed.workloads(|known| known.cluster().cloned()).flatten();
         let mut fresh = match stored.as_ref().map(|stored| stored.spec.as_ref().map(validate_policy)) {
             None => ValidatedWorkloads::default(),
             Some(Ok(Ok(policy))) => policy.workloads,
@@ -314,13 +315,13 @@ impl WorkloadLoop {
 
     /// Begins to look at what is due; how long nothing is.
     fn begin_looks(&mut self) -> Duration {
-        let now = self.crew.host.monotonic();
+        let now = self.dependencies.host.monotonic();
         while let Some((at, key)) = self.due.next(now) {
             let workload = self.survey.workloads.get(&key).cloned();
             let (Some(workload), Some(term)) = (workload, self.term) else { continue };
             let late = now - at;
             debug!(workload = %key, late_ms = late.as_millis(), "looking");
-            self.crew.numbers.workloads.began(late);
+            self.dependencies.numbers.workloads.began(late);
             self.begin_look(key, workload, term);
         }
         let longest = if self.surveyed { IDLE_TURN_MAX } else { TURN_MAX };
@@ -335,22 +336,25 @@ impl WorkloadLoop {
         let Some(slot) = self.slots.get_mut(&key) else { return };
         let known = slot.state.take().filter(|state| state.uid == workload.uid);
         let state = known.or_else(|| {
-            let stored = self.crew.feed.workloads(|known| known.policies().get(&key).cloned()).flatten();
-            Some(State::restore(&*stored?, self.crew.host.now(), gap))
+            let stored =
+                self.dependencies.feed.workloads(|known| known.policies().get(&key).cloned()).flatten();
+            Some(State::restore(&*stored?, self.dependencies.host.now(), gap))
         });
         let Some(mut state) = state else { return };
         slot.in_flight = true;
         self.due.begin(&key.namespace);
-        let (crew, rules, finish) = (self.crew.clone(), self.rules.clone(), self.finish.clone());
-        self.crew.host.spawn(async move {
+        let (dependencies, rules, finish) =
+            (self.dependencies.clone(), self.rules.clone(), self.finish.clone());
+        self.dependencies.host.spawn(async move {
             let look = async {
-                let ended = crew.evaluate(&workload, &rules, &mut state).await;
+                let ended = dependencies.evaluate(&workload, &rules, &mut state).await;
                 (state, ended)
             };
             let result = AssertUnwindSafe(look).catch_unwind().await.ok();
             if result.is_none() {
                 // What was remembered went with the panic: the next look reads it back.
-                let _ = AssertUnwindSafe(crew.tell_of_panic(&workload, QUARANTINE)).catch_unwind().await;
+                let _ =
+                    AssertUnwindSafe(dependencies.tell_of_panic(&workload, QUARANTINE)).catch_unwind().await;
             }
             // Nobody listens only when the loop has ended.
             let _ = finish.send(Finished { term, key, result });
@@ -364,11 +368,11 @@ impl WorkloadLoop {
         if self.term != Some(term) {
             return;
         }
-        let (now, regular) = (self.crew.host.monotonic(), self.next_due(&key));
+        let (now, regular) = (self.dependencies.host.monotonic(), self.next_due(&key));
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.in_flight = false;
         let again = std::mem::take(&mut slot.again);
-        self.crew.numbers.workloads.ended(match &result {
+        self.dependencies.numbers.workloads.ended(match &result {
             Some((_, Ended::Well)) => LookResult::Done,
             Some((_, Ended::Again)) => LookResult::Again,
             None => LookResult::Panicked,
@@ -406,7 +410,8 @@ impl WorkloadLoop {
             self.due.remove(slot.due_at, key);
         }
         if let Some(hpa) = self.survey.workloads.get(key).and_then(|workload| workload.hpa.as_ref()) {
-            let mut registry = self.crew.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut registry =
+                self.dependencies.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             registry.remove(&hpa.namespace, &hpa.name);
         }
     }
@@ -418,21 +423,21 @@ impl WorkloadLoop {
         (&key.namespace, &key.name).hash(&mut hasher);
         let millis = u64::try_from(period.as_millis()).unwrap_or(u64::MAX).max(1);
         let phase = Duration::from_millis(hasher.finish() % millis);
-        let elapsed = self.crew.host.monotonic() - self.began_at;
+        let elapsed = self.dependencies.host.monotonic() - self.began_at;
         let passed = u64::try_from(elapsed.saturating_sub(phase).as_millis()).unwrap_or(0) / millis;
         let next = self.began_at + phase + period * u32::try_from(passed).unwrap_or(u32::MAX);
-        if next <= self.crew.host.monotonic() { next + period } else { next }
+        if next <= self.dependencies.host.monotonic() { next + period } else { next }
     }
 
     /// Lets looks under way end.
     async fn wind_down(mut self) {
-        let deadline = self.crew.host.monotonic() + WIND_DOWN_MAX;
-        while 0 < self.due.in_flight_count() && self.crew.host.monotonic() < deadline {
-            let rest = deadline.saturating_duration_since(self.crew.host.monotonic());
+        let deadline = self.dependencies.host.monotonic() + WIND_DOWN_MAX;
+        while 0 < self.due.in_flight_count() && self.dependencies.host.monotonic() < deadline {
+            let rest = deadline.saturating_duration_since(self.dependencies.host.monotonic());
             tokio::select! {
                 biased;
                 Some(finished) = self.finished.recv() => self.due.end(&finished.key.namespace),
-                () = self.crew.host.sleep(rest) => {}
+                () = self.dependencies.host.sleep(rest) => {}
             }
         }
     }

@@ -16,13 +16,13 @@ use headroom_core::pods::selector::{Registry, Selector};
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
 
-use super::evaluate::{acts, leave, standing_of, undecided};
+use super::evaluate::{acts, leave, phase_of, undecided};
 use super::gather::{Load, ask};
 use super::last::{Last, Look, record};
 use super::options_of;
 use super::state::{State, hpa_status};
 use super::survey::{Survey, Workload, survey};
-use crate::report::PolicyStanding;
+use crate::report::PolicyPhase;
 use headroom_api::conditions::{get, types};
 use headroom_api::validate::{ValidatedWorkloads, validate_policy};
 use headroom_api::{Mode, PolicyObject, ScalingPolicySpec, ScalingPolicyStatus};
@@ -63,7 +63,7 @@ pub async fn looked_at(feed: &KubeFeed, metrics: &dyn MetricsSource, host: &Host
 struct Sketch {
     key: ObjectKey,
     look: Look,
-    /// Whether metrics play a part.
+    /// True if metrics play a part.
     asks: bool,
 }
 
@@ -74,7 +74,7 @@ struct Found {
 }
 
 /// A workload whose scale and pods are known.
-struct Seen {
+struct OutsideView {
     workload: Arc<Workload>,
     policy: Arc<PolicyObject<ScalingPolicySpec>>,
     hpa: Option<Arc<HpaObject>>,
@@ -124,17 +124,17 @@ fn readable(selector: &str) -> Option<Selector> {
     Selector::parse(selector).ok().filter(|_| !selector.is_empty())
 }
 
-fn see(known: &Workloads, mut workload: Arc<Workload>) -> Result<Seen, String> {
+fn see(known: &Workloads, mut workload: Arc<Workload>) -> Result<OutsideView, String> {
     let policy = known.policies().get(&workload.key).cloned().ok_or("it has just gone")?;
     if is_previewed(&policy) && workload.mode == Mode::Apply {
         // An operator that is started with --preview does nothing, and shows by its word in status alone.
         Arc::make_mut(&mut workload).mode = Mode::Preview;
     }
-    let standing = standing_of(&workload);
+    let phase = phase_of(&workload);
     let hpa = workload.hpa.as_ref().and_then(|key| known.hpas().get(key).cloned());
-    let judged = matches!(standing, PolicyStanding::Accepted | PolicyStanding::Preview);
+    let judged = matches!(phase, PolicyPhase::Accepted | PolicyPhase::Preview);
     if !judged || (workload.hpa.is_some() && hpa.is_none()) {
-        return Err(undecided(&standing));
+        return Err(undecided(&phase));
     }
     let Some(target) = &workload.target else {
         return Err("the apiVersion of what it scales cannot be read".to_owned());
@@ -147,7 +147,7 @@ fn see(known: &Workloads, mut workload: Arc<Workload>) -> Result<Seen, String> {
     let scale = scale.ok_or_else(|| format!("{} \"{}\" not found", target.kind, target.name));
     let selector = scale.as_ref().ok().and_then(|scale| readable(&scale.selector));
     let selected = selector.map(|selector| known.pods(&target.namespace, &selector)).unwrap_or_default();
-    Ok(Seen { workload, policy, hpa, scale, selected })
+    Ok(OutsideView { workload, policy, hpa, scale, selected })
 }
 
 fn is_previewed(policy: &PolicyObject<ScalingPolicySpec>) -> bool {
@@ -155,8 +155,8 @@ fn is_previewed(policy: &PolicyObject<ScalingPolicySpec>) -> bool {
     get(&status.conditions, types::READY).is_some_and(|ready| ready.reason == Reason::PreviewOnly.as_str())
 }
 
-fn sketch(seen: Seen, registry: &Registry, options: &Options, now: UnixTime) -> Sketch {
-    let Seen { workload, policy, hpa, scale, selected } = seen;
+fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTime) -> Sketch {
+    let OutsideView { workload, policy, hpa, scale, selected } = seen;
     let mut state = State::restore(&policy, now, Duration::ZERO);
     if let Ok(scale) = &scale {
         // What became of a change of unknown outcome shows by the size.

@@ -1,4 +1,4 @@
-//! Whether the operator runs an HPA: it is told to, and nobody else does. Pure.
+//! True if the operator runs an HPA: it is told to, and nobody else does. Pure.
 //!
 //! Who else runs an HPA does not show while nothing changes: the controller-manager's HPA controller writes the status
 //! only when it would say something else. So the operator asks: it sets `status.observedGeneration`, which that
@@ -63,7 +63,7 @@ impl Question {
 }
 
 impl Stage {
-    /// Whether the operator begins to run an HPA by what it was shown, `before` being the stage of the look before.
+    /// True if the operator begins to run an HPA by what it was shown, `before` being the stage of the look before.
     #[must_use]
     pub fn begins(self, before: Self) -> bool {
         match before {
@@ -77,7 +77,7 @@ impl Stage {
 /// What an HPA shows of its writers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sight<'a> {
-    /// Whether `status.observedGeneration` is there, our own last write included.
+    /// True if `status.observedGeneration` is there, our own last write included.
     pub field: bool,
     /// When we last wrote its status.
     pub ours_at: Option<UnixTime>,
@@ -106,9 +106,9 @@ pub struct Circumstances {
     pub told: HpaOwnership,
     /// How often each workload is looked at.
     pub sync_period: Seconds,
-    /// Whether the operator may write the HPA's status: not in modes Preview and Suspend.
+    /// True if the operator may write the HPA's status: not in modes Preview and Suspend.
     pub writes: bool,
-    /// Whether the field has stood in another HPA long enough: then no HPA controller that runs all HPAs is there.
+    /// True if the field has stood in another HPA long enough: then no HPA controller that runs all HPAs is there.
     pub nobody_elsewhere: bool,
     /// Now.
     pub now: UnixTime,
@@ -119,7 +119,7 @@ pub struct Circumstances {
 pub struct Judged {
     /// Who runs the HPA, for the policy's condition.
     pub owned: HpaOwned,
-    /// Whether the field is to be set now.
+    /// True if the field is to be set now.
     pub ask: bool,
 }
 
@@ -155,14 +155,14 @@ pub fn judge(question: &mut Question, sight: &Sight<'_>, around: &Circumstances)
         return owned();
     }
     if sight.field {
-        standing(question, sight, quiet, around.now)
+        phase(question, sight, quiet, around.now)
     } else {
         missing(question, sight, quiet, around)
     }
 }
 
 /// The field is there: since when, and whether that is long enough.
-fn standing(question: &mut Question, sight: &Sight<'_>, quiet: Seconds, now: UnixTime) -> Judged {
+fn phase(question: &mut Question, sight: &Sight<'_>, quiet: Seconds, now: UnixTime) -> Judged {
     let since = match question.stage {
         Stage::Alone | Stage::Trusted => {
             question.stage = Stage::Alone;

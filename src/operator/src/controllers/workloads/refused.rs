@@ -6,7 +6,7 @@ use headroom_core::time::UnixTime;
 use tokio::time::Instant;
 
 use crate::actuate::scale::{EXPLAIN_HPAS, KeepError, RUN_HPAS};
-use crate::controllers::refrain::Refrain;
+use crate::controllers::log_throttle::LogThrottle;
 use headroom_api::HpaOwnership;
 
 /// Pause after the first refusal; doubles with each further one.
@@ -17,7 +17,7 @@ const DOUBLINGS_MAX: u32 = 6;
 /// The refusals in a row.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
-    logged: Refrain,
+    logged: LogThrottle,
     /// As far as the pause depends on them.
     count: u32,
     due_at: Option<Instant>,

@@ -6,7 +6,7 @@ use headroom_core::pods::input::{PodSeen, Scale};
 use headroom_core::pods::selector::Selector;
 use headroom_core::time::{Seconds, UnixTime};
 
-use super::evaluate::{Crew, Rules};
+use super::evaluate::{Dependencies, Rules};
 use super::state::{State, newer};
 use super::survey::Workload;
 use crate::actuate::scale::FIELD_MANAGER;
@@ -21,7 +21,7 @@ pub(super) struct Sight {
     pub(super) writers: Vec<Writer>,
 }
 
-impl Crew {
+impl Dependencies {
     /// What is known of the workload's size and pods. Kinds that are watched are not asked for.
     pub(super) async fn see(&self, workload: &Workload, state: &State) -> Sight {
         let mut sight = Sight {

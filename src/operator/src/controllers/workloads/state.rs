@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use super::last::Last;
 use super::ownership::Question;
 use crate::actuate::guard::STEP_DEADLINE;
-use crate::report::WorkloadMemory;
 use crate::report::workload::{self as rendering, DECISIONS_MAX};
+use crate::report::{WorkloadMemory, scaling_status_of};
 use headroom_api::conditions::types;
 use headroom_api::{ContestStatus, PolicyObject, ScalingDecision, ScalingPolicySpec, ScalingPolicyStatus};
 use headroom_observe::Writer;
@@ -29,8 +29,10 @@ pub struct State {
     pub uid: Arc<str>,
     /// What is remembered: exactly what status holds.
     pub memory: WorkloadMemory,
-    /// The policy's status as it is stored.
+    /// The policy's status as it is stored, without what of it cannot be read.
     pub stored: ScalingPolicyStatus,
+    /// What cannot be read of it, until an event has said so.
+    pub left_out: Vec<String>,
     /// Its version.
     pub resource_version: String,
     /// When it was last written.
@@ -39,7 +41,7 @@ pub struct State {
     pub told: HpaStatus,
     /// The status that was last written to the HPA.
     pub hpa: Option<HpaWritten>,
-    /// Whether anybody else runs the HPA.
+    /// True if anybody else runs the HPA.
     pub question: Question,
     /// The version that our last mark gave the HPA; empty before one.
     pub marked: String,
@@ -99,7 +101,7 @@ impl State {
             // Whether the write came through shows at the next look; the memory counts it as done.
             UNKNOWN.clone_into(&mut decision.outcome);
         }
-        let stored: ScalingPolicyStatus = serde_json::from_value(policy.status.clone()).unwrap_or_default();
+        let (stored, left_out) = stored_of(policy);
         let size = size_written(&remembered.decisions);
         let ran_hpa =
             stored.conditions.iter().any(|one| one.type_ == types::HPA_OWNED && one.status == "True");
@@ -108,6 +110,7 @@ impl State {
             told: told(&stored, &remembered),
             memory: remembered,
             stored,
+            left_out,
             resource_version: policy.resource_version.clone(),
             written_at: None,
             hpa: None,
@@ -125,7 +128,7 @@ impl State {
         if !newer(&seen.resource_version, &self.resource_version) {
             return;
         }
-        let stored: ScalingPolicyStatus = serde_json::from_value(seen.status.clone()).unwrap_or_default();
+        let (stored, _) = stored_of(seen);
         if stored == self.stored {
             self.resource_version.clone_from(&seen.resource_version);
         } else {
@@ -143,6 +146,7 @@ impl State {
             marked: std::mem::take(&mut self.marked),
             size: self.size.take(),
             warned: std::mem::take(&mut self.warned),
+            left_out: std::mem::take(&mut self.left_out).into_iter().chain(fresh.left_out).collect(),
             last: self.last.take(),
             ..fresh
         };
@@ -163,7 +167,7 @@ impl State {
         !repeated
     }
 
-    /// Whether nobody knows if the last change was made.
+    /// True if nobody knows if the last change was made.
     #[must_use]
     pub fn is_unsettled(&self) -> bool {
         self.memory.decisions.first().is_some_and(|last| last.outcome == UNKNOWN)
@@ -252,6 +256,15 @@ pub const OBSERVED: &str = "Observed";
 /// A change that a contest keeps from being made.
 pub const HELD: &str = "Held";
 
+/// The stored status, and what of it cannot be read: then it differs from every one that is written, so that the next one is.
+fn stored_of(policy: &PolicyObject<ScalingPolicySpec>) -> (ScalingPolicyStatus, Vec<String>) {
+    let (mut stored, left_out) = scaling_status_of(&policy.status);
+    if !left_out.is_empty() {
+        stored.observed_generation = None;
+    }
+    (stored, left_out)
+}
+
 /// The size that was last written before a restart, by the history: somebody who has changed it meanwhile is noticed. None
 /// when the last write is of unknown outcome. It has no version, so the watch's view always counts as newer.
 fn size_written(decisions: &[ScalingDecision]) -> Option<SizeWritten> {
@@ -280,7 +293,7 @@ fn told(stored: &ScalingPolicyStatus, remembered: &WorkloadMemory) -> HpaStatus 
     }
 }
 
-/// Whether version `a` of an object is newer than `b`. Versions that are no numbers are not compared.
+/// True if version `a` of an object is newer than `b`. Versions that are no numbers are not compared.
 #[must_use]
 pub fn newer(a: &str, b: &str) -> bool {
     matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if b < a)
@@ -444,6 +457,21 @@ mod tests {
     fn a_status_without_metrics_is_read_as_the_api_server_writes_it() {
         let read = hpa_status(&json!({"currentMetrics": null, "currentReplicas": 1, "desiredReplicas": 2}));
         assert_eq!((read.current_replicas, read.desired_replicas), (1, 2));
+    }
+
+    #[test]
+    fn entry_of_a_status_that_cannot_be_read_costs_no_other_and_is_kept_for_an_event() {
+        let owned = json!({"type": types::HPA_OWNED, "status": "True", "reason": "Owned", "message": "",
+            "lastTransitionTime": "2027-01-15T08:00:00Z"});
+        let state =
+            restored(json!({"conditions": [owned, {"type": 3}], "bounds": "wide", "currentReplicas": 4,
+            "observedGeneration": 1}));
+        assert_eq!((state.stored.conditions.len(), state.stored.current_replicas), (1, Some(4)));
+        let said = |what: &str| state.left_out.iter().any(|note| note.starts_with(what));
+        assert!(said("status.conditions[1]: ") && said("status.bounds: "), "{:?}", state.left_out);
+        assert_eq!(state.stored.observed_generation, None, "so that it is written anew");
+        assert_eq!(restored(json!({"currentReplicas": 4})).left_out, Vec::<String>::new());
+        assert_eq!(restored(Value::Null).left_out, Vec::<String>::new());
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Workload {
     pub uid: Arc<str>,
     /// The edits of it that are known.
     pub generation: i64,
-    /// Whether to act.
+    /// True if the operator acts.
     pub mode: Mode,
     /// The HPA whose workload it is; none for a policy with metrics of its own.
     pub hpa: Option<ObjectKey>,
@@ -42,8 +42,8 @@ pub struct Workload {
     pub fallback: Option<Fallback>,
     /// The object that is scaled; none while nothing is known of it.
     pub target: Option<ScaleTarget>,
-    /// Whether it is the one who scales its target.
-    pub standing: Standing,
+    /// True if it is the one who scales its target.
+    pub phase: WorkloadPhase,
 }
 
 /// A question to a Prometheus server.
@@ -55,9 +55,9 @@ pub struct Query {
     pub query: String,
 }
 
-/// Whether a policy is the one who scales its target.
+/// True if a policy is the one who scales its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum WorkloadPhase {
     /// It is.
     Owner,
     /// Only an edit helps: the condition's reason, and what is wrong with the fix.
@@ -134,11 +134,11 @@ pub fn survey(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -
             continue;
         }
         let (mut workload, claimant) = read(key, policy, hpas, &survey.homes.of_hpa, ownership);
-        if beyond.contains(key) && workload.standing == Standing::Owner {
-            workload.standing = too_many(most);
+        if beyond.contains(key) && workload.phase == WorkloadPhase::Owner {
+            workload.phase = too_many(most);
         }
         if let (Some(target), Some(claimant)) = (&workload.target, claimant)
-            && workload.standing == Standing::Owner
+            && workload.phase == WorkloadPhase::Owner
             && workload.mode != Mode::Preview
         {
             claims.entry(target.clone()).or_default().push((claimant, Some(key.clone())));
@@ -148,7 +148,7 @@ pub fn survey(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -
     if ownership == HpaOwnership::Observe {
         let claimed = |hpa: &HpaObject| {
             let home = survey.homes.of_hpa.get(&hpa.key).and_then(|home| survey.workloads.get(home));
-            home.is_some_and(|home| home.standing == Standing::Owner && home.mode != Mode::Preview)
+            home.is_some_and(|home| home.phase == WorkloadPhase::Owner && home.mode != Mode::Preview)
         };
         for hpa in hpas.values().filter(|hpa| !hpa.deleting && !claimed(hpa)) {
             let target = read_spec(&hpa.spec).ok();
@@ -163,7 +163,7 @@ pub fn survey(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -
         let Some((winner, _)) = claimants.first().cloned() else { continue };
         for (loser, key) in claimants.into_iter().skip(1) {
             if let Some(workload) = key.and_then(|key| survey.workloads.get_mut(&key)) {
-                Arc::make_mut(workload).standing = Standing::Conflict(winner.conflict(&target, &loser));
+                Arc::make_mut(workload).phase = WorkloadPhase::Conflict(winner.conflict(&target, &loser));
             }
         }
     }
@@ -193,12 +193,12 @@ fn beyond(policies: &Policies, homes: &mut Homes, most: usize) -> BTreeSet<Objec
     beyond
 }
 
-fn too_many(most: usize) -> Standing {
+fn too_many(most: usize) -> WorkloadPhase {
     let text = format!(
         "the namespace has more than {most} ScalingPolicies, and this one is among the newest: delete some, or raise \
          workloads.maxPoliciesPerNamespace of the ClusterScalingPolicy"
     );
-    Standing::Stalled(reasons::TOO_MANY_POLICIES, text)
+    WorkloadPhase::Stalled(reasons::TOO_MANY_POLICIES, text)
 }
 
 fn read(
@@ -219,17 +219,17 @@ fn read(
         schedules: Vec::new(),
         fallback: None,
         target: None,
-        standing: Standing::Owner,
+        phase: WorkloadPhase::Owner,
     };
     let validated = match policy.spec.as_ref().map(validate_scaling) {
         Ok(Ok(validated)) => validated,
         Ok(Err(errors)) => {
             let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            workload.standing = Standing::Invalid(words.join("; "));
+            workload.phase = WorkloadPhase::Invalid(words.join("; "));
             return (workload, None);
         }
         Err(problem) => {
-            workload.standing = Standing::Invalid(format!("spec: it cannot be read: {problem}"));
+            workload.phase = WorkloadPhase::Invalid(format!("spec: it cannot be read: {problem}"));
             return (workload, None);
         }
     };
@@ -263,8 +263,8 @@ fn read(
             workload.hpa = Some(hpa.clone());
             match judge_hpa(&mut workload, hpas.get(&hpa).map(|hpa| &**hpa), homes.get(&hpa), ownership) {
                 Ok(claimant) => Some(claimant),
-                Err(standing) => {
-                    workload.standing = standing;
+                Err(phase) => {
+                    workload.phase = phase;
                     None
                 }
             }
@@ -277,7 +277,7 @@ fn read(
                 "metrics": metrics.iter().map(in_v2).collect::<Vec<_>>(), "behavior": behavior});
             match read_spec(&spec) {
                 Ok(spec) => workload.spec = spec,
-                Err(problem) => workload.standing = Standing::Invalid(format!("spec: {problem}")),
+                Err(problem) => workload.phase = WorkloadPhase::Invalid(format!("spec: {problem}")),
             }
             Some(Claimant {
                 unyielding: std::cmp::Reverse(false),
@@ -296,25 +296,25 @@ fn judge_hpa(
     hpa: Option<&HpaObject>,
     home: Option<&ObjectKey>,
     ownership: HpaOwnership,
-) -> Result<Claimant, Standing> {
+) -> Result<Claimant, WorkloadPhase> {
     let Some(hpa) = hpa.filter(|hpa| !hpa.deleting) else {
         let name = workload.hpa.as_ref().map(|hpa| hpa.name.to_string()).unwrap_or_default();
         let text = format!(
             "there is no HorizontalPodAutoscaler {name} in this namespace: correct spec.target.hpa.name"
         );
-        return Err(Standing::Stalled(reasons::HPA_NOT_FOUND, text));
+        return Err(WorkloadPhase::Stalled(reasons::HPA_NOT_FOUND, text));
     };
     if let Some(home) = home.filter(|home| **home != workload.key) {
         let text = format!(
             "HorizontalPodAutoscaler {} has the older ScalingPolicy {}: delete one of the two",
             hpa.key.name, home.name
         );
-        return Err(Standing::Conflict(text));
+        return Err(WorkloadPhase::Conflict(text));
     }
     match read_spec(&hpa.spec) {
         Ok(spec) => workload.spec = spec,
         Err(problem) => {
-            return Err(Standing::Invalid(format!(
+            return Err(WorkloadPhase::Invalid(format!(
                 "the spec of the HorizontalPodAutoscaler cannot be read: {problem}"
             )));
         }
@@ -325,7 +325,7 @@ fn judge_hpa(
         let text = "schedules and fallback need an HPA that the operator runs: set workloads.hpaOwnership of the \
                     ClusterScalingPolicy to Replace, or use a target of type Scale instead of the HPA";
         workload.target = None;
-        return Err(Standing::Stalled(reasons::HPA_NOT_OWNED, text.to_owned()));
+        return Err(WorkloadPhase::Stalled(reasons::HPA_NOT_OWNED, text.to_owned()));
     }
     Ok(claimant_of(hpa, ownership))
 }
@@ -425,12 +425,12 @@ mod tests {
             "maxReplicas": 5})
     }
 
-    fn standing(survey: &Survey, name: &str) -> Standing {
-        survey.workloads[&ObjectKey::new("shop", name)].standing.clone()
+    fn phase(survey: &Survey, name: &str) -> WorkloadPhase {
+        survey.workloads[&ObjectKey::new("shop", name)].phase.clone()
     }
 
     fn conflicts(survey: &Survey, name: &str) -> bool {
-        matches!(standing(survey, name), Standing::Conflict(_))
+        matches!(phase(survey, name), WorkloadPhase::Conflict(_))
     }
 
     #[test]
@@ -441,7 +441,7 @@ mod tests {
         let policies = Policies::from([policy("mine", on_hpa("web"), 2)]);
         let survey = surveyed(&policies, &hpas, HpaOwnership::Observe);
         assert!(survey.homes.homeless.is_empty());
-        assert_eq!(standing(&survey, "mine"), Standing::Owner);
+        assert_eq!(phase(&survey, "mine"), WorkloadPhase::Owner);
     }
 
     #[test]
@@ -453,14 +453,14 @@ mod tests {
         let survey = surveyed(&policies, &hpas, HpaOwnership::Replace);
         assert_eq!(survey.homes.retired.len(), 1);
         assert_eq!(&*survey.homes.retired[0].name, "web");
-        assert_eq!(standing(&survey, "users"), Standing::Owner);
+        assert_eq!(phase(&survey, "users"), WorkloadPhase::Owner);
     }
 
     #[test]
     fn the_oldest_owner_of_a_target_scales_it_and_the_others_stand_back() {
         let policies = Policies::from([policy("old", on_scale("web"), 1), policy("new", on_scale("web"), 2)]);
         let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Observe);
-        assert_eq!(standing(&survey, "old"), Standing::Owner);
+        assert_eq!(phase(&survey, "old"), WorkloadPhase::Owner);
         assert!(conflicts(&survey, "new"));
     }
 
@@ -509,16 +509,16 @@ mod tests {
         spec["fallback"] = json!({"replicas": "3"});
         let policies = Policies::from([policy("home", spec, 5)]);
         let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
-        assert!(matches!(standing(&observed, "home"), Standing::Stalled(reasons::HPA_NOT_OWNED, _)));
+        assert!(matches!(phase(&observed, "home"), WorkloadPhase::Stalled(reasons::HPA_NOT_OWNED, _)));
         let replaced = surveyed(&policies, &hpas, HpaOwnership::Replace);
-        assert_eq!(standing(&replaced, "home"), Standing::Owner);
+        assert_eq!(phase(&replaced, "home"), WorkloadPhase::Owner);
     }
 
     #[test]
     fn a_policy_of_an_hpa_that_is_not_there_says_so() {
         let policies = Policies::from([policy("home", on_hpa("web"), 5)]);
         let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Replace);
-        assert!(matches!(standing(&survey, "home"), Standing::Stalled(reasons::HPA_NOT_FOUND, _)));
+        assert!(matches!(phase(&survey, "home"), WorkloadPhase::Stalled(reasons::HPA_NOT_FOUND, _)));
     }
 
     #[test]
@@ -534,8 +534,8 @@ mod tests {
     }
 
     fn message(survey: &Survey, name: &str) -> String {
-        match standing(survey, name) {
-            Standing::Conflict(message) | Standing::Stalled(_, message) => message,
+        match phase(survey, name) {
+            WorkloadPhase::Conflict(message) | WorkloadPhase::Stalled(_, message) => message,
             other => panic!("{name} is {other:?}"),
         }
     }
@@ -574,9 +574,9 @@ mod tests {
             survey(&policies, &hpas, &ValidatedWorkloads { max_policies_per_namespace, ..Default::default() })
         };
         let two = within(2);
-        assert!(matches!(standing(&two, "a"), Standing::Stalled(reasons::TOO_MANY_POLICIES, _)));
-        assert_eq!((standing(&two, "b"), standing(&two, "c")), (Standing::Owner, Standing::Owner));
-        assert_eq!((within(3).homes.homeless.len(), standing(&within(3), "a")), (0, Standing::Owner));
+        assert!(matches!(phase(&two, "a"), WorkloadPhase::Stalled(reasons::TOO_MANY_POLICIES, _)));
+        assert_eq!((phase(&two, "b"), phase(&two, "c")), (WorkloadPhase::Owner, WorkloadPhase::Owner));
+        assert_eq!((within(3).homes.homeless.len(), phase(&within(3), "a")), (0, WorkloadPhase::Owner));
         assert_eq!(within(4).homes.homeless.len(), 1);
     }
 }

@@ -10,13 +10,13 @@ use headroom_core::reason::Reason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tracing::{debug, warn};
 
-use super::evaluate::{Crew, Ended};
+use super::evaluate::{Dependencies, Ended};
 use super::state::{HpaWritten, State, hpa_status, newer};
 use super::survey::Workload;
-use crate::report::events::{Regarding, RegardingKind, on_workload};
+use crate::report::events::{EventNote, Regarding, RegardingKind, on_workload, scaling_status_left_out};
 use crate::report::workload::{render, without_numbers, without_repetitions};
 use crate::report::{
-    HpaOwned, MetricTrouble, PolicyStanding, StatusSink, WorkloadMemory, WorkloadView, WriteError,
+    HpaOwned, MetricTrouble, PolicyPhase, StatusSink, WorkloadMemory, WorkloadView, WriteError,
 };
 use headroom_api::Mode;
 use headroom_api::conditions::{get, types};
@@ -28,7 +28,7 @@ const NUMBERS_EVERY: Duration = Duration::from_secs(60);
 /// What is told of one look, besides what is remembered.
 #[derive(Default)]
 pub(super) struct View {
-    pub(super) standing: PolicyStanding,
+    pub(super) phase: PolicyPhase,
     pub(super) owned: Option<HpaOwned>,
     pub(super) steps: Option<Steps>,
     pub(super) troubles: Vec<Option<MetricTrouble>>,
@@ -40,7 +40,7 @@ impl View {
         let memory: &WorkloadMemory = &state.memory;
         WorkloadView {
             generation: workload.generation,
-            standing: self.standing.clone(),
+            phase: self.phase.clone(),
             target,
             owned: self.owned.clone(),
             steps: self.steps.as_ref(),
@@ -51,7 +51,7 @@ impl View {
     }
 }
 
-impl Crew {
+impl Dependencies {
     /// Tells what came of it: events, the HPA's status, the policy's.
     pub(super) async fn finish(
         &self,
@@ -135,6 +135,24 @@ impl Crew {
             .filter(|event| event.type_ == EventType::Normal || !state.warned.contains(event.reason));
         let notes: Vec<_> = news.map(|event| on_workload(regarding.clone(), &event)).collect();
         state.warned = warned;
+        self.send(notes);
+    }
+
+    /// Writes an event on the policy if parts of its stored status could not be read.
+    pub(super) fn report_left_out(&self, workload: &Workload, state: &mut State) {
+        let left_out = std::mem::take(&mut state.left_out);
+        if left_out.is_empty() {
+            return;
+        }
+        warn!(policy = %workload.key, ?left_out, "left out of the stored status");
+        let (kind, key) = (RegardingKind::ScalingPolicy, workload.key.clone());
+        self.send(vec![scaling_status_left_out(
+            Regarding { kind, key, uid: workload.uid.clone() },
+            &left_out,
+        )]);
+    }
+
+    fn send(&self, notes: Vec<EventNote>) {
         if notes.is_empty() {
             return;
         }
@@ -149,13 +167,8 @@ impl Crew {
     }
 
     /// Writes an event when another owner has the policy's workload: once for each such owner, by what the status says.
-    pub(super) fn announce_conflict(
-        &self,
-        workload: &Workload,
-        state: &mut State,
-        standing: &PolicyStanding,
-    ) {
-        let PolicyStanding::Conflict(message) = standing else { return };
+    pub(super) fn announce_conflict(&self, workload: &Workload, state: &mut State, phase: &PolicyPhase) {
+        let PolicyPhase::Conflict(message) = phase else { return };
         let known = |one: &Condition| one.reason == Reason::Conflict.as_str() && one.message == *message;
         if get(&state.stored.conditions, types::STALLED).is_some_and(known) {
             return;

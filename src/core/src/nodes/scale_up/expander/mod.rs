@@ -29,7 +29,7 @@ pub struct Offer {
     pub priority: i32,
     /// Price of a node in millionths per hour, if known.
     pub price_per_hour_micro: Option<i64>,
-    /// Whether a limit on nodes left some pods out that would have fit.
+    /// True if a limit on nodes left some pods out that would have fit.
     pub limited: bool,
 }
 

@@ -1,0 +1,77 @@
+//! Tries one gang: on what is there and on its way, then with new nodes of all pools. What does not fit whole leaves no trace.
+
+use super::{Unit, is_of};
+use crate::config::Mode;
+use crate::nodes::context::Context;
+use crate::nodes::scale_up::demand::{Demand, PodGroup};
+use crate::nodes::scale_up::placement;
+use crate::nodes::{explain, scale_up};
+use crate::plan::PoolReason;
+
+/// Places a gang and buys for it; true, with everything in its place, if all that it needs have room.
+pub(super) fn fits(ctx: &mut Context<'_>, unit: &mut Unit, groups: Vec<PodGroup>) -> bool {
+    let need = unit.need().saturating_sub(unit.nominated_count);
+    let mut short = None;
+    let fits = whole(ctx, groups, need, Mode::Apply, |ctx, fit| {
+        short = Some((fit, answers(ctx, unit)));
+    });
+    if let Some((fit, pools)) = short {
+        unit.verdict.fit_count = fit.saturating_add(unit.nominated_count);
+        unit.verdict.pools = pools;
+    }
+    fits
+}
+
+/// Buys for a gang in Preview pools, if all that it needs have room then.
+pub(super) fn preview(ctx: &mut Context<'_>, groups: Vec<PodGroup>, need: u32) {
+    let known = ctx.planned.len();
+    if !whole(ctx, groups, need, Mode::Preview, |_, _| {}) {
+        return;
+    }
+    for planned in &ctx.planned[known..] {
+        let daemons =
+            ctx.snapshot.node(planned.node).template().map_or(0, |template| template.daemon_pods.len());
+        let pods = ctx.snapshot.pods(planned.node).count().saturating_sub(daemons);
+        if let Some(purchase) = ctx.purchases.get_mut(&(planned.pool.clone(), planned.group.clone())) {
+            purchase.pods = purchase.pods.saturating_add(u32::try_from(pods).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+fn whole(
+    ctx: &mut Context<'_>,
+    groups: Vec<PodGroup>,
+    need: u32,
+    mode: Mode,
+    note: impl FnOnce(&mut Context<'_>, u32),
+) -> bool {
+    let mark = ctx.snapshot.checkpoint();
+    let (purchases, planned) = (ctx.purchases.clone(), ctx.planned.len());
+    let capacity = ctx.unseen_capacity.clone();
+    let demand = std::mem::replace(&mut ctx.demand, Demand { groups, ..Demand::default() });
+    placement::place(ctx);
+    scale_up::serve(ctx, mode);
+    let groups = &ctx.demand.groups;
+    let fit: u32 = groups.iter().map(|group| group.pods_count.saturating_sub(group.unplaced())).sum();
+    let fits = need <= fit;
+    if !fits {
+        note(ctx, fit);
+        ctx.snapshot.rollback(mark);
+        ctx.purchases = purchases;
+        ctx.planned.truncate(planned);
+        ctx.unseen_capacity = capacity;
+    }
+    ctx.demand = demand;
+    fits
+}
+
+/// Why pools take no more pods of the gang, asked while the others have their places.
+pub(super) fn answers(ctx: &mut Context<'_>, unit: &Unit) -> Vec<PoolReason> {
+    let at = ctx.demand.groups.iter().position(|group| !group.pods.is_empty() && is_of(ctx, group, unit));
+    let Some(at) = at else { return Vec::new() };
+    let group = ctx.demand.groups[at].clone();
+    let demand = std::mem::replace(&mut ctx.demand, Demand { groups: vec![group], ..Demand::default() });
+    let answers = explain::answers(ctx).remove(&0).unwrap_or_default();
+    ctx.demand = demand;
+    answers
+}

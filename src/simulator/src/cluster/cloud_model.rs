@@ -1,0 +1,80 @@
+//! What the cloud does to us at the moment: slow joins, failing launches, zones that are out. It changes no object.
+
+use std::collections::BTreeMap;
+
+use headroom_core::world::provider::FailureClass;
+use jiff::{SignedDuration, Timestamp};
+
+/// A launch that fails: for one pool or all, in one zone or all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchFailure {
+    /// `None` is every pool.
+    pub pool: Option<String>,
+    /// `None` is every zone.
+    pub zone: Option<String>,
+    /// With what.
+    pub class: FailureClass,
+    /// Until when.
+    pub until: Timestamp,
+}
+
+/// The cloud model; the cloud double asks it at each launch, the kubelet at each join.
+#[derive(Debug, Default)]
+pub struct CloudModel {
+    slow: Option<(u32, SignedDuration, Timestamp)>,
+    failures: Vec<LaunchFailure>,
+    outages: BTreeMap<String, Timestamp>,
+}
+
+impl CloudModel {
+    /// Nodes that are created until `until` join after `factor` times their delay plus `more`.
+    pub fn slow_down(&mut self, factor: u32, more: SignedDuration, until: Timestamp) {
+        self.slow = Some((factor, more, until));
+    }
+
+    /// Launches that match fail until the failure's end.
+    pub fn fail_launches(&mut self, failure: LaunchFailure) {
+        self.failures.push(failure);
+    }
+
+    /// The nodes of a zone fall silent until `until`, and launches there get no capacity.
+    pub fn take_out(&mut self, zone: &str, until: Timestamp) {
+        let end = self.outages.entry(zone.to_owned()).or_insert(until);
+        *end = (*end).max(until);
+    }
+
+    /// How long a node that is created now takes to join.
+    pub fn join_delay(&self, delay: SignedDuration, now: Timestamp) -> SignedDuration {
+        match self.slow {
+            Some((factor, more, until)) if now < until => {
+                delay.saturating_mul(i32::try_from(factor).unwrap_or(i32::MAX)).saturating_add(more)
+            }
+            _ => delay,
+        }
+    }
+
+    /// What a launch for this pool in this zone fails with now, if it does.
+    pub fn launch_failure(&self, pool: &str, zone: &str, now: Timestamp) -> Option<FailureClass> {
+        let hits =
+            |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
+        let failure =
+            self.failures.iter().find(|f| now < f.until && hits(&f.pool, pool) && hits(&f.zone, zone));
+        let out = self.is_out(zone, now).then_some(FailureClass::OutOfCapacity);
+        failure.map(|failure| failure.class).or(out)
+    }
+
+    /// True if the zone is out.
+    pub fn is_out(&self, zone: &str, now: Timestamp) -> bool {
+        self.outages.get(zone).is_some_and(|until| now < *until)
+    }
+
+    /// When the next outage ends.
+    pub fn next_change_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.outages.values().copied().filter(|until| now < *until).min()
+    }
+
+    /// The zones that are out, or were.
+    pub(super) fn zones(&self) -> impl Iterator<Item = (&str, Timestamp)> {
+        self.outages.iter().map(|(zone, until)| (zone.as_str(), *until))
+    }
+}
