@@ -65,6 +65,8 @@ struct Removal<'a> {
     place: &'a Place,
     order: &'a Order,
     ends: Ends,
+    /// True if an earlier attempt may have sent a size that has not taken effect yet.
+    is_doubtful: bool,
 }
 
 /// A victim that is there and not leaving.
@@ -77,7 +79,7 @@ struct Victim {
 
 /// Removes the machines: one answer each, in their order.
 pub async fn remove(place: &Place, order: &Order) -> Vec<Result<(), Error>> {
-    let mut removal = Removal { place, order, ends: Ends::new() };
+    let mut removal = Removal { place, order, ends: Ends::new(), is_doubtful: false };
     let rest = match place.turn(&order.group_id()) {
         Some(_turn) => match removal.run().await {
             Ok(()) => Error::unknown("its end was not seen"),
@@ -109,6 +111,10 @@ impl Removal<'_> {
         }
         self.clear_left_marks(&group, &victims).await?;
         self.resume(&group, &victims).await?;
+        let now = self.place.host.now();
+        let is_recent = |mark: Mark| !mark.is_old(now);
+        self.is_doubtful =
+            victims.iter().any(|victim| victim.machine.mark().and_then(Mark::parse).is_some_and(is_recent));
         let victims = self.room(&group, victims).await?;
         if victims.is_empty() {
             return Ok(());
@@ -122,7 +128,6 @@ impl Removal<'_> {
             at: self.place.host.now(),
         };
         if let Err(error) = self.mark(&victims, &mark).await {
-            // No size was written, so no machine goes for the marks.
             self.take_off().await;
             return Err(error);
         }
@@ -362,8 +367,12 @@ impl Removal<'_> {
         Ok(())
     }
 
-    /// Takes the marks of this intent off. Only where this process has written no size for them that may yet take effect.
+    /// Takes the marks of this intent off. They stay where a size that was written for them may yet take effect, or has just
+    /// done so: without them another machine would go. The next attempt finds out, or the sweep once they are over.
     async fn take_off(&self) {
+        if self.is_doubtful {
+            return;
+        }
         let Ok((group, _)) = self.read().await else { return };
         let own = |machine: &&Machine| {
             let mark = machine.mark().and_then(Mark::parse);

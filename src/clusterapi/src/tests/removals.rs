@@ -168,6 +168,40 @@ async fn a_crash_between_mark_and_lowering_goes_on_with_the_same_machine() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_size_of_a_dead_process_that_arrives_late_takes_the_victim() {
+    for verb in ["PUT", "GET"] {
+        let bench = Bench::new(World::new(5)).await;
+        let victim = bench.healthy_last();
+        bench.world().faults.push_back((format!("PUT {SCALE}"), Fault::Delay));
+        let bench = bench.killed_in_deletion(&[&victim]).await;
+        // It arrives while the next process judges or writes: after the marks are renewed.
+        let renewed = meanwhile(move |world| {
+            let group = SCALE.trim_end_matches("/scale");
+            world.faults.push_back((format!("{verb} {group}"), meanwhile(World::let_arrive)));
+        });
+        bench.world().faults.push_back(("PATCH".to_owned(), renewed));
+        assert_eq!(bench.deleted(&[&victim]).await, [Ok(())]);
+        let world = bench.world();
+        assert_eq!((world.shrunk.clone(), world.size("a")), (vec![victim], 4));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_without_proof_stays_while_a_size_may_arrive() {
+    let bench = Bench::new(World::new(5)).await;
+    let victim = bench.healthy_last();
+    bench.world().faults.push_back((format!("PUT {SCALE}"), Fault::Delay));
+    let bench = bench.killed_in_deletion(&[&victim]).await;
+    bench.world().informer_is_held = true;
+    unknown(&bench.delete(&[&victim]).await);
+    assert_eq!(bench.world().marked(), [victim.clone()]);
+    bench.world().informer_is_held = false;
+    bench.world().let_arrive();
+    assert_eq!(bench.deleted(&[&victim]).await, [Ok(())]);
+    assert_eq!(bench.world().shrunk, [victim]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_crash_after_the_lowering_never_lowers_again() {
     let bench = Bench::new(World::new(5)).await;
     let victim = bench.healthy_last();

@@ -16,7 +16,7 @@ const ROUNDS: usize = 20;
 fn trouble(dice: &mut fastrand::Rng) -> Option<(String, Fault)> {
     let verb = ["PATCH", "PUT", "GET"][dice.usize(..3)].to_owned();
     let number = dice.usize(..);
-    let fault = match dice.u8(..9) {
+    let fault = match dice.u8(..11) {
         0 => Fault::LoseCall,
         1 => Fault::LoseAnswer,
         2 => Fault::Hang,
@@ -33,6 +33,8 @@ fn trouble(dice: &mut fastrand::Rng) -> Option<(String, Fault)> {
             world.scale("a", size + 1);
         })),
         7 => Fault::Meanwhile(Arc::new(|world| world.deletions_wait = true)),
+        8 => return Some(("PUT".to_owned(), Fault::Delay)),
+        9 => Fault::Meanwhile(Arc::new(World::let_arrive)),
         _ => return None,
     };
     Some((verb, fault))

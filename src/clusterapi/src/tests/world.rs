@@ -29,6 +29,8 @@ pub enum Fault {
     Hang,
     /// It takes effect, and never ends for the process.
     HangAfter,
+    /// It never ends for the process, and takes effect when the world lets it.
+    Delay,
     /// Somebody else acts first.
     Meanwhile(Arc<dyn Fn(&mut World) + Send + Sync>),
 }
@@ -67,6 +69,9 @@ pub struct World {
     pub pool_chooses: bool,
     /// Machines that a controller deleted to shrink a set.
     pub shrunk: Vec<String>,
+    /// Requests that are still on their way, with the tick in which they were sent.
+    delayed: Vec<(u64, Request)>,
+    ticks: u64,
 }
 
 fn key(plural: &str, name: &str) -> (String, String) {
@@ -208,6 +213,7 @@ impl World {
 
     /// Every controller works once.
     pub fn tick(&mut self) {
+        self.ticks += 1;
         self.informer();
         self.acknowledge();
         if !self.is_paused() {
@@ -431,6 +437,19 @@ impl World {
         Answer { status: 200, body: self.get(plural, name).cloned().unwrap_or_default() }
     }
 
+    fn delay(&mut self, request: Request) {
+        self.delayed.push((self.ticks, request));
+    }
+
+    /// Requests that were on their way arrive; an API server gives them up after a minute.
+    pub fn let_arrive(&mut self) {
+        for (sent, request) in std::mem::take(&mut self.delayed) {
+            if self.ticks - sent < 300 {
+                self.serve(&request);
+            }
+        }
+    }
+
     fn fault(&mut self, operation: &str) -> Option<Fault> {
         let at = self.faults.iter().position(|(prefix, _)| operation.starts_with(prefix.as_str()))?;
         self.faults.remove(at).map(|(_, fault)| fault)
@@ -490,6 +509,10 @@ impl Calls for Server {
                 Some(Fault::Hang) => std::future::pending().await,
                 Some(Fault::HangAfter) => {
                     server.world().serve(&request);
+                    std::future::pending().await
+                }
+                Some(Fault::Delay) => {
+                    server.world().delay(request);
                     std::future::pending().await
                 }
                 Some(Fault::Meanwhile(act)) => {
