@@ -27,8 +27,12 @@ async fn every_kind_of_request_gets_exactly_the_nodes_that_the_scheduler_fills()
         let operator = cluster.operator().start()?;
         operator.ready().await?;
         let cases = cases();
-        // A pod of each DaemonSet takes half a CPU on each node of its tier, before there is any such node.
-        cluster.apply(in_tier(daemon_set("agent").requests("500m", "64Mi"), "daemons")).await?;
+        // A pod of the DaemonSet takes half a CPU on each node of its tier, before there is any such node. It counts there by its
+        // system priority: another set counts once its pods run.
+        let agent = daemon_set("agent")
+            .requests("500m", "64Mi")
+            .set_in_pod("/spec/priorityClassName", "system-node-critical");
+        cluster.apply(in_tier(agent, "daemons")).await?;
         for case in &cases {
             cluster.apply(case.pool.clone().label(TIER, case.tier)).await?;
             cluster.apply(in_tier(case.workload.clone(), case.tier)).await?;

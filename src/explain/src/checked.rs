@@ -21,9 +21,9 @@ pub struct Limits {
     pub string_bytes: u64,
 }
 
-/// The limits of files: twice what the largest cluster that Kubernetes supports (5,000 nodes, 150,000 pods) has. A pod takes
+/// The limits of files: three times what the largest cluster that Kubernetes supports (5,000 nodes, 150,000 pods) has. A pod takes
 /// 1.8 KB by this estimate.
-pub const LIMITS: Limits = Limits { entries: 500_000, memory_bytes: 512 << 20, string_bytes: 4 << 20 };
+pub const LIMITS: Limits = Limits { entries: 500_000, memory_bytes: 800 << 20, string_bytes: 4 << 20 };
 
 /// Memory of an object: what most have with defaults for all fields that are not written.
 const OBJECT_BYTES: u64 = 256;

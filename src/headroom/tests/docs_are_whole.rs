@@ -231,6 +231,9 @@ mod tests {
                     ]);
                 }
                 let is_test = code.iter().any(|text| text.contains(&format!("fn {name}(")));
+                if let Some(bench) = name.strip_prefix("make bench-") {
+                    places.push(format!("src/core/examples/bench_{bench}.rs"));
+                }
                 let there =
                     name == "make deny" || is_test || places.iter().any(|place| root().join(place).exists());
                 assert!(there, "{name} is not there: {row}");

@@ -41,7 +41,7 @@ async fn a_warning_is_told_within_a_second_and_its_message_stays_until_the_insta
     send(&bench, "m1", &id);
     for _ in 0..3 {
         bench.pass(1).await;
-        assert_eq!(told(&state(&bench).await), [id.clone()]);
+        assert_eq!(told(&state(&bench).await), std::slice::from_ref(&id));
     }
     assert_eq!((bench.calls(DELETE), bench.fake.account().messages.len()), (0, 1));
     bench.delete(&id).await.expect("terminated");
@@ -57,7 +57,7 @@ async fn a_restart_reads_the_message_again() {
     let before = bench("events");
     let id = before.ids("a")[0].clone();
     send(&before, "m1", &id);
-    assert_eq!(told(&state(&before).await), [id.clone()]);
+    assert_eq!(told(&state(&before).await), std::slice::from_ref(&id));
     let after = bench("events");
     *after.fake.account() = std::mem::take(&mut *before.fake.account());
     assert_eq!(told(&state(&after).await), [id]);
@@ -70,7 +70,7 @@ async fn doubled_late_alien_and_senseless_messages_do_no_harm_and_go() {
     for (message, instance) in [("m1", &*id), ("m2", &*id), ("alien", "i-0badc0de"), ("nonsense", "x")] {
         send(&bench, message, instance);
     }
-    assert_eq!(told(&state(&bench).await), [id.clone()]);
+    assert_eq!(told(&state(&bench).await), std::slice::from_ref(&id));
     let left: Vec<String> = bench.fake.account().messages.keys().map(ToString::to_string).collect();
     assert_eq!(left, ["alien", "m1", "m2"], "what is no notice goes at once");
     bench.delete(&id).await.expect("terminated");

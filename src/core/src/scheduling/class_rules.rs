@@ -71,11 +71,11 @@ impl Snapshot<'_> {
             self.topology.rules[index] = Some(rules);
         }
         self.known_rules(class).is_some_and(|rules| {
-            !rules.complete()
-                || !(rules.spread.is_empty()
-                    && rules.affinity.is_empty()
-                    && rules.anti_affinity.is_empty()
-                    && rules.guarded_by.is_empty())
+            !(rules.complete()
+                && rules.spread.is_empty()
+                && rules.affinity.is_empty()
+                && rules.anti_affinity.is_empty()
+                && rules.guarded_by.is_empty())
         })
     }
 

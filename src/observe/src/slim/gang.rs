@@ -60,7 +60,7 @@ pub struct SlimGang<const KIND: usize, const VERSION: usize = 0> {
     #[serde(default)]
     pub spec: GangSpec,
     /// Status.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::nullable")]
     pub status: GangStatus,
 }
 

@@ -177,8 +177,7 @@ impl Executor {
         taken: bool,
         facts: &Facts,
     ) -> StepResult {
-        let protected: BTreeSet<ObjectKey>;
-        match self.right_victim(intent, node, None, facts).await {
+        let protected: BTreeSet<ObjectKey> = match self.right_victim(intent, node, None, facts).await {
             Ok(Some(live)) => {
                 // The watch may be behind: what is protected keeps its node, so that no other pod goes for nothing. A node
                 // that the cloud takes goes anyway, and only what is protected stays on it.
@@ -186,14 +185,14 @@ impl Executor {
                     return kept;
                 }
                 let kept = live.pods.iter().filter(|pod| pod.is_protected(facts.now));
-                protected = kept.map(|pod| pod.key.clone()).collect();
+                kept.map(|pod| pod.key.clone()).collect()
             }
             Ok(None) => {
                 let (refused, accepted) = (Vec::new(), Vec::new());
                 return StepResult::Evicted { node: node.clone(), refused, accepted };
             }
             Err(result) => return result,
-        }
+        };
         let not_after = self.host.monotonic() + EVICTION_TURN_MAX;
         let pods: Vec<&Eviction> = pods.iter().filter(|pod| !protected.contains(&pod.pod)).collect();
         let calls: Vec<_> = pods.iter().map(|pod| self.evict_in_turn(pod, not_after)).collect();

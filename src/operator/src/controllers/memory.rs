@@ -398,6 +398,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "tests have no host")]
     fn what_stays_in_a_status_is_noted_once_and_again_when_it_has_come_back() {
         let version = |version: &str, status: Value| PolicyObject {
             resource_version: version.to_owned(),
