@@ -87,17 +87,19 @@ async fn soak_no_machine_leaves_for_a_size_but_those_that_were_named() {
                 let _ = bench.observe().await;
                 bench.pass(5).await;
             }
-            let world = bench.world();
-            named.retain(|name| {
-                world.get("machines", name).is_none() || victims.contains(name) || is_marked(&world, name)
-            });
-            let strangers: Vec<&String> = world.shrunk.iter().filter(|name| !named.contains(*name)).collect();
-            assert!(
-                strangers.is_empty(),
-                "seed {seed}, round {round}: {strangers:?} left without being named"
-            );
-            let size = world.size("a");
-            drop(world);
+            let size = {
+                let world = bench.world();
+                named.retain(|name| {
+                    world.get("machines", name).is_none() || victims.contains(name) || is_marked(&world, name)
+                });
+                let strangers: Vec<&String> =
+                    world.shrunk.iter().filter(|name| !named.contains(*name)).collect();
+                assert!(
+                    strangers.is_empty(),
+                    "seed {seed}, round {round}: {strangers:?} left without being named"
+                );
+                world.size("a")
+            };
             if size < 4 {
                 bench.world().scale("a", 6);
                 bench.pass(3).await;

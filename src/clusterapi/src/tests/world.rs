@@ -290,12 +290,13 @@ impl World {
         for (set, replicas) in wanted {
             let current = self.get("machinesets", &set).unwrap();
             let desired = "machinedeployment.clusters.x-k8s.io/desired-replicas";
+            let sized = Value::from(size.to_string());
             if int(&current["spec"]["replicas"]) != replicas
-                || current["metadata"]["annotations"][desired] != size.to_string()
+                || current["metadata"]["annotations"][desired] != sized
             {
                 self.edit("machinesets", &set, |object| {
                     object["spec"]["replicas"] = replicas.into();
-                    object["metadata"]["annotations"][desired] = size.to_string().into();
+                    object["metadata"]["annotations"][desired] = sized;
                 });
             }
         }
