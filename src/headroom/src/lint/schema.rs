@@ -1,12 +1,17 @@
 //! An object against the schema of its definition: unknown and missing fields, types, words of closed lists, bounds. The
 //! rules between fields are for others.
 
+use std::sync::LazyLock;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use serde_json::Value;
 
 use crate::crds::definitions;
+
+/// The definitions, generated once: that takes longer than to check an object.
+static DEFINITIONS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(definitions);
 
 /// Fields that have moved: the old place and the new one.
 const MOVED: [(&str, &str); 2] = [
@@ -19,8 +24,8 @@ const MOVED: [(&str, &str); 2] = [
 pub fn check(object: &Value) -> Vec<String> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let version = object["apiVersion"].as_str().unwrap_or_default();
-    let Some(definition) = definitions().into_iter().find(|one| one.spec.names.kind == kind) else {
-        let known: Vec<String> = definitions().into_iter().map(|one| one.spec.names.kind).collect();
+    let Some(definition) = DEFINITIONS.iter().find(|one| one.spec.names.kind == kind) else {
+        let known: Vec<&str> = DEFINITIONS.iter().map(|one| &*one.spec.names.kind).collect();
         return vec![format!("kind: {kind:?} is not known: use {}", known.join(", "))];
     };
     let named = version.split_once('/').map(|(_, version)| version).unwrap_or_default();
