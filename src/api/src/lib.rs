@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 pub mod capacity_buffer;
+pub mod cluster_api;
 pub mod cluster_scaling_policy;
 pub mod common;
 pub mod conditions;
@@ -16,6 +17,9 @@ pub mod scaling_policy_status;
 pub mod stored;
 pub mod validate;
 
+pub use cluster_api::{
+    ClusterApiGroup, ClusterApiKind, ClusterApiManagement, ClusterApiProvider, ClusterApiSelector,
+};
 pub use cluster_scaling_policy::{
     Anticipation, BufferService, ClusterLimits, ClusterMinimum, ClusterScalingPolicy,
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, Expander, HealthGate, HpaOwnership, MetricSource,

@@ -116,6 +116,9 @@ impl Reason {
             | Self::NoRoomToRotate
             | Self::RotationStopped
             | Self::DrainTimeout
+            | Self::GroupPaused
+            | Self::CannotNameMachine
+            | Self::WrongCluster
             | Self::Conflict
             | Self::Internal => Actor::You,
             Self::BackingOff
@@ -150,6 +153,8 @@ impl Reason {
             | Self::RequiresNewCapacity
             | Self::AwaitsRotation
             | Self::StaleView
+            | Self::GroupRollingOut
+            | Self::GroupChanging
             | Self::Pending => Actor::Wait,
             Self::PodsUnschedulable
             | Self::ReplicasAnticipated

@@ -1,0 +1,8 @@
+//! Tests of the provider against Cluster API's objects and controllers in memory.
+
+mod bench;
+mod growing;
+mod removals;
+mod storm;
+mod views;
+mod world;
