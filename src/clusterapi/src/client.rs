@@ -14,7 +14,6 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Client, Config};
 use serde_json::Value;
@@ -28,8 +27,8 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const WATCH_SECONDS: u32 = 120;
 /// A kubeconfig is compared with the file this often.
 const REREAD: Duration = Duration::from_secs(60);
-/// Pause before a kubeconfig that cannot be read is tried again.
-const RETRY: Duration = Duration::from_secs(10);
+/// Pause before a watch that failed lists anew.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// A management cluster.
 pub struct Management {
@@ -149,29 +148,25 @@ impl Calls for Arc<Management> {
 
     fn watch(&self, watched: Watched) -> BoxStream<'static, Event> {
         let management = self.clone();
-        let attempt = move |()| {
+        let attempt = move |is_first: bool| {
             let (management, watched) = (management.clone(), watched.clone());
             async move {
-                let events: BoxStream<'static, Event> = match management.client().await {
+                if !is_first {
+                    management.host.sleep(RETRY).await;
+                }
+                let events = match management.client().await {
                     Ok(client) => follow(client, &watched),
-                    Err(words) => {
-                        let host = management.host.clone();
-                        let failed = Event::Failed(Trouble::NotSent(words));
-                        let pause = stream::once(async move {
-                            host.sleep(RETRY).await;
-                            Event::Failed(Trouble::NotSent("the kubeconfig is read again".to_owned()))
-                        });
-                        stream::once(async { failed }).chain(pause).boxed()
-                    }
+                    Err(words) => stream::once(async { Event::Failed(Trouble::NotSent(words)) }).boxed(),
                 };
-                Some((events, ()))
+                Some((events, false))
             }
         };
-        stream::unfold((), attempt).flatten().boxed()
+        stream::unfold(true, attempt).flatten().boxed()
     }
 }
 
-/// The events of one client's watcher; it ends when its credentials are refused, so that a changed file is taken up.
+/// The events of one client's watcher until it fails. The next attempt lists anew: a watcher that goes on by itself shows nothing
+/// until an object changes, so nobody could know that it works again. A changed kubeconfig is taken up too.
 fn follow(client: Client, watched: &Watched) -> BoxStream<'static, Event> {
     let Watched { group, version, kind, plural, namespace, labels, fields } = watched;
     let resource = ApiResource {
@@ -189,14 +184,15 @@ fn follow(client: Client, watched: &Watched) -> BoxStream<'static, Event> {
     if !fields.is_empty() {
         config = config.fields(fields);
     }
-    let events = watcher(api, config).default_backoff();
-    let ends = |event: &Event| matches!(event, Event::Failed(Trouble::Status(401, _)));
-    let read = events.map(|event| event.map_or_else(|error| Event::Failed(trouble(error)), read));
-    let until_refused = read.scan(false, move |over, event| {
-        let ended = std::mem::replace(over, ends(&event));
-        std::future::ready((!ended).then_some(event))
+    let events =
+        watcher(api, config).map(|event| event.map_or_else(|error| Event::Failed(trouble(error)), read));
+    let until_failed = stream::unfold(Some(events.boxed()), |events| async {
+        let mut events = events?;
+        let event = events.next().await?;
+        let has_failed = matches!(event, Event::Failed(_));
+        Some((event, (!has_failed).then_some(events)))
     });
-    until_refused.boxed()
+    until_failed.boxed()
 }
 
 fn read(event: watcher::Event<DynamicObject>) -> Event {
@@ -253,6 +249,63 @@ impl Nodes for WorkloadNodes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An API server whose first watch fails and whose next ones stay silent, with one Machine.
+    fn server() -> Client {
+        let watches = Arc::new(Mutex::new(0));
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let watches = watches.clone();
+            async move {
+                let number = {
+                    let mut watches = watches.lock().expect("no panic inside");
+                    *watches += u32::from(is_watch);
+                    *watches
+                };
+                let (status, body) = match is_watch {
+                    true if number == 1 => (500, "{}".to_owned()),
+                    true => std::future::pending().await,
+                    false => (200, list()),
+                };
+                let response = http::Response::builder().status(status).body(Body::from(body.into_bytes()));
+                response.map_err(|error| std::io::Error::other(error.to_string()))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn list() -> String {
+        let metadata = serde_json::json!({"name": "m", "namespace": "capi", "resourceVersion": "7"});
+        let machine = serde_json::json!({"metadata": metadata});
+        serde_json::json!({"metadata": {"resourceVersion": "9"}, "items": [machine]}).to_string()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_failed_lists_anew_although_nothing_changes() {
+        let host = Host::simulated("2026-11-24T02:00:00Z".parse().expect("a time"), 1);
+        let management = Arc::new(Management::own(server(), host));
+        let watched = Watched {
+            group: "cluster.x-k8s.io",
+            version: "v1beta2".to_owned(),
+            kind: "Machine",
+            plural: "machines",
+            namespace: "capi".to_owned(),
+            labels: String::new(),
+            fields: String::new(),
+        };
+        let events: Vec<Event> = management.watch(watched).take(7).collect().await;
+        let kinds: Vec<&str> = events
+            .iter()
+            .map(|event| match event {
+                Event::ListBegan => "began",
+                Event::Listed(_) => "listed",
+                Event::ListEnded => "ended",
+                Event::Failed(_) => "failed",
+                Event::Applied(_) | Event::Deleted(_) => "changed",
+            })
+            .collect();
+        assert_eq!(kinds, ["began", "listed", "ended", "failed", "began", "listed", "ended"]);
+    }
 
     #[tokio::test]
     async fn programs_and_plug_ins_of_a_kubeconfig_are_not_run() {

@@ -3,6 +3,8 @@
 mod bench;
 mod growing;
 mod removals;
+mod server;
 mod storm;
+mod suite;
 mod views;
 mod world;

@@ -16,7 +16,8 @@ use headroom_provider::{
     PoolAtProvider, ProviderSettings,
 };
 
-use super::world::{CLUSTER, NAMESPACE, Server, World};
+use super::server::Server;
+use super::world::{CLUSTER, NAMESPACE, World};
 use crate::ClusterApi;
 use crate::calls::Calls;
 

@@ -1,15 +1,12 @@
 //! An API server with Cluster API's objects and a model of its controllers: which machine leaves when a size is lowered.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use futures::stream::{self, BoxStream, StreamExt};
-use headroom_observe::host::Host;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedSender;
 
-use crate::calls::{Answer, Calls, Event, Nodes, Request, Trouble, Verb, Watched};
+use crate::calls::{Answer, Event, Request, Trouble, Verb};
 use crate::mark::ACKNOWLEDGED;
 use crate::wire::DELETE_MACHINE;
 
@@ -50,7 +47,7 @@ pub struct World {
     pub log: Vec<String>,
     /// Faults by the beginning of the operation.
     pub faults: VecDeque<(String, Fault)>,
-    watchers: Vec<(String, UnboundedSender<Event>)>,
+    pub watchers: Vec<(String, UnboundedSender<Event>)>,
     /// The watches of the provider show nothing new.
     pub watch_is_held: bool,
     /// The controllers' informer of Machines shows nothing new.
@@ -69,9 +66,28 @@ pub struct World {
     pub pool_chooses: bool,
     /// Machines that a controller deleted to shrink a set.
     pub shrunk: Vec<String>,
+    /// Those of them that a rollout replaced.
+    pub outdated: BTreeSet<String>,
+    /// Machines by which writes of the operator have lowered sizes.
+    pub lowered: i64,
+    /// Deeds of others.
+    pub hands: Hands,
+    /// Version and switches at which the controllers had nothing left to do.
+    quiet: Option<(u64, [bool; 8])>,
     /// Requests that are still on their way, with the tick in which they were sent.
     delayed: Vec<(u64, Request)>,
     ticks: u64,
+}
+
+/// What others than the operator have done.
+#[derive(Default)]
+pub struct Hands {
+    /// Machines by which they have lowered sizes.
+    pub lowered: i64,
+    /// Machines that they have deleted.
+    pub deleted: i64,
+    /// Machines that they have marked to go first.
+    pub marked: BTreeSet<String>,
 }
 
 fn key(plural: &str, name: &str) -> (String, String) {
@@ -137,6 +153,27 @@ impl World {
         }
     }
 
+    /// All watches fail, and show nothing until they are mended.
+    pub fn break_watches(&mut self) {
+        for (_, watcher) in &self.watchers {
+            let _ = watcher.send(Event::Failed(Trouble::NoAnswer("connection reset".to_owned())));
+        }
+        self.watch_is_held = true;
+    }
+
+    /// All watches list anew and go on.
+    pub fn mend_watches(&mut self) {
+        self.watch_is_held = false;
+        for (plural, watcher) in &self.watchers {
+            let _ = watcher.send(Event::ListBegan);
+            for name in self.names(plural, |_| true) {
+                let object = self.get(plural, &name).cloned().unwrap_or_default();
+                let _ = watcher.send(Event::Listed(object));
+            }
+            let _ = watcher.send(Event::ListEnded);
+        }
+    }
+
     /// Changes an object; its generation too if its spec changes.
     pub fn edit(&mut self, plural: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let Some(object) = self.objects.get_mut(&key(plural, name)) else { return };
@@ -150,6 +187,7 @@ impl World {
 
     fn remove(&mut self, plural: &str, name: &str) {
         if let Some(object) = self.objects.remove(&key(plural, name)) {
+            self.version_of_all += 1;
             self.tell(plural, &Event::Deleted(object));
         }
     }
@@ -185,7 +223,7 @@ impl World {
         });
     }
 
-    fn names(&self, plural: &str, keep: impl Fn(&Value) -> bool) -> Vec<String> {
+    pub fn names(&self, plural: &str, keep: impl Fn(&Value) -> bool) -> Vec<String> {
         let fits = |((kind, _), object): &(&(String, String), &Value)| kind == plural && keep(object);
         self.objects.iter().filter(fits).map(|((_, name), _)| name.clone()).collect()
     }
@@ -214,6 +252,28 @@ impl World {
     /// Every controller works once.
     pub fn tick(&mut self) {
         self.ticks += 1;
+        let before = (self.version_of_all, self.switches());
+        if self.quiet == Some(before) {
+            return;
+        }
+        self.work();
+        self.quiet = (self.version_of_all == before.0).then_some(before);
+    }
+
+    fn switches(&self) -> [bool; 8] {
+        [
+            self.watch_is_held,
+            self.informer_is_held,
+            self.machines_never_join,
+            self.creates_nothing,
+            self.deletions_wait,
+            self.deployment_is_held,
+            self.sets_are_held,
+            self.pool_chooses,
+        ]
+    }
+
+    fn work(&mut self) {
         self.informer();
         self.acknowledge();
         if !self.is_paused() {
@@ -339,6 +399,9 @@ impl World {
             if machine["metadata"]["deletionTimestamp"].is_null() && self.get("machines", &name).is_some() {
                 self.delete_machine(&name);
                 self.shrunk.push(name.clone());
+                if self.is_rolled_out_of(&object) {
+                    self.outdated.insert(name.clone());
+                }
                 // The controller waits until its informer shows what it did.
                 let deleted = self.get("machines", &name).unwrap().clone();
                 self.cache.insert(name, deleted);
@@ -360,6 +423,18 @@ impl World {
             self.edit(plural, name, |object| object["status"]["replicas"] = live.into());
         }
         self.observed(plural, name);
+    }
+
+    /// True if a rollout shrinks this MachineSet because a newer one takes over.
+    fn is_rolled_out_of(&self, set: &Value) -> bool {
+        let owner = &set["metadata"]["ownerReferences"][0]["uid"];
+        let owners = self.names("machinedeployments", |object| object["metadata"]["uid"] == *owner);
+        let Some(object) = owners.first().and_then(|name| self.get("machinedeployments", name)) else {
+            return false;
+        };
+        let newest = object["revision"].to_string();
+        let revision = &set["metadata"]["annotations"]["machinedeployment.clusters.x-k8s.io/revision"];
+        object["spec"]["rollout"]["strategy"]["type"] != "OnDelete" && *revision != newest
     }
 
     fn machines(&mut self) {
@@ -390,7 +465,7 @@ impl World {
         self.nodes.keys().map(|node| node.replacen("node-", "lab://", 1).into()).collect()
     }
 
-    fn serve(&mut self, request: &Request) -> Answer {
+    pub fn serve(&mut self, request: &Request) -> Answer {
         let parts: Vec<&str> = request.path.trim_start_matches("/apis/").split('/').collect();
         let refuse = |status, words: &str| Answer { status, body: json!({"message": words}) };
         let (plural, name, scale) = match parts.as_slice() {
@@ -422,6 +497,7 @@ impl World {
             (Verb::Get, _) => {}
             (Verb::Put, true) => {
                 let size = body["spec"]["replicas"].clone();
+                self.lowered += (int(&object["spec"]["replicas"]) - int(&size)).max(0);
                 self.edit(plural, name, |object| object["spec"]["replicas"] = size);
             }
             (Verb::Patch, false) => self.edit(plural, name, |object| {
@@ -438,7 +514,7 @@ impl World {
         Answer { status: 200, body: self.get(plural, name).cloned().unwrap_or_default() }
     }
 
-    fn delay(&mut self, request: Request) {
+    pub fn delay(&mut self, request: Request) {
         self.delayed.push((self.ticks, request));
     }
 
@@ -451,7 +527,7 @@ impl World {
         }
     }
 
-    fn fault(&mut self, operation: &str) -> Option<Fault> {
+    pub fn fault(&mut self, operation: &str) -> Option<Fault> {
         let at = self.faults.iter().position(|(prefix, _)| operation.starts_with(prefix.as_str()))?;
         self.faults.remove(at).map(|(_, fault)| fault)
     }
@@ -459,95 +535,5 @@ impl World {
     /// Requests of a verb to paths that contain `part`.
     pub fn sent(&self, verb: &str, part: &str) -> usize {
         self.log.iter().filter(|line| line.starts_with(verb) && line.contains(part)).count()
-    }
-}
-
-/// The world as processes share it.
-#[derive(Clone)]
-pub struct Server(pub Arc<Mutex<World>>);
-
-impl Server {
-    pub fn new(world: World) -> Self {
-        Self(Arc::new(Mutex::new(world)))
-    }
-
-    pub fn world(&self) -> MutexGuard<'_, World> {
-        self.0.lock().expect("no panic inside")
-    }
-
-    /// Lets the controllers work every 200 ms.
-    pub fn run(&self, host: &Arc<Host>) {
-        let (server, own) = (self.clone(), host.clone());
-        host.spawn(async move {
-            loop {
-                own.sleep(std::time::Duration::from_millis(200)).await;
-                server.world().tick();
-            }
-        });
-    }
-}
-
-impl Calls for Server {
-    fn call(&self, request: Request) -> BoxFuture<'static, Result<Answer, Trouble>> {
-        let server = self.clone();
-        Box::pin(async move {
-            tokio::task::yield_now().await;
-            let operation = request.operation();
-            let fault = {
-                let mut world = server.world();
-                world.log.push(operation.clone());
-                world.fault(&operation)
-            };
-            let lost = || Err(Trouble::NoAnswer("no answer".to_owned()));
-            match fault {
-                None => Ok(server.world().serve(&request)),
-                Some(Fault::LoseCall) => lost(),
-                Some(Fault::LoseAnswer) => {
-                    server.world().serve(&request);
-                    lost()
-                }
-                Some(Fault::Refuse(status)) => Ok(Answer { status, body: json!({"message": "refused"}) }),
-                Some(Fault::Hang) => std::future::pending().await,
-                Some(Fault::HangAfter) => {
-                    server.world().serve(&request);
-                    std::future::pending().await
-                }
-                Some(Fault::Delay) => {
-                    server.world().delay(request);
-                    std::future::pending().await
-                }
-                Some(Fault::Meanwhile(act)) => {
-                    let mut world = server.world();
-                    act(&mut world);
-                    Ok(world.serve(&request))
-                }
-            }
-        })
-    }
-
-    fn watch(&self, watched: Watched) -> BoxStream<'static, Event> {
-        let (sender, receiver) = unbounded_channel();
-        let mut world = self.world();
-        if let Some(Fault::Refuse(status)) = world.fault(&format!("WATCH {}", watched.plural)) {
-            let failed = Event::Failed(Trouble::Status(status, format!("{} is forbidden", watched.plural)));
-            return stream::once(async { failed }).chain(stream::pending()).boxed();
-        }
-        let _ = sender.send(Event::ListBegan);
-        for name in world.names(watched.plural, |_| true) {
-            let _ = sender.send(Event::Listed(world.get(watched.plural, &name).cloned().unwrap_or_default()));
-        }
-        let _ = sender.send(Event::ListEnded);
-        world.watchers.push((watched.plural.to_owned(), sender));
-        stream::unfold(receiver, |mut receiver| async { Some((receiver.recv().await?, receiver)) }).boxed()
-    }
-}
-
-impl Nodes for Server {
-    fn annotation<'a>(
-        &'a self,
-        node: &'a str,
-        key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<String>, String>> {
-        Box::pin(async move { Ok(self.world().nodes.get(node).and_then(|node| node.get(key)).cloned()) })
     }
 }
