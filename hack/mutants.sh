@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts small mutations into core's decision modules, one at a time, and tells which of them no test of core sees and
+# Puts small mutations into core's decision modules, one at a time, and reports which of them no test of core sees and
 # docs/development/mutants.md does not list. cargo-mutants, which is installed into the cache when it is missing, says which mutants there
 # are; hack/mutants compiles all of them into one build, each behind a switch. What is tried is the repository's last commit, in
 # copies of it; the page is read as it stands.

@@ -1,4 +1,4 @@
-// Command gitops tells how GitOps tools judge an object: kstatus (Flux, Helm 4, kubectl-based pipelines), Argo CD's
+// Command gitops reports how GitOps tools judge an object: kstatus (Flux, Helm 4, kubectl-based pipelines), Argo CD's
 // health script in a Lua interpreter, and Flux's health check expressions in CEL.
 //
 // It reads one object as JSON from standard input and prints one JSON object with a verdict for each tool. The flags

@@ -70,7 +70,7 @@ func checkQueries(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// checkQuery tells whether Prometheus reads the query.
+// checkQuery reports whether Prometheus reads the query.
 func checkQuery(queries parser.Parser, query confined) (bool, error) {
 	original, refused := queries.ParseExpr(query.Original)
 	sent, err := queries.ParseExpr(query.Sent)

@@ -74,11 +74,11 @@ class Report(unittest.TestCase):
         self.browser.wait_for(f"{CHOSEN}.some((item) => item.open && item.dataset.key === {second!r})", "the decision")
         self.assertEqual(self.browser.run("document.activeElement.tagName"), "SUMMARY")
 
-    def test_time_can_be_chosen_by_keyboard_and_its_values_are_told(self):
+    def test_time_can_be_chosen_by_keyboard_and_its_values_are_announced(self):
         self.browser.run("document.querySelector('#cursor').focus()")
         self.browser.press("Home")
-        told = self.browser.run("document.querySelector('#cursor').getAttribute('aria-valuetext')")
-        self.assertTrue(told.startswith("07:00:00: ready 0,"), told)
+        announced = self.browser.run("document.querySelector('#cursor').getAttribute('aria-valuetext')")
+        self.assertTrue(announced.startswith("07:00:00: ready 0,"), announced)
 
     def test_filter_leaves_what_failed(self):
         self.browser.run("(() => { const f = document.querySelector('#filter'); f.value = 'failed'; f.dispatchEvent(new Event('change')); })()")

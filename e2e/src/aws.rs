@@ -50,7 +50,7 @@ pub struct Group {
     pub instances: u32,
 }
 
-/// An instance, and what its machine would tell of itself.
+/// An instance, and the description of its machine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Instance {
     pub id: String,

@@ -127,7 +127,7 @@ impl ControlPlane {
         Ok(phases.filter(|known| *known == phase).count())
     }
 
-    /// For [`wait::until`]: errors, telling all phases, unless exactly `count` pods run.
+    /// For [`wait::until`]: an error with all phases, unless exactly `count` pods run.
     pub async fn running_pods_are(&self, namespace: &str, selector: &str, count: usize) -> Result<()> {
         let running = self.pods_in_phase(namespace, selector, "Running").await?;
         let pending = self.pods_in_phase(namespace, selector, "Pending").await?;
@@ -148,7 +148,7 @@ impl ControlPlane {
         self.nodes_where(&format!("{POOL_LABEL}={pool}")).await
     }
 
-    /// For [`wait::until`]: errors, telling their names, unless the pool has exactly `count` ready nodes and
+    /// For [`wait::until`]: an error with their names, unless the pool has exactly `count` ready nodes and
     /// no other.
     pub async fn ready_nodes_are(&self, pool: &str, count: usize) -> Result<()> {
         let nodes = self.nodes_of_pool(pool).await?;
@@ -177,7 +177,7 @@ impl ControlPlane {
         .await
     }
 
-    /// Errors, telling them, unless the operator has asked for so many different nodes since the start, refused requests
+    /// Errors, with their names, unless the operator has asked for so many different nodes since the start, refused requests
     /// included. Needs the audit log.
     pub fn nodes_asked_for_are(&self, count: usize) -> Result<()> {
         let asked_for = self.writes()?.by(User::Headroom).to("nodes").with_verb("create");
@@ -185,7 +185,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Errors, telling them, unless the operator has deleted so many different nodes since the start. Needs the audit log.
+    /// Errors, with their names, unless the operator has deleted so many different nodes since the start. Needs the audit
+    /// log.
     pub fn nodes_deleted_are(&self, count: usize) -> Result<()> {
         let deleted = self.writes()?.by(User::Headroom).to("nodes").with_verb("delete").accepted();
         ensure!(deleted.names().len() == count, "nodes that were deleted:\n{}", deleted.describe());
@@ -225,7 +226,7 @@ impl ControlPlane {
         Ok(api.get(pool).await?.data["status"].clone())
     }
 
-    /// A condition of a NodePool by type; errors, telling all of them, when it has none of this type.
+    /// A condition of a NodePool by type; an error with all of them when it has none of this type.
     pub async fn pool_condition(&self, pool: &str, condition: &str) -> Result<Value> {
         let conditions = self.pool_status(pool).await?["conditions"].clone();
         let all = conditions.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -35,7 +35,7 @@ pub enum Component {
     MetricsServer,
 }
 
-/// Who talks to the API server; each has a token and a kubeconfig, so that the audit log tells them apart.
+/// Who talks to the API server; each has a token and a kubeconfig, so that the audit log distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum User {
     /// The test itself and its kubectl.
@@ -100,7 +100,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts everything, waits until the API server is ready and, unless told otherwise, until the CRDs of
+    /// Starts everything, waits until the API server is ready and, by default, until the CRDs of
     /// `crds/` are established. Builds the binaries first when they are missing.
     ///
     /// Ports are free when chosen but not held, so a start that loses one to a stranger is tried again.

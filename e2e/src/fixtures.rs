@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// The label by which a node tells its pool.
+/// The label of a node that names its pool.
 pub const POOL_LABEL: &str = "headroom.dev/pool";
 
 /// A NodePool of provider KWOK with one zone `a`, 0 to 10 nodes of 4 CPU and 16 GiB, joining without delay.

@@ -4,23 +4,23 @@ use anyhow::{Result, anyhow};
 
 use crate::control_plane::{ControlPlane, Options};
 
-/// Starts a control plane and tells the test on it.
+/// Starts a control plane and runs the test on it.
 ///
 /// # Panics
 /// When the test fails or a program of the control plane has died. The control plane's drop then prints the
 /// ends of all logs and says where the folder with the rest is kept.
 pub async fn cluster_test(options: Options, body: impl AsyncFnOnce(&ControlPlane) -> Result<()>) {
-    let told = tell(options, body).await;
-    assert!(told.is_ok(), "the test fails: {:#}", told.err().unwrap_or_else(|| anyhow!("unknown")));
+    let result = run(options, body).await;
+    assert!(result.is_ok(), "the test fails: {:#}", result.err().unwrap_or_else(|| anyhow!("unknown")));
 }
 
-async fn tell(options: Options, body: impl AsyncFnOnce(&ControlPlane) -> Result<()>) -> Result<()> {
+async fn run(options: Options, body: impl AsyncFnOnce(&ControlPlane) -> Result<()>) -> Result<()> {
     let mut cluster = ControlPlane::start(options).await?;
-    let told = body(&cluster).await.and_then(|()| cluster.check_running());
-    if let Err(failure) = &told {
+    let result = body(&cluster).await.and_then(|()| cluster.check_running());
+    if let Err(failure) = &result {
         // First: of a long output, often only the beginning is kept.
         eprintln!("the test fails: {failure:#}");
         cluster.explain_on_drop();
     }
-    told
+    result
 }

@@ -73,7 +73,7 @@ impl MetricsApi {
         let shared: Arc<Mutex<Shared>> = Arc::default();
         let router = Router::new().fallback(answer).with_state(shared.clone());
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        // Aggregated servers must speak TLS; the API server is told not to verify this certificate.
+        // Aggregated servers must speak TLS; the API server is configured not to verify this certificate.
         let (tls, _) = {
             let _inside = runtime.enter();
             Tls::new(TcpListener::from_std(listener)?)?
@@ -135,8 +135,8 @@ impl MetricsApi {
         for service in &services {
             let name = service["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             wait::until(&format!("APIService {name} is available"), MINUTE, async || {
-                let told = cluster.kubectl(&["get", "apiservice", &name, "--no-headers"])?;
-                ensure!(told.contains("True"), "{told}");
+                let listed = cluster.kubectl(&["get", "apiservice", &name, "--no-headers"])?;
+                ensure!(listed.contains("True"), "{listed}");
                 Ok(())
             })
             .await?;
@@ -191,7 +191,7 @@ async fn answer(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> R
     };
     match mood {
         Mood::Well => {}
-        Mood::Failing(code) => return status(code, "the adapter fails as it was told to"),
+        Mood::Failing(code) => return status(code, "the adapter fails as it was set to"),
         Mood::Slow(delay) => tokio::time::sleep(delay).await,
         Mood::Garbled => return (http::StatusCode::OK, "<html>").into_response(),
     }

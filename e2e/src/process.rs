@@ -115,7 +115,7 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for it to end by itself; an error tells the end of its log.
+    /// Waits for it to end by itself; an error contains the end of its log.
     pub async fn wait_exit(&self, deadline: Duration) -> Result<ExitStatus> {
         wait::until(&format!("{} ends", self.name()), deadline, async || {
             self.exit_status().with_context(|| format!("it still runs:\n{}", self.log_tail(15)))

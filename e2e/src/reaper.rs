@@ -49,7 +49,7 @@ impl Reaper {
     }
 
     fn say(&mut self, verb: &str, what: impl Display) -> Result<()> {
-        writeln!(self.0, "{verb} {what}").context("failed to tell the reaper")
+        writeln!(self.0, "{verb} {what}").context("failed to write to the reaper")
     }
 }
 
@@ -74,15 +74,15 @@ pub(crate) fn forget(group: u32) {
 
 /// Removes a folder once this process is gone; of several the last one. For what lives as long as the process does.
 pub(crate) fn remove(folder: &Path) -> Result<()> {
-    tell("remove", folder)
+    send("remove", folder)
 }
 
 /// Takes [`remove`] back.
 pub(crate) fn keep(folder: &Path) -> Result<()> {
-    tell("keep", folder)
+    send("keep", folder)
 }
 
-fn tell(verb: &str, folder: &Path) -> Result<()> {
+fn send(verb: &str, folder: &Path) -> Result<()> {
     let mut reaper = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
     reaper.as_mut().context("no process was started yet")?.say(verb, folder.display())
 }

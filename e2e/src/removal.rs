@@ -53,7 +53,7 @@ impl ControlPlane {
         Ok(marked)
     }
 
-    /// For [`wait::until`]: errors, telling what is left where, while any node carries a trace of a mark.
+    /// For [`wait::until`]: an error with what is left where, while any node carries a trace of a mark.
     pub async fn no_node_is_marked(&self) -> Result<()> {
         for node in self.nodes().await? {
             let traces = traces(&node);
@@ -62,7 +62,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// The row of `status.blocked` with this reason; errors, telling all of them, when there is none.
+    /// The row of `status.blocked` with this reason; an error with all of them when there is none.
     pub async fn blocked(&self, pool: &str, reason: &str) -> Result<Value> {
         let status = self.pool_status(pool).await?;
         let rows = status["blocked"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_state_that_breaks_is_told_at_once() {
+    async fn a_state_that_breaks_is_reported_at_once() {
         let mut n_looks = 0;
         let result = stays("three nodes", Duration::from_secs(5), async || {
             n_looks += 1;

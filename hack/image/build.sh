@@ -52,7 +52,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 [[ -z $(git status --porcelain --untracked-files=no) ]] || revision+=-dirty
 
-# A panic must not tell where the image was built, and the digest must not depend on it.
+# A panic must not show where the image was built, and the digest must not depend on it.
 separator=$'\x1f'
 CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$repo=/src${separator}--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 export CARGO_ENCODED_RUSTFLAGS CARGO_INCREMENTAL=0

@@ -1,4 +1,4 @@
-//! Put into core by `hack/mutants`: chooses one mutant for the whole process (HEADROOM_MISTAKE=ID), or writes down the places
+//! Put into the values by `hack/mutants`: chooses one mutant for the whole process (HEADROOM_MISTAKE=ID), or writes down the places
 //! that a test comes by (HEADROOM_REACHED=FILE). With neither, the code decides as it was written.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};

@@ -35,7 +35,7 @@ GONE = ("Terminating", "Terminating:Wait", "Terminating:Proceed", "Terminated")
 
 @dataclass
 class Due:
-    """What happens to an instance next, and which activity tells of it."""
+    """The next step of an instance, and the activity that reports it."""
 
     step: str  # up, abandon, gone, warmed
     at: float  # of time.monotonic()

@@ -149,7 +149,7 @@ class Groups(Case):
 
 
 class Failures(Case):
-    def test_a_failed_launch_is_told_retried_and_mended(self):
+    def test_a_failed_launch_is_reported_retried_and_mended(self):
         self.plan(fail=OUT_OF_CAPACITY, retry_ms=200)
         self.group(desired=2)
         failed = self.until("a launch fails", self.activities)[-1]

@@ -160,7 +160,7 @@ class Faults(Case):
 
 
 class Machines(Case):
-    def test_instances_tell_what_their_machine_is(self):
+    def test_instances_describe_their_machine(self):
         self.group(desired=1)
         own = self.in_service(1)[0]
         found = next(i for i in self.sim.control("GET", "instances") if i["id"] == own)

@@ -1,6 +1,6 @@
-//! Beds for tests about AWS: a control plane, a simulator and a node bridge each, wiped between tests; it tells none.
+//! Beds for tests about AWS: a control plane, a simulator and a node bridge each, wiped between tests; it contains no test.
 //!
-//! Starting them for each test would take longer than the tests. So there are as many as tests are told at once.
+//! Starting them for each test would take longer than the tests. So there are as many as tests run at once.
 //! They live on a runtime of their own and end with the process: nobody drops them, so the reaper ends the programs and
 //! removes the folders.
 
@@ -24,7 +24,7 @@ use crate::{cluster, permissions, reaper, wait};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a test about AWS is told on.
+/// The environment of a test about AWS.
 #[derive(Debug)]
 pub struct Bed {
     pub cluster: ControlPlane,
@@ -32,10 +32,10 @@ pub struct Bed {
     pub bridge: Bridge,
 }
 
-/// Beds that no test is told on now.
+/// Beds that no test runs on now.
 static FREE: Mutex<Vec<&'static Bed>> = Mutex::new(Vec::new());
 
-/// Tells a test on a bed of its own for as long as it lasts, which it finds empty.
+/// Runs a test on a bed of its own, which is empty at the start.
 ///
 /// # Panics
 /// When the test fails. The ends of all logs are printed before, and the folder with the rest is kept.
@@ -43,16 +43,16 @@ pub fn aws_test(body: impl AsyncFnOnce(&Bed) -> Result<()>) {
     static RUNTIME: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
     #[expect(clippy::unwrap_used, reason = "a test without a runtime ends here")]
     let runtime = RUNTIME.get_or_init(|| tokio::runtime::Runtime::new().unwrap());
-    let told = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let bed = match free {
             Some(bed) => bed,
             None => &*Box::leak(Box::new(Bed::start().await?)),
         };
         bed.wipe().await.context("failed to wipe the bed")?;
-        let told =
+        let result =
             body(bed).await.and_then(|()| bed.bridge.check()).and_then(|()| bed.cluster.check_running());
-        if let Err(failure) = &told {
+        if let Err(failure) = &result {
             // First: of a long output, often only the beginning is kept.
             eprintln!("the test fails: {failure:#}");
             eprintln!("{}{}", bed.cluster.log_tails(5), bed.cluster.operator_log_tails(40));
@@ -63,9 +63,9 @@ pub fn aws_test(body: impl AsyncFnOnce(&Bed) -> Result<()>) {
         if bed.cluster.check_running().is_ok() {
             FREE.lock().unwrap_or_else(PoisonError::into_inner).push(bed);
         }
-        told
+        result
     });
-    assert!(told.is_ok(), "the test fails: {:#}", told.err().unwrap_or_else(|| anyhow!("unknown")));
+    assert!(result.is_ok(), "the test fails: {:#}", result.err().unwrap_or_else(|| anyhow!("unknown")));
 }
 
 impl Bed {

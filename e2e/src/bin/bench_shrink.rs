@@ -119,15 +119,15 @@ async fn follow(
 ) -> Result<(Vec<(f64, usize)>, usize)> {
     let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(cluster.client(), "default");
     let pending = ListParams::default().fields("spec.nodeName=");
-    let (mut seen, mut n_pending_max, mut told) = (Vec::new(), 0, 0);
+    let (mut seen, mut n_pending_max, mut reported) = (Vec::new(), 0, 0);
     while cut.elapsed() < Duration::from_secs(args.seconds) {
         operator.process().check_running()?;
         let n_nodes = count_nodes(cluster).await?;
         let at = cut.elapsed().as_secs_f64();
         seen.push((at, n_nodes));
         n_pending_max = n_pending_max.max(pods.list_metadata(&pending).await?.items.len());
-        if told < cut.elapsed().as_secs() / 10 {
-            told = cut.elapsed().as_secs() / 10;
+        if reported < cut.elapsed().as_secs() / 10 {
+            reported = cut.elapsed().as_secs() / 10;
             eprintln!("{at:.0} s: {n_nodes} nodes, {:.1} CPU s", operator.process().cpu_seconds()?);
         }
         tokio::time::sleep(Duration::from_secs(2)).await;

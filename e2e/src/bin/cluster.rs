@@ -50,13 +50,13 @@ async fn main() -> Result<()> {
         _ = terminate.recv() => return Ok(()),
         started = ControlPlane::start(options) => started?,
     };
-    tell(&cluster);
+    print_usage(&cluster);
     let cloud = match args.aws {
         true => Some(start_aws(&cluster).await?),
         false => None,
     };
     if let Some((aws, _)) = &cloud {
-        tell_of_aws(aws);
+        print_aws_usage(aws);
     }
     let _controllers = match args.cluster_api {
         true => Some(start_cluster_api(&cluster).await?),
@@ -74,7 +74,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-fn tell(cluster: &ControlPlane) {
+fn print_usage(cluster: &ControlPlane) {
     let kubectl = cluster.kubectl_path();
     println!("The control plane is ready. Ctrl-C stops it and forgets everything. In another terminal:");
     println!();
@@ -102,7 +102,7 @@ async fn start_cluster_api(cluster: &ControlPlane) -> Result<ClusterApi> {
     Ok(controllers)
 }
 
-fn tell_of_aws(aws: &Aws) {
+fn print_aws_usage(aws: &Aws) {
     println!(
         "AWS is simulated, with the Auto Scaling groups web-a and web-b. For the operator, and for curl:"
     );

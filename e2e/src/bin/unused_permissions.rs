@@ -39,7 +39,7 @@ fn main() -> Result<()> {
     println!("{} of {} granted permissions were used", granted.len() - idle.len(), granted.len());
     ensure!(
         idle.is_empty(),
-        "granted and used by no test; take it out of charts/headroom/templates/rbac.yaml, or tell a test that needs it:\n  {}",
+        "granted and used by no test; take it out of charts/headroom/templates/rbac.yaml, or add a test that needs it:\n  {}",
         idle.join("\n  ")
     );
     Ok(())

@@ -55,8 +55,8 @@ impl ControlPlane {
         Ok(copy)
     }
 
-    /// Makes etcd hold what it held when `backup` was taken, its versions included, as its own restoration does unless
-    /// told otherwise. Every program of the control plane starts anew, as the instructions for that demand.
+    /// Makes etcd hold what it held when `backup` was taken, its versions included, as its own restoration does by
+    /// default. Every program of the control plane starts anew, as the instructions for that demand.
     pub async fn restore_etcd(&self, backup: &Path) -> Result<()> {
         let running = [Component::Kwok, Component::Scheduler, Component::ControllerManager];
         for component in running.into_iter().chain([Component::ApiServer, Component::Etcd]) {

@@ -36,30 +36,33 @@ async fn the_replicas_rise_and_fall_within_seconds_of_the_window() {
             "start": format!("{} {} * * *", local.minute(), local.hour()),
             "duration": format!("{}s", OPEN.as_secs())}}]);
         cluster.apply(policy).await?;
-        wait::until("status tells when it opens", MINUTE, async || {
-            let told = cluster.scaling_status("web")?["bounds"]["nextScheduleChange"].clone();
-            let told: Timestamp = told.as_str().context("no change is told")?.parse()?;
-            ensure!(told == opens_at, "{told}, and it opens at {opens_at}");
+        wait::until("status shows when it opens", MINUTE, async || {
+            let change_at = cluster.scaling_status("web")?["bounds"]["nextScheduleChange"].clone();
+            let change_at: Timestamp = change_at.as_str().context("no change is reported")?.parse()?;
+            ensure!(change_at == opens_at, "{change_at}, and it opens at {opens_at}");
             Ok(())
         })
         .await?;
         wait::until("it has opened", 2 * MINUTE, async || cluster.replicas_are("web", 4)).await?;
         wait::until("it has closed", MINUTE, async || cluster.replicas_are("web", 1)).await?;
 
-        let told = wait::until("both changes are told", MINUTE, async || {
-            let told = cluster.scaling_status("web")?["decisions"].clone();
-            ensure!(told[0]["to"] == 1 && told[1]["to"] == 4 && told[2].is_null(), "{told}");
-            Ok(told)
+        let decisions = wait::until("both changes are reported", MINUTE, async || {
+            let decisions = cluster.scaling_status("web")?["decisions"].clone();
+            ensure!(
+                decisions[0]["to"] == 1 && decisions[1]["to"] == 4 && decisions[2].is_null(),
+                "{decisions}"
+            );
+            Ok(decisions)
         })
         .await?;
         let late = |index: usize, due: Timestamp| -> anyhow::Result<i64> {
-            let at: Timestamp = told[index]["time"].as_str().context("no time is told")?.parse()?;
+            let at: Timestamp = decisions[index]["time"].as_str().context("no time is reported")?.parse()?;
             Ok(at.duration_since(due).as_secs())
         };
         let (opened, closed) = (late(1, opens_at)?, late(0, opens_at + OPEN)?);
         // A sync period is 2 s; after the close the window still holds what the schedule had asked for.
-        ensure!((0..=4).contains(&opened), "opened {opened} s late: {told}");
-        ensure!((0..=STABILIZATION_SECONDS + 6).contains(&closed), "closed {closed} s late: {told}");
+        ensure!((0..=4).contains(&opened), "opened {opened} s late: {decisions}");
+        ensure!((0..=STABILIZATION_SECONDS + 6).contains(&closed), "closed {closed} s late: {decisions}");
         operator.process().check_running()
     })
     .await;

@@ -19,9 +19,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn a_scale_up_is_one_trace_from_the_plan_to_the_ready_node() {
     cluster_test(Options::new().without_hpa_controller(), async |cluster| {
-        let (told, mut heard) = mpsc::unbounded_channel::<String>();
+        let (sender, mut heard) = mpsc::unbounded_channel::<String>();
         let take = post(move |body: String| {
-            let _ = told.send(body);
+            let _ = sender.send(body);
             async { "{}" }
         });
         let collector = Router::new().route("/v1/traces", take);
@@ -48,8 +48,8 @@ async fn a_scale_up_is_one_trace_from_the_plan_to_the_ready_node() {
         let root =
             tokio::time::timeout(MINUTE, replicas(&mut heard)).await.context("no trace in a minute")??;
         let attributes = root["attributes"].to_string();
-        for told in ["default/web", "Deployment default/web", "\"Done\""] {
-            ensure!(attributes.contains(told), "{told} is not in {root:#}");
+        for part in ["default/web", "Deployment default/web", "\"Done\""] {
+            ensure!(attributes.contains(part), "{part} is not in {root:#}");
         }
         server.abort();
         operator.process().check_running()

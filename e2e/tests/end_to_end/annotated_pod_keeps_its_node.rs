@@ -87,7 +87,7 @@ async fn annotate(cluster: &ControlPlane, node: &str, value: Value) -> Result<()
 
 /// Waits until status says that this node alone is kept for this reason, by this object unless it is null.
 async fn kept(cluster: &ControlPlane, node: &str, reason: &str, object: Value) -> Result<Value> {
-    wait::until(&format!("{reason} is told of {node}"), MINUTE, async || {
+    wait::until(&format!("{reason} is reported for {node}"), MINUTE, async || {
         let row = cluster.blocked("general", reason).await?;
         ensure!(row["examples"] == json!([node]) && row["count"] == 1, "the row is {row}");
         ensure!(object.is_null() || row["object"] == object, "the row is {row}");

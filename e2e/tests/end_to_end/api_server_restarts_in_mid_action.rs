@@ -14,7 +14,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn what_was_begun_is_finished_once_when_the_api_server_is_back() {
     cluster_test(Options::new().with_audit_log(), async |cluster| {
-        // A lease that outlasts the outage: without it the process ends and starts anew, as another test tells.
+        // A lease that outlasts the outage: without it the process ends and starts anew, as another test shows.
         let operator = cluster.operator().flag("--lease-seconds=60").start()?;
         operator.ready().await?;
         // A server that has just started refuses everything with 403 until it has read its roles. That costs no backoff,

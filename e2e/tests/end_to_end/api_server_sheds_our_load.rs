@@ -48,7 +48,7 @@ async fn nodes_are_bought_and_returned_once_although_most_requests_are_refused()
         cluster.settles(3, 1).await?;
 
         cluster.nodes_asked_for_are(5)?;
-        ensure!(0.0 < refused(cluster)?, "the API server has refused nothing: the test tells nothing");
+        ensure!(0.0 < refused(cluster)?, "the API server has refused nothing: the test shows nothing");
         operator.process().check_running()
     })
     .await;

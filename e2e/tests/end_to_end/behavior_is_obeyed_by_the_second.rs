@@ -50,7 +50,7 @@ async fn the_size_grows_and_shrinks_as_fast_as_the_policies_allow_and_no_faster(
         adapter.set_external("default", "queue", &["1"]);
         wait::until("it has its fewest replicas", MINUTE, async || cluster.replicas_are("web", 1)).await?;
 
-        let changes = wait::until("the last change is told", MINUTE, async || {
+        let changes = wait::until("the last change is reported", MINUTE, async || {
             let changes = changes(cluster)?;
             ensure!(changes.last().is_some_and(|change| change.to == 1), "{changes:?}");
             Ok(changes)
@@ -86,12 +86,12 @@ struct Change {
     to: i64,
 }
 
-/// What the history tells, oldest first.
+/// The changes of the history, oldest first.
 fn changes(cluster: &ControlPlane) -> Result<Vec<Change>> {
-    let told = cluster.scaling_status("web")?["decisions"].clone();
+    let decisions = cluster.scaling_status("web")?["decisions"].clone();
     let of = |decision: &serde_json::Value| {
         let at = decision["time"].as_str().context("a decision without a time")?.parse()?;
         Ok(Change { at, to: decision["to"].as_i64().context("a decision without a size")? })
     };
-    told.as_array().into_iter().flatten().rev().map(of).collect()
+    decisions.as_array().into_iter().flatten().rev().map(of).collect()
 }

@@ -1,4 +1,4 @@
-//! Beside Cluster Autoscaler and KEDA: their nodes, marks and HPAs are left as they are, and an overlap is told.
+//! Beside Cluster Autoscaler and KEDA: their nodes, marks and HPAs are left as they are, and an overlap is reported.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn what_other_autoscalers_run_is_left_to_them_and_an_overlap_is_told() {
+async fn what_other_autoscalers_run_is_left_to_them_and_an_overlap_is_reported() {
     cluster_test(Options::new().without_hpa_controller(), async |cluster| {
         // A node of another autoscaler's group, on its way out.
         let theirs = node("theirs-1", "4", "16Gi").label("example.com/group", "theirs").set(

@@ -59,7 +59,7 @@ async fn kill_switch_undoes_the_drain_under_way_and_begins_no_other() {
         switch(cluster, json!("Stopped")).await?;
         wait::until("the marks are off", Duration::from_secs(10), async || cluster.no_node_is_marked().await)
             .await?;
-        wait::until("the removal is told as taken back", Duration::from_secs(10), async || {
+        wait::until("the removal is reported as taken back", Duration::from_secs(10), async || {
             cluster.removal_ended("general", "Cancelled", "DisruptionStopped").await
         })
         .await?;

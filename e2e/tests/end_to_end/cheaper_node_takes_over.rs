@@ -42,7 +42,7 @@ async fn cheaper_node_is_bought_first_and_the_other_leaves_within_budgets() {
         .await?;
         let bought = cluster.newest_decision("small", "ScaleUp").await?;
         ensure!(bought["reason"] == "CheaperNodes", "the decision is {bought}");
-        wait::until("both are told as done", MINUTE, async || {
+        wait::until("both are reported as done", MINUTE, async || {
             cluster.removal_ended("large", "Done", "Consolidated").await?;
             let status = cluster.pool_status("small").await?;
             ensure!(status["replacement"].is_null(), "still open: {}", status["replacement"]);

@@ -28,16 +28,16 @@ async fn node_leaves_when_its_first_clock_runs_out_and_a_backoff_ends_when_it_wa
         cluster.apply(deployment("stuck").node_selector("example.com/tier", "failing")).await?;
         wait::until("a node is ready", MINUTE, async || cluster.ready_nodes_are("general", 1).await).await?;
         cluster.edit_pool("general", json!({"spec": {"minNodes": 0}})).await?;
-        let since = wait::until("the node's clock is told", MINUTE, async || {
+        let since = wait::until("the node's clock is reported", MINUTE, async || {
             let status = cluster.pool_status("general").await?;
             instant(&status["unneeded"][0]["since"])
         })
         .await?;
-        let backoff = wait::until("the backoff is told", MINUTE, async || backoff(cluster).await).await?;
+        let backoff = wait::until("the backoff is reported", MINUTE, async || backoff(cluster).await).await?;
         let backoff_until = instant(&backoff["until"])?;
         ensure!(backoff["failures"] == 1, "the backoff is {backoff}");
 
-        // Long enough after the clock's start that a clock begun anew would be told apart.
+        // Long enough after the clock's start that a clock begun anew would differ.
         wait::until("the clock has run for a while", MINUTE, async || {
             ensure!(8 <= seconds_between(since, Timestamp::now()), "the clock has just started");
             Ok(())
@@ -78,12 +78,12 @@ async fn node_leaves_when_its_first_clock_runs_out_and_a_backoff_ends_when_it_wa
 
 async fn backoff(cluster: &ControlPlane) -> Result<Value> {
     let row = cluster.pool_status("failing").await?["backoffs"][0].clone();
-    ensure!(row.is_object(), "no backoff is told");
+    ensure!(row.is_object(), "no backoff is reported");
     Ok(row)
 }
 
 fn instant(value: &Value) -> Result<Timestamp> {
-    let text = value.as_str().context("no time is told")?;
+    let text = value.as_str().context("no time is reported")?;
     text.parse().with_context(|| format!("failed to read {text}"))
 }
 

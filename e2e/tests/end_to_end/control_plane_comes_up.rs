@@ -1,4 +1,4 @@
-//! The harness itself: a Deployment runs on a fake node, writers are told apart, programs come back, usage is reported.
+//! The harness itself: a Deployment runs on a fake node, writers are distinguished, programs come back, usage is reported.
 
 use std::time::Duration;
 

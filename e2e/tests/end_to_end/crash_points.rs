@@ -96,7 +96,7 @@ async fn is_settled(cluster: &ControlPlane, name: &str) -> Result<()> {
     let status = cluster.pool_status(name).await?;
     ensure!(status["intents"].is_null(), "still under way: {}", status["intents"]);
     ensure!(status["nodes"]["ready"] == NODES, "status counts {}", status["nodes"]);
-    let decisions = status["decisions"].as_array().context("no decision is told")?;
+    let decisions = status["decisions"].as_array().context("no decision is reported")?;
     let bought: i64 = decisions
         .iter()
         .filter_map(|decision| Some(decision["to"].as_i64()? - decision["from"].as_i64()?))

@@ -37,9 +37,9 @@ async fn drain_of_a_pod_that_never_stops_is_undone_in_time() {
         wait::until("the marks are off, the node is there, and status says why", MINUTE, async || {
             cluster.no_node_is_marked().await?;
             let blocked = cluster.pool_status("general").await?["blocked"].clone();
-            let told =
+            let cooling =
                 blocked.as_array().is_some_and(|rows| rows.iter().any(|row| row["reason"] == "InCooldown"));
-            ensure!(told, "blocked is {blocked}");
+            ensure!(cooling, "blocked is {blocked}");
             let nodes = cluster.nodes_of_pool("general").await?;
             ensure!(nodes.iter().any(|node| e2e::removal::name(node) == home), "node {home} has gone");
             Ok(())

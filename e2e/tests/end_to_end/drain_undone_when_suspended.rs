@@ -25,7 +25,7 @@ async fn suspending_the_pool_mid_drain_takes_the_marks_off_and_keeps_the_node() 
         wait::until("the marks are off", Duration::from_secs(10), async || cluster.no_node_is_marked().await)
             .await?;
         ensure!(stopping_pods(cluster).await? == 1, "the drain should still be under way at this time");
-        wait::until("the decision is told as taken back", Duration::from_secs(10), async || {
+        wait::until("the decision is reported as taken back", Duration::from_secs(10), async || {
             cluster.removal_ended("general", "Cancelled", "Suspended").await?;
             let intents = cluster.pool_status("general").await?["intents"].clone();
             ensure!(intents.is_null(), "intents are {intents}");

@@ -27,7 +27,7 @@ async fn a_restored_backup_is_noticed_and_nothing_is_removed_after_it() {
         let backed_up = lease().await?;
         cluster.scale_deployment("web", 15).await?;
         cluster.settles(15, 4).await?;
-        // A backup is hours old as a rule; of one that is younger than the last renewal the lease tells nothing.
+        // A backup is hours old as a rule; of one that is younger than the last renewal the lease shows nothing.
         wait::until("the lease is renewed", MINUTE, async || {
             ensure!(lease().await? != backed_up, "it is as it was backed up");
             Ok(())

@@ -76,7 +76,7 @@ async fn prepare(cluster: &ControlPlane) -> Result<()> {
         Ok(())
     })
     .await?;
-    wait::until("status tells of the pod", MINUTE, async || {
+    wait::until("status reports the pod", MINUTE, async || {
         let status = cluster.pool_status("general").await?;
         ensure!(status["refusals"].to_string().contains("train-0"), "{}", status["refusals"]);
         Ok(())
@@ -98,7 +98,7 @@ fn follow_page(reader: &Reader) -> Result<()> {
         if likeness(&printed) != likeness(&output) {
             unlike += &format!("$ {command}\n--- the page says\n{output}--- printed\n{printed}\n");
         }
-        told(&command, &printed)?;
+        holds_the_facts(&command, &printed)?;
         outputs.push(printed);
     }
     ensure!(outputs.len() >= 9, "{PAGE} has only {} commands", outputs.len());
@@ -111,7 +111,7 @@ fn follow_page(reader: &Reader) -> Result<()> {
 }
 
 /// What each explanation must hold, whatever the page shows.
-fn told(command: &str, printed: &str) -> Result<()> {
+fn holds_the_facts(command: &str, printed: &str) -> Result<()> {
     let joined = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     let must: &[&str] = if command.contains("explain pod train-0") {
         &[

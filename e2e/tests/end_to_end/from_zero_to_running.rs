@@ -19,7 +19,7 @@ async fn pods_get_exactly_the_nodes_they_need_and_kubectl_says_why() {
         cluster.apply(deployment("web").replicas(7).requests("1", "1Gi")).await?;
         web_runs_on(cluster, 7, 2).await?;
         last_decision_is(cluster, 0, 2).await?;
-        kubectl_tells_the_purchase(cluster)?;
+        kubectl_shows_the_purchase(cluster)?;
 
         cluster.scale_deployment("web", 9).await?;
         web_runs_on(cluster, 9, 3).await?;
@@ -90,7 +90,7 @@ async fn last_decision_is(cluster: &ControlPlane, from: u32, to: u32) -> Result<
 }
 
 /// What the README shows: columns that answer at a glance, and a description that says why.
-fn kubectl_tells_the_purchase(cluster: &ControlPlane) -> Result<()> {
+fn kubectl_shows_the_purchase(cluster: &ControlPlane) -> Result<()> {
     let table = cluster.kubectl(&["get", "nodepools"])?;
     let mut lines = table.lines();
     let header: Vec<&str> = lines.next().context("no header")?.split_whitespace().collect();

@@ -29,8 +29,11 @@ async fn nodes_come_for_all_pods_of_a_gang_or_for_none() {
             cluster.apply(pod(name, "train")).await?;
         }
         wait::until("a pod says why it waits", MINUTE, async || {
-            let told = cluster.kubectl(&["get", "events.events.k8s.io", "-o", "json"])?;
-            ensure!(told.contains("PodGroup default/train needs 3 pods at once"), "the events are {told}");
+            let events = cluster.kubectl(&["get", "events.events.k8s.io", "-o", "json"])?;
+            ensure!(
+                events.contains("PodGroup default/train needs 3 pods at once"),
+                "the events are {events}"
+            );
             Ok(())
         })
         .await?;

@@ -67,7 +67,7 @@ fn objects_of_all_kinds_are_judged_alike() -> Result<()> {
     let broken = json!([condition("Ready", "False", "Internal")]);
     let refused = [condition("Ready", "False", "Invalid"), condition("Stalled", "True", "Invalid")];
     for kind in ["NodePool", "ScalingPolicy", "ClusterScalingPolicy"] {
-        // What comes and goes by itself is told, and degrades nothing.
+        // Conditions that come and go by themselves are reported, and degrade nothing.
         let noise = json!([
             ready,
             condition("AtLimit", "True", "MaxNodesReached"),
@@ -87,8 +87,8 @@ fn objects_of_all_kinds_are_judged_alike() -> Result<()> {
                 "{said} of\n{object:#}"
             );
         }
-        let told = tools::verdicts(&looked_at(kind, 2, &noise))?;
-        ensure!(told["argoMessage"].as_str().is_some_and(|it| it.contains("AtLimit: m")), "{told}");
+        let verdicts = tools::verdicts(&looked_at(kind, 2, &noise))?;
+        ensure!(verdicts["argoMessage"].as_str().is_some_and(|it| it.contains("AtLimit: m")), "{verdicts}");
     }
     Ok(())
 }

@@ -103,8 +103,8 @@ async fn policies_of_the_version_before_are_renamed_with_their_memory_and_edited
         wait::until("the policy has its new name and its history", MINUTE, async || {
             let own = own_policies(cluster, "kept")?;
             ensure!(own.len() == 1 && own[0].starts_with("kept-hpa-"), "{own:?}");
-            let told = cluster.scaling_status(&own[0])?["decisions"].clone();
-            ensure!(told.as_array().is_some_and(|all| all.contains(&decision)), "{told}");
+            let decisions = cluster.scaling_status(&own[0])?["decisions"].clone();
+            ensure!(decisions.as_array().is_some_and(|all| all.contains(&decision)), "{decisions}");
             Ok(())
         })
         .await?;
@@ -141,8 +141,8 @@ async fn newer_hpa_that_takes_a_workload_over_is_shown_by_condition_and_event() 
         .await?;
         cluster.apply(hpa("web", 1, 3)).await?;
         wait::until("the policy names the rule", MINUTE, async || {
-            let told = cluster.scaling_condition_is("web", "Stalled", "True", "Conflict")?;
-            ensure!(told.contains("while workloads.hpaOwnership is Observe"), "{told}");
+            let message = cluster.scaling_condition_is("web", "Stalled", "True", "Conflict")?;
+            ensure!(message.contains("while workloads.hpaOwnership is Observe"), "{message}");
             Ok(())
         })
         .await?;

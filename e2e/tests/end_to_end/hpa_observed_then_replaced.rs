@@ -1,4 +1,4 @@
-//! Observed, HPAs and their workloads are only told of; replaced, the operator runs them as the controller-manager would.
+//! With Observe, the operator only reports on HPAs and their workloads; with Replace, it runs them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn nothing_is_written_to_an_hpa_until_the_operator_is_told_to_run_it() {
+async fn nothing_is_written_to_an_hpa_until_the_operator_is_configured_to_run_it() {
     cluster_test(Options::new().without_hpa_controller().with_audit_log(), async |cluster| {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
@@ -21,7 +21,7 @@ async fn nothing_is_written_to_an_hpa_until_the_operator_is_told_to_run_it() {
         cluster.apply(quick_workloads("Observe", "10s")).await?;
         cluster.apply(deployment("web").replicas(5).requests("100m", "64Mi")).await?;
         cluster.apply(hpa("web", 1, 3)).await?;
-        wait::until("the policy that the HPA gets tells the decision", MINUTE, async || {
+        wait::until("the policy that the HPA gets shows the decision", MINUTE, async || {
             let status = cluster.scaling_status("web")?;
             let decision = &status["decisions"][0];
             ensure!(decision["from"] == 5 && decision["to"] == 3, "{status}");
@@ -45,7 +45,7 @@ async fn nothing_is_written_to_an_hpa_until_the_operator_is_told_to_run_it() {
             cluster.scaling_condition_is("web", "HPAOwned", "True", "Replaced")
         })
         .await?;
-        wait::until("the history tells the change", MINUTE, async || {
+        wait::until("the history shows the change", MINUTE, async || {
             let decisions = cluster.scaling_status("web")?["decisions"].clone();
             ensure!(decisions[0]["outcome"] == "Done" && decisions[0]["to"] == 3, "{decisions}");
             Ok(())

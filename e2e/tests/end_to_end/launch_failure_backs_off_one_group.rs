@@ -77,7 +77,7 @@ async fn runs_in(cluster: &ControlPlane, pods: usize, in_a: usize, in_b: usize) 
 
 /// The only backoff in status.
 async fn backoff(cluster: &ControlPlane) -> Result<Value> {
-    wait::until("one backoff is told", MINUTE, async || {
+    wait::until("one backoff is reported", MINUTE, async || {
         let backoffs = cluster.pool_status("general").await?["backoffs"].clone();
         let rows = backoffs.as_array().context("no backoffs")?;
         ensure!(rows.len() == 1, "backoffs are {backoffs}");

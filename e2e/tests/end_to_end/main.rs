@@ -35,7 +35,7 @@ mod clocks_survive_a_restart;
 #[cfg(test)]
 mod cluster_api;
 #[cfg(test)]
-mod compare_tells_the_difference;
+mod compare_reports_the_difference;
 #[cfg(test)]
 mod control_plane_comes_up;
 #[cfg(test)]

@@ -235,7 +235,7 @@ fn a_release_installs_the_image_that_was_pushed() -> Result<()> {
     Ok(())
 }
 
-/// What actionlint can tell: syntax, expressions, contexts, inputs of the actions, dependencies of the jobs.
+/// The checks of actionlint: syntax, expressions, contexts, inputs of the actions, dependencies of the jobs.
 #[test]
 fn the_workflows_are_well_formed() -> Result<()> {
     let repository = binaries::repository();

@@ -1,4 +1,4 @@
-//! The load is read from metrics-server and from adapters behind the aggregation layer; every way of not knowing is told apart.
+//! The load is read from metrics-server and from adapters of the aggregation layer; every kind of failure is distinguished.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn usage_is_read_from_metrics_server_and_its_end_is_an_outage() {
         let missing = metrics.pod_metric("default", "rps", "app=web", None).await;
         fails(missing, "MetricsNotRegistered", "no API group custom.metrics.k8s.io")?;
 
-        // A server that hangs is given up at the deadline; one that is gone is told of by the API server.
+        // A server that hangs is given up at the deadline; one that is gone is reported by the API server.
         cluster.component(Component::MetricsServer)?.pause()?;
         wait::until("a hanging metrics-server is an outage", MINUTE, async || {
             fails(metrics.pod_usage("default").await, "MetricsOutage", "")
@@ -65,8 +65,8 @@ async fn custom_and_external_metrics_come_through_the_aggregation_layer() {
 
         adapter.set_custom("default", "pods/*/rps", &[("web-1", "1500m"), ("web-2", "3")]);
         let pods = metrics.pod_metric("default", "rps", "app=web", None).await?;
-        let told: Vec<(&str, i64)> = pods.iter().map(|value| (&*value.pod, milli(&value.sample))).collect();
-        ensure!(told == [("web-1", 1500), ("web-2", 3000)], "{told:?}");
+        let values: Vec<(&str, i64)> = pods.iter().map(|value| (&*value.pod, milli(&value.sample))).collect();
+        ensure!(values == [("web-1", 1500), ("web-2", 3000)], "{values:?}");
         let asked = adapter.asked();
         let wanted = format!("/apis/{CUSTOM}/v1beta2/namespaces/default/pods/*/rps?labelSelector=app%3Dweb");
         ensure!(asked == [wanted], "{asked:?}");
@@ -94,7 +94,7 @@ async fn custom_and_external_metrics_come_through_the_aggregation_layer() {
 }
 
 #[tokio::test]
-async fn every_failure_of_an_adapter_is_told_apart() {
+async fn every_failure_of_an_adapter_is_distinguished() {
     cluster_test(Options::new(), async |cluster| {
         let adapter = MetricsApi::start(cluster, &["v1beta1"]).await?;
         let metrics = reader(cluster).await?;
@@ -114,7 +114,7 @@ async fn every_failure_of_an_adapter_is_told_apart() {
         fails(ask().await, "MetricsStale", "in the future")?;
         adapter.set_age(SignedDuration::ZERO);
         adapter.set_mood(Mood::Failing(500));
-        fails(ask().await, "MetricsOutage", "fails as it was told to")?;
+        fails(ask().await, "MetricsOutage", "fails as it was set to")?;
         adapter.set_mood(Mood::Failing(403));
         fails(ask().await, "MetricsNotPermitted", "not permitted")?;
         adapter.set_mood(Mood::Garbled);
@@ -164,8 +164,8 @@ fn fails<T>(answer: Answer<T>, reason: &str, words: &str) -> Result<()> {
     match answer {
         Ok(_) => bail!("there is a value, and {reason} is wanted"),
         Err(failure) => {
-            let told = failure.to_string();
-            ensure!(failure.reason() == reason && told.contains(words), "{}: {told}", failure.reason());
+            let message = failure.to_string();
+            ensure!(failure.reason() == reason && message.contains(words), "{}: {message}", failure.reason());
             Ok(())
         }
     }

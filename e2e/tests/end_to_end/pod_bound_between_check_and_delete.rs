@@ -28,7 +28,7 @@ async fn pod_bound_to_a_marked_empty_node_keeps_it() {
         cluster.create(late.set_in_pod("/spec/tolerations", json!([{"operator": "Exists"}]))).await?;
         wait::until("the mark is off", Duration::from_secs(20), async || cluster.no_node_is_marked().await)
             .await?;
-        wait::until("the removal is told as taken back", Duration::from_secs(10), async || {
+        wait::until("the removal is reported as taken back", Duration::from_secs(10), async || {
             cluster.removal_ended("general", "Cancelled", "PodArrived").await?;
             let message = cluster.newest_decision("general", "ScaleDown").await?["message"].clone();
             ensure!(

@@ -1,4 +1,4 @@
-//! A Preview pool beside an Apply pool touches nothing and tells what it would do; an Apply pool is never held up by it.
+//! A Preview pool beside an Apply pool touches nothing and reports what it would do; an Apply pool is never held up by it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn preview_pool_tells_what_it_would_add_and_adds_nothing() {
+async fn preview_pool_reports_what_it_would_add_and_adds_nothing() {
     cluster_test(Options::new().with_audit_log(), async |cluster| {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
@@ -26,7 +26,7 @@ async fn preview_pool_tells_what_it_would_add_and_adds_nothing() {
             cluster.running_pods_are("default", "app=web", 4).await
         })
         .await?;
-        wait::until("the shadow tells what it would add for the rest", MINUTE, async || {
+        wait::until("the shadow reports what it would add for the rest", MINUTE, async || {
             let plan = cluster.pool_status("shadow").await?["preview"].clone();
             ensure!(
                 plan["addNodes"] == 2 && plan["reason"] == "PodsUnschedulable",
@@ -47,7 +47,7 @@ async fn preview_pool_tells_what_it_would_add_and_adds_nothing() {
 }
 
 #[tokio::test]
-async fn preview_pool_tells_what_it_would_remove_and_writes_to_no_node() {
+async fn preview_pool_reports_what_it_would_remove_and_writes_to_no_node() {
     cluster_test(Options::new().with_audit_log(), async |cluster| {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
@@ -60,7 +60,7 @@ async fn preview_pool_tells_what_it_would_remove_and_writes_to_no_node() {
         .await?;
         let shadows: Vec<String> = cluster.nodes_of_pool("shadow").await?.iter().map(name).collect();
         cluster.edit_pool("shadow", json!({"spec": {"mode": "Preview", "minNodes": 0}})).await?;
-        wait::until("the shadow tells what it would remove", MINUTE, async || {
+        wait::until("the shadow reports what it would remove", MINUTE, async || {
             let plan = cluster.pool_status("shadow").await?["preview"].clone();
             ensure!(plan["removeNodes"] == 2 && plan["reason"] == "Empty", "the shadow's plan is {plan}");
             Ok(())

@@ -1,4 +1,4 @@
-//! A Prometheus server behind TLS that wants a token: with both files it is read, and what is wrong with either is told.
+//! A Prometheus server behind TLS that wants a token: with both files it is read, and what is wrong with either is reported.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 const TOKEN: &str = "a-secret-of-this-test";
 
 #[tokio::test]
-async fn token_and_ca_of_a_metric_source_are_used_and_their_faults_told() -> Result<()> {
+async fn token_and_ca_of_a_metric_source_are_used_and_their_faults_reported() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (port, ca) = serve().await?;
     let file = |name: &str, text: &str| -> Result<std::path::PathBuf> {
@@ -67,12 +67,12 @@ async fn serve() -> Result<(u16, String)> {
 }
 
 async fn answer(request: Request) -> Response {
-    let told = request.headers().get("authorization").and_then(|value| value.to_str().ok());
-    if told != Some(&format!("Bearer {TOKEN}")) {
+    let authorization = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+    if authorization != Some(&format!("Bearer {TOKEN}")) {
         return (http::StatusCode::UNAUTHORIZED, "a token is wanted").into_response();
     }
     let now = jiff::Timestamp::now().as_second();
-    // Asked for the time of the sample, it tells the time.
+    // Asked for the time of the sample, it returns the time.
     let bytes = axum::body::to_bytes(request.into_body(), 1 << 16).await.unwrap_or_default();
     let asks_time = String::from_utf8_lossy(&bytes).contains("timestamp");
     let value = if asks_time { now.to_string() } else { "12.5".to_owned() };
@@ -98,8 +98,8 @@ fn milli(sample: &Sample) -> Result<i64> {
 /// Errors unless the answer is this failure and says these words.
 fn fails(answer: Answer<Sample>, reason: &str, words: &str) -> Result<()> {
     let failure = answer.err().with_context(|| format!("there is a value, and {reason} is wanted"))?;
-    let told = failure.to_string();
-    ensure!(failure.reason() == reason && told.contains(words), "{}: {told}", failure.reason());
-    ensure!(!told.contains(TOKEN), "the token is told: {told}");
+    let message = failure.to_string();
+    ensure!(failure.reason() == reason && message.contains(words), "{}: {message}", failure.reason());
+    ensure!(!message.contains(TOKEN), "the message contains the token: {message}");
     Ok(())
 }

@@ -35,16 +35,16 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 #[tokio::test]
 async fn pods_that_fit_a_pool_run_and_no_node_is_kept_in_vain() {
-    tell(SEEDS.step_by(QUICK_STEP), EMPTY_MAX_OF_QUICK).await;
+    run(SEEDS.step_by(QUICK_STEP), EMPTY_MAX_OF_QUICK).await;
 }
 
 #[tokio::test]
 #[ignore = "more of the same, for make soak"]
 async fn soak_of_fifty_mixes() {
-    tell(SEEDS, EMPTY_MAX).await;
+    run(SEEDS, EMPTY_MAX).await;
 }
 
-async fn tell(seeds: impl Iterator<Item = u64>, empty_max: usize) {
+async fn run(seeds: impl Iterator<Item = u64>, empty_max: usize) {
     let seeds: Vec<u64> = seeds.collect();
     cluster_test(Options::new(), async |cluster| {
         let operator = cluster.operator().start()?;

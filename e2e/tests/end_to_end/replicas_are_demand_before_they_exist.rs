@@ -84,7 +84,7 @@ fn replica_set(name: &str, replicas: u32) -> Value {
 }
 
 async fn the_only_decision(cluster: &ControlPlane) -> Result<Value> {
-    wait::until("one decision is told, and done", MINUTE, async || {
+    wait::until("one decision is reported, and done", MINUTE, async || {
         let status = cluster.pool_status("general").await?;
         let decisions = status["decisions"].as_array().context("no decisions")?;
         ensure!(decisions.len() == 1 && decisions[0]["outcome"] == "Done", "{}", status["decisions"]);

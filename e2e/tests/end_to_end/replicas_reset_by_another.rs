@@ -33,7 +33,7 @@ async fn whoever_resets_the_replicas_is_named_and_not_fought() {
         })
         .await?;
         ensure!(message.starts_with("test "), "{message}");
-        wait::until("the history tells what is held", MINUTE, async || {
+        wait::until("the history shows what is held", MINUTE, async || {
             let decisions = cluster.scaling_status("web")?["decisions"].clone();
             ensure!(decisions[0]["outcome"] == "Held", "{decisions}");
             Ok(())

@@ -37,7 +37,7 @@ async fn node_that_a_person_asked_for_goes_without_waiting_and_a_blocked_one_say
             Ok(())
         })
         .await?;
-        wait::until("the removal is told with its reason", MINUTE, async || {
+        wait::until("the removal is reported with its reason", MINUTE, async || {
             cluster.removal_ended("general", "Done", "RemovalRequested").await
         })
         .await?;

@@ -17,8 +17,8 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const DRIVER: &str = "disks.example.com";
-/// A driver that makes volumes only where it has told of room.
-const TELLING_DRIVER: &str = "told.example.com";
+/// A driver that makes volumes only where it has reported free capacity.
+const REPORTING_DRIVER: &str = "reporting.example.com";
 
 /// Pools with the number of nodes that they have in the end.
 const NODES: [(&str, usize); 10] = [
@@ -61,17 +61,17 @@ async fn pods_run_exactly_on_what_was_bought_for_their_volumes_and_priorities() 
         for (pool, _) in NODES {
             cluster.apply(pool_of(pool)).await?;
         }
-        // What is there before the others: a node that tells its limit, pods that give way, neighbours to avoid.
+        // What is there before the others: a node that reports its limit, pods that give way, neighbours to avoid.
         cluster.apply(in_tier(filler(), "cheap")).await?;
         cluster.apply(in_tier(deployment("noisy").namespace("others").replicas(2), "neighbours")).await?;
         cluster.pods_come_to_run("default", "filler", 4).await?;
         cluster.pods_come_to_run("others", "noisy", 2).await?;
-        tell_limit(cluster).await?;
+        report_limit(cluster).await?;
         for (workload, tier) in workloads() {
             cluster.apply(in_tier(workload, tier)).await?;
         }
         provision(cluster, "made-in-c", "in-c", "c").await?;
-        provision(cluster, "room-in-b", "told", "b").await?;
+        provision(cluster, "room-in-b", "reported", "b").await?;
         for (name, pods) in RUNNING {
             cluster.pods_come_to_run("default", name, pods).await?;
         }
@@ -139,7 +139,7 @@ fn workloads() -> Vec<(Workload, &'static str)> {
         // The second pod may not use the claim beside the first, on no node.
         (deployment("alone").replicas(2).set_in_pod("/spec/volumes", claim("alone")), "alone"),
         (deployment("made-in-c").set_in_pod("/spec/volumes", claim("made-in-c")), "made-in-c"),
-        // Room for its volume is told of in zone b only, and nowhere for that of the other.
+        // Capacity for its volume is reported in zone b only, and nowhere for that of the other.
         (deployment("room-in-b").set_in_pod("/spec/volumes", claim("room-in-b")), "room-in-b"),
         (deployment("no-room").set_in_pod("/spec/volumes", claim("no-room")), "room-in-b"),
         (deployment("wanted").replicas(3), "cheap"),
@@ -173,10 +173,10 @@ fn volumes() -> Vec<Value> {
     };
     let room = |zone: &str, size: &str| {
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity",
-            "metadata": {"name": format!("room-{zone}"), "namespace": "default"}, "storageClassName": "told",
+            "metadata": {"name": format!("room-{zone}"), "namespace": "default"}, "storageClassName": "reported",
             "nodeTopology": {"matchLabels": {ZONE: zone}}, "capacity": "1Ti", "maximumVolumeSize": size})
     };
-    let mut too_large = claim("no-room", "told", "ReadWriteOnce");
+    let mut too_large = claim("no-room", "reported", "ReadWriteOnce");
     too_large["spec"]["resources"]["requests"]["storage"] = "4Gi".into();
     let mut objects = vec![
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "in-c"},
@@ -185,13 +185,13 @@ fn volumes() -> Vec<Value> {
         volume("alone", "ReadWriteOncePod"),
         claim("alone", "", "ReadWriteOncePod"),
         claim("made-in-c", "in-c", "ReadWriteOnce"),
-        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": TELLING_DRIVER},
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": REPORTING_DRIVER},
             "spec": {"storageCapacity": true}}),
-        json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "told"},
-            "provisioner": TELLING_DRIVER, "volumeBindingMode": "WaitForFirstConsumer"}),
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "reported"},
+            "provisioner": REPORTING_DRIVER, "volumeBindingMode": "WaitForFirstConsumer"}),
         room("a", "512Mi"),
         room("b", "2Gi"),
-        claim("room-in-b", "told", "ReadWriteOnce"),
+        claim("room-in-b", "reported", "ReadWriteOnce"),
         too_large,
     ];
     for index in 0..4 {
@@ -213,7 +213,7 @@ fn surroundings() -> Vec<Value> {
 }
 
 /// Plays the driver on the node of the pool attach: two volumes, no more.
-async fn tell_limit(cluster: &ControlPlane) -> Result<()> {
+async fn report_limit(cluster: &ControlPlane) -> Result<()> {
     wait::until("the pool attach has its node", TWO_MINUTES, async || {
         cluster.ready_nodes_are("attach", 1).await
     })

@@ -13,7 +13,7 @@ use serde_json::json;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn an_open_window_raises_the_replicas_and_status_tells_the_next_change() {
+async fn an_open_window_raises_the_replicas_and_status_shows_the_next_change() {
     cluster_test(Options::new().without_hpa_controller(), async |cluster| {
         let operator = cluster.operator().start()?;
         operator.ready().await?;
@@ -28,7 +28,7 @@ async fn an_open_window_raises_the_replicas_and_status_tells_the_next_change() {
         ]);
         cluster.apply(policy.clone()).await?;
         wait::until("the highest open floor holds", MINUTE, async || cluster.replicas_are("web", 4)).await?;
-        wait::until("status tells the bounds", MINUTE, async || {
+        wait::until("status shows the bounds", MINUTE, async || {
             let bounds = cluster.scaling_status("web")?["bounds"].clone();
             ensure!(bounds["minReplicas"] == 4 && bounds["limitedBy"] == "Schedule", "{bounds}");
             ensure!(bounds["activeSchedules"] == json!(["rush", "wish"]), "{bounds}");

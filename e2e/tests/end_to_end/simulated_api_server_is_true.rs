@@ -164,13 +164,13 @@ async fn status_apart(server: &mut Server) -> Result<()> {
     let path = format!("{POOLS}/p");
     let status = format!("{path}/status");
     let made = server.post("create with a status", POOLS, &pool).await?;
-    let mut told = made.clone();
-    told["status"] = json!({"observedGeneration": 1});
-    told["spec"]["maxNodes"] = json!(7);
-    server.put("replace the status, and the spec beside it", &status, &told).await?;
-    server.put("replace the status with a stale version", &status, &told).await?;
-    told["metadata"]["resourceVersion"] = Value::Null;
-    server.put("replace the status without a version", &status, &told).await?;
+    let mut update = made.clone();
+    update["status"] = json!({"observedGeneration": 1});
+    update["spec"]["maxNodes"] = json!(7);
+    server.put("replace the status, and the spec beside it", &status, &update).await?;
+    server.put("replace the status with a stale version", &status, &update).await?;
+    update["metadata"]["resourceVersion"] = Value::Null;
+    server.put("replace the status without a version", &status, &update).await?;
     let mut edited = server.get("get the pool", &path).await?;
     edited["spec"]["maxNodes"] = json!(8);
     edited["status"] = json!({"observedGeneration": 77});
@@ -320,20 +320,20 @@ impl Server {
         body: Option<(&str, &Value)>,
     ) -> Result<Value> {
         let answer = self.quiet(method, path, body).await?;
-        let told = self.normal(&answer);
-        self.note(what, told);
+        let normalized = self.normal(&answer);
+        self.note(what, normalized);
         Ok(answer)
     }
 
-    /// What one second of a watch tells.
+    /// Notes the events of one second of a watch.
     async fn watch(&mut self, what: &str, path: &str) -> Result<()> {
         let request = http::Request::get(path).body(Vec::new())?;
         let text = tokio::time::timeout(Duration::from_secs(20), self.client.request_text(request))
             .await
             .with_context(|| format!("{what} on the {} server does not end", self.name))??;
         let events: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-        let told = events.iter().map(|event| self.normal(event)).collect();
-        self.note(what, told);
+        let normalized = events.iter().map(|event| self.normal(event)).collect();
+        self.note(what, normalized);
         Ok(())
     }
 
@@ -369,7 +369,7 @@ impl Server {
                         || (node && key.as_str() == "status"))
                 });
                 kept.map(|(key, value)| {
-                    let told = match (key.as_str(), value) {
+                    let normalized = match (key.as_str(), value) {
                         ("resourceVersion" | "uid", Value::String(text)) => json!(self.named(key, text)),
                         ("creationTimestamp" | "time" | "deletionTimestamp", Value::String(_)) => {
                             json!("a time")
@@ -377,7 +377,7 @@ impl Server {
                         ("managedFields", Value::Array(owners)) => who_owns(owners),
                         _ => self.normal(value),
                     };
-                    (key.clone(), told)
+                    (key.clone(), normalized)
                 })
                 .collect()
             }
@@ -393,7 +393,7 @@ impl Server {
 }
 
 /// Who owns fields, and of which kind: by name for the managers of server-side apply. Which fields they are the simulated
-/// server tells without the schemas, so it takes each map for one whose keys are owned apart.
+/// server reports without the schemas, so it takes each map for one whose keys are owned apart.
 fn who_owns(owners: &[Value]) -> Value {
     let owner = |owner: &Value| {
         let name = owner["manager"].as_str().filter(|name| ["one", "two"].contains(name)).unwrap_or("client");

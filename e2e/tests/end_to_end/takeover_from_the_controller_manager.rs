@@ -57,9 +57,9 @@ async fn the_replicas_do_not_jump_when_the_operator_takes_an_hpa_over() {
         // Nothing changes any more, so the controller-manager writes nothing; it runs the HPA all the same.
         adapter.set_external("default", "queue", &["20"]);
         let message = wait::until("the controller-manager shows itself when asked", MINUTE, async || {
-            let told = cluster.scaling_condition_is("web", "HPAOwned", "False", "AnotherWriter")?;
-            ensure!(told.contains("took observedGeneration out"), "{told}");
-            Ok(told)
+            let message = cluster.scaling_condition_is("web", "HPAOwned", "False", "AnotherWriter")?;
+            ensure!(message.contains("took observedGeneration out"), "{message}");
+            Ok(message)
         })
         .await?;
         ensure!(message.contains("kube-controller-manager"), "{message}");

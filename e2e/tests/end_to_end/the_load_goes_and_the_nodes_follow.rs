@@ -37,7 +37,7 @@ async fn the_load_goes_and_the_nodes_follow() {
             cluster.running_pods_are("default", "app=web", 3).await
         })
         .await?;
-        wait::until("the last removal is told as done", MINUTE, async || {
+        wait::until("the last removal is reported as done", MINUTE, async || {
             cluster.removal_ended("general", "Done", "Underutilized").await
         })
         .await?;
@@ -53,7 +53,7 @@ async fn the_load_goes_and_the_nodes_follow() {
 
         // Nothing runs any more, and yet the minimum is kept and said to be the reason.
         cluster.scale_deployment("web", 0).await?;
-        wait::until("the minimum is told as what keeps the last node", MINUTE, async || {
+        wait::until("the minimum is reported as what keeps the last node", MINUTE, async || {
             cluster.running_pods_are("default", "app=web", 0).await?;
             cluster.blocked("general", "MinNodesReached").await
         })

@@ -82,7 +82,7 @@ async fn said_no(cluster: &ControlPlane, pool: &str, other: &str, reason: &str, 
         let status = cluster.pool_status(pool).await?;
         let considered = &status["decisions"][0]["considered"];
         let rows = considered.as_array().context("nothing was considered")?;
-        let row = rows.iter().find(|row| row["pool"] == other).context("the other pool is not told of")?;
+        let row = rows.iter().find(|row| row["pool"] == other).context("the other pool is not reported")?;
         let message = row["message"].as_str().unwrap_or_default();
         ensure!(row["verdict"] == "NoFit" && row["reason"] == reason && message.contains(values), "{row}");
         Ok(())
@@ -90,7 +90,7 @@ async fn said_no(cluster: &ControlPlane, pool: &str, other: &str, reason: &str, 
     .await
 }
 
-/// The pool tells how many pods it cannot take for this reason, and one of them.
+/// The pool reports the number of pods that it cannot take for this reason, and one of them.
 async fn refuses(cluster: &ControlPlane, pool: &str, reason: &str, pods: u32, example: &str) -> Result<()> {
     wait::until(&format!("{pool} says {reason}"), MINUTE, async || {
         let status = cluster.pool_status(pool).await?;

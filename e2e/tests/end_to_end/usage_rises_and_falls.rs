@@ -56,7 +56,7 @@ async fn replicas_and_nodes_follow_the_usage_and_a_crash_in_the_window_shrinks_n
         })
         .await?;
         let decision = cluster.scaling_status("web")?["decisions"][0].clone();
-        let at: Timestamp = decision["time"].as_str().context("no time is told")?.parse()?;
+        let at: Timestamp = decision["time"].as_str().context("no time is reported")?.parse()?;
         // The highest proposal was made at most one sync period before it was first held back.
         let held = at.duration_since(held_since).as_secs();
         ensure!(WINDOW_SECONDS - 4 <= held, "shrunk {held} s after the window began: {decision}");

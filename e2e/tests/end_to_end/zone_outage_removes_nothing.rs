@@ -143,7 +143,7 @@ async fn are_out(cluster: &ControlPlane, n_out: usize) -> Result<()> {
     Ok(())
 }
 
-/// Status tells that the cluster is not well enough, and all ten nodes stay, without a mark.
+/// Status reports that the cluster is not well enough, and all ten nodes stay, without a mark.
 async fn nothing_leaves(cluster: &ControlPlane, n_out: usize) -> Result<()> {
     wait::until("status says why nothing leaves", MINUTE, async || {
         let row = cluster.blocked("general", "ClusterUnhealthy").await?;

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::list::{CORE, Mutant};
+use crate::list::Mutant;
 use crate::trial::Verdicts;
 
-/// What tells mutants apart on the page: several places of a function may have equal ones.
+/// The key that distinguishes mutants on the page: several places of a function may have equal ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Below core's sources: `nodes/scale_up/balance.rs`.
+    /// Without `src` folders, and without the package's name where that is `core`: `nodes/scale_up/balance.rs`,
+    /// `pods/decide.rs`.
     pub file: String,
     pub function: String,
     /// As [`Mutant::text`].
@@ -18,7 +19,8 @@ pub struct Key {
 impl Key {
     /// How the page calls `mutant`.
     pub fn of(mutant: &Mutant) -> Self {
-        let file = mutant.file.strip_prefix(CORE).unwrap_or(&mutant.file);
+        let file = mutant.file.replacen("src/", "", 2);
+        let file = file.strip_prefix("core/").unwrap_or(&file);
         Self { file: file.to_owned(), function: mutant.function.clone(), text: mutant.text.clone() }
     }
 }
@@ -87,8 +89,8 @@ pub struct Difference {
 
 /// Compares `verdicts` on `mutants`, those that can be tried, with the page.
 ///
-/// Of a mutant without a verdict nothing is said. Only what has a place among those of the `part` is told; what is gone
-/// has none, and is told where `part` is everything (`None`).
+/// A mutant without a verdict is not reported. Only a mutant with a place among those of the `part` is; one that is gone
+/// has none, and is reported where `part` is everything (`None`).
 pub fn compare(
     listed: &Listed,
     mutants: &[&Mutant],
@@ -186,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn survivor_that_is_not_listed_is_told() {
+    fn survivor_that_is_not_listed_is_reported() {
         let unlisted = BTreeMap::from([(key("delete !"), (vec![3], 0))]);
         check(&[(1, Missed), (2, Missed), (3, Missed)], Difference { unlisted, ..Difference::default() });
     }
 
     #[test]
-    fn listed_one_that_is_seen_now_is_told() {
+    fn listed_one_that_is_seen_now_is_reported() {
         let seen = BTreeMap::from([(key("< with =="), 1)]);
         check(&[(1, Missed), (2, Seen), (3, Seen)], Difference { seen, ..Difference::default() });
     }
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_one_that_is_gone_is_told_with_all_and_not_with_a_part() {
+    fn listed_one_that_is_gone_is_reported_with_all_and_not_with_a_part() {
         let listed = Listed::from([(key("delete -"), 1)]);
         let gone = BTreeMap::from([(key("delete -"), 1)]);
         let there = mutant(1, "delete !");

@@ -1,5 +1,5 @@
-//! COMPILE: puts all mutants into core behind switches, drops what the compiler refuses, and builds core's tests. Of the tree
-//! it writes only core's sources.
+//! COMPILE: puts all mutants into the decisions behind switches, drops what the compiler refuses, and builds their tests. Of
+//! the tree it writes only the decisions and the module of the switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,15 +9,15 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::instrument::{self, Mark, SWITCH, Untried};
-use crate::list::{CORE, Mutant};
+use crate::list::{Mutant, PACKAGES, VALUES};
 
 /// Each round drops at least one mutant of each place that does not compile. Four were enough for 4,300.
 const ROUNDS_MAX: usize = 30;
 
-/// How core is built: as for its tests, without debug information.
+/// How the decisions are built: as for its tests, without debug information.
 const PROFILE: &str = "mutants";
 
-/// A repository in which core is changed, and where cargo builds it.
+/// A repository in which the decisions are changed, and where cargo builds it.
 pub struct Tree<'a> {
     /// The repository as it was committed.
     pub written: &'a Path,
@@ -42,7 +42,7 @@ impl LeftOut {
     }
 }
 
-/// A test binary of core.
+/// A test binary of the decisions.
 #[derive(Clone, Debug)]
 pub struct Suite {
     /// The target's name: `headroom_core` for the library's own tests.
@@ -50,7 +50,7 @@ pub struct Suite {
     pub program: PathBuf,
 }
 
-/// Puts `mutants` into core, and drops one after the other what does not compile; `refused` is what an earlier run found.
+/// Puts `mutants` into the decisions, and drops one after the other what does not compile; `refused` is what an earlier run found.
 ///
 /// # Errors
 /// A file cannot be read or written, the code does not compile for a reason that no mutant is to blame for, or
@@ -62,7 +62,7 @@ pub fn settle(tree: &Tree, mutants: &[Mutant], refused: BTreeMap<usize, String>)
         let dropped = left_out.refused.keys().copied().collect();
         let (marks, untried) = put_mutants(tree, mutants, &dropped)?;
         left_out.untried = untried;
-        let messages = cargo(tree, "headroom-core", &["check", "--lib"])?;
+        let messages = cargo(tree, &PACKAGES, &["check", "--lib"])?;
         let errors: Vec<&Value> = messages.iter().filter_map(error).collect();
         if errors.is_empty() {
             return Ok(left_out);
@@ -79,23 +79,24 @@ pub fn settle(tree: &Tree, mutants: &[Mutant], refused: BTreeMap<usize, String>)
         if n_new == 0 {
             let rendered = errors[0]["rendered"].as_str().unwrap_or_default();
             return Err(format!(
-                "failed to compile core with switches, and no mutant is to blame:\n{rendered}"
+                "failed to compile the decisions with switches, and no mutant is to blame:\n{rendered}"
             ));
         }
     }
-    Err(format!("failed to compile core with switches within {ROUNDS_MAX} rounds"))
+    Err(format!("failed to compile the decisions with switches within {ROUNDS_MAX} rounds"))
 }
 
-/// Builds the tests that are asked: core's own, `core`, and `vectors` of the package that runs golden vectors through core.
+/// Builds the tests that are asked: those of the decisions' packages, `core`, and `vectors` of the package that runs golden
+/// vectors through the decisions.
 ///
 /// # Errors
 /// They do not compile.
 pub fn tests(tree: &Tree) -> Result<Vec<Suite>, String> {
-    let mut messages = cargo(tree, "headroom-core", &["test", "--no-run", "--lib", "--test", "core"])?;
-    messages.extend(cargo(tree, "headroom-conformance", &["test", "--no-run", "--test", "vectors"])?);
+    let mut messages = cargo(tree, &PACKAGES, &["test", "--no-run", "--lib", "--test", "core"])?;
+    messages.extend(cargo(tree, &["headroom-conformance"], &["test", "--no-run", "--test", "vectors"])?);
     if let Some(error) = messages.iter().find_map(error) {
         return Err(format!(
-            "failed to build core's tests:\n{}",
+            "failed to build the tests of the decisions:\n{}",
             error["rendered"].as_str().unwrap_or_default()
         ));
     }
@@ -104,26 +105,26 @@ pub fn tests(tree: &Tree) -> Result<Vec<Suite>, String> {
         Some(Suite { name: message["target"]["name"].as_str()?.to_owned(), program })
     };
     let suites: Vec<Suite> = messages.iter().filter_map(program).collect();
-    if suites.len() == 3 {
+    if suites.len() == PACKAGES.len() + 2 {
         Ok(suites)
     } else {
-        Err(format!("failed to find core's three test programs: {suites:?}"))
+        Err(format!("failed to find the test programs of the decisions: {suites:?}"))
     }
 }
 
-/// Adds the module of the switch to core.
+/// Adds the module of the switch.
 fn put_switch(tree: &Tree, count: usize) -> Result<(), String> {
-    let library = read(&tree.written.join(CORE).join("lib.rs"))?;
+    let library = read(&tree.written.join(VALUES).join("lib.rs"))?;
     write(
-        &tree.switched.join(CORE).join("lib.rs"),
+        &tree.switched.join(VALUES).join("lib.rs"),
         &format!("{library}\n#[doc(hidden)]\npub mod {SWITCH};\n"),
     )?;
-    write(&tree.switched.join(CORE).join(format!("{SWITCH}.rs")), &instrument::switch(count))
+    write(&tree.switched.join(VALUES).join(format!("{SWITCH}.rs")), &instrument::switch(count))
 }
 
 type Marks<'a> = BTreeMap<&'a str, Vec<Mark>>;
 
-/// Writes all files with mutants anew; tells the marks of each, and what stands behind no switch.
+/// Writes all files with mutants anew; returns the marks of each, and the mutants without a switch.
 fn put_mutants<'a>(
     tree: &Tree,
     mutants: &'a [Mutant],
@@ -145,11 +146,12 @@ fn put_mutants<'a>(
     Ok((marks, untried))
 }
 
-/// The messages of a cargo command on one package. A command that fails without an error of the compiler's is an error here.
-fn cargo(tree: &Tree, package: &str, arguments: &[&str]) -> Result<Vec<Value>, String> {
+/// The messages of a cargo command on some packages. A command that fails without an error of the compiler's is an error here.
+fn cargo(tree: &Tree, packages: &[&str], arguments: &[&str]) -> Result<Vec<Value>, String> {
     let output = Command::new("cargo")
         .args(arguments)
-        .args(["--quiet", "--locked", "--profile", PROFILE, "--package", package, "--message-format", "json"])
+        .args(["--quiet", "--locked", "--profile", PROFILE, "--message-format", "json"])
+        .args(packages.iter().flat_map(|package| ["--package", package]))
         .current_dir(tree.switched)
         .env("CARGO_TARGET_DIR", tree.target)
         .output()
@@ -172,9 +174,9 @@ fn cargo(tree: &Tree, package: &str, arguments: &[&str]) -> Result<Vec<Value>, S
 
 /// The compiler's message, if it is an error at a place of the source.
 fn error(message: &Value) -> Option<&Value> {
-    let told = message.get("message")?;
-    (told["level"] == "error" && told["spans"].as_array().is_some_and(|spans| !spans.is_empty()))
-        .then_some(told)
+    let message = message.get("message")?;
+    (message["level"] == "error" && message["spans"].as_array().is_some_and(|spans| !spans.is_empty()))
+        .then_some(message)
 }
 
 /// The mutants that an error comes from: those of the narrowest mark around what the compiler points at, first of all at what

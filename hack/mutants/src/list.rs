@@ -1,4 +1,4 @@
-//! LIST: asks cargo-mutants which mutants there are in core's decisions. It makes none of its own.
+//! LIST: asks cargo-mutants which mutants there are in the decisions. It makes none of its own.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,10 +6,13 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Where the decisions are, as cargo-mutants selects files.
-const DECISIONS: [&str; 2] = ["src/core/src/nodes/**", "src/core/src/pods/**"];
+const DECISIONS: [&str; 2] = ["src/core/src/nodes/**", "src/pods/src/**"];
 
-/// What the paths of all decisions begin with, and what `docs/development/mutants.md` leaves out.
-pub const CORE: &str = "src/core/src/";
+/// The packages of the decisions.
+pub const PACKAGES: [&str; 2] = ["headroom-core", "headroom-pods"];
+
+/// The sources of the package that the switch is put into: all decisions depend on it.
+pub const VALUES: &str = "src/values/src/";
 
 /// What kind of place a mutant stands at, by cargo-mutants' names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -75,14 +78,15 @@ struct Start {
     column: usize,
 }
 
-/// All mutants that `cargo_mutants` knows for core's decisions in `tree`, in its own order, which is the same each time.
+/// All mutants that `cargo_mutants` knows for the decisions in `tree`, in its own order, which is the same each time.
 ///
 /// # Errors
-/// cargo-mutants cannot be started, fails, or tells something else than version 27 does.
+/// cargo-mutants cannot be started, fails, or prints something else than version 27 does.
 pub fn list(cargo_mutants: &Path, tree: &Path) -> Result<Vec<Mutant>, String> {
     let mut command = Command::new(cargo_mutants);
     command
-        .args(["mutants", "--list", "--json", "--package", "headroom-core", "--no-shuffle"])
+        .args(["mutants", "--list", "--json", "--no-shuffle"])
+        .args(PACKAGES.iter().flat_map(|package| ["--package", package]))
         .current_dir(tree);
     for files in DECISIONS {
         command.args(["--file", files]);

@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// List, compile, record, try, compare. Tells whether all is known that no test sees.
+/// List, compile, record, try, compare. Returns true if all surviving mutants are listed.
 fn rounds(options: &Options) -> Result<bool, String> {
     let known = fs::read_to_string(&options.known)
         .map_err(|error| format!("failed to read {}: {error}", options.known.display()))?;

@@ -19,7 +19,7 @@ const TEST_TIME_MAX: Duration = Duration::from_secs(600);
 pub struct Test {
     /// The name of its suite.
     pub suite: String,
-    /// With its module, as the test program tells it.
+    /// With its module, as the test program prints it.
     pub name: String,
     /// How long it took alone, with the start of its program.
     pub seconds: f64,

@@ -1,4 +1,4 @@
-//! TELL: what a run found, as lines on standard output. It decides nothing.
+//! REPORT: the findings of a run, as lines on standard output. It decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

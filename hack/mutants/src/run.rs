@@ -16,7 +16,7 @@ const ADDRESS_SPACE_BYTES_MAX: u64 = 4 << 30;
 /// Starts a program with that bound and without core files; a shell that cannot bound memory goes on without.
 const BOUNDED: &str = r#"ulimit -c 0; ulimit -v "$1" 2>/dev/null; shift; exec "$@""#;
 
-/// What the switch of a test program is told.
+/// The value of the switch of a test program.
 #[derive(Clone, Copy, Debug)]
 pub enum Switch<'a> {
     /// The mutant with this number is made.

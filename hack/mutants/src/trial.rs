@@ -29,8 +29,8 @@ const BATCH_SECONDS_MAX: f64 = 0.4;
 const TIME_LIMIT_FACTOR: f64 = 10.0;
 const TIME_LIMIT_SLACK_SECONDS: f64 = 5.0;
 
-/// After so many mutants a line tells how far it is.
-const TOLD_EACH: usize = 200;
+/// Number of mutants between two lines of progress.
+const REPORTED_EACH: usize = 200;
 
 /// How the tests met a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ pub fn try_all(
         let mut journal = journal.lock().expect("nothing panics while it is held");
         writeln!(journal, "{line}").map_err(|error| format!("failed to write the journal: {error}"))?;
         let n_done = n_done.fetch_add(1, Ordering::Relaxed) + 1;
-        if n_done.is_multiple_of(TOLD_EACH) {
+        if n_done.is_multiple_of(REPORTED_EACH) {
             eprintln!("{n_done} of {} tried in {} s", ids.len(), begun.elapsed().as_secs());
         }
         Ok(())

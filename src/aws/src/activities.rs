@@ -138,14 +138,14 @@ impl Class {
     }
 }
 
-/// A launch that failed, as an activity tells it.
+/// A failed launch, as an activity reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedLaunch {
     /// Its class.
     pub class: Class,
     /// AWS's words, cut to 256 characters.
     pub message: Arc<str>,
-    /// The zone, if told.
+    /// The zone, if AWS names it.
     pub zone: Option<Arc<str>>,
     /// When it began.
     pub at: UnixTime,
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_that_names_its_instance_tells_when_it_began() {
+    fn an_activity_that_names_its_instance_gives_the_time_of_its_launch() {
         let mut begun = activity("PreInService", "", "a", 7);
         begun.description = "Launching a new EC2 instance: i-0abc12".to_owned();
         assert_eq!(launches(&[begun]).begun, [(Arc::from("i-0abc12"), UnixTime(7))]);

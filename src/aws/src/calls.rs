@@ -111,11 +111,11 @@ pub struct LaunchError {
     pub code: String,
     /// AWS's words.
     pub message: String,
-    /// The zone, if told.
+    /// The zone, if AWS names it.
     pub zone: Option<Arc<str>>,
-    /// The type, if told.
+    /// The type, if AWS names it.
     pub instance_type: Option<Arc<str>>,
-    /// The market, if told: `spot` or `on-demand`.
+    /// The market, if AWS names it: `spot` or `on-demand`.
     pub market: Option<Arc<str>>,
 }
 
@@ -145,7 +145,7 @@ pub struct InstanceType {
     pub gpus: u32,
     /// True if it is of arm64.
     pub arm64: bool,
-    /// Network interfaces; 0 when not told.
+    /// Network interfaces; 0 if AWS reports none.
     pub interfaces: u32,
     /// IPv4 addresses of each.
     pub addresses: u32,
@@ -276,7 +276,7 @@ impl CallError {
         Self { action, kind: Trouble::NotSent, code: "NotSent".to_owned(), message: message.into() }
     }
 
-    /// What a person should be told: for a missing permission, its name.
+    /// The message for status; for a missing permission, with its name.
     #[must_use]
     pub fn in_words(&self) -> String {
         match self.kind {

@@ -42,7 +42,7 @@ pub struct Machine {
     pub id: Arc<str>,
     /// Its zone.
     pub zone: Arc<str>,
-    /// Its type; empty when not told.
+    /// Its type; empty if AWS does not name it.
     pub type_: Arc<str>,
     /// LifecycleState, word for word.
     pub lifecycle: String,
@@ -57,7 +57,7 @@ pub struct Machine {
 /// What a group launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Launches {
-    /// Not told.
+    /// Not reported.
     #[default]
     Unknown,
     /// A launch configuration, by name.
@@ -71,9 +71,9 @@ pub enum Launches {
 /// A launch template as a group names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TemplateRef {
-    /// Its id, if told; preferred over the name.
+    /// Its id, if AWS gives one; preferred over the name.
     pub id: Option<Arc<str>>,
-    /// Its name, if told.
+    /// Its name, if AWS gives one.
     pub name: Option<Arc<str>>,
     /// `$Default`, `$Latest` or a number.
     pub version: Arc<str>,

@@ -15,7 +15,7 @@ const OPTION_PREFIX: &str = "autoscaling-options/";
 /// The settings that the tags give, `None` when they give none, and the tags that cannot be read, in words.
 ///
 /// Source: Cluster Autoscaler, cloudprovider/aws/aws_manager.go, GetAsgOptions, with the options of NodeGroupAutoscalingOptions.
-/// Differs from upstream: what cannot be read is told in a condition and not only logged; a ratio that is no whole
+/// Differs from upstream: a tag that cannot be read is reported in a condition and not only logged; a ratio that is no whole
 /// percentage is rounded down, so that no node goes that would have stayed; `maxnodeprovisiontime` is read too, up to a
 /// day.
 #[must_use]

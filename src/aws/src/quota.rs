@@ -1,4 +1,4 @@
-//! The quotas of EC2 that launches count toward, and what a person is told when one is used up. Pure.
+//! The quotas of EC2 that launches count toward, and the message when one is used up. Pure.
 
 /// The quota that an instance of this type counts toward, spot apart from on demand.
 ///
@@ -42,7 +42,7 @@ const QUOTAS: &[(&str, &str, &str)] = &[
     ("inf/spot", "All Inf Spot Instance Requests", "L-B5D1601B"),
 ];
 
-/// What a person is told of a used-up quota: which one it is, and what to do. `family` is what [`quota_family`] says of
+/// The message about a used-up quota: its name, and what to do. `family` is what [`quota_family`] says of
 /// the machines, `None` where they are of several types; `message` is AWS's own.
 #[must_use]
 pub fn advice(family: Option<&str>, message: &str) -> String {
@@ -78,16 +78,16 @@ mod tests {
     #[test]
     fn used_up_quota_is_named_as_the_console_names_it() {
         let words = "VcpuLimitExceeded - You have requested more vCPU capacity than your current vCPU limit of 8 allows";
-        let told = advice(Some(&quota_family("m5.large", false)), words);
-        assert!(told.contains("Running On-Demand Standard") && told.contains("L-1216C47A"), "{told}");
-        assert!(told.contains("ask for more") && told.contains("limit of 8"), "{told}");
-        let told = advice(
+        let text = advice(Some(&quota_family("m5.large", false)), words);
+        assert!(text.contains("Running On-Demand Standard") && text.contains("L-1216C47A"), "{text}");
+        assert!(text.contains("ask for more") && text.contains("limit of 8"), "{text}");
+        let text = advice(
             Some(&quota_family("p5.48xlarge", true)),
             "MaxSpotInstanceCountExceeded - Max spot instance count",
         );
-        assert!(told.contains("for p, spot"), "{told}");
-        let told = advice(Some("standard/on-demand"), "VolumeLimitExceeded - no");
-        assert!(told.contains("EBS volumes") && !told.contains("L-1216C47A"), "{told}");
+        assert!(text.contains("for p, spot"), "{text}");
+        let text = advice(Some("standard/on-demand"), "VolumeLimitExceeded - no");
+        assert!(text.contains("EBS volumes") && !text.contains("L-1216C47A"), "{text}");
         assert!(advice(None, "VcpuLimitExceeded").contains("one of its types"));
     }
 }

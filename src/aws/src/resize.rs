@@ -139,7 +139,7 @@ async fn launch_answer(
         return Ok(Increased::Accepted);
     }
     let Some(first) = launched.errors.first() else {
-        // Fewer than asked and nobody says why: the next read tells.
+        // Fewer than requested, without an error: the next read shows the failed launches.
         return Ok(Increased::Accepted);
     };
     let class = note_launch_errors(cloud, group, &launched.errors, first);
@@ -160,8 +160,8 @@ fn note_launch_errors(cloud: &Cloud, group: &Group, errors: &[LaunchError], firs
     let mut snapshot = cloud.snapshot();
     for error in errors.iter().filter(|error| class_of(&error.code, &error.message) == Class::Quota) {
         let shape = snapshot.shapes.get(&group.name);
-        let told = error.instance_type.clone();
-        let known = told.or_else(|| shape.and_then(|shape| shape.instance_type.clone()));
+        let reported = error.instance_type.clone();
+        let known = reported.or_else(|| shape.and_then(|shape| shape.instance_type.clone()));
         let spot = match error.market.as_deref() {
             Some(market) => market.eq_ignore_ascii_case("spot"),
             None => shape.is_some_and(|shape| shape.spot),
@@ -225,7 +225,7 @@ fn unlisted(cloud: &Cloud, group: &Group, launches: &activities::Launches) -> u3
 /// Lowering a group's size makes AWS choose victims among its instances once there are more of them than wanted. So it is
 /// lowered by failed launches only, when none is under way, never under the instances that are there, and never under
 /// what the increase began with; if instances came meanwhile all the same, it is raised again at once. Lists of instances may be
-/// older than the launches that the activities tell of: what has been launched and is not listed counts too.
+/// older than the launches that the activities report: what has been launched and is not listed counts too.
 /// Differs from upstream: Cluster Autoscaler sets the number of instances that it saw last.
 ///
 /// # Errors
@@ -245,7 +245,7 @@ pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Erro
     let protected = !group.instances.is_empty() && group.instances.iter().all(|one| one.protected);
     let coming = 0 < launches.in_progress || 0 < unlisted(cloud, &group, &launches);
     let lower_by = if coming || (launches.failed_count == 0 && !protected) {
-        // A launch is under way or not listed yet, or AWS has not begun yet, or has told nothing.
+        // A launch is under way or not listed yet, or AWS has not begun yet, or has reported nothing.
         return Ok(Increased::Pending(request.now.plus(AGAIN)));
     } else if protected {
         missing
@@ -271,11 +271,11 @@ pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Erro
     }
     let after = cloud.fresh(&request.group).await.map_err(|error| unread(&error))?;
     if let Some(after) = after {
-        // Without an answer the list alone tells.
+        // Without an answer only the list counts.
         let launched = cloud.fresh_launches(&after.name).await.unwrap_or_default();
         let back = after.counted().saturating_add(unlisted(cloud, &after, &launched));
         if back.max(request.from) < after.desired {
-            // One failed launch takes back one wish, and more were asked for: forgotten now, the rest would come later.
+            // One failed launch cancels one request, and more are unfulfilled: forgotten now, the rest would launch later.
             return Ok(Increased::Pending(request.now.plus(AGAIN)));
         }
         if back <= after.desired || after.max < back {

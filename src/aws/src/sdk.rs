@@ -77,7 +77,7 @@ impl Sdk {
         Self { client: Client::from_conf(service), reader, budget, host, gate }
     }
 
-    /// Waits for the budget, makes one read, and tells of it.
+    /// Waits for the budget, makes one read, and reports its outcome.
     async fn read<T, E>(
         &self,
         action: &'static str,

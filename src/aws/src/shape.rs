@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use headroom_core::config::NodeTemplate;
 use headroom_core::labels::Labels;
 use headroom_core::quantity::Quantity;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::provider::{GroupTemplate, OpenLabels, TemplateTrust};
+use headroom_core::world::template::NodeTemplate;
 
 use super::calls::InstanceType;
 use super::group::{Group, Requirements};
@@ -36,7 +36,7 @@ const GPU: &str = "nvidia.com/gpu";
 /// The node that `group` would add for this pool.
 ///
 /// # Errors
-/// In words, when neither its types nor the pool tell the amounts.
+/// In words, when neither its types nor the pool give the amounts.
 pub fn template(
     group: &Group,
     pool: &PoolAtProvider,
@@ -246,7 +246,7 @@ fn least(one: &Resources, other: &Resources) -> Resources {
     least
 }
 
-/// One tag under the prefix. What cannot be read is passed over, and told by `options`: the group's other tags still
+/// One tag under the prefix. A tag that cannot be read is ignored, and reported by `options`: the group's other tags still
 /// hold.
 fn apply_tag(
     rest: &str,

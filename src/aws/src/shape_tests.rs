@@ -57,12 +57,12 @@ fn of_several_types_the_least_of_each_counts_and_no_label_is_guessed() {
     let found = node(&[], &of(&[machine("r5.large", 2, 16384), arm]), NodeShape::default());
     assert_eq!((found.node.capacity.cpu_milli, found.trust), (2000, TemplateTrust::Mixed));
     assert!(found.node.capacity.memory_bytes < 8192 * MIB);
-    let told = |key| found.node.labels.get(key);
-    assert_eq!((told("kubernetes.io/arch"), told("node.kubernetes.io/instance-type")), (None, None));
+    let label = |key| found.node.labels.get(key);
+    assert_eq!((label("kubernetes.io/arch"), label("node.kubernetes.io/instance-type")), (None, None));
     let open = |key: &str| found.open_labels[key].iter().map(|value| &**value).collect::<Vec<_>>();
     assert_eq!(open("kubernetes.io/arch"), ["amd64", "arm64"]);
     assert_eq!(open("node.kubernetes.io/instance-type"), ["r5.large", "m6g.large"]);
-    assert_eq!(told("topology.kubernetes.io/zone"), Some("eu-west-1a"));
+    assert_eq!(label("topology.kubernetes.io/zone"), Some("eu-west-1a"));
 }
 
 #[test]
@@ -87,15 +87,15 @@ fn sources_hold_in_their_order_the_pool_last() {
     let resolved = Resolved { node_group: Some(node_group), ..of(&[machine("m5.large", 2, 8192)]) };
     let labels: Labels = [("tier", "pool")].into_iter().collect();
     let found = node(&tags, &resolved, NodeShape { labels, ..NodeShape::default() });
-    let told = |key| found.node.labels.get(key);
-    assert_eq!((told("team"), told("rack"), told("tier")), (Some("eks"), Some("tag"), Some("pool")));
+    let label = |key| found.node.labels.get(key);
+    assert_eq!((label("team"), label("rack"), label("tier")), (Some("eks"), Some("tag"), Some("pool")));
     let taints: Vec<_> = found.node.taints.iter().map(|taint| (&*taint.key, &*taint.value)).collect();
     assert_eq!(taints, [("dedicated", "")]);
     assert_eq!(
         (found.node.capacity.extended("vendor.example/gpu"), found.node.capacity.cpu_milli),
         (4, 2000)
     );
-    assert_eq!(told("not"), None);
+    assert_eq!(label("not"), None);
 }
 
 #[test]

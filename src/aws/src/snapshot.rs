@@ -1,5 +1,5 @@
 //! What was last read of a region's groups, and what is known besides: our own writes, terminations and launches. It is
-//! a cache: a restart loses nothing that AWS does not tell again.
+//! a cache: a restart loses nothing that AWS does not report again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,8 +29,8 @@ const SETTLED_AFTER: Duration = Duration::from_secs(1_800);
 pub const ACTIVITIES: Duration = Duration::from_secs(10);
 /// A group is watched closely for so long after a write of ours.
 const AFTERMATH: Duration = Duration::from_secs(60);
-/// Somebody else's change is told for so long.
-const FOREIGN_TOLD: Seconds = Seconds(600);
+/// Time for which a change by another writer is reported.
+const FOREIGN_EDIT_SHOWN: Seconds = Seconds(600);
 /// An instance that was listed so recently is not gone for not being listed: a list may be older than the one before.
 const LIST_LAG: Duration = Duration::from_secs(30);
 /// First pause after a failed read; doubled up to [`REST`].
@@ -137,7 +137,7 @@ pub struct Snapshot {
     pub gone: BTreeSet<Arc<str>>,
     /// When instances came to be.
     pub births: BTreeMap<Arc<str>, Birth>,
-    /// Launches of groups, as their activities tell.
+    /// Launches of groups, as their activities report them.
     pub launches: BTreeMap<Arc<str>, (Launches, Instant)>,
     /// Our last write on each group.
     pub wrote: BTreeMap<Arc<str>, Instant>,
@@ -268,9 +268,9 @@ impl Snapshot {
         let edited = before.filter(|read| read.group.desired != group.desired && quiet(&group.name, read));
         let foreign = match edited {
             Some(read) => Some(ForeignEdit { from: read.group.desired, to: group.desired, at }),
-            None => {
-                before.and_then(|read| read.foreign.clone()).filter(|edit| at.since(edit.at) <= FOREIGN_TOLD)
-            }
+            None => before
+                .and_then(|read| read.foreign.clone())
+                .filter(|edit| at.since(edit.at) <= FOREIGN_EDIT_SHOWN),
         };
         let busy_since = group.in_flight().then(|| before.and_then(|read| read.busy_since).unwrap_or(clock));
         let name = group.name.clone();
@@ -336,7 +336,7 @@ impl Snapshot {
         self.launches.insert(name.clone(), (launches, clock));
     }
 
-    /// Names of groups whose activities tell something and were not read for a while: instances are missing, or one is
+    /// Names of groups whose activities matter and were not read for a while: instances are missing, or one is
     /// no node and its launch is not known.
     #[must_use]
     pub fn activities_due(&self, registered: &BTreeSet<Arc<str>>, clock: Instant) -> Vec<Arc<str>> {

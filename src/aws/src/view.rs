@@ -1,10 +1,10 @@
-//! A region's snapshot as the groups of one pool: what core is told. Pure.
+//! A region's snapshot as the groups of one pool: the input of core. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::history::BackoffKey;
 use headroom_core::time::UnixTime;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{
     FailureClass, GroupState, Instance, InstanceState, LaunchFailure, Notice, NoticeKind, ProviderState,
 };
@@ -20,8 +20,8 @@ use headroom_provider::aws::Settings;
 
 /// Most groups of one pool: what its status can hold.
 pub const GROUPS_MAX: usize = 64;
-/// For how long a used-up quota keeps the other groups of its family back.
-const QUOTA_TOLD_SECONDS: i64 = 600;
+/// Time for which a used-up quota holds back the other groups of its family.
+const QUOTA_SHOWN_SECONDS: i64 = 600;
 
 /// Names of the groups that a pool claims, in order; those that do not exist among them.
 #[must_use]
@@ -133,7 +133,7 @@ fn group_state(
     state
 }
 
-/// The group's own bounds, narrowed by the spec's. The spec's that lie outside are clamped, and that is told.
+/// The group's own bounds, narrowed by the spec's. The spec's that lie outside are clamped, with a notice.
 fn bounds(settings: &Settings, group: &Group, notes: &mut Notes) -> (u32, u32) {
     let (min, max) = settings.bounds_of(&group.name);
     let outside = max.is_some_and(|max| group.max < max || max < group.min)
@@ -204,13 +204,13 @@ fn interrupted(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Arc<str
     if snapshot.interruptions.is_empty() {
         return BTreeMap::new();
     }
-    let told =
+    let event =
         |machine: &Machine| Some((machine.id.clone(), snapshot.interruptions.event_of(&machine.id)?.clone()));
-    group.instances.iter().filter_map(told).collect()
+    group.instances.iter().filter_map(event).collect()
 }
 
 fn instances(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Instance> {
-    let told = group.instances.iter().filter_map(|machine| {
+    let instances = group.instances.iter().filter_map(|machine| {
         let state = match machine.phase() {
             _ if snapshot.gone.contains(&machine.id) => InstanceState::Deleting,
             MachinePhase::Counted(state) => state,
@@ -220,7 +220,7 @@ fn instances(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Instance>
         let created_at = snapshot.births.get(&machine.id).map(super::snapshot::Birth::counts_from);
         Some((machine.id.clone(), Instance { state, node: None, created_at }))
     });
-    told.collect()
+    instances.collect()
 }
 
 /// The failures that hold the group back: its own, and a quota that its machines share.
@@ -246,7 +246,7 @@ fn failures(group: &Group, snapshot: &Snapshot, now: UnixTime) -> Vec<LaunchFail
         .collect();
     let family = shape.and_then(|shape| Some(quota_family(shape.instance_type.as_deref()?, shape.spot)));
     let quota = family.and_then(|family| snapshot.quotas.get(&family));
-    if let Some((at, message)) = quota.filter(|(at, _)| now.since(*at).0 <= QUOTA_TOLD_SECONDS)
+    if let Some((at, message)) = quota.filter(|(at, _)| now.since(*at).0 <= QUOTA_SHOWN_SECONDS)
         && failures.is_empty()
     {
         let class = Class::Quota.backoff();

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::history::BackoffKey;
 use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::provider::{
-    FailureClass, GroupState, Hold, Instance, InstanceState, LaunchFailure, Notice, NoticeKind, ProviderState,
+    BackoffKey, FailureClass, GroupState, Hold, Instance, InstanceState, LaunchFailure, Notice, NoticeKind,
+    ProviderState,
 };
 use headroom_observe::convert::node::machine_id;
 use headroom_provider::PoolAtProvider;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use headroom_core::config::{Expander, ScaleUp};
-use headroom_core::history::{BackoffKey, PoolHistory};
+use headroom_core::history::PoolHistory;
 use headroom_core::nodes::scale_up::balance::{self, Size};
 use headroom_core::nodes::scale_up::expander::{self, Offer, least_waste};
 use headroom_core::nodes::state::backoff;
@@ -12,6 +12,7 @@ use headroom_core::nodes::state::cluster_state::backed_off_until;
 use headroom_core::resources::Resources;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::Pod as CorePod;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 use serde::Deserialize;
 use serde_json::{Value, json};

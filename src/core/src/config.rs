@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::labels::Labels;
 use crate::reason::Reason;
-use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::time::{Seconds, UnixTime};
 use crate::window::Window;
 use crate::world::node::ConditionStatus;
+use crate::world::template::NodeTemplate;
 
 /// Everything that steers a plan and is not the world or memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,20 +86,6 @@ pub enum Mode {
     Suspend,
 }
 
-/// What a new node of a pool offers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NodeTemplate {
-    /// Labels, the pool's own among them; zone and hostname are added per group and node.
-    pub labels: Labels,
-    /// Lasting taints.
-    pub taints: Vec<Taint>,
-    /// What the machine has.
-    pub capacity: Resources,
-    /// What pods can have: capacity less what is reserved.
-    pub allocatable: Resources,
-}
-
 /// How a pool grows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -162,7 +147,7 @@ pub struct Rotation {
     pub max_age: Option<Seconds>,
     /// True if nodes are replaced that something else made than what makes nodes now. Default false.
     pub replace_drifted: bool,
-    /// Fingerprint of what the pool makes nodes of, where it makes them itself; `None` where the provider tells.
+    /// Fingerprint of what the pool makes nodes of, where it makes them itself; `None` where the provider gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Arc<str>>,
     /// Conditions that call for a node's replacement. Default: none.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::reason::Reason;
 use crate::time::UnixTime;
-use crate::world::provider::FailureClass;
+use crate::world::IntentId;
+use crate::world::provider::{BackoffKey, FailureClass};
 
 /// Most decisions kept per pool; the oldest go first.
 pub const DECISIONS_MAX: usize = 20;
@@ -132,9 +133,6 @@ pub struct ConsolidationBackoff {
     pub until: UnixTime,
 }
 
-/// The name of an intent: `<epoch>-<sequence>`, unique within its pool, and the cloud's client token.
-pub type IntentId = Arc<str>;
-
 /// An action that was journalled before its first effect (laws 3 to 5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -210,12 +208,12 @@ pub struct Removal {
 pub struct Victim {
     /// The node's name.
     pub node: Arc<str>,
-    /// The instance's provider id; the cloud is told this and never a number.
+    /// The instance's provider id; calls to the cloud name it and never a number of instances.
     pub id: Arc<str>,
 }
 
 impl Victim {
-    /// What tells it from the other victims: the node's name, or the instance's id where it never became a node.
+    /// Its unique name among the victims: the node's name, or the instance's id where it never became a node.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         if self.node.is_empty() { &self.id } else { &self.node }
@@ -231,24 +229,10 @@ pub enum RemovalPhase {
     Marked,
     /// Pods are being evicted.
     Draining,
-    /// Nothing movable is left; the provider may or may not have been told to delete.
+    /// Nothing movable is left; the provider may or may not have been asked to delete.
     Deleting,
     /// Given up: marks are being taken off again.
     Undoing,
-}
-
-/// What a backoff holds back: never more than what failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BackoffKey {
-    /// The group.
-    pub group: Arc<str>,
-    /// The zone, where the failure names one.
-    pub zone: Option<Arc<str>>,
-    /// The instance type, where the failure names one.
-    pub instance_type: Option<Arc<str>>,
-    /// The market (`OnDemand`, `Spot`), where the failure names one.
-    pub market: Option<Arc<str>>,
 }
 
 /// A failure that holds its key back.

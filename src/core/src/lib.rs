@@ -1,25 +1,20 @@
-//! The room that decides: pure, synchronous and deterministic. No clock, no client, no kube, no logging.
+//! Decides about nodes: pure, synchronous and deterministic. No clock, no client, no kube, no logging.
+//!
+//! Its parts that know nothing of pools are packages of their own and appear here under their own names: the values
+//! (`headroom-values`), the cluster and the scheduler's rules (`headroom-cluster`) and the replicas of workloads
+//! (`headroom-pods`).
 #![deny(missing_docs)]
 
-pub mod cel;
 pub mod config;
-pub mod go_values;
 pub mod history;
-pub mod known;
-pub mod labels;
 pub mod nodes;
 pub mod plan;
-pub mod pods;
-pub mod printable;
-pub mod quantity;
-pub mod reason;
-pub mod resources;
-pub mod scheduling;
 pub mod snapshot;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod time;
-pub mod window;
-pub mod world;
+
+pub use headroom_cluster::{scheduling, world};
+pub use headroom_pods as pods;
+pub use headroom_values::{go_values, known, labels, printable, quantity, reason, resources, time, window};
 
 pub use nodes::plan_nodes::{absorb, plan};

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::history::{History, IntentId, Victim};
+use crate::history::{History, Victim};
 use crate::labels::ObjectKey;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
+use crate::world::IntentId;
 use crate::world::gang::GangRef;
 use crate::world::provider::FailureClass;
 
@@ -341,7 +342,7 @@ pub struct RequestVerdict {
     pub buys: bool,
     /// True if its room had been granted before this plan.
     pub is_booked: bool,
-    /// What it is told.
+    /// The answer that its status gets.
     pub answer: RequestAnswer,
     /// Pods that it asks for.
     pub pods_count: u32,
@@ -365,7 +366,7 @@ pub struct RequestVerdict {
     pub wrong_parameters: Vec<Arc<str>>,
 }
 
-/// What a ProvisioningRequest is told.
+/// The answer to a ProvisioningRequest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RequestAnswer {
     /// Not yet.

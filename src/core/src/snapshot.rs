@@ -14,7 +14,7 @@ use crate::time::UnixTime;
 use crate::world::World;
 use crate::world::record::{Error, WorldRecord};
 
-/// Everything that [`crate::plan`] reads, what decisions on replicas have read, and the clocks that explanations tell.
+/// Everything that [`crate::plan`] reads, what decisions on replicas have read, and the clocks that explanations show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Snapshot {

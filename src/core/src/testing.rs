@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{ClusterSettings, Config, Mode, NodeTemplate, Pool, ScaleDown, ScaleUp};
+use crate::config::{ClusterSettings, Config, Mode, Pool, ScaleDown, ScaleUp};
 use crate::known::Known;
 use crate::labels::{Labels, ObjectKey};
 use crate::resources::Resources;
@@ -14,6 +14,7 @@ use crate::time::{Seconds, UnixTime};
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL};
 use crate::world::pod::{Owner, Pod, PodClass, PodPhase};
 use crate::world::provider::{GroupOptions, GroupState, Hold, Instance, InstanceState, ProviderState};
+use crate::world::template::NodeTemplate;
 use crate::world::volume::{ClaimSpec, PodClaim, StorageClass, Volume, VolumeClaim};
 use crate::world::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 use crate::world::{Delta, World};

@@ -83,8 +83,8 @@ fn drained_nodes_go_alone_however_many_of_another_pool_go() {
 fn empty_nodes_go_first_since_they_disturb_nobody() {
     let chosen = nodes(0, Reason::Underutilized, 1, 1).chain(nodes(0, Reason::Empty, 1, 3));
     let bundles = bundles::of(chosen.collect(), &History::default(), &two_pools());
-    let told: Vec<_> = bundles.iter().map(|bundle| (bundle[0].reason, bundle.len())).collect();
-    assert_eq!(told, [(Reason::Empty, 3), (Reason::Underutilized, 1)]);
+    let counts: Vec<_> = bundles.iter().map(|bundle| (bundle[0].reason, bundle.len())).collect();
+    assert_eq!(counts, [(Reason::Empty, 3), (Reason::Underutilized, 1)]);
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn what_may_be_spread_in_a_way_that_leaves_one_pod_out_is_not_replaced() {
 
 #[test]
 fn a_saving_counts_in_prices_if_all_are_declared_and_else_by_amounts() {
-    let told = |config: &Config, world: &World| {
+    let purchase = |config: &Config, world: &World| {
         let plan = plan(world, &History::default(), config, NOW);
         plan.next_history
             .pools
@@ -151,17 +151,20 @@ fn a_saving_counts_in_prices_if_all_are_declared_and_else_by_amounts() {
             .find_map(|memory| Some(memory.decisions.first()?.message.to_string()))
     };
     let half = with(|config| small_pool(config).price_per_hour_micro = None);
-    let words = told(&half, &oversized().build()).expect("a purchase");
+    let words = purchase(&half, &oversized().build()).expect("a purchase");
     assert!(words.ends_with("saves 75% of their price"), "{words}");
     // Three small ones for one large one that is 4 % cheaper: less than a saving must be.
     let nodes = ["a", "b", "c"];
     let pods = nodes.map(|node| replica(&format!("on-{node}"), "3", node));
     let three = cluster(nodes.map(small), pods, (0, 3)).build();
-    assert_eq!(told(&with(|config| large_pool(config).price_per_hour_micro = Some(576_000)), &three), None);
+    assert_eq!(
+        purchase(&with(|config| large_pool(config).price_per_hour_micro = Some(576_000)), &three),
+        None
+    );
     let nodes = ["a", "b", "c", "d"];
     let pods = nodes.map(|node| replica(&format!("on-{node}"), "3", node));
     let four = cluster(nodes.map(small), pods, (0, 4)).build();
-    let words = told(&settings(), &four).expect("a purchase");
+    let words = purchase(&settings(), &four).expect("a purchase");
     assert!(words.contains("in place of 4 nodes (a, b, c and others)"), "{words}");
 }
 

@@ -1,4 +1,4 @@
-//! Which pods and replicas want a node, which do not, and how both are told.
+//! Which pods and replicas want a node, which do not, and how both are reported.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ fn decided_on(name: &str, replicas: u32) -> WorldBuilder {
 
 /// Reason and number of those that were no demand.
 fn skipped(plan: &Plan) -> Vec<(Reason, u32)> {
-    let told = plan.reasons.pods.iter();
-    told.filter_map(|verdict| Some((verdict.skipped?, verdict.pods_count))).collect()
+    let verdicts = plan.reasons.pods.iter();
+    verdicts.filter_map(|verdict| Some((verdict.skipped?, verdict.pods_count))).collect()
 }
 
 // === pods ===
@@ -71,7 +71,7 @@ fn pod_that_an_annotation_calls_one_of_a_daemon_set_buys_nothing() {
 }
 
 #[test]
-fn pods_that_are_no_demand_are_told_by_owner_namespace_and_reason_with_a_few_names() {
+fn pods_that_are_no_demand_are_reported_by_owner_namespace_and_reason_with_a_few_names() {
     let idle = |name: &str, owner: &str| pod(name).owner("ReplicaSet", owner).priority(-11);
     let world = empty()
         .pods(idle("a", "x").times(5))
@@ -80,13 +80,13 @@ fn pods_that_are_no_demand_are_told_by_owner_namespace_and_reason_with_a_few_nam
         .pod(idle("d", "x").namespace("other"))
         .build();
     let plan = plan_fresh(&world, &general());
-    let mut told: Vec<_> = plan
+    let mut skipped: Vec<_> = plan
         .reasons
         .pods
         .iter()
-        .map(|told| (told.skipped, &*told.namespace, &*told.owner, told.pods_count, told.examples.len()))
+        .map(|one| (one.skipped, &*one.namespace, &*one.owner, one.pods_count, one.examples.len()))
         .collect();
-    told.sort();
+    skipped.sort();
     let mut expected = [
         (Some(Reason::DaemonSetPod), "default", "x", 1, 1),
         (Some(Reason::Expendable), "default", "x", 5, 3),
@@ -94,14 +94,14 @@ fn pods_that_are_no_demand_are_told_by_owner_namespace_and_reason_with_a_few_nam
         (Some(Reason::Expendable), "other", "x", 1, 1),
     ];
     expected.sort();
-    assert_eq!(told, expected);
+    assert_eq!(skipped, expected);
 }
 
 #[test]
-fn demand_is_told_with_the_names_of_a_few_pods() {
+fn demand_is_reported_with_the_names_of_a_few_pods() {
     let plan = plan_fresh(&empty().pods(pod("web").cpu("1").times(5)).build(), &general());
-    let told: Vec<&str> = verdict(&plan, "web-0").examples.iter().map(|name| &**name).collect();
-    assert_eq!(told, ["default/web-0", "default/web-1", "default/web-2"]);
+    let examples: Vec<&str> = verdict(&plan, "web-0").examples.iter().map(|name| &**name).collect();
+    assert_eq!(examples, ["default/web-0", "default/web-1", "default/web-2"]);
 }
 
 // === replicas that do not exist yet ===

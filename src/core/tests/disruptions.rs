@@ -69,16 +69,16 @@ fn a_core_weighs_as_much_as_four_gibibytes() {
 #[test]
 fn pods_below_the_cutoff_and_young_ones_are_bought_for_by_nobody() {
     let world = |pod: PodBuilder| world().group("general", "a", "", 0).pod(pod.cpu("1")).build();
-    let told = |pod: PodBuilder, delay: i64| {
+    let outcome = |pod: PodBuilder, delay: i64| {
         let mut config = config([pool("general")]);
         config.cluster.new_pod_delay = Seconds(delay);
         let plan = plan_fresh(&world(pod), &config);
         (plan.steps.len(), plan.reasons.pods[0].skipped)
     };
-    assert_eq!(told(pod("p").priority(-11), 0), (0, Some(Reason::Expendable)));
-    assert_eq!(told(pod("p").priority(-10), 0), (1, None));
+    assert_eq!(outcome(pod("p").priority(-11), 0), (0, Some(Reason::Expendable)));
+    assert_eq!(outcome(pod("p").priority(-10), 0), (1, None));
     let aged = |seconds: i64| pod("p").with(|pod| pod.created_at = NOW.plus(Seconds(-seconds)));
-    assert_eq!(told(aged(29), 30), (0, Some(Reason::TooYoung)));
-    assert_eq!(told(aged(30), 30), (1, None));
-    assert_eq!(told(aged(-5), 0), (1, None), "a clock that differs delays nothing");
+    assert_eq!(outcome(aged(29), 30), (0, Some(Reason::TooYoung)));
+    assert_eq!(outcome(aged(30), 30), (1, None));
+    assert_eq!(outcome(aged(-5), 0), (1, None), "a clock that differs delays nothing");
 }

@@ -10,10 +10,10 @@ use headroom_core::world::World;
 
 use crate::scale_down::{cluster, marked, member, reasons, replica, run, settings, unneeded, with_pool};
 
-/// A replica on `node` that takes up most of it, and that was told to end so many seconds ago.
+/// A replica on `node` that takes up most of it, and that has been terminating for so many seconds.
 fn ending(node: &str, seconds_ago: i64) -> PodBuilder {
-    let told = replica(&format!("ending-{node}")).cpu("3500m").on(node);
-    told.with(|pod| pod.deletion_at = Some(UnixTime(NOW.0 - seconds_ago)))
+    let pod = replica(&format!("ending-{node}")).cpu("3500m").on(node);
+    pod.with(|pod| pod.deletion_at = Some(UnixTime(NOW.0 - seconds_ago)))
 }
 
 fn reason(decided: &ScaleDown, wanted: &str) -> Reason {
@@ -58,9 +58,9 @@ fn no_clock_runs_for_room_that_pods_keep_or_do_not_give_back_in_time() {
 
 #[test]
 fn no_clock_runs_for_room_that_others_keep_on_a_node_that_stays_where_a_pod_ends() {
-    let told = |cpu: &str, seconds_ago: i64| ending("m", seconds_ago).cpu(cpu);
+    let ends = |cpu: &str, seconds_ago: i64| ending("m", seconds_ago).cpu(cpu);
     let stays = |cpu: &str| replica("stays").cpu(cpu).on("m");
-    for on_m in [[stays("3500m"), told("100m", 1)], [stays("2500m"), told("1", 61)]] {
+    for on_m in [[stays("3500m"), ends("100m", 1)], [stays("2500m"), ends("1", 61)]] {
         let pods = [replica("p").cpu("1").on("n")].into_iter().chain(on_m);
         let mut history = unneeded(&["n"]);
         let decided = run(&cluster([member("n"), member("m")], pods).build(), &settings(), &mut history, NOW);

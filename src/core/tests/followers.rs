@@ -37,7 +37,7 @@ fn followers_wait_while_the_scheduler_may_choose_among_zones() {
     let plan = plan_fresh(&zones().pods(others()).pods(series().times(3)).build(), &settings());
     check(&plan, &[("general", "a", 0, 1), ("general", "b", 0, 2)]);
     let held: Vec<_> =
-        plan.reasons.pods.iter().filter_map(|told| Some((told.skipped?, told.pods_count))).collect();
+        plan.reasons.pods.iter().filter_map(|verdict| Some((verdict.skipped?, verdict.pods_count))).collect();
     assert_eq!(held, [(Reason::FollowsFirstPod, 2)]);
     assert_eq!(verdict(&plan, "db").pods_count, 1);
 }
@@ -81,9 +81,12 @@ fn node_that_the_scheduler_has_passed_by_holds_nobody_back() {
 fn first_pod_of_a_series_is_shown_and_its_followers_apart_from_it() {
     let plan = plan_fresh(&zones().pods(others()).pods(series().times(3)).build(), &settings());
     let named = |held: bool| {
-        let told =
-            plan.reasons.pods.iter().find(|told| &*told.owner == "db" && told.skipped.is_some() == held);
-        told.map(|told| told.examples.iter().map(ToString::to_string).collect::<Vec<_>>())
+        let verdict = plan
+            .reasons
+            .pods
+            .iter()
+            .find(|verdict| &*verdict.owner == "db" && verdict.skipped.is_some() == held);
+        verdict.map(|verdict| verdict.examples.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
     assert_eq!(named(false), Some(vec!["default/db-0".to_owned()]));
     assert_eq!(named(true), Some(vec!["default/db-1".to_owned(), "default/db-2".to_owned()]));
@@ -94,8 +97,8 @@ fn pod_that_comes_alone_has_no_followers_that_wait() {
     let alone = pod("solo").cpu("3").label("app", "solo").near("app", "solo", ZONE_LABEL);
     let world = zones().pods(others()).pods(series().times(3)).pod(alone).build();
     let plan = plan_fresh(&world, &settings());
-    let held = plan.reasons.pods.iter().filter(|told| told.skipped.is_some());
-    assert_eq!(held.map(|told| &*told.owner).collect::<Vec<_>>(), ["db"]);
+    let held = plan.reasons.pods.iter().filter(|verdict| verdict.skipped.is_some());
+    assert_eq!(held.map(|verdict| &*verdict.owner).collect::<Vec<_>>(), ["db"]);
 }
 
 #[test]
@@ -142,6 +145,6 @@ fn followers_wait_though_other_nodes_would_do_as_well() {
         .pods(first.times(5));
     let plan = plan_fresh(&world.build(), &config([pool("general").shape("8", "10Gi")]));
     let held: Vec<_> =
-        plan.reasons.pods.iter().filter_map(|told| Some((told.skipped?, told.pods_count))).collect();
+        plan.reasons.pods.iter().filter_map(|verdict| Some((verdict.skipped?, verdict.pods_count))).collect();
     assert_eq!(held, [(Reason::FollowsFirstPod, 4)]);
 }

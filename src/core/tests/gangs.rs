@@ -271,19 +271,19 @@ fn a_gang_that_holds_no_room_keeps_no_node() {
 }
 
 #[test]
-fn a_preview_pool_tells_what_a_whole_gang_would_need() {
+fn a_preview_pool_reports_what_a_whole_gang_would_need() {
     let world = world()
         .group("shadow", "a", "", 0)
         .delta(pod_group("train", 4))
         .pods(member("w", "train").times(4))
         .build();
-    let told = |max: u32| {
+    let previewed = |max: u32| {
         let config = config([pool("shadow").mode(Mode::Preview).bounds(0, max)]);
         let plan = plan_fresh(&world, &config);
         plan.reasons.preview.iter().map(|action| (action.to, action.message.to_string())).collect::<Vec<_>>()
     };
-    assert_eq!(told(4), [(4, "would add 4 nodes for 4 pods".to_owned())]);
-    assert!(told(3).is_empty());
+    assert_eq!(previewed(4), [(4, "would add 4 nodes for 4 pods".to_owned())]);
+    assert!(previewed(3).is_empty());
 }
 
 #[test]

@@ -82,13 +82,13 @@ fn clock_of_a_group_goes_before_that_of_its_pool() {
     let shorter = GroupOptions { unneeded_for: Some(Seconds(60)), ..own };
     let world = two_groups("500m").group_options("a", "a-2", shorter).build();
     let opened = decided(&world, &config, 100);
-    let told: Vec<&str> = opened
+    let underutilized: Vec<&str> = opened
         .verdicts
         .iter()
         .filter(|one| one.reason == Reason::Underutilized)
         .map(|one| &*one.node)
         .collect();
-    assert_eq!(told, ["two"]);
+    assert_eq!(underutilized, ["two"]);
 }
 
 #[test]

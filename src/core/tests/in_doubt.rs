@@ -1,11 +1,12 @@
 //! Increases of which nobody knows yet what has become: calls without an answer, nodes out of sight, requests taken back.
 
 use headroom_core::config::Config;
-use headroom_core::history::{Action, Backoff, BackoffKey, DecisionOutcome, History, IncreasePhase};
+use headroom_core::history::{Action, Backoff, DecisionOutcome, History, IncreasePhase};
 use headroom_core::known::Known;
 use headroom_core::plan::Step;
 use headroom_core::testing::{NOW, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
@@ -149,7 +150,7 @@ fn time_in_which_nothing_is_heard_of_nodes_is_not_counted_against_them() {
         world.set_nodes_silent_for(silence);
         world
     };
-    // They started long ago, and the watch has fallen silent before it could tell.
+    // They started long ago, and the watch has fallen silent before it could show that.
     let late = later(901);
     check(&plan(&made(Seconds(800)), &history, &config, late), &[]);
     check(&plan(&made(Seconds(0)), &history, &config, late), &[("general", "a", 2, 4)]);
@@ -177,7 +178,7 @@ fn what_is_being_taken_back_and_may_come_yet_is_not_bought_on_top() {
 
 #[test]
 fn node_on_its_way_in_a_group_of_unknown_shape_takes_pods_as_its_siblings_do() {
-    // After a restart the cloud has told the template of group a and not yet that of group b.
+    // After a restart the cloud has reported the template of group a and not yet that of group b.
     let config = config([pool("general").with(|pool| pool.template = None)]);
     let known = node("ip-0").of("general", "a").zone("a").age(3_600);
     let world = world()

@@ -1,9 +1,7 @@
 //! The life of an increase: journalled, asked for, done, failed, superseded or taken back.
 
 use headroom_core::config::{Config, Mode};
-use headroom_core::history::{
-    Action, BackoffKey, Decision, DecisionOutcome, History, INTENTS_MAX, IncreasePhase,
-};
+use headroom_core::history::{Action, Decision, DecisionOutcome, History, INTENTS_MAX, IncreasePhase};
 use headroom_core::known::Known;
 use headroom_core::nodes::scale_up::increase;
 use headroom_core::nodes::scale_up::limits::{Limit, Room, pool_barrier, whole_barrier};
@@ -13,6 +11,7 @@ use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{
     FailureClass, GroupState, Instance, InstanceState, LaunchFailure, ProviderState,
 };
@@ -200,7 +199,7 @@ fn purchases_that_are_overtaken_one_after_the_other_hold_their_group_back() {
 fn failure_reported_by_the_cloud_is_counted_once() {
     let mut state = GroupState { max: 10, ..GroupState::default() };
     state.failures.push(headroom_core::world::provider::LaunchFailure {
-        key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
+        key: headroom_core::world::provider::BackoffKey { group: "a".into(), ..Default::default() },
         class: FailureClass::OutOfCapacity,
         message: "none left".into(),
         at: UnixTime(NOW.0 - 10),
@@ -220,10 +219,10 @@ fn failure_from_before_an_increase_says_nothing_about_it() {
     let first =
         plan_fresh(&world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(1)).build(), &config);
     check(&first, &[("general", "a", 0, 1)]);
-    let told = |at: UnixTime| {
+    let backoffs_after = |at: UnixTime| {
         let mut state = GroupState { target: 1, max: 10, ..GroupState::default() };
         state.failures.push(headroom_core::world::provider::LaunchFailure {
-            key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
+            key: headroom_core::world::provider::BackoffKey { group: "a".into(), ..Default::default() },
             class: FailureClass::OutOfCapacity,
             message: "none left".into(),
             at,
@@ -233,7 +232,7 @@ fn failure_from_before_an_increase_says_nothing_about_it() {
             .backoffs
             .len()
     };
-    assert_eq!((told(UnixTime(NOW.0 - 1)), told(NOW)), (0, 1));
+    assert_eq!((backoffs_after(UnixTime(NOW.0 - 1)), backoffs_after(NOW)), (0, 1));
 }
 
 #[test]
@@ -269,7 +268,7 @@ fn what_a_failed_increase_did_not_get_is_taken_back_before_it_is_forgotten() {
     absorb(&mut history, &[outcome(StepResult::Increased)], &start, &config, NOW);
     let mut state = GroupState { target: 2, max: 10, ..GroupState::default() };
     state.failures.push(headroom_core::world::provider::LaunchFailure {
-        key: headroom_core::history::BackoffKey { group: "a".into(), ..Default::default() },
+        key: headroom_core::world::provider::BackoffKey { group: "a".into(), ..Default::default() },
         class: FailureClass::OutOfCapacity,
         message: "none left".into(),
         at: UnixTime(NOW.0 + 1),

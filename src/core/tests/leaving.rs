@@ -87,7 +87,7 @@ fn machine_whose_node_has_left_has_the_provision_timeout_from_then_on_and_nothin
     let timeout = pool("a").build().scale_up.provision_timeout.0;
     let mut world = without_its_node();
     let at = |seconds: i64| UnixTime(NOW.0 + 60 + seconds);
-    assert_eq!(late_and_upcoming(&world, at(0)), (false, 0), "the cloud may only not have told yet");
+    assert_eq!(late_and_upcoming(&world, at(0)), (false, 0), "the cloud may only not have reported it yet");
     for (seconds, late) in [(0, false), (300, false), (timeout, false), (timeout + 1, true)] {
         read_at(&mut world, at(seconds));
         assert_eq!(late_and_upcoming(&world, at(seconds)), (late, 0), "after {seconds} s");

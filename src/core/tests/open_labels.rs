@@ -48,7 +48,7 @@ fn web() -> PodBuilder {
 }
 
 #[test]
-fn pod_that_needs_one_of_the_zones_is_not_helped_and_told_so() {
+fn pod_that_needs_one_of_the_zones_is_not_helped_and_the_reason_is_reported() {
     let plan = plan_of(wide().pod(web().selector(ZONE_LABEL, "a")));
     check(&plan, &[]);
     let (reason, message) = answer(&plan, "web", "general");
@@ -68,7 +68,7 @@ fn pod_whose_affinity_holds_in_every_zone_is_helped_and_no_other() {
 }
 
 #[test]
-fn pods_that_spread_or_avoid_each_other_over_zones_are_not_helped_and_told_so() {
+fn pods_that_spread_or_avoid_each_other_over_zones_are_not_helped_and_the_reason_is_reported() {
     for pods in [
         web().spread("app", "web", ZONE_LABEL, 1),
         web().away_from("app", "web", ZONE_LABEL),

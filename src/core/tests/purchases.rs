@@ -1,7 +1,7 @@
-//! What keeps pools from growing, how far they grow, and the words in which both are told.
+//! What keeps pools from growing, how far they grow, and the words in which both are reported.
 
 use headroom_core::config::{GroupScaling, Mode};
-use headroom_core::history::{Backoff, BackoffKey, Decision, History, PoolHistory};
+use headroom_core::history::{Backoff, Decision, History, PoolHistory};
 use headroom_core::plan;
 use headroom_core::plan::Plan;
 use headroom_core::reason::Reason;
@@ -11,6 +11,7 @@ use headroom_core::testing::{
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
 use headroom_core::world::node::HOSTNAME_LABEL;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{FailureClass, GroupState};
 use headroom_core::world::workload::ControllerKind;
 
@@ -78,12 +79,12 @@ fn one_plan_grows_as_many_pools_as_the_pods_need() {
 }
 
 #[test]
-fn all_pools_in_preview_tell_what_they_would_do() {
+fn all_pools_in_preview_report_what_they_would_do() {
     let (world, pools) = ten_kinds();
     let pools = pools.into_iter().map(|pool| pool.mode(Mode::Preview));
     let plan = plan_fresh(&world.build(), &config(pools));
-    let told: Vec<(u32, u32)> = plan.reasons.preview.iter().map(|action| (action.from, action.to)).collect();
-    assert_eq!(told, [(0, 1); 10]);
+    let sizes: Vec<(u32, u32)> = plan.reasons.preview.iter().map(|action| (action.from, action.to)).collect();
+    assert_eq!(sizes, [(0, 1); 10]);
 }
 
 #[test]
@@ -98,7 +99,7 @@ fn larger_pool_of_those_alike_gets_less_though_it_was_chosen() {
     check(&plan_fresh(&world, &config), &[("a", "g", 2, 3), ("b", "g", 0, 3)]);
 }
 
-// === what is told ===
+// === messages ===
 
 /// The one decision on pool general.
 fn decision(world: WorldBuilder, pool: PoolBuilder) -> Decision {
@@ -108,7 +109,7 @@ fn decision(world: WorldBuilder, pool: PoolBuilder) -> Decision {
     decisions[0].clone()
 }
 
-fn told(world: WorldBuilder) -> (Reason, String) {
+fn reason_and_message(world: WorldBuilder) -> (Reason, String) {
     let decision = decision(world.group("general", "a", "", 0), pool("general"));
     (decision.reason, decision.message.to_string())
 }
@@ -127,32 +128,32 @@ fn wanted(replicas: u32) -> WorldBuilder {
 }
 
 #[test]
-fn decision_tells_for_how_many_pods_it_is_and_whose_most_of_them_are() {
+fn decision_names_the_number_of_its_pods_and_their_largest_owner() {
     let large = pod("db").cpu("2").owner("StatefulSet", "db");
-    let (reason, message) = told(world().pod(large).pods(replicas(6)));
+    let (reason, message) = reason_and_message(world().pod(large).pods(replicas(6)));
     assert_eq!(reason, Reason::PodsUnschedulable);
     assert_eq!(message, "+2 nodes for 7 pods that fit no node, most of default/web");
-    let (_, message) = told(world().pods(replicas(1)));
+    let (_, message) = reason_and_message(world().pods(replicas(1)));
     assert_eq!(message, "+1 node for 1 pod that fits no node, most of default/web");
 }
 
 #[test]
-fn decision_tells_how_many_of_the_pods_do_not_exist_yet() {
-    let (reason, message) = told(wanted(8).pods(replicas(3)));
+fn decision_names_how_many_of_the_pods_do_not_exist_yet() {
+    let (reason, message) = reason_and_message(wanted(8).pods(replicas(3)));
     assert_eq!(reason, Reason::PodsUnschedulable);
     assert_eq!(
         message,
         "+2 nodes for 8 pods that fit no node, 5 of them not created yet, most of default/web"
     );
-    let (reason, message) = told(wanted(5));
+    let (reason, message) = reason_and_message(wanted(5));
     assert_eq!(reason, Reason::ReplicasAnticipated);
     assert_eq!(message, "+2 nodes for 5 replicas that do not exist yet, most of default/web");
-    let (_, message) = told(wanted(1));
+    let (_, message) = reason_and_message(wanted(1));
     assert_eq!(message, "+1 node for 1 replica that does not exist yet, most of default/web");
 }
 
 #[test]
-fn decision_tells_of_the_minimum_that_it_is_for() {
+fn decision_names_the_minimum_that_it_is_for() {
     let decision = decision(world().group("general", "a", "", 0), pool("general").bounds(3, 10));
     assert_eq!(decision.reason, Reason::BelowMinNodes);
     assert_eq!(&*decision.message, "+3 nodes: the pool is to have at least 3");
@@ -173,7 +174,7 @@ fn refused(world: &World, history: &History, pool: PoolBuilder) -> (Reason, Stri
 }
 
 #[test]
-fn pool_tells_that_its_groups_are_full_unless_it_is_full_itself() {
+fn pool_reports_that_its_groups_are_full_unless_it_is_full_itself() {
     let wanting = || world().pod(pod("web").cpu("1"));
     let full = busy(busy(wanting(), "a", 3), "b", 2);
     let full = full.group_state("general", "a", group_of(3, 3)).group_state("general", "b", group_of(2, 2));
@@ -196,7 +197,7 @@ fn pool_tells_that_its_groups_are_full_unless_it_is_full_itself() {
 }
 
 #[test]
-fn limits_on_amounts_are_told_with_their_unit_and_after_the_number_of_nodes() {
+fn limits_on_amounts_are_reported_with_their_unit_and_after_the_number_of_nodes() {
     let world =
         busy(world(), "a", 2).group_state("general", "a", group_of(2, 100)).pod(pod("web").cpu("4")).build();
     let limited = |cpu_milli, memory_bytes, max| {
@@ -206,19 +207,19 @@ fn limits_on_amounts_are_told_with_their_unit_and_after_the_number_of_nodes() {
         })
     };
     let none = History::default();
-    let told = |pool| refused(&world, &none, pool);
+    let refusal = |pool| refused(&world, &none, pool);
     assert_eq!(
-        told(limited(Some(11_000), None, 100)),
+        refusal(limited(Some(11_000), None, 100)),
         (Reason::PoolLimitReached, "cpu: 8000m of at most 11000m are used".to_owned())
     );
     assert_eq!(
-        told(limited(None, Some(40 << 30), 100)),
+        refusal(limited(None, Some(40 << 30), 100)),
         (
             Reason::PoolLimitReached,
             "memory: 34359738368 bytes of at most 42949672960 bytes are used".to_owned()
         )
     );
-    assert_eq!(told(limited(Some(8_000), None, 2)).0, Reason::MaxNodesReached);
+    assert_eq!(refusal(limited(Some(8_000), None, 2)).0, Reason::MaxNodesReached);
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn unhealthy_pool_does_not_grow() {
 }
 
 #[test]
-fn decision_tells_what_other_pools_said() {
+fn decision_reports_the_answers_of_other_pools() {
     let world =
         world().group("general", "a", "", 0).group("gpu", "a", "", 0).pod(pod("web").cpu("1")).build();
     let plan = plan_fresh(&world, &config([pool("general"), pool("gpu").taint("gpu", "")]));

@@ -175,7 +175,7 @@ fn pod_that_came_to_an_empty_victim_saves_it_and_only_it() {
 }
 
 #[test]
-fn removal_that_let_its_last_victim_go_is_told_as_cancelled() {
+fn removal_that_let_its_last_victim_go_is_reported_as_cancelled() {
     let world = cluster([marked("n")], [replica("p").on("n")]).build();
     let mut history = open(Reason::Empty, RemovalPhase::Marked, &["n"]);
     step(&world, &settings(|_| {}), &mut history, later(5));
@@ -276,7 +276,7 @@ fn drain_whose_turn_has_not_come_ends_without_a_failure() {
 }
 
 #[test]
-fn refusal_of_a_webhook_is_told_in_its_own_words() {
+fn refusal_of_a_webhook_is_reported_in_its_own_words() {
     let config = settings(|_| {});
     let world = cluster([marked("n")], [replica("p").on("n")]).build();
     let mut history = draining();

@@ -296,16 +296,16 @@ fn pool_that_is_set_aside_loses_no_node() {
 }
 
 #[test]
-fn node_that_another_autoscaler_took_is_told_by_the_pool_of_its_label_and_no_other() {
+fn node_that_another_autoscaler_took_is_reported_by_the_pool_of_its_label_and_no_other() {
     let taken = |name: &str| node(name).label("karpenter.sh/nodepool", "default");
     let world = world().node(taken("labelled").label(POOL_LABEL, "b")).node(taken("stranger")).build();
     let mut history = History::default();
     run(&world, &config([pool("a"), pool("b")]), &mut history, NOW);
-    let told = |pool: &str| -> Vec<String> {
+    let reported = |pool: &str| -> Vec<String> {
         let blocked = history.pools.get(pool).map_or(&[][..], |memory| &memory.blocked);
         blocked.iter().flat_map(|row| row.examples.iter().map(ToString::to_string)).collect()
     };
-    assert_eq!((told("a"), told("b")), (vec![], vec!["labelled".to_owned()]));
+    assert_eq!((reported("a"), reported("b")), (vec![], vec!["labelled".to_owned()]));
 }
 
 #[test]

@@ -58,12 +58,12 @@ fn a_node_that_came_under_the_name_of_a_victim_is_not_touched() {
     };
     assert!(went_on(marked("n")));
     assert!(!went_on(marked("n").with(|node| node.provider_id = "kwok://n-again".into())));
-    // A node that does not tell its id is believed by its name.
+    // A node that does not report its id is identified by its name.
     assert!(went_on(marked("n").with(|node| node.provider_id = "".into())));
 }
 
 #[test]
-fn a_node_that_tells_another_id_is_the_victim_if_the_cloud_lists_it_so_by_its_name() {
+fn a_node_that_reports_another_id_is_the_victim_if_the_cloud_lists_it_so_by_its_name() {
     let node = marked("n").with(|node| node.provider_id = "other-form/n".into());
     let instance = Instance { state: InstanceState::Running, node: Some("n".into()), created_at: None };
     let instances = [("kwok://n".into(), instance)].into_iter().collect();
@@ -171,7 +171,7 @@ fn a_deletion_that_the_cloud_does_not_carry_out_is_given_up_at_its_deadline() {
     step(&world, &settings(|_| {}), &mut history, later(120));
     assert_eq!((phase(&history), history.pools["a"].last_failure), (None, Some(later(120))));
     assert_eq!(end(&history).1, Reason::DeletionFailed);
-    // What the cloud does not tell is not known to have failed.
+    // A deletion that the cloud does not report on is not known to have failed.
     let unknown = Delta::ProviderObserved("a".into(), Known::Unknown { why: "timeout".into() });
     let world = world_of([marked("n")]).delta(unknown).build();
     let mut history = open(Reason::Empty, RemovalPhase::Deleting, &["n"]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headroom_core::config::{Ceiling, Config, Schedule};
-use headroom_core::history::{Backoff, BackoffKey, History};
+use headroom_core::history::{Backoff, History};
 use headroom_core::plan::{Outcome, Plan, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::snapshot::Snapshot;
@@ -15,6 +15,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::window::Window;
 use headroom_core::world::World;
 use headroom_core::world::node::{HOSTNAME_LABEL, ZONE_LABEL};
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::{absorb, plan};

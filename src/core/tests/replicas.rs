@@ -327,8 +327,8 @@ fn metrics_are_asked_for_only_at_sizes_at_which_they_decide() {
     assert!(needs_metrics(&spec(0), &from_zero, 0), "unless 0 is allowed");
 }
 
-/// Half again as much load as is wanted, as each kind of metric tells it, taken so many seconds ago.
-fn told(kind: &str, age: i64) -> (MetricSpec, Answer<'static>) {
+/// Half again as much load as is wanted, as each kind of metric reports it, taken so many seconds ago.
+fn half_more_load(kind: &str, age: i64) -> (MetricSpec, Answer<'static>) {
     let at = Some(Moment::from(START.plus(Seconds(-age))));
     let quantity = Quantity::from_milli(1500);
     let average_value = Some(Amount::from_milli(1000));
@@ -346,16 +346,17 @@ fn told(kind: &str, age: i64) -> (MetricSpec, Answer<'static>) {
 }
 
 #[test]
-fn samples_of_the_last_five_minutes_count_and_older_ones_tell_nothing() {
+fn samples_of_the_last_five_minutes_count_and_older_ones_are_ignored() {
     for kind in ["Pods", "External", "Value"] {
         let size = |age: i64| {
-            let (metric, answer) = told(kind, age);
+            let (metric, answer) = half_more_load(kind, age);
             Workload::new(10, vec![metric]).at_once().tick(0, &[answer])
         };
         assert_eq!((size(0), size(300), size(301)), (15, 15, 10), "{kind}");
     }
-    let (metric, answer) = told("External", 0);
-    let (Answer::External(mut both), (_, Answer::External(old))) = (answer, told("External", 9000)) else {
+    let (metric, answer) = half_more_load("External", 0);
+    let (Answer::External(mut both), (_, Answer::External(old))) = (answer, half_more_load("External", 9000))
+    else {
         unreachable!("an external metric")
     };
     both.extend(old);
@@ -364,9 +365,9 @@ fn samples_of_the_last_five_minutes_count_and_older_ones_tell_nothing() {
 }
 
 #[test]
-fn a_target_that_is_not_positive_tells_nothing() {
+fn a_target_that_is_not_positive_proposes_nothing() {
     for milli in [0, -1000] {
-        let (mut metric, answer) = told("Pods", 0);
+        let (mut metric, answer) = half_more_load("Pods", 0);
         let pods = metric.pods.as_mut().expect("a metric of pods");
         pods.target.average_value = Some(Amount::from_milli(milli));
         let decision = Workload::new(10, vec![metric]).at_once().decide(0, &[answer]);

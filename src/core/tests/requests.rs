@@ -165,7 +165,7 @@ fn nothing_is_bought_for_seven_of_eight_and_the_limit_is_named() {
 }
 
 #[test]
-fn pods_that_no_pool_ever_takes_are_told_so_at_once() {
+fn pods_that_no_pool_ever_takes_are_refused_at_once() {
     let large = template("large", pod("x").cpu("64"));
     let world = with(empty().delta(large), [request("train", &[("large", 1)])]);
     let plan = plan_fresh(&world, &pools(7));
@@ -396,7 +396,7 @@ fn bad_requests_fail_with_the_fix_and_stop_no_other() {
 }
 
 #[test]
-fn a_request_below_the_cutoff_is_told_so() {
+fn a_request_below_the_cutoff_reports_that_reason() {
     let low = template("low", worker().priority(-100));
     let world = with(nodes(1).delta(low), [request("train", &[("low", 1)])]);
     let plan = plan_fresh(&world, &pools(1));

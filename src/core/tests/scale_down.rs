@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headroom_core::config::{Budget, Ceiling, Config, Mode, ScaleUp};
 use headroom_core::history::{
-    Action, BackoffKey, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
+    Action, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
 };
 use headroom_core::nodes::removal::{Scene, absorb_one, advance};
 use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
@@ -23,6 +23,7 @@ use headroom_core::window::Window;
 use headroom_core::world::World;
 use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION, POOL_LABEL};
 use headroom_core::world::pod::SafeToEvict;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState};
 use headroom_core::world::workload::ControllerKind;
 
@@ -431,7 +432,7 @@ fn schedule_raises_the_minimum_while_its_window_is_open() {
 }
 
 #[test]
-fn cooldowns_hold_the_pool_and_tell_when_they_end() {
+fn cooldowns_hold_the_pool_and_wake_it_when_they_end() {
     let world = beside_busy(member("n"), []).build();
     let mut history = unneeded(&["n"]);
     history.pools.get_mut("a").expect("there").last_failure = Some(UnixTime(NOW.0 - 179));
@@ -522,8 +523,9 @@ fn pool_whose_node_another_autoscaler_took_says_so_in_its_status() {
     let taken = member("n").label("karpenter.sh/nodepool", "default").label(POOL_LABEL, "a");
     let mut history = History::default();
     run(&beside_busy(taken, []).build(), &settings(), &mut history, NOW);
-    let told: Vec<_> = history.pools["a"].blocked.iter().map(|row| (row.reason, &*row.examples[0])).collect();
-    assert_eq!(told, [(Reason::ForeignNode, "n")]);
+    let blocked: Vec<_> =
+        history.pools["a"].blocked.iter().map(|row| (row.reason, &*row.examples[0])).collect();
+    assert_eq!(blocked, [(Reason::ForeignNode, "n")]);
 }
 
 #[test]
@@ -558,7 +560,7 @@ fn requested_node_whose_drain_has_failed_waits_before_it_is_tried_again() {
 }
 
 #[test]
-fn person_who_asked_for_a_node_is_told_any_reason_why_it_stays() {
+fn node_that_a_person_asked_for_reports_any_reason_why_it_stays() {
     let asked = member("n").annotation("headroom.dev/remove", "requested").age(60).unready_for(60);
     let others = (0..9).map(|index| member(&format!("other-{index}")));
     let world = cluster(others.chain([asked]), []).build();

@@ -328,16 +328,16 @@ fn new_nodes_go_to_the_smallest_group_first() {
 }
 
 #[test]
-fn decisions_of_one_plan_tell_the_pools_size_one_after_the_other() {
+fn decisions_of_one_plan_report_the_pools_size_one_after_the_other() {
     let world = world()
         .group("general", "a", "za", 0)
         .group("general", "b", "zb", 0)
         .pods(pod("web").cpu("4").times(3))
         .build();
     let plan = plan_fresh(&world, &config([pool("general")]));
-    let told: Vec<(u32, u32)> =
+    let sizes: Vec<(u32, u32)> =
         plan.next_history.pools["general"].decisions.iter().map(|made| (made.from, made.to)).collect();
-    assert_eq!(told, [(2, 3), (0, 2)]);
+    assert_eq!(sizes, [(2, 3), (0, 2)]);
 }
 
 #[test]

@@ -1,15 +1,14 @@
 //! What a plan learns of increases and failures counts in that same plan, and what is no news changes nothing.
 
 use headroom_core::config::Config;
-use headroom_core::history::{
-    Backoff, BackoffKey, DecisionOutcome, History, Increase, IncreasePhase, PoolHistory,
-};
+use headroom_core::history::{Backoff, DecisionOutcome, History, Increase, IncreasePhase, PoolHistory};
 use headroom_core::known::Known;
 use headroom_core::plan;
 use headroom_core::plan::Plan;
 use headroom_core::plan::Step;
 use headroom_core::testing::{NOW, WorldBuilder, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{
     FailureClass, GroupState, Instance, InstanceState, LaunchFailure, ProviderState,
 };
@@ -42,7 +41,7 @@ fn remembered(memories: impl IntoIterator<Item = (&'static str, PoolHistory)>) -
 }
 
 #[test]
-fn failure_that_is_told_now_sends_the_pods_to_another_pool_at_once() {
+fn failure_that_is_reported_now_sends_the_pods_to_another_pool_at_once() {
     let world = world()
         .group_state("first", "a", failing(0, later(-10)))
         .group("second", "b", "", 0)
@@ -117,7 +116,7 @@ fn older_failure_of_its_group_ends_no_increase_that_the_cloud_has_accepted() {
 }
 
 #[test]
-fn increase_that_was_lowered_is_told_as_such_at_its_deadline_too() {
+fn increase_that_was_lowered_is_reported_as_such_at_its_deadline_too() {
     let config = config([pool("general")]);
     let instance = |node: Option<&str>| {
         let node = node.map(std::sync::Arc::from);
@@ -155,7 +154,7 @@ fn journal(increases: &[(&str, u32, u32)]) -> History {
     remembered([("general", memory)])
 }
 
-/// Those that are open still once these nodes, of which the name tells the increase, are there.
+/// The increases that are still open once these nodes, whose names identify their increase, are there.
 fn open(history: &History, nodes: &[(&str, &str)]) -> Vec<String> {
     let mut builder =
         nodes.iter().fold(world(), |world, (name, group)| world.node(node(name).of("general", group).age(0)));

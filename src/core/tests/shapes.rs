@@ -1,6 +1,6 @@
 //! Which shape the next node of a group is believed to have where its pool declares none, and which pool is taken in a tie.
 
-use headroom_core::config::{Expander, NodeTemplate};
+use headroom_core::config::Expander;
 use headroom_core::history::{History, LearnedTemplate, PoolHistory};
 use headroom_core::plan;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
@@ -8,6 +8,7 @@ use headroom_core::testing::{NOW, NodeBuilder, config, node, pod, pool, world};
 use headroom_core::time::UnixTime;
 use headroom_core::world::pod::Pod;
 use headroom_core::world::provider::{GroupState, GroupTemplate, TemplateTrust};
+use headroom_core::world::template::NodeTemplate;
 
 use crate::scale_up::increases;
 

@@ -76,7 +76,7 @@ fn too_few_domains_make_the_lowest_count_zero() {
 }
 
 #[test]
-fn nodes_outside_of_the_pods_affinity_count_only_when_told_to() {
+fn nodes_outside_of_the_pods_affinity_count_only_when_configured() {
     let world = three_zones().pod(pod("1").label("app", "w").on("a1")).build();
     let wanted = |honor| {
         pod("w")
@@ -90,7 +90,7 @@ fn nodes_outside_of_the_pods_affinity_count_only_when_told_to() {
 }
 
 #[test]
-fn tainted_nodes_are_left_out_only_when_told_to() {
+fn tainted_nodes_are_left_out_only_when_configured() {
     let world = three_zones()
         .node(node("d1").zone("d").taint("x", ""))
         .pod(pod("1").label("app", "w").on("a1"))

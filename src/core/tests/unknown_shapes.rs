@@ -1,4 +1,4 @@
-//! Groups of which nobody has told what their nodes are like: what is known of the pool's other nodes counts.
+//! Groups whose node shape nobody has reported: the shapes of the pool's other nodes count.
 
 use headroom_core::config::Config;
 use headroom_core::resources::Resources;
@@ -81,7 +81,7 @@ fn a_nodes_lasting_taints_are_its_groups() {
 }
 
 #[test]
-fn a_node_that_has_not_told_its_amounts_yet_will_have_those_of_its_group() {
+fn a_node_that_has_not_reported_its_amounts_yet_will_have_those_of_its_group() {
     let blank = |node: &mut Node| {
         node.allocatable = Resources::default();
         node.capacity = Resources::default();
@@ -94,7 +94,7 @@ fn a_node_that_has_not_told_its_amounts_yet_will_have_those_of_its_group() {
     check(&plan_fresh(&world, &config([pool("general")])), &[]);
 }
 
-/// Purchases for a minimum of three where the cloud alone tells that a node has 4 cores and 16 GiB.
+/// Purchases for a minimum of three where only the cloud reports that a node has 4 cores and 16 GiB.
 fn bought_for_the_minimum(change: impl FnOnce(&mut Config)) -> u32 {
     let shape = pool("x").build().template.expect("the builder's");
     let template = GroupTemplate { node: shape, ..GroupTemplate::default() };

@@ -90,7 +90,7 @@ fn zone_label_of_a_volume_binds_like_its_affinity() {
 }
 
 #[test]
-fn volume_out_of_reach_is_told_with_its_values() {
+fn volume_out_of_reach_is_reported_with_its_values() {
     let bound = zonal().claim(bound_claim("data", "pv")).volume(volume("pv", ZONE_LABEL, "c"));
     let (reason, message) = answer(bound.pod(db()), "db");
     assert_eq!(reason, Reason::VolumeNodeAffinityMismatch);
@@ -98,7 +98,7 @@ fn volume_out_of_reach_is_told_with_its_values() {
 }
 
 #[test]
-fn claims_that_keep_a_pod_off_every_node_are_told_and_buy_nothing() {
+fn claims_that_keep_a_pod_off_every_node_are_reported_and_buy_nothing() {
     let immediate = StorageClass { waits_for_consumer: false, ..storage_class("now", &[]) };
     let lost = VolumeClaim { unusable: true, ..bound_claim("data", "pv") };
     for (world, why) in [
@@ -157,39 +157,40 @@ fn room(name: &str, zone: &str, largest_bytes: i64) -> StorageCapacity {
     }
 }
 
-/// The pod `db` with a claim of 10 bytes of class `wait`, whose driver tells where it has room, and tells this.
-fn with_room(world: WorldBuilder, told: impl IntoIterator<Item = StorageCapacity>) -> WorldBuilder {
+/// The pod `db` with a claim of 10 bytes of class `wait`, whose driver reports its capacity, namely this.
+fn with_room(world: WorldBuilder, capacities: impl IntoIterator<Item = StorageCapacity>) -> WorldBuilder {
     let spec = ClaimSpec { request_bytes: 10, ..(*claim("data", "wait").spec).clone() };
     let world = world
         .storage_class(storage_class("wait", &[]))
         .claim(VolumeClaim { spec: spec.into(), ..claim("data", "wait") })
         .delta(Delta::CsiDriverApplied("disk".into(), true))
         .pod(db());
-    told.into_iter().fold(world, |world, one| world.delta(Delta::StorageCapacityApplied(Box::new(one))))
+    capacities.into_iter().fold(world, |world, one| world.delta(Delta::StorageCapacityApplied(Box::new(one))))
 }
 
 #[test]
-fn volume_is_made_only_where_its_driver_has_told_of_room() {
-    let told = || [room("1", "a", 9), room("2", "b", 5), room("3", "b", 10)];
-    check(with_room(zonal(), told()), &[("g-b", 1)]);
-    let silent = with_room(zonal(), told()).delta(Delta::CsiDriverApplied("disk".into(), false));
+fn volume_is_made_only_where_its_driver_has_reported_capacity() {
+    let capacities = || [room("1", "a", 9), room("2", "b", 5), room("3", "b", 10)];
+    check(with_room(zonal(), capacities()), &[("g-b", 1)]);
+    let silent = with_room(zonal(), capacities()).delta(Delta::CsiDriverApplied("disk".into(), false));
     check(silent, &[("g-a", 1)]);
-    let gone = with_room(zonal(), told()).delta(Delta::CsiDriverDeleted("disk".into()));
+    let gone = with_room(zonal(), capacities()).delta(Delta::CsiDriverDeleted("disk".into()));
     check(gone, &[("g-a", 1)]);
     let everywhere = StorageCapacity { nodes: Some(LabelSelector::default()), ..room("1", "a", 10) };
     check(with_room(zonal(), [everywhere]), &[("g-a", 1)]);
 }
 
 #[test]
-fn room_that_is_too_small_and_room_that_nobody_told_of_are_told_apart() {
+fn capacity_that_is_too_small_and_capacity_that_nobody_reported_are_distinguished() {
     let (reason, message) = answer(with_room(zonal(), [room("1", "a", 8), room("2", "b", 9)]), "db");
     assert_eq!(reason, Reason::StorageCapacityInsufficient);
     assert!(message.ends_with("at most 8 bytes for the node"), "{message}");
     let other_class = StorageCapacity { storage_class: "other".into(), ..room("1", "a", 10) };
     let nowhere = StorageCapacity { nodes: None, ..room("1", "a", 10) };
     let without_size = StorageCapacity { largest_bytes: None, ..room("1", "a", 10) };
-    for told in [vec![], vec![other_class], vec![nowhere], vec![without_size], vec![room("1", "c", 10)]] {
-        let (reason, message) = answer(with_room(zonal(), told), "db");
+    for capacities in [vec![], vec![other_class], vec![nowhere], vec![without_size], vec![room("1", "c", 10)]]
+    {
+        let (reason, message) = answer(with_room(zonal(), capacities), "db");
         assert_eq!(reason, Reason::StorageCapacityInsufficient);
         assert!(message.contains("no CSIStorageCapacity of class wait"), "{message}");
     }
@@ -197,8 +198,8 @@ fn room_that_is_too_small_and_room_that_nobody_told_of_are_told_apart() {
 
 #[test]
 fn claim_without_a_size_and_a_free_volume_need_no_room() {
-    let told = zonal().storage_class(storage_class("wait", &[])).claim(claim("data", "wait"));
-    check(told.delta(Delta::CsiDriverApplied("disk".into(), true)).pod(db()), &[("g-a", 1)]);
+    let world = zonal().storage_class(storage_class("wait", &[])).claim(claim("data", "wait"));
+    check(world.delta(Delta::CsiDriverApplied("disk".into(), true)).pod(db()), &[("g-a", 1)]);
     let free = FreeVolume { storage_class: "wait".into(), capacity_bytes: 10, ..FreeVolume::default() };
     let mut free_volume = volume("pv", ZONE_LABEL, "b");
     free_volume.free = Some(free.into());
@@ -206,10 +207,10 @@ fn claim_without_a_size_and_a_free_volume_need_no_room() {
 }
 
 #[test]
-fn driver_may_tell_of_its_room_by_its_own_name_of_the_zone() {
+fn driver_may_report_its_capacity_by_its_own_name_of_the_zone() {
     let key = "topology.ebs.csi.aws.com/zone";
-    let told = StorageCapacity { nodes: Some(label_selector(key, "b")), ..room("1", "b", 10) };
-    check(with_room(zonal(), [told]), &[("g-b", 1)]);
+    let capacity = StorageCapacity { nodes: Some(label_selector(key, "b")), ..room("1", "b", 10) };
+    check(with_room(zonal(), [capacity]), &[("g-b", 1)]);
 }
 
 #[test]
@@ -221,20 +222,20 @@ fn group_that_may_come_in_several_zones_needs_room_in_each() {
 }
 
 #[test]
-fn new_node_is_waited_for_until_its_driver_has_told_of_it() {
+fn new_node_is_waited_for_until_its_driver_has_reported_its_capacity() {
     let key = "topology.disk.example.com/node";
-    let told = || StorageCapacity { nodes: Some(label_selector(key, "next")), ..room("1", "", 10) };
+    let capacity = || StorageCapacity { nodes: Some(label_selector(key, "next")), ..room("1", "", 10) };
     let bought = |age: i64, more: Option<StorageCapacity>| {
         let registered = node("n1").of("general", "g-b").zone("b").label(key, "n1").age(age);
         let world = world().node(registered).group("general", "g-b", "b", 1);
-        let world = with_room(world, [told()].into_iter().chain(more)).build();
+        let world = with_room(world, [capacity()].into_iter().chain(more)).build();
         let pools = config([pool("general").label(key, "next")]);
         bought(&plan(&world, &History::default(), &pools, NOW))
     };
     let one = BTreeMap::from([("g-b".to_owned(), 1)]);
     assert_eq!(bought(10, None), BTreeMap::new());
     assert_eq!(bought(3600, None), one);
-    // What was told of it counts at once.
+    // Capacity that was reported for it counts at once.
     let small = StorageCapacity { nodes: Some(label_selector(key, "n1")), ..room("2", "", 9) };
     assert_eq!(bought(10, Some(small)), one);
 }

@@ -51,17 +51,17 @@ fn group_grows_to_its_maximum_at_once() {
 #[test]
 fn group_that_would_pass_a_limit_as_a_whole_stays_at_zero_and_says_so() {
     let world = wanting(1).group_state("tpu", "g", empty_group(4)).build();
-    let told = |config: Config| {
+    let refusal = |config: Config| {
         let found = plan_fresh(&world, &config);
         check(&found, &[]);
         answer(&found, "web-0", "tpu")
     };
-    let (reason, message) = told(config([whole("tpu").bounds(0, 3)]));
+    let (reason, message) = refusal(config([whole("tpu").bounds(0, 3)]));
     assert_eq!(reason, Reason::MaxNodesReached);
     assert!(message.contains("4 nodes at once"), "{message}");
     let mut limited = config([whole("tpu")]);
     limited.cluster.max_nodes = Some(3);
-    assert_eq!(told(limited).0, Reason::ClusterLimitReached);
+    assert_eq!(refusal(limited).0, Reason::ClusterLimitReached);
 }
 
 #[test]

@@ -155,10 +155,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_without_a_word_is_told_with_its_case() {
+    fn a_refusal_without_a_message_is_reported_with_its_case() {
         let read = |bytes: &[u8]| if bytes == b"sane" { Ok(()) } else { Err(String::new()) };
-        let told = try_bytes(b"sane", b"x", 100, read).unwrap_err();
-        assert!(told.contains("without a word"), "{told}");
+        let message = try_bytes(b"sane", b"x", 100, read).unwrap_err();
+        assert!(message.contains("without a word"), "{message}");
         assert!(try_bytes(b"odd", b"x", 1, |_| Err("no".to_owned())).unwrap_err().contains("sane answer"));
     }
 

@@ -1,4 +1,4 @@
-//! How large a CapacityBuffer is, where its room is, and what keeps the rest from coming.
+//! The size of a CapacityBuffer, the nodes that hold its capacity, and what keeps the rest from being provided.
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::buffers::{is_ours, status};
@@ -12,10 +12,10 @@ use super::explanation::{Explanation, PoolAnswer, Stage, counted};
 #[must_use]
 pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
     let buffer = opened.world.standby().buffers.get(key)?;
-    let mut told = Explanation::new(format!("capacitybuffer {key}"), opened.now());
-    told.fact("strategy", &*buffer.strategy);
-    told.fact("shape of", source(buffer));
-    told.moment(buffer.created_at, Stage::Pod, "object", "buffer created");
+    let mut explanation = Explanation::new(format!("capacitybuffer {key}"), opened.now());
+    explanation.fact("strategy", &*buffer.strategy);
+    explanation.fact("shape of", source(buffer));
+    explanation.moment(buffer.created_at, Stage::Pod, "object", "buffer created");
     let verdict = opened
         .plan
         .reasons
@@ -23,11 +23,11 @@ pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
         .iter()
         .find(|one| (&*one.namespace, &*one.name) == (&*key.namespace, &*key.name));
     match verdict {
-        Some(verdict) => served(&mut told, opened, buffer, verdict),
-        None if buffer.deleting => told.summary = "it is being deleted, and holds no room".to_owned(),
+        Some(verdict) => served(&mut explanation, opened, buffer, verdict),
+        None if buffer.deleting => explanation.summary = "it is being deleted, and holds no room".to_owned(),
         None => {
-            told.summary = format!("left alone: strategy {} is another controller's", buffer.strategy);
-            told.next.push(
+            explanation.summary = format!("left alone: strategy {} is another controller's", buffer.strategy);
+            explanation.next.push(
                 "set spec.provisioningStrategy to headroom.dev/active-capacity, or nodes.capacityBuffers of the \
                  ClusterScalingPolicy to All"
                     .to_owned(),
@@ -35,33 +35,38 @@ pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
         }
     }
     debug_assert!(verdict.is_none() || is_ours(buffer, &opened.case.input.config));
-    told.gaps.clone_from(&opened.case.evidence.gaps);
-    Some(told.finished())
+    explanation.gaps.clone_from(&opened.case.evidence.gaps);
+    Some(explanation.finished())
 }
 
-fn served(told: &mut Explanation, opened: &Opened<'_>, buffer: &CapacityBuffer, verdict: &BufferVerdict) {
+fn served(
+    explanation: &mut Explanation,
+    opened: &Opened<'_>,
+    buffer: &CapacityBuffer,
+    verdict: &BufferVerdict,
+) {
     let wanted = status::status(verdict, buffer, opened.now());
     let condition = &wanted.conditions[status::PROVISIONING];
-    told.summary = match &verdict.fault {
+    explanation.summary = match &verdict.fault {
         Some(fault) => format!("{}: {}", fault.reason.as_str(), fault.message),
         None => {
             let ready = verdict.ready_count;
             format!("{}: {ready} of {} ready", condition.reason, pods(verdict.wanted_count))
         }
     };
-    size(told, verdict);
+    size(explanation, verdict);
     if !verdict.nodes.is_empty() {
         let names: Vec<&str> = verdict.nodes.iter().map(|node| &**node).collect();
-        told.fact("room on", names.join(", "));
+        explanation.fact("room on", names.join(", "));
     }
     for (pool, pods) in &verdict.on_new {
-        told.fact("on new nodes", format!("{pods} in pool {pool}"));
+        explanation.fact("on new nodes", format!("{pods} in pool {pool}"));
     }
     if 0 < verdict.unplaced_count {
-        told.fact("without room", verdict.unplaced_count.to_string());
+        explanation.fact("without room", verdict.unplaced_count.to_string());
     }
     for answer in &verdict.pools {
-        told.pools.push(PoolAnswer {
+        explanation.pools.push(PoolAnswer {
             pool: answer.pool.to_string(),
             verdict: answer.reason.as_str().to_owned(),
             message: answer.message.to_string(),
@@ -70,21 +75,21 @@ fn served(told: &mut Explanation, opened: &Opened<'_>, buffer: &CapacityBuffer, 
 }
 
 /// Each number that the size is made of.
-fn size(told: &mut Explanation, verdict: &BufferVerdict) {
+fn size(explanation: &mut Explanation, verdict: &BufferVerdict) {
     if let Some(replicas) = verdict.replicas {
-        told.fact("replicas", replicas.to_string());
+        explanation.fact("replicas", replicas.to_string());
     }
     if let (Some(percent), Some(live)) = (verdict.percentage, verdict.live_count) {
-        told.fact("percentage", format!("{percent} % of {}, rounded up", pods(live)));
+        explanation.fact("percentage", format!("{percent} % of {}, rounded up", pods(live)));
     }
     if let Some((resource, most)) = &verdict.limit {
-        told.fact("limits", format!("at most {}, by {resource}", pods(*most)));
+        explanation.fact("limits", format!("at most {}, by {resource}", pods(*most)));
     }
     if verdict.resolved {
-        told.fact("asked for", pods(verdict.before_quotas_count));
+        explanation.fact("asked for", pods(verdict.before_quotas_count));
     }
     if let Some(quota) = &verdict.quota {
-        told.fact("quota", &**quota);
+        explanation.fact("quota", &**quota);
     }
 }
 
@@ -112,7 +117,7 @@ mod tests {
     use super::*;
     use crate::{Case, Evidence, ProviderView};
 
-    fn told(strategy: &str, template: &str) -> Explanation {
+    fn explained(strategy: &str, template: &str) -> Explanation {
         let key = ObjectKey::new("default", "web");
         let pods = Template {
             key: ObjectKey::new("default", "small"),
@@ -140,8 +145,8 @@ mod tests {
 
     #[test]
     fn a_buffer_has_each_number_of_its_size_and_the_failing_rule_of_each_pool() {
-        let told = told(OWN_STRATEGY, "small");
-        let text = told.text();
+        let explanation = explained(OWN_STRATEGY, "small");
+        let text = explanation.text();
         for words in
             ["LimitReached: 0 of 6 pods ready", "PodTemplate small", "4 in pool general", "MaxNodesReached"]
         {
@@ -152,18 +157,20 @@ mod tests {
     #[test]
     fn a_buffer_that_cannot_be_served_says_what_to_write() {
         assert!(
-            told(OWN_STRATEGY, "none").summary.starts_with("PodTemplateNotFound: namespace default has no")
+            explained(OWN_STRATEGY, "none")
+                .summary
+                .starts_with("PodTemplateNotFound: namespace default has no")
         );
     }
 
     #[test]
-    fn a_buffer_of_another_controller_is_told_apart() {
-        let told = told(DEFAULT_STRATEGY, "small");
+    fn a_buffer_of_another_controller_is_left_alone_and_explained() {
+        let explanation = explained(DEFAULT_STRATEGY, "small");
         assert!(
-            told.summary.starts_with("left alone: strategy buffer.x-k8s.io/active-capacity"),
+            explanation.summary.starts_with("left alone: strategy buffer.x-k8s.io/active-capacity"),
             "{}",
-            told.summary
+            explanation.summary
         );
-        assert!(told.next[0].contains("nodes.capacityBuffers"), "{:?}", told.next);
+        assert!(explanation.next[0].contains("nodes.capacityBuffers"), "{:?}", explanation.next);
     }
 }

@@ -11,11 +11,11 @@ use super::case::Opened;
 use super::evidence::{EventSeen, HpaSeen, PolicySeen};
 use super::explanation::{Explanation, Stage};
 
-/// Most events of one object that are told; the newest stay.
+/// Most events of one object in an explanation; the newest stay.
 const EVENTS_MAX: usize = 12;
 /// A pod that is made so soon after an eviction takes the evicted one's place.
 const SUCCESSOR: Seconds = Seconds(60);
-/// Most decisions of one object that are told.
+/// Most decisions of one object in an explanation.
 const DECISIONS_MAX: usize = 6;
 
 /// Who makes the pods of a workload, from the workload up: `ReplicaSet/web-5d4`, `Deployment/web`.
@@ -38,14 +38,25 @@ pub fn owners(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Vec<(String, 
 
 /// What scaled a workload: decisions of its ScalingPolicy, events of its HPA and of its controllers. With the name of a
 /// `pod`, what made others of the workload's pods is left out.
-pub fn scaling(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey, pod: Option<&str>) {
+pub fn scaling(
+    explanation: &mut Explanation,
+    opened: &Opened<'_>,
+    kind: &str,
+    key: &ObjectKey,
+    pod: Option<&str>,
+) {
     let evidence = &opened.case.evidence;
     for (kind, key) in owners(opened, kind, key) {
         if let Some(policy) = evidence.policy_of(&kind, &key) {
-            decisions_of_policy(told, policy);
+            decisions_of_policy(explanation, policy);
         }
         for hpa in evidence.hpas.iter().filter(|hpa| hpa.scales(&kind, &key)) {
-            events(told, evidence.events_of("HorizontalPodAutoscaler", &hpa.key), Stage::Replicas, "hpa");
+            events(
+                explanation,
+                evidence.events_of("HorizontalPodAutoscaler", &hpa.key),
+                Stage::Replicas,
+                "hpa",
+            );
         }
         let word = kind.to_lowercase();
         let rescaled = evidence.events_of(&kind, &key).filter(|event| match &*event.reason {
@@ -53,16 +64,16 @@ pub fn scaling(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &Ob
             "SuccessfulCreate" => pod.is_none_or(|pod| event.note.split(' ').any(|word| word == pod)),
             _ => false,
         });
-        events(told, rescaled, Stage::Replicas, &word);
+        events(explanation, rescaled, Stage::Replicas, &word);
     }
 }
 
 /// The decisions of a ScalingPolicy.
-pub fn decisions_of_policy(told: &mut Explanation, policy: &PolicySeen) {
+pub fn decisions_of_policy(explanation: &mut Explanation, policy: &PolicySeen) {
     for decision in policy.status.decisions.iter().take(DECISIONS_MAX) {
         let why = decision.message.as_deref().unwrap_or(&decision.reason);
         let preview = if decision.outcome == "Preview" { " (preview, nothing written)" } else { "" };
-        told.moment(
+        explanation.moment(
             UnixTime::from_jiff(decision.time.0),
             Stage::Metric,
             "status",
@@ -74,16 +85,21 @@ pub fn decisions_of_policy(told: &mut Explanation, policy: &PolicySeen) {
     }
 }
 
-/// What the HPA's own status says of its last change, where no policy tells.
-pub fn last_scale_of_hpa(told: &mut Explanation, hpa: &HpaSeen) {
+/// The last change of size by the HPA's own status, where no policy reports it.
+pub fn last_scale_of_hpa(explanation: &mut Explanation, hpa: &HpaSeen) {
     if let (Some(at), Some(desired)) = (hpa.last_scale_at, hpa.desired) {
-        told.moment(at, Stage::Metric, "status", format!("hpa {}: {desired} replicas wanted", hpa.key));
+        explanation.moment(
+            at,
+            Stage::Metric,
+            "status",
+            format!("hpa {}: {desired} replicas wanted", hpa.key),
+        );
     }
 }
 
 /// Events about one object, the newest of them.
 pub fn events<'a>(
-    told: &mut Explanation,
+    explanation: &mut Explanation,
     events: impl Iterator<Item = &'a EventSeen>,
     stage: Stage,
     who: &str,
@@ -92,7 +108,12 @@ pub fn events<'a>(
     for event in all.iter().skip(all.len().saturating_sub(EVENTS_MAX)) {
         let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
         let note = if event.note.is_empty() { String::new() } else { format!(": {}", event.note) };
-        told.moment(event.at, stage, "event", format!("{who} {}: {}{times}{note}", event.key, event.reason));
+        explanation.moment(
+            event.at,
+            stage,
+            "event",
+            format!("{who} {}: {}{times}{note}", event.key, event.reason),
+        );
     }
 }
 
@@ -101,14 +122,14 @@ pub const EVICTED: &str = "Evicted";
 
 /// Evictions of a workload's pods. Evicted pods no longer exist, so they are known by their names: that of the workload, or
 /// of a ReplicaSet or Job that it owns, and what its controller appends.
-pub fn evictions(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) {
-    events(told, evictions_of(opened, kind, key), Stage::Removal, "pod");
+pub fn evictions(explanation: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) {
+    events(explanation, evictions_of(opened, kind, key), Stage::Removal, "pod");
 }
 
 /// The last eviction of one of a controller's pods within a minute before it made another one at `made_at`: it made that one
 /// instead.
 pub fn eviction_before(
-    told: &mut Explanation,
+    explanation: &mut Explanation,
     opened: &Opened<'_>,
     kind: &str,
     key: &ObjectKey,
@@ -116,7 +137,7 @@ pub fn eviction_before(
 ) {
     let before = |event: &&EventSeen| event.at <= made_at && made_at <= event.at.plus(SUCCESSOR);
     let last = evictions_of(opened, kind, key).filter(before).last();
-    events(told, last.into_iter(), Stage::Removal, "pod");
+    events(explanation, last.into_iter(), Stage::Removal, "pod");
 }
 
 /// The events of [`evictions`], oldest first.
@@ -144,14 +165,14 @@ fn evictions_of<'a>(
 }
 
 /// A decision of a pool.
-pub fn decision(told: &mut Explanation, pool: &str, decision: &Decision) {
+pub fn decision(explanation: &mut Explanation, pool: &str, decision: &Decision) {
     let what = match decision.action {
         DecisionAction::ScaleUp => "grows",
         DecisionAction::ScaleDown => "shrinks",
     };
     let group =
         if decision.group.is_empty() { String::new() } else { format!(" (group {})", decision.group) };
-    told.moment(
+    explanation.moment(
         decision.time,
         Stage::Decision,
         "status",
@@ -165,7 +186,7 @@ pub fn decision(told: &mut Explanation, pool: &str, decision: &Decision) {
         ),
     );
     for considered in &decision.considered {
-        told.moment(
+        explanation.moment(
             decision.time,
             Stage::Intent,
             "status",
@@ -210,7 +231,7 @@ pub fn intent_in_words(intent: &Intent) -> String {
                 RemovalPhase::Journalled => "written down, nodes are being marked",
                 RemovalPhase::Marked => "nodes are marked and cordoned",
                 RemovalPhase::Draining => "pods are being evicted",
-                RemovalPhase::Deleting => "empty, the provider is being told",
+                RemovalPhase::Deleting => "empty, the provider is being asked to delete",
                 RemovalPhase::Undoing => "given up, marks are being taken off",
             };
             let nodes: Vec<&str> = removal.victims.iter().take(3).map(|victim| &*victim.node).collect();
@@ -223,20 +244,25 @@ pub fn intent_in_words(intent: &Intent) -> String {
 }
 
 /// How a node came and became ready.
-pub fn node(told: &mut Explanation, node: &Node) {
+pub fn node(explanation: &mut Explanation, node: &Node) {
     let pool = node.labels.get(POOL_LABEL).unwrap_or_default();
     let of = match node.labels.get(GROUP_LABEL) {
         Some(group) if !pool.is_empty() => format!(" of pool {pool}, group {group}"),
         _ => String::new(),
     };
-    told.moment(node.created_at, Stage::Instance, "object", format!("node {} registered{of}", node.name));
+    explanation.moment(
+        node.created_at,
+        Stage::Instance,
+        "object",
+        format!("node {} registered{of}", node.name),
+    );
     let state = match node.ready {
         Readiness::Ready => "became ready",
         Readiness::NotReady => "became not ready",
         Readiness::Suspended => "was suspended",
         Readiness::Unknown => "has not been heard of since",
     };
-    told.moment(node.ready_changed_at, Stage::Node, "object", format!("node {} {state}", node.name));
+    explanation.moment(node.ready_changed_at, Stage::Node, "object", format!("node {} {state}", node.name));
 }
 
 /// The decision that a node of a pool came from: by the intent in its name where the provider names nodes, else the last

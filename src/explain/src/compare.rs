@@ -11,7 +11,7 @@ use super::evidence::{EventSeen, PolicySeen, PoolSeen};
 use super::explanation::about;
 use super::table::{Column, Table, wrap};
 
-/// Who is told of by events under this name.
+/// The name under which the cluster-autoscaler reports events.
 const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
 
 /// Both, and what could not be read.
@@ -41,7 +41,7 @@ pub struct PoolRow {
     /// What the difference costs an hour, in millionths of a currency unit; absent without a price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_per_hour_micro: Option<i64>,
-    /// What others did last to it, if events tell.
+    /// The last change by others, if events report one.
     pub theirs: String,
     /// Why we would.
     pub reason: String,
@@ -55,7 +55,7 @@ pub struct PoolRow {
 pub struct WorkloadRow {
     /// Namespace and name.
     pub workload: String,
-    /// The ScalingPolicy that tells.
+    /// The ScalingPolicy that recommends.
     pub policy: String,
     /// The replicas that there are.
     pub replicas: Option<i64>,
@@ -76,8 +76,8 @@ pub struct WorkloadRow {
 pub fn compare(opened: &Opened<'_>) -> Comparison {
     let evidence = &opened.case.evidence;
     let pools = evidence.pools.iter().filter(|(name, seen)| {
-        let told = opened.case.input.config.pool(name).is_some_and(|pool| pool.mode == Mode::Preview);
-        told || seen.looks_on()
+        let configured = opened.case.input.config.pool(name).is_some_and(|pool| pool.mode == Mode::Preview);
+        configured || seen.looks_on()
     });
     let workloads = evidence.policies.iter().filter(|policy| policy.looks_on());
     Comparison {
@@ -93,7 +93,7 @@ fn pool(opened: &Opened<'_>, name: &str, seen: &PoolSeen) -> PoolRow {
     let plan = status.preview.as_ref();
     let change = match (plan, nodes) {
         (Some(plan), _) => Some(i64::from(plan.add_nodes) - i64::from(plan.remove_nodes)),
-        // A pool whose size is known and whose plan is not told has nothing planned.
+        // A pool with a known size and no reported plan has nothing planned.
         (None, Some(_)) => Some(0),
         (None, None) => None,
     };

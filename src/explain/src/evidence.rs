@@ -1,4 +1,4 @@
-//! What explanations read and decisions do not: events, times of pods, who scales whom, what status tells. Data and
+//! What explanations read and decisions do not: events, times of pods, who scales whom, what status reports. Data and
 //! look-ups, no words.
 
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ pub struct HpaSeen {
     /// What it asks for, as it was read: what a simulation gives it again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<Value>,
-    /// What its status tells of each metric, as it was read: what a simulation begins with. `None` in files of programs that
+    /// Each metric of its status, as it was read: what a simulation begins with. `None` in files of programs that
     /// did not keep it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_metrics: Option<Vec<Value>>,
@@ -245,7 +245,7 @@ impl Evidence {
         });
     }
 
-    /// Replaces names by codes; what is told in sentences goes.
+    /// Replaces names by codes and removes sentences.
     pub fn hide(&mut self, hider: &Hider<'_>) {
         let text = |name: &mut String| *name = hider.name(name).to_string();
         let object = |key: &mut ObjectKey| {
@@ -304,12 +304,12 @@ impl Evidence {
     }
 }
 
-/// True if a metric, asked for or told, is one of CPU or memory of whole pods.
+/// True if a metric, of a spec or of a status, is one of CPU or memory of whole pods.
 fn is_nameless(metric: &Value) -> bool {
     metric["type"] == "Resource"
 }
 
-/// What an HPA asks for of CPU and memory, by which nobody can be told; its other metrics have names, and go.
+/// The CPU and memory metrics of an HPA, which identify nobody; its other metrics have names and are removed.
 fn plain(spec: &Value) -> Value {
     let metrics = spec["metrics"].as_array().into_iter().flatten();
     let metrics: Vec<&Value> = metrics.filter(|metric| is_nameless(metric)).collect();

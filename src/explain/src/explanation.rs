@@ -27,7 +27,7 @@ pub struct Explanation {
     pub pools: Vec<PoolAnswer>,
     /// The steps of a recommendation, for workloads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<StepTold>,
+    pub steps: Vec<ExplainedStep>,
     /// What can change, and when.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<String>,
@@ -107,7 +107,7 @@ pub struct PoolAnswer {
 
 /// A step from metric to replicas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StepTold {
+pub struct ExplainedStep {
     /// Which.
     pub step: String,
     /// Replicas after it.
@@ -133,7 +133,7 @@ impl Explanation {
         self.timeline.push(Moment { time: Time(at), stage, what: what.into(), source });
     }
 
-    /// Puts the timeline in order and takes out what is told twice.
+    /// Puts the timeline in order and removes duplicates.
     #[must_use]
     pub fn finished(mut self) -> Self {
         self.timeline.sort_by(|a, b| (a.time, a.stage, &a.what).cmp(&(b.time, b.stage, &b.what)));

@@ -1,4 +1,4 @@
-//! Decisions over time, of pools and of workloads, with the events that tell what became of them.
+//! Decisions over time, of pools and of workloads, with the events that report their outcome.
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::time::UnixTime;
@@ -55,10 +55,10 @@ pub fn history(opened: &Opened<'_>) -> Vec<Entry> {
             });
         }
     }
-    let told = ["FailedToScaleUpGroup", "ScaleDownFailed", "SuccessfulRescale"];
-    for event in case.evidence.events.iter().filter(|event| told.contains(&&*event.reason)) {
-        // A rescale that a policy tells of is told once.
-        if event.reason == "SuccessfulRescale" && told_by_policy(&case.evidence, event) {
+    let reasons = ["FailedToScaleUpGroup", "ScaleDownFailed", "SuccessfulRescale"];
+    for event in case.evidence.events.iter().filter(|event| reasons.contains(&&*event.reason)) {
+        // A rescale that a policy reports is listed once.
+        if event.reason == "SuccessfulRescale" && is_reported_by_policy(&case.evidence, event) {
             continue;
         }
         entries.push(Entry {
@@ -73,8 +73,8 @@ pub fn history(opened: &Opened<'_>) -> Vec<Entry> {
     entries
 }
 
-/// True if the decisions of a ScalingPolicy tell of this rescale too.
-fn told_by_policy(evidence: &Evidence, event: &EventSeen) -> bool {
+/// True if the decisions of a ScalingPolicy report this rescale too.
+fn is_reported_by_policy(evidence: &Evidence, event: &EventSeen) -> bool {
     let hpa =
         evidence.hpas.iter().find(|hpa| event.kind == "HorizontalPodAutoscaler" && hpa.key == event.key);
     let Some(hpa) = hpa else { return event.kind == "ScalingPolicy" };

@@ -19,25 +19,25 @@ use super::case::Opened;
 use super::chain;
 use super::explanation::{Explanation, Stage, about};
 
-/// Most pods that are told one by one.
+/// Most pods that are listed one by one.
 const PODS_MAX: usize = 8;
 
 /// What keeps a node, or takes it away; `None` when there is no such node.
 #[must_use]
 pub fn explain(opened: &Opened<'_>, name: &str) -> Option<Explanation> {
     let (_, node, entry) = opened.world.node_named(name)?;
-    let mut told = Explanation::new(format!("node {name}"), opened.now());
+    let mut explanation = Explanation::new(format!("node {name}"), opened.now());
     let pool = node.labels.get(POOL_LABEL).and_then(|pool| opened.case.input.config.pool(pool));
     let memory = pool.and_then(|pool| opened.case.input.history.pools.get(&pool.name));
-    facts(&mut told, opened, node, entry, pool);
+    facts(&mut explanation, opened, node, entry, pool);
     if let Some((pool, decision)) = chain::decision_of_node(opened, node) {
-        chain::decision(&mut told, pool, decision);
+        chain::decision(&mut explanation, pool, decision);
     }
-    chain::node(&mut told, node);
+    chain::node(&mut explanation, node);
     let evidence = &opened.case.evidence;
     let key = headroom_core::labels::ObjectKey::new("", name);
     chain::events(
-        &mut told,
+        &mut explanation,
         evidence.events_of("Node", &key).filter(|event| ours(event)),
         Stage::Removal,
         "node",
@@ -47,42 +47,53 @@ pub fn explain(opened: &Opened<'_>, name: &str) -> Option<Explanation> {
         memory.removals().find(|(_, removal)| removal.victims.iter().any(|victim| *victim.node == *name))
     });
     if let Some((intent, removal)) = going {
-        told.summary = format!("is on its way out: {}", lower(intent.reason.doc()));
-        told.moment(
+        explanation.summary = format!("is on its way out: {}", lower(intent.reason.doc()));
+        explanation.moment(
             intent.started_at,
             Stage::Intent,
             "status",
             format!("its removal was decided [{}]", intent.id),
         );
-        told.moment(removal.phase_since, Stage::Removal, "status", chain::intent_in_words(intent));
-        told.next.push(format!("if it is not gone by {}, it is let go of again", intent.deadline));
+        explanation.moment(removal.phase_since, Stage::Removal, "status", chain::intent_in_words(intent));
+        explanation.next.push(format!("if it is not gone by {}, it is let go of again", intent.deadline));
     } else {
         let verdict = opened.plan.reasons.nodes.iter().find(|verdict| *verdict.node == *name);
-        stays(&mut told, opened, node, verdict, pool, memory);
+        stays(&mut explanation, opened, node, verdict, pool, memory);
     }
     if let Some(memory) = memory {
         if let Some(since) = memory.unneeded.get(name) {
-            told.moment(*since, Stage::Removal, "status", format!("node {name} has not been needed since"));
+            explanation.moment(
+                *since,
+                Stage::Removal,
+                "status",
+                format!("node {name} has not been needed since"),
+            );
         }
         for decision in memory.decisions.iter().filter(|one| one.examples.iter().any(|node| **node == *name))
         {
-            chain::decision(&mut told, pool.map_or("", |pool| &pool.name), decision);
+            chain::decision(&mut explanation, pool.map_or("", |pool| &pool.name), decision);
         }
     }
-    told.gaps.clone_from(&evidence.gaps);
-    Some(told.finished())
+    explanation.gaps.clone_from(&evidence.gaps);
+    Some(explanation.finished())
 }
 
-/// True if an event tells of scaling, and not of the kubelet's own life.
+/// True if an event reports scaling, and not the kubelet's own life cycle.
 fn ours(event: &super::evidence::EventSeen) -> bool {
     event.reason.starts_with("ScaleDown") || event.reporter.contains("headroom")
 }
 
-fn facts(told: &mut Explanation, opened: &Opened<'_>, node: &Node, entry: &NodeEntry, pool: Option<&Pool>) {
+fn facts(
+    explanation: &mut Explanation,
+    opened: &Opened<'_>,
+    node: &Node,
+    entry: &NodeEntry,
+    pool: Option<&Pool>,
+) {
     match (pool, node.labels.get(POOL_LABEL)) {
-        (Some(pool), _) => told.fact("pool", &*pool.name),
-        (None, Some(pool)) => told.fact("pool", format!("{pool}, which is not there or not valid")),
-        (None, None) => told.fact("pool", "none: Headroom does not manage this node"),
+        (Some(pool), _) => explanation.fact("pool", &*pool.name),
+        (None, Some(pool)) => explanation.fact("pool", format!("{pool}, which is not there or not valid")),
+        (None, None) => explanation.fact("pool", "none: Headroom does not manage this node"),
     }
     let pods: Vec<_> = entry.pods.iter().map(|id| opened.world.pod(*id)).collect();
     let own = pool.map(|pool| settings(opened, node, pool));
@@ -115,13 +126,13 @@ fn facts(told: &mut Explanation, opened: &Opened<'_>, node: &Node, entry: &NodeE
                     used.memory.allocatable >> 20
                 )
             };
-            told.fact("requested", format!("{words}; {} decides{against}", used.resource));
+            explanation.fact("requested", format!("{words}; {} decides{against}", used.resource));
         }
-        Err(error) => told.fact("requested", error.to_string()),
+        Err(error) => explanation.fact("requested", error.to_string()),
     }
-    told.fact("pods", pods_in_words(opened, &pods, pool));
+    explanation.fact("pods", pods_in_words(opened, &pods, pool));
     if node.unschedulable {
-        told.fact("cordoned", "yes");
+        explanation.fact("cordoned", "yes");
     }
 }
 
@@ -177,7 +188,7 @@ fn pods_in_words(
 }
 
 fn stays(
-    told: &mut Explanation,
+    explanation: &mut Explanation,
     opened: &Opened<'_>,
     node: &Node,
     verdict: Option<&NodeVerdict>,
@@ -185,11 +196,11 @@ fn stays(
     memory: Option<&PoolHistory>,
 ) {
     let Some(verdict) = verdict else {
-        "stays: no pool of Headroom manages it".clone_into(&mut told.summary);
+        "stays: no pool of Headroom manages it".clone_into(&mut explanation.summary);
         return;
     };
     let object = verdict.object.as_deref().map_or(String::new(), |object| format!(" ({object})"));
-    told.summary = match verdict.reason {
+    explanation.summary = match verdict.reason {
         Reason::Empty
         | Reason::Underutilized
         | Reason::Consolidated
@@ -207,7 +218,7 @@ fn stays(
     if let Some((since, seen)) = kept {
         let at_least = if seen { "" } else { "at least " };
         let since = format!("{at_least}{since} ({})", about(since, opened.now()));
-        told.fact("this node kept for this reason since", since);
+        explanation.fact("this node kept for this reason since", since);
     }
     // Status keeps a row a reason, with the first node's object: other nodes of the row have been blocked as long at most.
     if let Some(blocked) =
@@ -215,19 +226,21 @@ fn stays(
     {
         let own = kept.is_none() && blocked.object == verdict.object;
         let fact = if own { "blocked since" } else { "nodes of the pool blocked for this reason since" };
-        told.fact(fact, format!("{} ({})", blocked.since, about(blocked.since, opened.now())));
+        explanation.fact(fact, format!("{} ({})", blocked.since, about(blocked.since, opened.now())));
     }
     if let (Some(pool), Some(memory)) = (pool, memory) {
-        when(told, opened, node, verdict, pool, memory);
+        when(explanation, opened, node, verdict, pool, memory);
     }
     if let Some(at) = opened.plan.wake_at {
-        told.next.push(format!("the operator looks again by itself {} ({at})", about(at, opened.now())));
+        explanation
+            .next
+            .push(format!("the operator looks again by itself {} ({at})", about(at, opened.now())));
     }
 }
 
 /// When, or by what, the verdict can change.
 fn when(
-    told: &mut Explanation,
+    explanation: &mut Explanation,
     opened: &Opened<'_>,
     node: &Node,
     verdict: &NodeVerdict,
@@ -236,7 +249,8 @@ fn when(
 ) {
     let now = opened.now();
     let (down, own) = (&pool.scale_down, settings(opened, node, pool));
-    let mut at = |what: &str, at: UnixTime| told.next.push(format!("{what} {} ({at})", about(at, now)));
+    let mut at =
+        |what: &str, at: UnixTime| explanation.next.push(format!("{what} {} ({at})", about(at, now)));
     match verdict.reason {
         Reason::NotUnneededLongEnough | Reason::NotUnreadyLongEnough => {
             if let Some(since) = memory.unneeded.get(&node.name) {
@@ -260,57 +274,59 @@ fn when(
                 }
             }
         }
-        Reason::NotUnderutilized => told.next.push(format!(
+        Reason::NotUnderutilized => explanation.next.push(format!(
             "its requests must fall to {} % of the node, or scaleDown.utilizationThreshold be raised",
             own.utilization_threshold_percent()
         )),
-        Reason::NotEnoughPdb => told.next.push(format!(
+        Reason::NotEnoughPdb => explanation.next.push(format!(
             "{} must allow an eviction: more ready replicas, or a higher maxUnavailable",
             verdict.object.as_deref().unwrap_or("the PodDisruptionBudget")
         )),
         Reason::MinNodesReached => {
-            told.next.push(format!("pool {}: lower minNodes below {}", pool.name, pool.min_nodes));
+            explanation.next.push(format!("pool {}: lower minNodes below {}", pool.name, pool.min_nodes));
         }
         Reason::BudgetExhausted => {
-            told.next.push(format!(
+            explanation.next.push(format!(
                 "{} gives room when a removal under way has ended",
                 verdict.object.as_deref().unwrap_or("a budget")
             ));
         }
         Reason::NoPlaceToMovePods => {
-            told.next.push("room must come free on other nodes for every pod of this one".to_owned());
+            explanation.next.push("room must come free on other nodes for every pod of this one".to_owned());
         }
         Reason::NotSafeToEvictAnnotation | Reason::LocalStorageRequested | Reason::NotReplicated => {
-            told.next.push("the pods in the way must go, or be annotated safe-to-evict=true".to_owned());
+            explanation
+                .next
+                .push("the pods in the way must go, or be annotated safe-to-evict=true".to_owned());
         }
-        Reason::NoRoomToRotate => told.next.push(format!(
+        Reason::NoRoomToRotate => explanation.next.push(format!(
             "pool {}: raise maxNodes above {}, so that a replacement can be bought first",
             pool.name, pool.max_nodes
         )),
         Reason::RotationStopped => {
             let stop = memory.rotation_stop.as_ref();
             let group = stop.map_or("", |stop| &*stop.group);
-            told.next.push(format!(
+            explanation.next.push(format!(
                 "see why new nodes of group {group} do not get ready, and correct its template"
             ));
         }
         Reason::DoNotDisruptAnnotation => {
-            told.next.push(match &verdict.object {
+            explanation.next.push(match &verdict.object {
                 Some(pod) => format!("{pod} must go, or lose its annotation karpenter.sh/do-not-disrupt"),
                 None => "take the annotation karpenter.sh/do-not-disrupt off the node".to_owned(),
             });
         }
         Reason::ScaleDownDisabledAnnotation => {
-            told.next.push("take the annotation scale-down-disabled off the node".to_owned());
+            explanation.next.push("take the annotation scale-down-disabled off the node".to_owned());
         }
         Reason::DisruptionStopped => {
-            told.next.push("the ClusterScalingPolicy's kill switch must be released".to_owned());
+            explanation.next.push("the ClusterScalingPolicy's kill switch must be released".to_owned());
         }
         _ => {}
     }
     for intent in &memory.intents {
         if matches!(intent.action, Action::Remove(_)) && verdict.reason == Reason::BudgetExhausted {
-            told.next.push(chain::intent_in_words(intent));
+            explanation.next.push(chain::intent_in_words(intent));
         }
     }
 }
@@ -325,7 +341,7 @@ pub fn percent(share: Share) -> String {
     format!("{percent} %")
 }
 
-/// How a node that is no longer there has left, as far as its pool's decisions tell.
+/// How a node that no longer exists was removed, as far as its pool's decisions report it.
 #[must_use]
 pub fn end(opened: &Opened<'_>, name: &str) -> Option<String> {
     let named = |decision: &&Decision| {

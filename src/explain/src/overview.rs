@@ -329,7 +329,7 @@ fn out_of_bounds(reason: Reason) -> bool {
     matches!(reason, Reason::MinNodesUnreachable | Reason::MaxNodesExceeded)
 }
 
-/// True if a pool refuses for what it is told or has come to, and not for what the pod asks for.
+/// True if a pool refuses because of its settings or its state, and not because of the pod's requests.
 fn is_up_to_pool(reason: Reason) -> bool {
     matches!(
         reason,
@@ -432,7 +432,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pools_that_would_take_a_pod_but_for_their_settings_are_told_first_and_none_is_left_out_silently() {
+    fn pools_that_would_take_a_pod_but_for_their_settings_come_first_and_none_is_left_out_silently() {
         let refusal = |pool: &str, reason, message: &str| PoolReason {
             pool: pool.into(),
             reason,
@@ -444,8 +444,8 @@ mod tests {
             refusal("c", Reason::NodeSelectorMismatch, "needs y"),
             refusal("d", Reason::PreviewOnly, "the pool is in Preview"),
         ];
-        let told = "d: the pool is in Preview; a: taint x; b: needs y; and 1 pool more";
-        assert_eq!(refusals(&pools), told);
+        let expected = "d: the pool is in Preview; a: taint x; b: needs y; and 1 pool more";
+        assert_eq!(refusals(&pools), expected);
         assert_eq!(refusals(&[]), "there is no pool");
     }
 }

@@ -24,23 +24,23 @@ pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
     let id = opened.world.pod_id(key)?;
     let pod = &opened.world.pod(id).pod;
     let evidence = &opened.case.evidence;
-    let mut told = Explanation::new(format!("pod {key}"), opened.now());
+    let mut explanation = Explanation::new(format!("pod {key}"), opened.now());
 
     if let Some(owner) = &pod.owner {
         let controller = ObjectKey::new(key.namespace.clone(), &*owner.name);
         let chain = chain::owners(opened, &owner.kind, &controller);
         let words: Vec<String> =
             chain.iter().map(|(kind, key)| format!("{} {}", kind.to_lowercase(), key.name)).collect();
-        told.fact("owned by", words.join(", of "));
-        chain::scaling(&mut told, opened, &owner.kind, &controller, Some(&key.name));
+        explanation.fact("owned by", words.join(", of "));
+        chain::scaling(&mut explanation, opened, &owner.kind, &controller, Some(&key.name));
         // How the workload was scaled after this pod was made is not part of this pod's timeline.
         let made_at = pod.created_at.plus(Seconds(1));
         let names_it = |what: &str| what.split(' ').any(|word| word == &*key.name);
-        told.timeline.retain(|moment| moment.time.0 <= made_at || names_it(&moment.what));
-        chain::eviction_before(&mut told, opened, &owner.kind, &controller, pod.created_at);
+        explanation.timeline.retain(|moment| moment.time.0 <= made_at || names_it(&moment.what));
+        chain::eviction_before(&mut explanation, opened, &owner.kind, &controller, pod.created_at);
     }
-    told.moment(pod.created_at, Stage::Pod, "object", format!("pod {key} was created"));
-    // What the pod itself says with its time is not told again by an event.
+    explanation.moment(pod.created_at, Stage::Pod, "object", format!("pod {key} was created"));
+    // Events that repeat a time of the pod itself are left out.
     let times = evidence.pod(key);
     let refused = times.and_then(|times| times.unscheduled.as_ref()).map(|(_, words)| words);
     let has_place = times.is_some_and(|times| times.scheduled_at.is_some());
@@ -49,14 +49,14 @@ pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
         "FailedScheduling" => refused != Some(&event.note),
         _ => true,
     });
-    chain::events(&mut told, events, Stage::Decision, "pod");
+    chain::events(&mut explanation, events, Stage::Decision, "pod");
 
     match &pod.node {
-        Some(node) => placed(&mut told, opened, pod, node),
-        None => waiting(&mut told, opened, pod),
+        Some(node) => placed(&mut explanation, opened, pod, node),
+        None => waiting(&mut explanation, opened, pod),
     }
-    told.gaps.clone_from(&evidence.gaps);
-    Some(told.finished())
+    explanation.gaps.clone_from(&evidence.gaps);
+    Some(explanation.finished())
 }
 
 /// How a pod that no longer exists was evicted, if an event says so.
@@ -68,13 +68,13 @@ pub fn end(opened: &Opened<'_>, key: &ObjectKey) -> Option<String> {
 }
 
 /// A pod with a node: the decision that brought the node, the node, and the pod's own start.
-fn placed(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &str) {
-    told.fact("node", name);
-    place(told, opened, pod, name);
+fn placed(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &str) {
+    explanation.fact("node", name);
+    place(explanation, opened, pod, name);
     let times = opened.case.evidence.pod(&pod.key);
     let waited = times.and_then(|times| times.scheduled_at).map(|at| at.since(pod.created_at));
     let after = waited.map_or(String::new(), |waited| format!(", placed {waited} after it was created"));
-    told.summary = match pod.phase {
+    explanation.summary = match pod.phase {
         _ if long_terminating(pod, opened.now()) => format!("is past its deletion on node {name}"),
         _ if pod.deletion_at.is_some() => format!("is being deleted on node {name}"),
         PodPhase::Running => format!("runs on node {name}{after}"),
@@ -84,21 +84,21 @@ fn placed(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &str) {
 }
 
 /// How a pod got its node: the decision that bought it and the node's own start, if it came for the pod; then its place.
-pub(super) fn place(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &str) {
+pub(super) fn place(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &str) {
     let times = opened.case.evidence.pod(&pod.key);
     if let Some((_, node, _)) = opened.world.node_named(name) {
         // A node that was there long before the pod is not part of its timeline; replicas that were decided on have theirs
         // bought before they exist.
         if pod.created_at <= node.created_at.plus(ANTICIPATED) {
             if let Some((pool, decision)) = chain::decision_of_node(opened, node) {
-                chain::decision(told, pool, decision);
+                chain::decision(explanation, pool, decision);
             }
-            chain::node(told, node);
+            chain::node(explanation, node);
         }
     }
     let mut step = |at: Option<UnixTime>, stage: Stage, what: String| {
         if let Some(at) = at {
-            told.moment(at, stage, "object", what);
+            explanation.moment(at, stage, "object", what);
         }
     };
     let (placed_at, ready_at) = times.map_or((None, None), |times| (times.scheduled_at, times.ready_at));
@@ -107,11 +107,11 @@ pub(super) fn place(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name
 }
 
 /// A pod without a node: what the plan says of it now.
-fn waiting(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod) {
+fn waiting(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod) {
     let evidence = &opened.case.evidence;
     if let Some((at, words)) = evidence.pod(&pod.key).and_then(|times| times.unscheduled.clone()) {
         let words = if words.is_empty() { "no place".to_owned() } else { words };
-        told.moment(at, Stage::Pod, "object", format!("the scheduler found no place: {words}"));
+        explanation.moment(at, Stage::Pod, "object", format!("the scheduler found no place: {words}"));
     }
     for (pool, memory) in &opened.case.input.history.pools {
         let named = format!("{}/{}", pod.key.namespace, pod.key.name);
@@ -119,24 +119,25 @@ fn waiting(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod) {
             decision.action == DecisionAction::ScaleUp
                 && decision.examples.iter().any(|example| **example == *named || **example == *pod.key.name)
         });
-        mine.for_each(|decision| chain::decision(told, pool, decision));
+        mine.for_each(|decision| chain::decision(explanation, pool, decision));
     }
     if pod.gated {
-        "waits: a scheduling gate holds it back, and no node is bought for it".clone_into(&mut told.summary);
-        told.next.push("whoever set the gate takes it off".to_owned());
+        "waits: a scheduling gate holds it back, and no node is bought for it"
+            .clone_into(&mut explanation.summary);
+        explanation.next.push("whoever set the gate takes it off".to_owned());
         return;
     }
     let Some(verdict) = verdict_of(opened, pod) else {
-        told.summary = if pod.unschedulable {
+        explanation.summary = if pod.unschedulable {
             "waits; no pool is asked, since it counts for nothing now".to_owned()
         } else {
             "waits for the scheduler, which has not judged it yet".to_owned()
         };
         return;
     };
-    answer(told, opened, pod, verdict);
-    gang(told, opened, pod, verdict);
-    told.next.extend(advice(opened, pod, verdict));
+    answer(explanation, opened, pod, verdict);
+    gang(explanation, opened, pod, verdict);
+    explanation.next.extend(advice(opened, pod, verdict));
 }
 
 /// The verdict on the group of equal pods that this one is in.
@@ -156,14 +157,14 @@ pub(super) fn verdict_in<'a>(plan: &'a Plan, pod: &Pod) -> Option<&'a PodVerdict
     mine().find(named).or_else(|| mine().next())
 }
 
-fn answer(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: &PodVerdict) {
+fn answer(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: &PodVerdict) {
     let group = match verdict.pods_count {
         0 | 1 => String::new(),
         2 => format!(" (with an equal pod of {}/{})", verdict.namespace, verdict.owner),
         n => format!(" (with {} equal pods of {}/{})", n - 1, verdict.namespace, verdict.owner),
     };
-    told.summary = if let Some(reason) = verdict.skipped {
-        by_scheduler(told, opened, pod, reason);
+    explanation.summary = if let Some(reason) = verdict.skipped {
+        by_scheduler(explanation, opened, pod, reason);
         format!("waits{group}; no node is bought for it: {}", lower(reason.doc()))
     } else if verdict.unplaced_count == 0 && verdict.on_new.is_empty() {
         format!("waits{group} for a node that is there or on its way: it has room for it")
@@ -179,69 +180,69 @@ fn answer(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: &PodV
         format!("waits{group}, and no pool can help {part}")
     };
     if verdict.pods_count <= 1 && verdict.unplaced_count > 0 {
-        "waits, and no pool can help it".clone_into(&mut told.summary);
+        "waits, and no pool can help it".clone_into(&mut explanation.summary);
     }
     for (pool, count) in &verdict.on_new {
-        told.pools.push(PoolAnswer {
+        explanation.pools.push(PoolAnswer {
             pool: pool.to_string(),
             verdict: "chosen".to_owned(),
             message: format!("{count} pods go on new nodes"),
         });
     }
     for refused in &verdict.pools {
-        told.pools.push(PoolAnswer {
+        explanation.pools.push(PoolAnswer {
             pool: refused.pool.to_string(),
             verdict: refused.reason.as_str().to_owned(),
             message: refused.message.to_string(),
         });
     }
-    if told.pools.is_empty() && opened.case.input.config.pools.is_empty() {
-        told.next.push("there is no valid NodePool: create one, or see `headroom status`".to_owned());
+    if explanation.pools.is_empty() && opened.case.input.config.pools.is_empty() {
+        explanation.next.push("there is no valid NodePool: create one, or see `headroom status`".to_owned());
     }
     for (pool, memory) in &opened.case.input.history.pools {
         // A node that leaves is no help to a pod that waits.
         for intent in memory.intents.iter().filter(|intent| matches!(intent.action, Action::Increase(_))) {
             if verdict.on_existing_count > 0 || verdict.on_new.contains_key(pool) {
-                told.next.push(format!("pool {pool}: {}", chain::intent_in_words(intent)));
+                explanation.next.push(format!("pool {pool}: {}", chain::intent_in_words(intent)));
             }
         }
     }
 }
 
 /// Names the pods that it is scheduled with, and what these lack.
-fn gang(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: &PodVerdict) {
+fn gang(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: &PodVerdict) {
     let Some(found) = gangs::verdict_of(&opened.plan.reasons.gangs, &pod.class) else { return };
     let name = found.gang.describe(&found.namespace);
-    told.fact("scheduled with", name);
+    explanation.fact("scheduled with", name);
     if verdict.skipped.is_none_or(|reason| Some(reason) != found.reason) {
         return;
     }
-    told.summary = format!("waits; no node is bought for it: {}", found.describe());
+    explanation.summary = format!("waits; no node is bought for it: {}", found.describe());
     for refused in &found.pools {
-        told.pools.push(PoolAnswer {
+        explanation.pools.push(PoolAnswer {
             pool: refused.pool.to_string(),
             verdict: refused.reason.as_str().to_owned(),
             message: refused.message.to_string(),
         });
     }
     if found.reason == Some(Reason::GangIncomplete) {
-        told.next.push("counts once the other pods of the gang exist".to_owned());
+        explanation.next.push("counts once the other pods of the gang exist".to_owned());
     }
 }
 
 /// Names the scheduler where it is why the pod is no demand, and what would change that.
-fn by_scheduler(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, reason: Reason) {
+fn by_scheduler(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod, reason: Reason) {
     let scheduler = &pod.class.scheduler;
     match reason {
         Reason::AwaitsScheduler => {
-            told.fact("scheduler", &**scheduler);
-            told.next.push(format!(
+            explanation.fact("scheduler", &**scheduler);
+            explanation.next.push(format!(
                 "counts once scheduler {scheduler} sets PodScheduled to False with reason Unschedulable; or at once with it in \
                  nodes.immediateSchedulers of the ClusterScalingPolicy"
             ));
         }
         Reason::RefusedByScheduler => {
-            told.fact("scheduler", &**scheduler);
+            explanation.fact("scheduler", &**scheduler);
             let key = unbound::key_of(pod);
             let memories = opened.case.input.history.pools.values();
             let row = memories.filter_map(|memory| memory.unbound.get(&key)).find(|row| row.until.is_some());
@@ -252,9 +253,9 @@ fn by_scheduler(told: &mut Explanation, opened: &Opened<'_>, pod: &Pod, reason: 
                 } else {
                     format!(", or as soon as {scheduler} binds {named}")
                 };
-                told.next.push(format!("counts again {when} ({until}){bound}"));
+                explanation.next.push(format!("counts again {when} ({until}){bound}"));
             }
-            told.next.push(format!(
+            explanation.next.push(format!(
                 "ask scheduler {scheduler} why it does not bind the pod: see its events and log"
             ));
         }

@@ -13,9 +13,9 @@ use super::chain;
 use super::evidence::PoolSeen;
 use super::explanation::{Explanation, Stage, about, counted};
 
-/// Most kinds of pods told that the pool does not take.
+/// Most kinds of pods listed that the pool does not take.
 const REFUSED_MAX: usize = 5;
-/// Most decisions told.
+/// Most decisions listed.
 const DECISIONS_MAX: usize = 10;
 
 /// A NodePool; `None` when there is none of this name.
@@ -26,28 +26,33 @@ pub fn explain(opened: &Opened<'_>, name: &str) -> Option<Explanation> {
     if seen.is_none() && pool.is_none() {
         return None;
     }
-    let mut told = Explanation::new(format!("nodepool {name}"), opened.now());
+    let mut explanation = Explanation::new(format!("nodepool {name}"), opened.now());
     let nothing = PoolHistory::default();
     let memory = opened.case.input.history.pools.get(name).unwrap_or(&nothing);
     if let Some(seen) = seen {
-        facts(&mut told, seen);
+        facts(&mut explanation, seen);
     }
-    nodes(&mut told, opened, name);
+    nodes(&mut explanation, opened, name);
     for words in refused(opened, name).into_iter().take(REFUSED_MAX) {
-        told.fact("not for", words);
+        explanation.fact("not for", words);
     }
     for decision in memory.decisions.iter().take(DECISIONS_MAX) {
-        chain::decision(&mut told, name, decision);
+        chain::decision(&mut explanation, name, decision);
     }
     for intent in &memory.intents {
-        told.moment(intent.started_at, Stage::Intent, "status", chain::intent_in_words(intent));
-        told.next.push(chain::intent_in_words(intent));
+        explanation.moment(intent.started_at, Stage::Intent, "status", chain::intent_in_words(intent));
+        explanation.next.push(chain::intent_in_words(intent));
     }
     let key = ObjectKey::new("", name);
-    chain::events(&mut told, opened.case.evidence.events_of("NodePool", &key), Stage::Decision, "nodepool");
+    chain::events(
+        &mut explanation,
+        opened.case.evidence.events_of("NodePool", &key),
+        Stage::Decision,
+        "nodepool",
+    );
     let now = opened.now();
     for (key, backoff) in &memory.backoffs {
-        told.next.push(format!(
+        explanation.next.push(format!(
             "group {}: {} ({}, failure {}); tried again {} ({})",
             key.group,
             backoff.class.as_str(),
@@ -58,24 +63,24 @@ pub fn explain(opened: &Opened<'_>, name: &str) -> Option<Explanation> {
         ));
     }
     if let Some(at) = opened.plan.wake_at {
-        told.next.push(format!("the operator looks again by itself {} ({at})", about(at, now)));
+        explanation.next.push(format!("the operator looks again by itself {} ({at})", about(at, now)));
     }
-    told.summary = summary(opened, name, seen, pool, memory);
-    told.gaps.clone_from(&opened.case.evidence.gaps);
-    Some(told.finished())
+    explanation.summary = summary(opened, name, seen, pool, memory);
+    explanation.gaps.clone_from(&opened.case.evidence.gaps);
+    Some(explanation.finished())
 }
 
-fn facts(told: &mut Explanation, seen: &PoolSeen) {
+fn facts(explanation: &mut Explanation, seen: &PoolSeen) {
     let status = &seen.status;
     if let Some(why) = &seen.invalid {
-        told.fact("invalid", why.clone());
+        explanation.fact("invalid", why.clone());
     }
     if let Some(bounds) = &status.bounds {
         let by = bounds.limited_by.as_deref().map_or(String::new(), |by| format!(", by {by}"));
-        told.fact("bounds", format!("{} to {} nodes{by}", bounds.min_nodes, bounds.max_nodes));
+        explanation.fact("bounds", format!("{} to {} nodes{by}", bounds.min_nodes, bounds.max_nodes));
     }
     if let Some(nodes) = &status.nodes {
-        told.fact(
+        explanation.fact(
             "nodes",
             format!(
                 "{} wanted, {} ready, {} unready, {} starting, {} not registered, {} leaving",
@@ -87,7 +92,7 @@ fn facts(told: &mut Explanation, seen: &PoolSeen) {
         let fine = matches!(&*condition.type_, "Ready" | "ProviderAvailable");
         if (condition.status == "True") != fine {
             let since = UnixTime::from_jiff(condition.last_transition_time.0);
-            told.fact(
+            explanation.fact(
                 &condition.type_,
                 format!("{} since {since}, {}: {}", condition.status, condition.reason, condition.message),
             );
@@ -96,14 +101,14 @@ fn facts(told: &mut Explanation, seen: &PoolSeen) {
 }
 
 /// The pool's nodes by what keeps them.
-fn nodes(told: &mut Explanation, opened: &Opened<'_>, name: &str) {
+fn nodes(explanation: &mut Explanation, opened: &Opened<'_>, name: &str) {
     let mut by_reason: BTreeMap<Reason, Vec<&str>> = BTreeMap::new();
     for verdict in opened.plan.reasons.nodes.iter().filter(|verdict| *verdict.pool == *name) {
         by_reason.entry(verdict.reason).or_default().push(&verdict.node);
     }
     for (reason, nodes) in by_reason {
         let examples = nodes.iter().take(2).copied().collect::<Vec<_>>().join(", ");
-        told.fact(reason.as_str(), format!("{}, such as {examples}", counted(nodes.len(), "node")));
+        explanation.fact(reason.as_str(), format!("{}, such as {examples}", counted(nodes.len(), "node")));
     }
 }
 

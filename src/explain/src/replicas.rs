@@ -8,15 +8,15 @@ use headroom_core::pods::record::{Leave, ReplicaDecision};
 
 use super::case::{Opened, ProviderView};
 use super::evidence::PolicySeen;
-use super::explanation::{StepTold, clock};
+use super::explanation::{ExplainedStep, clock};
 use super::table::{Column, Table, wrap};
 
-/// The decision of a policy that was made again, where that tells more than the policy's status: from the operator's own
+/// The decision of a policy that was made again, where that has more than the policy's status: from the operator's own
 /// input, or because the status lost its words with its names.
 #[must_use]
 pub fn of_policy<'a>(opened: &'a Opened<'_>, policy: &PolicySeen) -> Option<&'a ReplicaDecision> {
-    let told = policy.status.recommendation.as_ref().is_some_and(|told| !told.steps.is_empty());
-    if told && opened.case.provider_view == ProviderView::Status {
+    let reported = policy.status.recommendation.as_ref().is_some_and(|status| !status.steps.is_empty());
+    if reported && opened.case.provider_view == ProviderView::Status {
         return None;
     }
     opened.replicas.iter().flatten().find(|decision| decision.policy == policy.key)
@@ -42,14 +42,14 @@ fn target(decision: &ReplicaDecision) -> ObjectKey {
 
 /// Each step from the metrics to the size.
 #[must_use]
-pub fn steps(decision: &ReplicaDecision) -> Vec<StepTold> {
+pub fn steps(decision: &ReplicaDecision) -> Vec<ExplainedStep> {
     let steps = &decision.steps;
-    let row = |step: &str, replicas: Option<i32>, why: String| StepTold {
+    let row = |step: &str, replicas: Option<i32>, why: String| ExplainedStep {
         step: step.to_owned(),
         replicas: number(replicas),
         why,
     };
-    let mut rows: Vec<StepTold> =
+    let mut rows: Vec<ExplainedStep> =
         steps.metrics.iter().map(|metric| row("metric", metric.proposal, measured(metric))).collect();
     if let Some(why) = way(steps) {
         rows.push(row("way", steps.desired, why));
@@ -110,7 +110,7 @@ fn way(steps: &Steps) -> Option<String> {
         (Branch::Unknown, Some(FallbackStep::Holding { since: from })) => {
             format!("{}, the fallback holds the size", since(from))
         }
-        (Branch::Unknown, _) if steps.metrics.is_empty() => "its pods cannot be told".to_owned(),
+        (Branch::Unknown, _) if steps.metrics.is_empty() => "its pods cannot be identified".to_owned(),
         (Branch::Unknown, _) => "too little is known: the size stays".to_owned(),
         (Branch::Fallback, Some(FallbackStep::Proposed { since: from, replicas })) => {
             format!("{}, the fallback proposes {replicas}", since(from))

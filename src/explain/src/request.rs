@@ -13,35 +13,40 @@ use super::explanation::{Explanation, PoolAnswer, Stage, about, counted};
 #[must_use]
 pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
     let request = opened.world.requests().objects.get(key)?;
-    let mut told = Explanation::new(format!("provisioningrequest {key}"), opened.now());
-    told.fact("class", &*request.class);
+    let mut explanation = Explanation::new(format!("provisioningrequest {key}"), opened.now());
+    explanation.fact("class", &*request.class);
     for set in &request.pod_sets {
-        told.fact("pods", format!("{} of PodTemplate {}", set.count, set.template));
+        explanation.fact("pods", format!("{} of PodTemplate {}", set.count, set.template));
     }
-    told.moment(request.created_at, Stage::Pod, "object", "request created");
+    explanation.moment(request.created_at, Stage::Pod, "object", "request created");
     for (kind, condition) in request.status.conditions.iter().filter(|(_, condition)| condition.holds) {
-        told.moment(condition.changed_at, Stage::Decision, "status", format!("{kind}: {}", condition.reason));
+        explanation.moment(
+            condition.changed_at,
+            Stage::Decision,
+            "status",
+            format!("{kind}: {}", condition.reason),
+        );
     }
     let requests = &opened.plan.reasons.requests;
     let place =
         requests.iter().position(|one| (&*one.namespace, &*one.name) == (&*key.namespace, &*key.name));
     match place.and_then(|at| requests.get(at).map(|verdict| (at, verdict))) {
-        Some((ahead, verdict)) => served(&mut told, opened, request, verdict, ahead),
-        None => not_served(&mut told, opened, request),
+        Some((ahead, verdict)) => served(&mut explanation, opened, request, verdict, ahead),
+        None => not_served(&mut explanation, opened, request),
     }
-    told.gaps.clone_from(&opened.case.evidence.gaps);
-    Some(told.finished())
+    explanation.gaps.clone_from(&opened.case.evidence.gaps);
+    Some(explanation.finished())
 }
 
 fn served(
-    told: &mut Explanation,
+    explanation: &mut Explanation,
     opened: &Opened<'_>,
     request: &ProvisioningRequest,
     verdict: &RequestVerdict,
     ahead: usize,
 ) {
     let wanted = status::status(verdict, request, opened.now());
-    told.summary = match (&verdict.fault, wanted.conditions.get(PROVISIONED)) {
+    explanation.summary = match (&verdict.fault, wanted.conditions.get(PROVISIONED)) {
         (Some(fault), _) => format!("{}: {}", fault.reason.as_str(), fault.message),
         (None, Some(condition)) if condition.holds => {
             format!("{}: its room is held until {}", condition.reason, verdict.until)
@@ -49,27 +54,27 @@ fn served(
         (None, _) => "it waits".to_owned(),
     };
     if 0 < verdict.consumed_count {
-        told.fact("taken by pods", pods(verdict.consumed_count));
+        explanation.fact("taken by pods", pods(verdict.consumed_count));
     }
-    told.fact("on ready nodes", pods(verdict.ready_count));
+    explanation.fact("on ready nodes", pods(verdict.ready_count));
     if 0 < verdict.coming_count {
-        told.fact("on nodes on their way", pods(verdict.coming_count));
+        explanation.fact("on nodes on their way", pods(verdict.coming_count));
     }
     for (pool, count) in &verdict.on_new {
-        told.fact("on new nodes", format!("{} in pool {pool}", pods(*count)));
+        explanation.fact("on new nodes", format!("{} in pool {pool}", pods(*count)));
     }
     if 0 < verdict.unplaced_count {
-        told.fact("without room", pods(verdict.unplaced_count));
+        explanation.fact("without room", pods(verdict.unplaced_count));
     }
     if 0 < ahead {
-        told.fact("ahead of it", counted(ahead, "request"));
+        explanation.fact("ahead of it", counted(ahead, "request"));
     }
-    told.fact("ends", format!("{}, {}", verdict.until, about(verdict.until, opened.now())));
+    explanation.fact("ends", format!("{}, {}", verdict.until, about(verdict.until, opened.now())));
     for name in &verdict.wrong_parameters {
-        told.fact("ignored", format!("parameter {name}: its value cannot be used"));
+        explanation.fact("ignored", format!("parameter {name}: its value cannot be used"));
     }
     for answer in &verdict.pools {
-        told.pools.push(PoolAnswer {
+        explanation.pools.push(PoolAnswer {
             pool: answer.pool.to_string(),
             verdict: answer.reason.as_str().to_owned(),
             message: answer.message.to_string(),
@@ -78,13 +83,13 @@ fn served(
 }
 
 /// A request that no plan looks at.
-fn not_served(told: &mut Explanation, opened: &Opened<'_>, request: &ProvisioningRequest) {
+fn not_served(explanation: &mut Explanation, opened: &Opened<'_>, request: &ProvisioningRequest) {
     let config = &opened.case.input.config;
-    told.summary = match state::state(request, config, opened.now()) {
+    explanation.summary = match state::state(request, config, opened.now()) {
         _ if request.deleting => "it is being deleted, and holds no room".to_owned(),
         State::Ended => "it has ended, and holds no room".to_owned(),
         _ if state::service(&request.class, &config.cluster.requests).is_none() => {
-            told.next.push(
+            explanation.next.push(
                 "set spec.provisioningClassName to atomic-scale-up.headroom.dev or check-capacity.headroom.dev, or name \
                  the class in nodes.provisioningRequests.classes of the ClusterScalingPolicy"
                     .to_owned(),
@@ -116,7 +121,7 @@ mod tests {
     use super::*;
     use crate::{Case, Evidence, ProviderView};
 
-    fn told(class: &str) -> Explanation {
+    fn explained(class: &str) -> Explanation {
         let key = ObjectKey::new("default", "train");
         let template = Template {
             key: ObjectKey::new("default", "worker"),
@@ -144,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_request_has_its_numbers_and_the_failing_rule_of_each_pool() {
-        let text = told(OWN_ATOMIC_CLASS).text();
+        let text = explained(OWN_ATOMIC_CLASS).text();
         for words in ["CapacityIsNotFound: 1 of 8 pods", "8 of PodTemplate worker", "MaxNodesReached"] {
             assert!(text.contains(words), "{words} is not in\n{text}");
         }
@@ -152,8 +157,8 @@ mod tests {
 
     #[test]
     fn a_request_of_another_class_says_what_would_make_it_ours() {
-        let told = told(ATOMIC_CLASS);
-        assert!(told.summary.starts_with("left alone: class best-effort"), "{}", told.summary);
-        assert!(told.next[0].contains("nodes.provisioningRequests.classes"), "{:?}", told.next);
+        let explanation = explained(ATOMIC_CLASS);
+        assert!(explanation.summary.starts_with("left alone: class best-effort"), "{}", explanation.summary);
+        assert!(explanation.next[0].contains("nodes.provisioningRequests.classes"), "{:?}", explanation.next);
     }
 }

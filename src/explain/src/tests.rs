@@ -1,8 +1,8 @@
 //! Tests of explanations on small worlds: each cause in its place, each refusal with its values, nothing too wide.
 
 use headroom_core::history::{
-    Action, Backoff, BackoffKey, Blocked, Decision, DecisionAction, DecisionOutcome, History, Increase,
-    IncreasePhase, Intent, IntentId, PodClassKey, Removal, RemovalPhase, Unbound, Victim,
+    Action, Backoff, Blocked, Decision, DecisionAction, DecisionOutcome, History, Increase, IncreasePhase,
+    Intent, PodClassKey, Removal, RemovalPhase, Unbound, Victim,
 };
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::scale_up::unbound::key_of;
@@ -20,8 +20,10 @@ use headroom_core::reason::Reason;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::testing::{NOW, PoolBuilder, WorldBuilder, budget, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::IntentId;
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::pod::PodPhase;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -134,39 +136,42 @@ fn a_pod_that_waits_has_each_pools_first_failing_rule_and_its_chain_of_causes() 
     let case = pending();
     let opened = case.open().unwrap();
     let name = &case.input.world.pods[0].key;
-    let told = pod::explain(&opened, name).unwrap();
-    assert_eq!(told.summary, "waits (with an equal pod of default/web-5d4), and no pool can help them");
+    let explanation = pod::explain(&opened, name).unwrap();
+    assert_eq!(
+        explanation.summary,
+        "waits (with an equal pod of default/web-5d4), and no pool can help them"
+    );
     let answers: Vec<(&str, &str)> =
-        told.pools.iter().map(|answer| (answer.pool.as_str(), answer.verdict.as_str())).collect();
+        explanation.pools.iter().map(|answer| (answer.pool.as_str(), answer.verdict.as_str())).collect();
     assert_eq!(answers, [("general", "NodeSelectorMismatch"), ("gpu", "TaintNotTolerated")]);
-    assert!(told.pools[0].message.contains("zone=b; pool has a"), "{}", told.pools[0].message);
-    let chain: Vec<&str> = told.timeline.iter().map(|moment| moment.what.as_str()).collect();
+    assert!(explanation.pools[0].message.contains("zone=b; pool has a"), "{}", explanation.pools[0].message);
+    let chain: Vec<&str> = explanation.timeline.iter().map(|moment| moment.what.as_str()).collect();
     assert!(chain[0].contains("1 → 2 replicas: cpu at 90%, target 50%"), "{chain:?}");
     assert!(chain[1].contains("ScalingReplicaSet"), "{chain:?}");
     assert!(chain[2].contains("was created"), "{chain:?}");
-    fits(&told.text());
+    fits(&explanation.text());
 }
 
 #[test]
 fn a_pool_names_the_pods_that_wait_and_its_rule_that_keeps_them_out() {
     let case = pending();
     let opened = case.open().unwrap();
-    let told = pool::explain(&opened, "gpu").unwrap();
-    let words = told.text();
+    let explanation = pool::explain(&opened, "gpu").unwrap();
+    let words = explanation.text();
     assert!(words.contains("2 pods of default/web-5d4, TaintNotTolerated: taint dedicated=x"), "{words}");
-    assert!(told.summary.contains("does not take the pods that wait"), "{}", told.summary);
+    assert!(explanation.summary.contains("does not take the pods that wait"), "{}", explanation.summary);
     fits(&words);
 }
 
 #[test]
 fn a_pool_that_only_looks_on_says_what_it_would_do() {
     let mut case = pending();
-    let mut told_with = |preview: Option<PreviewPlan>| {
+    let mut summary = |preview: Option<PreviewPlan>| {
         case.input.config.pools[0].mode = headroom_core::config::Mode::Preview;
         case.evidence.pools.values_mut().for_each(|pool| pool.status.preview = preview.clone());
         pool::explain(&case.open().unwrap(), "general").unwrap().summary
     };
-    assert_eq!(told_with(None), "only looks on (Preview), and would do nothing now");
+    assert_eq!(summary(None), "only looks on (Preview), and would do nothing now");
     let plan = PreviewPlan {
         add_nodes: 1,
         reason: "PodsUnschedulable".to_owned(),
@@ -176,7 +181,7 @@ fn a_pool_that_only_looks_on_says_what_it_would_do() {
         since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(-9).to_jiff()),
     };
     let words = "only looks on (Preview), and would add 1 node for 2 pods (PodsUnschedulable)";
-    assert_eq!(told_with(Some(plan)), words);
+    assert_eq!(summary(Some(plan)), words);
 }
 
 #[test]
@@ -207,14 +212,14 @@ fn pods_wait_for_no_node_of_a_pool_that_the_operator_only_looks_at() {
 fn a_workload_has_each_step_from_metric_to_replicas() {
     let case = pending();
     let opened = case.open().unwrap();
-    let told = workload::explain(&opened, "Deployment", &key("web")).unwrap();
+    let explanation = workload::explain(&opened, "Deployment", &key("web")).unwrap();
     let steps: Vec<(&str, &str)> =
-        told.steps.iter().map(|step| (step.step.as_str(), step.replicas.as_str())).collect();
+        explanation.steps.iter().map(|step| (step.step.as_str(), step.replicas.as_str())).collect();
     assert_eq!(steps, [("metric", "2"), ("bounds", "2")]);
-    assert_eq!(told.steps[0].why, "cpu resource utilization, now 90%, target 50%");
-    assert!(told.summary.contains("2 of its pods have no node"), "{}", told.summary);
+    assert_eq!(explanation.steps[0].why, "cpu resource utilization, now 90%, target 50%");
+    assert!(explanation.summary.contains("2 of its pods have no node"), "{}", explanation.summary);
     assert!(workload::explain_policy(&opened, &key("web")).unwrap().timeline.len() >= 2);
-    fits(&told.text());
+    fits(&explanation.text());
 }
 
 fn running(name: &str, node: &str) -> headroom_core::world::pod::Pod {
@@ -253,8 +258,8 @@ fn a_node_that_stays_names_its_blocker_since_when_and_what_helps() {
     let mut case = case(world, vec![pool("general")], history, Evidence::default());
     {
         let fact = |case: &Case, name: &str| {
-            let told = node::explain(&case.open().unwrap(), "n1").unwrap();
-            told.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone())
+            let explanation = node::explain(&case.open().unwrap(), "n1").unwrap();
+            explanation.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone())
         };
         // The operator has watched: this node has been kept for a shorter time than others of its pool.
         let own = "this node kept for this reason since";
@@ -266,31 +271,40 @@ fn a_node_that_stays_names_its_blocker_since_when_and_what_helps() {
         };
         let mut watched = case.clone();
         watched.input.kept = vec![row(true)];
-        assert!(fact(&watched, own).is_some_and(|told| told.ends_with("(2m ago)")));
+        assert!(fact(&watched, own).is_some_and(|value| value.ends_with("(2m ago)")));
         let others = fact(&watched, "nodes of the pool blocked for this reason since");
-        assert!(others.is_some_and(|told| told.ends_with("(10m ago)")));
+        assert!(others.is_some_and(|value| value.ends_with("(10m ago)")));
         watched.input.kept = vec![row(false)];
-        assert!(fact(&watched, own).is_some_and(|told| told.starts_with("at least ")));
+        assert!(fact(&watched, own).is_some_and(|value| value.starts_with("at least ")));
         case.input.kept.clear();
     }
     let opened = case.open().unwrap();
-    let told = node::explain(&opened, "n1").unwrap();
-    assert!(told.summary.starts_with("stays, NotEnoughPdb"), "{}", told.summary);
-    assert!(told.summary.contains("pdb/default/web"), "{}", told.summary);
-    let fact = |name: &str| told.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone());
-    assert!(fact("blocked since").is_some_and(|since| since.ends_with("(10m ago)")), "{:?}", told.facts);
+    let explanation = node::explain(&opened, "n1").unwrap();
+    assert!(explanation.summary.starts_with("stays, NotEnoughPdb"), "{}", explanation.summary);
+    assert!(explanation.summary.contains("pdb/default/web"), "{}", explanation.summary);
+    let fact =
+        |name: &str| explanation.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone());
+    assert!(
+        fact("blocked since").is_some_and(|since| since.ends_with("(10m ago)")),
+        "{:?}",
+        explanation.facts
+    );
     assert!(
         fact("requested").is_some_and(|used| used.contains("cpu 12 % (500m of 4000m)")),
         "{:?}",
-        told.facts
+        explanation.facts
     );
-    assert!(told.next.iter().any(|next| next.contains("must allow an eviction")), "{:?}", told.next);
+    assert!(
+        explanation.next.iter().any(|next| next.contains("must allow an eviction")),
+        "{:?}",
+        explanation.next
+    );
     assert!(node::explain(&opened, "n3").is_none());
-    fits(&told.text());
+    fits(&explanation.text());
 }
 
 #[test]
-fn a_node_that_has_left_is_told_by_the_decision_that_took_it() {
+fn a_node_that_has_left_is_explained_by_the_decision_that_removed_it() {
     let mut history = History::default();
     history.pools.entry("general".into()).or_default().record(Decision {
         id: IntentId::from("1-4"),
@@ -343,11 +357,11 @@ fn a_placed_pod_is_followed_back_to_the_decision_that_bought_its_node() {
     let evidence = Evidence { pods: vec![times], ..Evidence::default() };
     let case = case(world, vec![pool("general")], history, evidence);
     let opened = case.open().unwrap();
-    let told = pod::explain(&opened, &key("web")).unwrap();
-    assert_eq!(told.summary, "runs on node general-1-2-0, placed 40s after it was created");
-    let times: Vec<i64> = told.timeline.iter().map(|moment| moment.time.0.0 - NOW.0).collect();
+    let explanation = pod::explain(&opened, &key("web")).unwrap();
+    assert_eq!(explanation.summary, "runs on node general-1-2-0, placed 40s after it was created");
+    let times: Vec<i64> = explanation.timeline.iter().map(|moment| moment.time.0.0 - NOW.0).collect();
     assert!(times.is_sorted(), "{times:?}");
-    let told_all = told.text();
+    let text = explanation.text();
     for words in [
         "was created",
         "grows from 0 to 1 nodes",
@@ -355,7 +369,7 @@ fn a_placed_pod_is_followed_back_to_the_decision_that_bought_its_node() {
         "was placed on node",
         "became ready",
     ] {
-        assert!(told_all.contains(words), "{words}: {told_all}");
+        assert!(text.contains(words), "{words}: {text}");
     }
 }
 
@@ -391,10 +405,10 @@ fn five_pods() -> Case {
 }
 
 #[test]
-fn a_pods_timeline_tells_of_no_other_pod_and_nothing_twice() {
+fn a_pods_timeline_has_no_other_pod_and_no_duplicates() {
     let case = five_pods();
-    let told = pod::explain(&case.open().unwrap(), &key("web-1")).unwrap();
-    let chain: Vec<&str> = told.timeline.iter().map(|moment| moment.what.as_str()).collect();
+    let explanation = pod::explain(&case.open().unwrap(), &key("web-1")).unwrap();
+    let chain: Vec<&str> = explanation.timeline.iter().map(|moment| moment.what.as_str()).collect();
     let made: Vec<&&str> = chain.iter().filter(|what| what.contains("Created pod")).collect();
     assert!(matches!(made[..], [own] if own.ends_with("web-1")), "{chain:?}");
     assert!(!chain.iter().any(|what| what.contains("Successfully assigned")), "{chain:?}");
@@ -404,22 +418,22 @@ fn a_pods_timeline_tells_of_no_other_pod_and_nothing_twice() {
 }
 
 #[test]
-fn a_workload_says_how_many_of_its_pods_are_told() {
+fn a_workload_says_how_many_of_its_pods_are_shown() {
     let case = five_pods();
-    let told = workload::explain(&case.open().unwrap(), "ReplicaSet", &key("web")).unwrap();
-    let fact = told.facts.iter().find(|fact| fact.name == "pods told");
+    let explanation = workload::explain(&case.open().unwrap(), "ReplicaSet", &key("web")).unwrap();
+    let fact = explanation.facts.iter().find(|fact| fact.name == "pods shown");
     assert_eq!(fact.map(|fact| fact.value.as_str()), Some("the newest 3 of 5 with a node"));
 }
 
 #[test]
-fn the_longest_names_are_told_whole_on_lines_of_their_own() {
+fn the_longest_names_are_shown_whole_on_lines_of_their_own() {
     let mut case = five_pods();
     let long = format!("{}-end", "y".repeat(249));
     case.evidence.workloads =
         vec![WorkloadSeen { kind: "Deployment".to_owned(), key: key(&long), ..WorkloadSeen::default() }];
-    let told = workload::explain(&case.open().unwrap(), "Deployment", &key(&long)).unwrap().text();
-    let wide = told.lines().filter(|line| line.chars().count() > WIDTH);
-    assert!(wide.clone().count() > 0 && wide.clone().all(|line| line.contains(&long)), "{told}");
+    let text = workload::explain(&case.open().unwrap(), "Deployment", &key(&long)).unwrap().text();
+    let wide = text.lines().filter(|line| line.chars().count() > WIDTH);
+    assert!(wide.clone().count() > 0 && wide.clone().all(|line| line.contains(&long)), "{text}");
 }
 
 /// An HPA beside a policy of mode Preview, and one that nobody else knows.
@@ -441,7 +455,7 @@ fn looked_at() -> Case {
 }
 
 #[test]
-fn who_only_looks_on_is_not_told_as_who_scales() {
+fn a_policy_that_only_observes_is_not_shown_as_the_scaler() {
     let mut case = looked_at();
     let scalers = |case: &Case| {
         let rows = overview::overview(&case.open().unwrap()).workloads;
@@ -449,11 +463,11 @@ fn who_only_looks_on_is_not_told_as_who_scales() {
         rows.into_iter().map(|row| row.scaler).collect::<Vec<_>>()
     };
     assert_eq!(scalers(&case), ["hpa api", "hpa web"]);
-    let told = workload::explain_hpa(&case.open().unwrap(), &key("web")).unwrap().text();
-    assert!(told.contains("nobody has written its status yet"), "{told}");
-    assert!(told.contains("scalingpolicy default/web, which only looks on"), "{told}");
-    let told = workload::explain(&case.open().unwrap(), "ReplicaSet", &key("web")).unwrap().text();
-    assert!(told.contains("scaled by  hpa default/web\nbeside it  scalingpolicy default/web"), "{told}");
+    let text = workload::explain_hpa(&case.open().unwrap(), &key("web")).unwrap().text();
+    assert!(text.contains("nobody has written its status yet"), "{text}");
+    assert!(text.contains("scalingpolicy default/web, which only looks on"), "{text}");
+    let text = workload::explain(&case.open().unwrap(), "ReplicaSet", &key("web")).unwrap().text();
+    assert!(text.contains("scaled by   hpa default/web\nbeside it   scalingpolicy default/web"), "{text}");
     "Apply".clone_into(&mut case.evidence.policies[0].mode);
     assert_eq!(scalers(&case), ["hpa api", "scalingpolicy web"]);
     case.evidence.hpas.clear();
@@ -499,11 +513,11 @@ fn shared() -> Case {
 fn policy_in_conflict_is_not_named_as_who_scales_and_a_conflict_is_listed_once() {
     let mut case = shared();
     let opened = case.open().unwrap();
-    let told = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();
-    assert!(told.contains("scaled by  hpa default/w1 and hpa default/w2: they undo"), "{told}");
-    assert!(told.contains("scalingpolicy default/w, which does nothing (Conflict)"), "{told}");
-    let told = workload::explain_hpa(&opened, &key("w1")).unwrap().text();
-    assert!(told.contains("scalingpolicy default/w1-hpa-1, which only looks on"), "{told}");
+    let text = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();
+    assert!(text.contains("scaled by  hpa default/w1 and hpa default/w2: they undo"), "{text}");
+    assert!(text.contains("scalingpolicy default/w, which does nothing (Conflict)"), "{text}");
+    let text = workload::explain_hpa(&opened, &key("w1")).unwrap().text();
+    assert!(text.contains("scalingpolicy default/w1-hpa-1, which only looks on"), "{text}");
     let page = overview::overview(&opened);
     let rows: Vec<_> = page.workloads.iter().map(|row| (&*row.name, &*row.scaler)).collect();
     assert_eq!(rows, [("default/?", "nobody: there is no hpa missing"), ("default/w", "hpa w1 and hpa w2")]);
@@ -515,17 +529,17 @@ fn policy_in_conflict_is_not_named_as_who_scales_and_a_conflict_is_listed_once()
     case.evidence.policies[0].status.conditions.clear();
     case.evidence.policies[1].status = case.evidence.policies[2].status.clone();
     let opened = case.open().unwrap();
-    let told = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();
-    assert!(told.contains("scaled by  scalingpolicy default/w\n"), "{told}");
-    assert!(told.contains("hpa default/w1, which nobody runs"), "{told}");
+    let text = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();
+    assert!(text.contains("scaled by  scalingpolicy default/w\n"), "{text}");
+    assert!(text.contains("hpa default/w1, which nobody runs"), "{text}");
     drop(opened);
 
     // The HPA has just been made: no policy of its own says yet whose it is.
     case.evidence.policies.remove(1);
     let opened = case.open().unwrap();
-    let told = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();
-    assert!(told.contains("hpa default/w1, which the operator has not looked at yet"), "{told}");
-    assert!(told.contains("hpa default/w2, which nobody runs"), "{told}");
+    let text = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();
+    assert!(text.contains("hpa default/w1, which the operator has not looked at yet"), "{text}");
+    assert!(text.contains("hpa default/w2, which nobody runs"), "{text}");
 }
 
 #[test]
@@ -543,14 +557,14 @@ fn toleration_is_advised_only_where_a_plan_with_it_opens_the_pool() {
     };
     assert_eq!(pending("b", true), ["a toleration in the pod's template would open pool gpu"]);
     assert!(pending("b", false)[0].contains("must be created anew"));
-    let told = pending("a", true);
+    let advice = pending("a", true);
     let start = "pool gpu: a toleration is not enough: NodeSelectorMismatch, needs";
-    assert!(told.len() == 1 && told[0].starts_with(start), "{told:?}");
+    assert!(advice.len() == 1 && advice[0].starts_with(start), "{advice:?}");
 }
 
 #[test]
 fn raised_limit_is_advised_only_where_it_is_enough() {
-    let told = |enabled: bool| {
+    let advice = |enabled: bool| {
         let world = world().group("a", "g", "", 0).pod(pod("web").cpu("1"));
         let limited = pool("a").shape("4", "16Gi").with(|pool| {
             pool.limit_cpu_milli = Some(1000);
@@ -560,15 +574,15 @@ fn raised_limit_is_advised_only_where_it_is_enough() {
         let opened = case.open().unwrap();
         pod::explain(&opened, &key("web")).unwrap().next
     };
-    assert_eq!(told(true), ["pool a: raise spec.limits"]);
-    let told = told(false);
+    assert_eq!(advice(true), ["pool a: raise spec.limits"]);
+    let advice = advice(false);
     let start = "pool a: it is not enough to set spec.scaleUp.enabled to true: PoolLimitReached";
-    assert!(told.len() == 1 && told[0].starts_with(start), "{told:?}");
+    assert!(advice.len() == 1 && advice[0].starts_with(start), "{advice:?}");
 }
 
 #[test]
 fn raised_limits_of_the_cluster_are_advised_only_where_they_are_enough() {
-    let told = |most: u32| {
+    let advice = |most: u32| {
         let first = pod("first").cpu("3").priority(10);
         let world = world().group("a", "g", "", 0).pod(first).pod(pod("web").cpu("3"));
         let mut case = case(world, vec![pool("a").bounds(0, most)], History::default(), Evidence::default());
@@ -577,9 +591,9 @@ fn raised_limits_of_the_cluster_are_advised_only_where_they_are_enough() {
         pod::explain(&opened, &key("web")).unwrap().next
     };
     let words = "raise the limits of the ClusterScalingPolicy, or free nodes elsewhere";
-    assert_eq!(told(2), [format!("pool a: {words}")]);
+    assert_eq!(advice(2), [format!("pool a: {words}")]);
     // The pool has one node to give, and that one is for a pod of a higher priority.
-    let one = told(1);
+    let one = advice(1);
     let start = format!("pool a: it is not enough to {words}: MaxNodesReached");
     assert!(one.len() == 1 && one[0].starts_with(&start), "{one:?}");
 }
@@ -591,19 +605,19 @@ fn of_volcano(history: History) -> explanation::Explanation {
     let marked = !history.pools.is_empty();
     let world = world().group("a", "g", "", 0).pod(volcano.with(|pod| pod.unschedulable = marked));
     let case = case(world, vec![pool("a")], history, Evidence::default());
-    let told = pod::explain(&case.open().unwrap(), &key("v-0")).unwrap();
-    fits(&told.text());
-    told
+    let explanation = pod::explain(&case.open().unwrap(), &key("v-0")).unwrap();
+    fits(&explanation.text());
+    explanation
 }
 
 #[test]
 fn pod_of_another_scheduler_names_it_and_what_makes_it_count() {
-    let told = of_volcano(History::default());
-    assert!(told.text().contains("scheduler  volcano"), "{}", told.text());
-    assert!(told.summary.contains("no node is bought for it"), "{}", told.summary);
+    let explanation = of_volcano(History::default());
+    assert!(explanation.text().contains("scheduler  volcano"), "{}", explanation.text());
+    assert!(explanation.summary.contains("no node is bought for it"), "{}", explanation.summary);
     let field =
         |line: &String| line.contains("scheduler volcano sets") && line.contains("nodes.immediateSchedulers");
-    assert!(told.next.len() == 1 && told.next.iter().all(field), "{:?}", told.next);
+    assert!(explanation.next.len() == 1 && explanation.next.iter().all(field), "{:?}", explanation.next);
 }
 
 #[test]
@@ -621,11 +635,15 @@ fn pod_whose_class_backs_off_names_its_scheduler_until_when_and_whose_binding_en
     let other = PodClassKey { class: "other".into(), ..held.clone() };
     history.pools.entry("a".into()).or_default().unbound =
         [(held, row(600, "default/v-0")), (other, row(9000, "default/v-9"))].into();
-    let told = of_volcano(history);
-    assert!(told.text().contains("scheduler  volcano"), "{}", told.text());
-    assert!(told.next[0].starts_with("counts again in 10m"), "{:?}", told.next);
-    assert!(told.next[0].ends_with("or as soon as volcano binds default/v-0"), "{:?}", told.next);
-    assert!(told.next[1].starts_with("ask scheduler volcano"), "{:?}", told.next);
+    let explanation = of_volcano(history);
+    assert!(explanation.text().contains("scheduler  volcano"), "{}", explanation.text());
+    assert!(explanation.next[0].starts_with("counts again in 10m"), "{:?}", explanation.next);
+    assert!(
+        explanation.next[0].ends_with("or as soon as volcano binds default/v-0"),
+        "{:?}",
+        explanation.next
+    );
+    assert!(explanation.next[1].starts_with("ask scheduler volcano"), "{:?}", explanation.next);
 }
 
 #[test]
@@ -643,7 +661,7 @@ fn removals_are_no_help_to_a_pod_that_waits() {
     let (group, phase) = ("g".into(), RemovalPhase::Draining);
     let victims = vec![Victim { node: "n1".into(), id: "kwok://n1".into() }];
     let removal = Removal { group, victims, phase, phase_since: at(-10) };
-    let told = |action: Action| {
+    let advice = |action: Action| {
         let mut history = History::default();
         history.pools.entry("a".into()).or_default().intents.push(intent(action));
         let full = pod("full").cpu("4").on("n1");
@@ -652,9 +670,9 @@ fn removals_are_no_help_to_a_pod_that_waits() {
         let case = case(world, vec![pool("a")], history, Evidence::default());
         pod::explain(&case.open().unwrap(), &key("web")).unwrap().next
     };
-    let grows = told(Action::Increase(increase));
+    let grows = advice(Action::Increase(increase));
     assert!(grows.len() == 1 && grows[0].starts_with("pool a: intent 1-1"), "{grows:?}");
-    let leaves = told(Action::Remove(removal));
+    let leaves = advice(Action::Remove(removal));
     assert!(!leaves.iter().any(|line| line.contains("intent")), "{leaves:?}");
 }
 
@@ -665,8 +683,11 @@ fn pool_that_cannot_reach_its_minimum_is_stuck_and_says_why() {
     let opened = case.open().unwrap();
     let page = overview::overview(&opened);
     assert!(page.stuck.iter().any(|line| line.starts_with("pool a: MinNodesUnreachable: ")), "{page:?}");
-    let told = pool::explain(&opened, "a").unwrap().summary;
-    assert!(told.starts_with("does nothing now, MinNodesUnreachable: pool has 0 of at least 1"), "{told}");
+    let summary = pool::explain(&opened, "a").unwrap().summary;
+    assert!(
+        summary.starts_with("does nothing now, MinNodesUnreachable: pool has 0 of at least 1"),
+        "{summary}"
+    );
 }
 
 #[test]
@@ -684,24 +705,24 @@ fn pool_above_its_maximum_is_stuck_and_says_so() {
     let opened = case.open().unwrap();
     let page = overview::overview(&opened);
     assert!(page.stuck.iter().any(|line| line.starts_with("pool a: MaxNodesExceeded: ")), "{page:?}");
-    let told = pool::explain(&opened, "a").unwrap().summary;
-    assert!(told.contains("MaxNodesExceeded: pool has 2 of at most 1"), "{told}");
+    let summary = pool::explain(&opened, "a").unwrap().summary;
+    assert!(summary.contains("MaxNodesExceeded: pool has 2 of at most 1"), "{summary}");
 }
 
 #[test]
-fn a_rescale_is_in_the_history_unless_a_policys_decision_tells_it() {
+fn a_rescale_is_in_the_history_unless_a_policys_decision_reports_it() {
     let mut case = looked_at();
     for name in ["api", "web"] {
         let event = event("HorizontalPodAutoscaler", name, "SuccessfulRescale", "New size: 5");
         case.evidence.events.push(event);
     }
-    let told = |case: &Case| {
+    let objects = |case: &Case| {
         journal::history(&case.open().unwrap()).into_iter().map(|entry| entry.object).collect::<Vec<_>>()
     };
     let (api, web) = ("horizontalpodautoscaler/default/api", "horizontalpodautoscaler/default/web");
-    assert_eq!(told(&case), [api, web]);
+    assert_eq!(objects(&case), [api, web]);
     "Apply".clone_into(&mut case.evidence.policies[0].mode);
-    assert_eq!(told(&case), [api]);
+    assert_eq!(objects(&case), [api]);
 }
 
 #[test]
@@ -720,11 +741,11 @@ fn a_pool_that_backs_off_says_until_when() {
     let world = world().group("general", "g-a", "a", 0).pod(pod("web").cpu("1"));
     let case = case(world, vec![pool("general")], history, Evidence::default());
     let opened = case.open().unwrap();
-    let told = pool::explain(&opened, "general").unwrap();
+    let explanation = pool::explain(&opened, "general").unwrap();
     assert!(
-        told.next.iter().any(|next| next.contains("OutOfCapacity") && next.contains("in 5m")),
+        explanation.next.iter().any(|next| next.contains("OutOfCapacity") && next.contains("in 5m")),
         "{:?}",
-        told.next
+        explanation.next
     );
     let waits = pod::explain(&opened, &key("web")).unwrap();
     assert!(
@@ -762,7 +783,7 @@ fn a_case_is_the_same_after_it_was_written_and_read() {
 }
 
 #[test]
-fn other_files_and_versions_are_told_apart() {
+fn other_files_and_versions_are_distinguished() {
     let said = |text: &str| Case::parse(text).unwrap_err().to_string();
     assert!(said("{}").contains("`format` is \"\""));
     assert!(said("{\"format\":\"headroom.dev/snapshot\",\"version\":3}").contains("of version 3"));
@@ -806,7 +827,7 @@ fn scaled(leave: Leave) -> Case {
 }
 
 #[test]
-fn replicas_are_decided_again_from_the_file_and_told_in_words() {
+fn replicas_are_decided_again_from_the_file_and_explained_in_words() {
     let case = Case::parse(&scaled(Leave::Granted).render().unwrap()).unwrap();
     let opened = case.open().unwrap();
     let decision = &opened.replicas.as_ref().unwrap()[0];
@@ -814,15 +835,15 @@ fn replicas_are_decided_again_from_the_file_and_told_in_words() {
     assert_eq!(replicas::in_words(decision).unwrap(), step);
     let text = replicas::section(&opened);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    for told in
+    for part in
         ["is 20, target 5", "1 to 3, TooManyReplicas", "scalingpolicy default/idle", "mode is Suspend"]
     {
-        assert!(words.contains(told), "{told}: {text}");
+        assert!(words.contains(part), "{part}: {text}");
     }
     fits(&text);
-    let told = workload::explain_policy(&opened, &key("web")).unwrap();
+    let explanation = workload::explain_policy(&opened, &key("web")).unwrap();
     let steps: Vec<(&str, &str)> =
-        told.steps.iter().map(|step| (&*step.step, step.replicas.as_str())).collect();
+        explanation.steps.iter().map(|step| (&*step.step, step.replicas.as_str())).collect();
     assert_eq!(steps.first(), Some(&("metric", "8")));
     assert_eq!(steps.last(), Some(&("bounds", "3")));
 
@@ -843,7 +864,7 @@ fn a_file_of_version_1_is_read_and_has_no_inputs_of_decisions_on_replicas() {
 }
 
 #[test]
-fn with_hidden_names_replicas_are_decided_alike_and_the_steps_are_told_again() {
+fn with_hidden_names_replicas_are_decided_alike_and_the_steps_are_rendered_again() {
     let mut case = scaled(Leave::Granted);
     case.provider_view = ProviderView::Status;
     let code = |name: &str| {
@@ -873,8 +894,8 @@ fn hidden_names_are_in_no_part_of_the_file_and_explanations_still_work() {
     }
     let opened = case.open().unwrap();
     let name = case.input.world.pods[0].key.clone();
-    let told = pod::explain(&opened, &name).unwrap();
-    assert_eq!(told.pools.len(), 2);
+    let explanation = pod::explain(&opened, &name).unwrap();
+    assert_eq!(explanation.pools.len(), 2);
 }
 
 #[test]
@@ -923,8 +944,8 @@ fn evictions_of_a_workloads_pods_are_in_its_timeline_and_explain_a_pod_that_is_g
         let mut case =
             self::case(world().pod(pod), vec![pool("general")], History::default(), Evidence::default());
         case.evidence.events.clone_from(&events);
-        let told = pod::explain(&case.open().unwrap(), &key("web-5d4-y8l")).unwrap();
-        told.timeline.iter().filter(|moment| moment.what.contains("evicted")).count()
+        let explanation = pod::explain(&case.open().unwrap(), &key("web-5d4-y8l")).unwrap();
+        explanation.timeline.iter().filter(|moment| moment.what.contains("evicted")).count()
     };
     assert_eq!([successor(-1), successor(5), successor(61)], [0, 1, 0]);
     let end = pod::end(&opened, &key("web-5d4-x7k")).unwrap();

@@ -6,12 +6,12 @@ use headroom_core::time::UnixTime;
 use super::case::Opened;
 use super::chain;
 use super::evidence::{ConditionSeen, Evidence, HpaSeen, PolicySeen};
-use super::explanation::{Explanation, PoolAnswer, Stage, StepTold, about};
+use super::explanation::{ExplainedStep, Explanation, PoolAnswer, Stage, about};
 use super::owners::{Scaler, Scalers};
 use super::pod::{place, verdict_of};
 use super::replicas;
 
-/// Pods of one workload whose lives are told one by one.
+/// Most pods of one workload in its timeline.
 const PODS_MAX: usize = 3;
 
 /// A Deployment, ReplicaSet, StatefulSet, Job or DaemonSet; `None` when there is no such workload.
@@ -19,12 +19,12 @@ const PODS_MAX: usize = 3;
 pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Explanation> {
     let evidence = &opened.case.evidence;
     let workload = evidence.workload(kind, key)?;
-    let mut told = Explanation::new(format!("{} {key}", kind.to_lowercase()), opened.now());
+    let mut explanation = Explanation::new(format!("{} {key}", kind.to_lowercase()), opened.now());
     // Nobody but its owner sizes a Job or a DaemonSet, and their pods are no replicas.
     let sized_by_itself = matches!(kind, "Job" | "DaemonSet");
     let word = if sized_by_itself { "pods" } else { "replicas" };
-    told.fact(word, format!("{} wanted, {} ready", workload.replicas, workload.ready));
-    told.moment(
+    explanation.fact(word, format!("{} wanted, {} ready", workload.replicas, workload.ready));
+    explanation.moment(
         workload.created_at,
         Stage::Replicas,
         "object",
@@ -32,50 +32,51 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
     );
     let scalers = evidence.scalers_of(kind, key);
     if !sized_by_itself || !scalers.acting.is_empty() || !scalers.beside.is_empty() {
-        owners(&mut told, &scalers, evidence);
+        owners(&mut explanation, &scalers, evidence);
     }
     let (policy, hpa) = (scalers.policy(), scalers.hpa());
-    chain::scaling(&mut told, opened, kind, key, None);
-    policy.into_iter().for_each(|policy| steps(&mut told, opened, policy));
-    if told.steps.is_empty() {
-        hpa.into_iter().for_each(|hpa| steps_of_hpa(&mut told, hpa));
+    chain::scaling(&mut explanation, opened, kind, key, None);
+    policy.into_iter().for_each(|policy| steps(&mut explanation, opened, policy));
+    if explanation.steps.is_empty() {
+        hpa.into_iter().for_each(|hpa| steps_of_hpa(&mut explanation, hpa));
     }
-    let waiting = pods(&mut told, opened, kind, key);
-    chain::evictions(&mut told, opened, kind, key);
+    let waiting = pods(&mut explanation, opened, kind, key);
+    chain::evictions(&mut explanation, opened, kind, key);
     let why = policy.and_then(why).or_else(|| hpa.and_then(why_of_hpa)).unwrap_or_default();
-    told.summary = match (sized_by_itself, workload.replicas) {
+    explanation.summary = match (sized_by_itself, workload.replicas) {
         (true, 1) => "1 pod".to_owned(),
         (true, pods) => format!("{pods} pods"),
         (false, count) => format!("{}{why}", replicas(&count.to_string())),
     };
     if waiting > 0 {
-        told.summary += &format!("; {waiting} of its pods have no node");
+        explanation.summary += &format!("; {waiting} of its pods have no node");
     } else if workload.ready < workload.replicas {
-        told.summary += &format!("; {} are not ready yet", workload.replicas - workload.ready);
+        explanation.summary += &format!("; {} are not ready yet", workload.replicas - workload.ready);
     }
-    told.gaps.clone_from(&evidence.gaps);
-    Some(told.finished())
+    explanation.gaps.clone_from(&evidence.gaps);
+    Some(explanation.finished())
 }
 
 /// Who scales the workload, and who else names it.
-fn owners(told: &mut Explanation, scalers: &Scalers<'_>, evidence: &Evidence) {
+fn owners(explanation: &mut Explanation, scalers: &Scalers<'_>, evidence: &Evidence) {
     match (scalers.acting.len(), scalers.beside.iter().find(|policy| policy.stalled().is_none())) {
         (0, Some(policy)) => {
-            told.fact("scaled by", format!("nobody: scalingpolicy {} only looks on", policy.key));
+            explanation.fact("scaled by", format!("nobody: scalingpolicy {} only looks on", policy.key));
         }
-        (0, None) => told.fact("scaled by", "nobody: its replicas are what was written last"),
-        (1, _) => told.fact("scaled by", scalers.words(ToString::to_string)),
+        (0, None) => explanation.fact("scaled by", "nobody: its replicas are what was written last"),
+        (1, _) => explanation.fact("scaled by", scalers.words(ToString::to_string)),
         _ => {
             let words = scalers.words(ToString::to_string);
-            told.fact("scaled by", format!("{words}: they undo each other's changes; delete all but one"));
+            explanation
+                .fact("scaled by", format!("{words}: they undo each other's changes; delete all but one"));
         }
     }
     let alone = scalers.acting.is_empty();
     for policy in scalers.beside.iter().filter(|policy| !alone || policy.stalled().is_some()) {
-        told.fact("beside it", policy.beside());
+        explanation.fact("beside it", policy.beside());
     }
     for hpa in &scalers.unused {
-        told.fact("beside it", unused(hpa, evidence));
+        explanation.fact("beside it", unused(hpa, evidence));
     }
 }
 
@@ -95,42 +96,43 @@ fn unused(hpa: &HpaSeen, evidence: &Evidence) -> String {
 pub fn explain_hpa(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
     let evidence = &opened.case.evidence;
     let hpa = evidence.hpas.iter().find(|hpa| hpa.key == *key)?;
-    let mut told = Explanation::new(format!("hpa {key}"), opened.now());
-    told.fact("scales", format!("{} {}, {} to {} replicas", hpa.target.0, hpa.target.1, hpa.min, hpa.max));
+    let mut explanation = Explanation::new(format!("hpa {key}"), opened.now());
+    explanation
+        .fact("scales", format!("{} {}, {} to {} replicas", hpa.target.0, hpa.target.1, hpa.min, hpa.max));
     let target = ObjectKey::new(key.namespace.clone(), hpa.target.1.as_str());
-    chain::scaling(&mut told, opened, &hpa.target.0, &target, None);
+    chain::scaling(&mut explanation, opened, &hpa.target.0, &target, None);
     let scalers = evidence.scalers_of(&hpa.target.0, &target);
     let looks_on = || scalers.beside.iter().copied().find(|policy| policy.stalled().is_none());
     let policy = evidence.home_of(hpa).or_else(looks_on);
     match policy {
         Some(policy) if policy.acts() => {
-            told.fact("kept by", format!("scalingpolicy {} ({})", policy.key, policy.mode));
+            explanation.fact("kept by", format!("scalingpolicy {} ({})", policy.key, policy.mode));
         }
-        Some(policy) => told.fact("beside it", policy.beside()),
-        None => chain::last_scale_of_hpa(&mut told, hpa),
+        Some(policy) => explanation.fact("beside it", policy.beside()),
+        None => chain::last_scale_of_hpa(&mut explanation, hpa),
     }
     for other in scalers.beside.iter().filter(|one| policy.is_none_or(|policy| policy.key != one.key)) {
-        told.fact("beside it", other.beside());
+        explanation.fact("beside it", other.beside());
     }
     let runs = |scaler: &Scaler<'_>| match scaler {
         Scaler::Hpa(one) => one.key == hpa.key,
         Scaler::Policy(one) => policy.is_some_and(|policy| policy.key == one.key),
     };
     if !scalers.acting.iter().all(runs) {
-        told.fact("workload scaled by", scalers.words(ToString::to_string));
+        explanation.fact("workload scaled by", scalers.words(ToString::to_string));
     }
-    policy.into_iter().for_each(|policy| steps(&mut told, opened, policy));
-    if told.steps.is_empty() {
-        steps_of_hpa(&mut told, hpa);
+    policy.into_iter().for_each(|policy| steps(&mut explanation, opened, policy));
+    if explanation.steps.is_empty() {
+        steps_of_hpa(&mut explanation, hpa);
     }
-    conditions(&mut told, &hpa.conditions);
+    conditions(&mut explanation, &hpa.conditions);
     let why = policy.and_then(why).or_else(|| why_of_hpa(hpa)).unwrap_or_default();
-    told.summary = match hpa.wanted() {
+    explanation.summary = match hpa.wanted() {
         Some(desired) => format!("{}, {desired} wanted{why}", replicas(&number(hpa.current))),
         None => format!("nobody has written its status yet{why}"),
     };
-    told.gaps.clone_from(&evidence.gaps);
-    Some(told.finished())
+    explanation.gaps.clone_from(&evidence.gaps);
+    Some(explanation.finished())
 }
 
 /// A ScalingPolicy; `None` when there is none of this name.
@@ -139,22 +141,23 @@ pub fn explain_policy(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanatio
     let evidence = &opened.case.evidence;
     let policy = evidence.policies.iter().find(|policy| policy.key == *key)?;
     let status = &policy.status;
-    let mut told = Explanation::new(format!("scalingpolicy {key}"), opened.now());
-    told.fact("scales", format!("{} {} ({})", policy.target.0, policy.target.1, policy.mode));
+    let mut explanation = Explanation::new(format!("scalingpolicy {key}"), opened.now());
+    explanation.fact("scales", format!("{} {} ({})", policy.target.0, policy.target.1, policy.mode));
     if let Some(bounds) = &status.bounds {
         let by = bounds.limited_by.as_deref().map_or(String::new(), |by| format!(", by {by}"));
-        told.fact("bounds", format!("{} to {} replicas{by}", bounds.min_replicas, bounds.max_replicas));
+        explanation
+            .fact("bounds", format!("{} to {} replicas{by}", bounds.min_replicas, bounds.max_replicas));
         if !bounds.active_schedules.is_empty() {
-            told.fact("schedules open", bounds.active_schedules.join(", "));
+            explanation.fact("schedules open", bounds.active_schedules.join(", "));
         }
         if let Some(at) = &bounds.next_schedule_change {
             let at = UnixTime::from_jiff(at.0);
-            told.next.push(format!("a schedule opens or closes {} ({at})", about(at, opened.now())));
+            explanation.next.push(format!("a schedule opens or closes {} ({at})", about(at, opened.now())));
         }
     }
     if let Some(contest) = &status.contest {
         let until = UnixTime::from_jiff(contest.hold_until.0);
-        told.next.push(format!(
+        explanation.next.push(format!(
             "{} has set the replicas back {} times; nothing is written before {until}",
             contest.manager, contest.count
         ));
@@ -170,18 +173,23 @@ pub fn explain_policy(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanatio
         _ => policy.target.clone(),
     };
     let target = ObjectKey::new(key.namespace.clone(), name);
-    chain::decisions_of_policy(&mut told, policy);
-    chain::scaling(&mut told, opened, &kind, &target, None);
-    chain::events(&mut told, evidence.events_of("ScalingPolicy", key), Stage::Replicas, "scalingpolicy");
-    steps(&mut told, opened, policy);
+    chain::decisions_of_policy(&mut explanation, policy);
+    chain::scaling(&mut explanation, opened, &kind, &target, None);
+    chain::events(
+        &mut explanation,
+        evidence.events_of("ScalingPolicy", key),
+        Stage::Replicas,
+        "scalingpolicy",
+    );
+    steps(&mut explanation, opened, policy);
     let seen: Vec<ConditionSeen> = status.conditions.iter().map(ConditionSeen::of).collect();
-    conditions(&mut told, &seen);
+    conditions(&mut explanation, &seen);
     let why = why(policy).unwrap_or_default();
     let count = |count: Option<i32>| number(count.map(i64::from));
     let (current, desired) = (count(status.current_replicas), count(status.desired_replicas));
-    told.summary = format!("{}, {desired} wanted{why}", replicas(&current));
-    told.gaps.clone_from(&evidence.gaps);
-    Some(told.finished())
+    explanation.summary = format!("{}, {desired} wanted{why}", replicas(&current));
+    explanation.gaps.clone_from(&evidence.gaps);
+    Some(explanation.finished())
 }
 
 fn number(count: Option<i64>) -> String {
@@ -194,11 +202,11 @@ fn replicas(count: &str) -> String {
 }
 
 /// The recommendation step by step: each metric's proposal, then what made of it the result.
-fn steps(told: &mut Explanation, opened: &Opened<'_>, policy: &PolicySeen) {
+fn steps(explanation: &mut Explanation, opened: &Opened<'_>, policy: &PolicySeen) {
     if let Some(decision) = replicas::of_policy(opened, policy) {
         let at = decision.at.second();
-        told.fact("decided", format!("{at} ({}), again from the same input", about(at, opened.now())));
-        told.steps.extend(replicas::steps(decision));
+        explanation.fact("decided", format!("{at} ({}), again from the same input", about(at, opened.now())));
+        explanation.steps.extend(replicas::steps(decision));
         return;
     }
     let Some(recommendation) = &policy.status.recommendation else { return };
@@ -213,10 +221,10 @@ fn steps(told: &mut Explanation, opened: &Opened<'_>, policy: &PolicySeen) {
             }
         };
         let replicas = number(metric.replicas.map(i64::from));
-        told.steps.push(StepTold { step: "metric".to_owned(), replicas, why });
+        explanation.steps.push(ExplainedStep { step: "metric".to_owned(), replicas, why });
     }
     for step in &recommendation.steps {
-        told.steps.push(StepTold {
+        explanation.steps.push(ExplainedStep {
             step: step.step.to_lowercase(),
             replicas: step.replicas.to_string(),
             why: step.reason.clone(),
@@ -224,17 +232,17 @@ fn steps(told: &mut Explanation, opened: &Opened<'_>, policy: &PolicySeen) {
     }
 }
 
-/// What an HPA's own status tells, where no policy has more.
-fn steps_of_hpa(told: &mut Explanation, hpa: &HpaSeen) {
+/// The steps of an HPA's own status, where no policy has more.
+fn steps_of_hpa(explanation: &mut Explanation, hpa: &HpaSeen) {
     for metric in &hpa.metrics {
-        told.steps.push(StepTold {
+        explanation.steps.push(ExplainedStep {
             step: "metric".to_owned(),
             replicas: "?".to_owned(),
             why: metric.clone(),
         });
     }
     if !hpa.metrics.is_empty() || hpa.desired.is_some() {
-        told.steps.push(StepTold {
+        explanation.steps.push(ExplainedStep {
             step: "result".to_owned(),
             replicas: number(hpa.desired),
             why: format!("between {} and {} replicas", hpa.min, hpa.max),
@@ -243,7 +251,7 @@ fn steps_of_hpa(told: &mut Explanation, hpa: &HpaSeen) {
 }
 
 /// Conditions that are not as they should be.
-fn conditions(told: &mut Explanation, conditions: &[ConditionSeen]) {
+fn conditions(explanation: &mut Explanation, conditions: &[ConditionSeen]) {
     for condition in conditions {
         let fine = match &*condition.kind {
             "Ready" | "AbleToScale" | "ScalingActive" | "MetricsAvailable" => "True",
@@ -252,7 +260,7 @@ fn conditions(told: &mut Explanation, conditions: &[ConditionSeen]) {
         if condition.status != fine {
             let message =
                 if condition.message.is_empty() { String::new() } else { format!(": {}", condition.message) };
-            told.fact(&condition.kind, format!("{}, {}{message}", condition.status, condition.reason));
+            explanation.fact(&condition.kind, format!("{}, {}{message}", condition.status, condition.reason));
         }
     }
 }
@@ -274,7 +282,7 @@ fn why_of_hpa(hpa: &HpaSeen) -> Option<String> {
 }
 
 /// What the workload's pods wait for; returns how many have no node.
-fn pods(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> usize {
+fn pods(explanation: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> usize {
     let mine = |pod: &headroom_core::world::pod::Pod| {
         pod.owner.as_ref().is_some_and(|owner| {
             let controller = ObjectKey::new(pod.key.namespace.clone(), &*owner.name);
@@ -302,31 +310,35 @@ fn pods(told: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey
     ];
     let more: Vec<String> = more.into_iter().flatten().collect();
     if !more.is_empty() {
-        told.fact("pods told", more.join(", "));
+        explanation.fact("pods shown", more.join(", "));
     }
     for pod in placed.into_iter().take(PODS_MAX) {
-        told.moment(pod.created_at, Stage::Pod, "object", format!("pod {} was created", pod.key));
+        explanation.moment(pod.created_at, Stage::Pod, "object", format!("pod {} was created", pod.key));
         if let Some(node) = &pod.node {
-            place(told, opened, pod, node);
+            place(explanation, opened, pod, node);
         }
     }
     for pod in waiting.iter().take(PODS_MAX) {
-        told.moment(
+        explanation.moment(
             pod.created_at,
             Stage::Pod,
             "object",
             format!("pod {} was created and has no node", pod.key),
         );
         let events = opened.case.evidence.events_of("Pod", &pod.key);
-        chain::events(told, events, Stage::Decision, "pod");
+        chain::events(explanation, events, Stage::Decision, "pod");
     }
     if let Some(verdict) = waiting.first().and_then(|pod| verdict_of(opened, pod)) {
         for (pool, count) in &verdict.on_new {
             let message = format!("{count} pods go on new nodes");
-            told.pools.push(PoolAnswer { pool: pool.to_string(), verdict: "chosen".to_owned(), message });
+            explanation.pools.push(PoolAnswer {
+                pool: pool.to_string(),
+                verdict: "chosen".to_owned(),
+                message,
+            });
         }
         for refused in &verdict.pools {
-            told.pools.push(PoolAnswer {
+            explanation.pools.push(PoolAnswer {
                 pool: refused.pool.to_string(),
                 verdict: refused.reason.as_str().to_owned(),
                 message: refused.message.to_string(),

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::config::NodeTemplate;
 use headroom_core::quantity::Quantity;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::world::node::HOSTNAME_LABEL;
 use headroom_core::world::provider::{GroupTemplate, TemplateTrust};
+use headroom_core::world::template::NodeTemplate;
 use headroom_provider::PoolAtProvider;
 use prost::Message;
 

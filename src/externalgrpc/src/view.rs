@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::history::BackoffKey;
 use headroom_core::world::node::ZONE_LABEL;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::Instance as CoreInstance;
 use headroom_core::world::provider::{
     FailureClass, GroupState, InstanceState, LaunchFailure, Notice, NoticeKind, ProviderState,

@@ -73,7 +73,7 @@ impl Disturbance {
         }
     }
 
-    /// Whose status no longer tells what was, if that is what it does.
+    /// The object whose status it changes or erases, if any.
     #[must_use]
     pub fn lays_hands_on(&self) -> Option<Stored> {
         match self {

@@ -24,7 +24,7 @@ use headroom_simulator::cluster::member;
 
 /// Most events that are kept, the newest of them.
 const EVENTS_MAX: usize = 20_000;
-/// Kinds whose events tell of scaling.
+/// Kinds whose events report scaling.
 const KINDS: [&str; 8] = [
     "Pod",
     "Node",
@@ -40,8 +40,8 @@ const KINDS: [&str; 8] = [
 pub trait EvidenceSource:
     Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static
 {
-    /// Adds what the object tells.
-    fn tell(&self, evidence: &mut Evidence);
+    /// Adds the data of the object.
+    fn add_to(&self, evidence: &mut Evidence);
 }
 
 /// Found at the API server where another kind is.
@@ -174,7 +174,7 @@ impl<K> EvidenceSource for Scaled<K>
 where
     K: Resource<DynamicType = ()> + Clone + fmt::Debug + Send + 'static,
 {
-    fn tell(&self, evidence: &mut Evidence) {
+    fn add_to(&self, evidence: &mut Evidence) {
         let (kind, status) = (K::kind(&()), &self.status);
         let (wanted, ready) = match &*kind {
             "Job" => (Some(wanted_of_job(self.spec, status)), status.ready),
@@ -190,7 +190,7 @@ where
 }
 
 impl EvidenceSource for TimedPod {
-    fn tell(&self, evidence: &mut Evidence) {
+    fn add_to(&self, evidence: &mut Evidence) {
         evidence.pods.push(times(self));
     }
 }
@@ -312,7 +312,7 @@ fn metric(spec: &Value, current: Option<&Value>) -> String {
     let body = member(spec).unwrap_or(&Value::Null);
     let name = ["/name", "/metric/name"].map(|path| text(body, path)).join("");
     let target = amount(&body["target"]);
-    let now = current.and_then(member).map(|told| amount(&told["current"])).unwrap_or_default();
+    let now = current.and_then(member).map(|status| amount(&status["current"])).unwrap_or_default();
     let now = if now.is_empty() { "unknown".to_owned() } else { now };
     format!("{name}: now {now}, target {target}")
 }
@@ -347,7 +347,7 @@ fn policy(object: &StoredScalingPolicy) -> PolicySeen {
         target,
         mode: if mode.is_empty() { "Apply".to_owned() } else { mode },
         spec: Some(spec.clone()),
-        // A status of another version, or one edited by hand, tells nothing; it is no reason to fail.
+        // A status of another version, or one edited by hand, is ignored.
         status: serde_json::from_value(object.status.clone()).unwrap_or_default(),
     }
 }
@@ -395,7 +395,7 @@ mod tests {
         let object = json!({"metadata": {"name": "j", "namespace": "n"}, "spec": spec, "status": status});
         let job: Scaled<Job> = serde_json::from_value(object).unwrap();
         let mut evidence = Evidence::default();
-        job.tell(&mut evidence);
+        job.add_to(&mut evidence);
         evidence.workloads.remove(0)
     }
 

@@ -106,7 +106,7 @@ pub async fn explain(options: ExplainOptions) -> anyhow::Result<()> {
     let case = options.source.case(options.output).await?;
     let opened = case.open().context("failed to plan")?;
     let key = ObjectKey::new(namespace.as_str(), name.as_str());
-    let Some(told) = tell(&opened, subject, &key) else {
+    let Some(explanation) = explanation_of(&opened, subject, &key) else {
         if subject == Subject::Node
             && let Some(end) = node::end(&opened, &key.name)
         {
@@ -119,10 +119,10 @@ pub async fn explain(options: ExplainOptions) -> anyhow::Result<()> {
         }
         bail!("{}", missing(&opened, subject, &key));
     };
-    options.output.print(&told, || told.text())
+    options.output.print(&explanation, || explanation.text())
 }
 
-pub(super) fn tell(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> Option<Explanation> {
+pub(super) fn explanation_of(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> Option<Explanation> {
     match subject {
         Subject::Pod => pod::explain(opened, key),
         Subject::Node => node::explain(opened, &key.name),
@@ -235,18 +235,18 @@ pub async fn history(options: HistoryOptions) -> anyhow::Result<()> {
         }
         entries.retain(|entry| entry.object == *object);
     }
-    tell_gaps(&opened);
+    report_gaps(&opened);
     options.view.output.print(&entries, || journal::text(&entries, opened.now()))
 }
 
-/// Tells beside an answer that has no room for it what could not be read.
-fn tell_gaps(opened: &Opened<'_>) {
+/// Reports what could not be read, beside an answer that has no field for it.
+fn report_gaps(opened: &Opened<'_>) {
     for gap in &opened.case.evidence.gaps {
         terminal::complain(&format!("not read: {}", printable::line(gap)));
     }
 }
 
-/// Why nothing is told of an object of this name, if so: decisions are those of pools and of what scales workloads.
+/// The reason why an object of this name has no decisions, if so: decisions are those of pools and of what scales workloads.
 fn unknown(opened: &Opened<'_>, object: &str) -> Option<String> {
     let evidence = &opened.case.evidence;
     let pools = evidence.pools.keys().map(|name| format!("nodepool/{name}"));
@@ -271,7 +271,7 @@ pub async fn top(options: ViewOptions) -> anyhow::Result<()> {
     let case = options.source.case(options.output).await?;
     let opened = case.open().context("failed to plan")?;
     let rows = top::rows(&opened);
-    tell_gaps(&opened);
+    report_gaps(&opened);
     options.output.print(&rows, || top::text(&rows))
 }
 
@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_near_are_told() {
+    fn names_that_are_near_are_suggested() {
         let all = ["shop/web".to_owned(), "shop/api".to_owned(), "blog/wbe".to_owned()];
         assert_eq!(near("default/web", &all), ["shop/web", "blog/wbe"]);
         assert_eq!(near("shop/ap", &all), ["shop/api"]);

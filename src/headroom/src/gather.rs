@@ -327,7 +327,7 @@ impl Reader {
         }
     }
 
-    /// The same, and what each object tells explanations, from one list.
+    /// The same, and the evidence of each object, from one list.
     pub async fn feed_seen<K: Watched, T: EvidenceSource>(
         &mut self,
         feed: &KubeFeed,
@@ -337,23 +337,23 @@ impl Reader {
         let objects = self.list::<Both<K, T>>(need, K::FIELD_SELECTOR).await?;
         let port = feed.port::<K>();
         for Both(object, source) in objects {
-            source.tell(evidence);
+            source.add_to(evidence);
             port.applied(object);
         }
         Ok(())
     }
 
-    /// What objects tell explanations, where the world itself is the operator's.
+    /// The evidence of objects, where the world itself is the operator's.
     async fn read_evidence(&mut self, evidence: &mut Evidence) {
         self.read_one::<TimedPod>(evidence).await;
         self.read_one::<Scaled<ReplicaSet>>(evidence).await;
         self.read_one::<Scaled<StatefulSet>>(evidence).await;
     }
 
-    /// What the objects of a kind tell explanations; what cannot be read is noted.
+    /// The evidence of the objects of a kind; what cannot be read is noted.
     pub async fn read_one<T: EvidenceSource>(&mut self, evidence: &mut Evidence) {
         let objects = self.list::<T>(Need::May, "").await.unwrap_or_default();
-        objects.iter().for_each(|object| object.tell(evidence));
+        objects.iter().for_each(|object| object.add_to(evidence));
     }
 
     async fn policies(&mut self, feed: &KubeFeed) -> anyhow::Result<StoredSettings> {
@@ -404,7 +404,7 @@ impl Reader {
         Ok((Snapshot::of(&world, &history, &seen.settings.config, now), seen))
     }
 
-    /// What the clouds have, as far as nodes and status tell it.
+    /// The state of the clouds, as far as nodes and status show it.
     fn providers(&self, world: &mut World, seen: &StoredSettings) {
         let nodes = facts::own_nodes(world);
         let none = Vec::new();
@@ -416,25 +416,25 @@ impl Reader {
             });
             let known = match state {
                 Some(value) => Known::Known { value, at: self.host.now() },
-                None => Known::Unknown { why: "status does not tell the pool's groups yet".to_owned() },
+                None => Known::Unknown { why: "status does not list the pool's groups yet".to_owned() },
             };
             world.apply(Delta::ProviderObserved(name.clone(), known));
         }
     }
 }
 
-/// The groups as status tells them, with the nodes that there are; `None` while it tells none.
+/// The groups as status lists them, with the existing nodes; `None` while it lists none.
 fn from_status(status: &NodePoolStatus, pool: &PoolAtProvider, nodes: &[OwnNode]) -> Option<ProviderState> {
     let mut state = ProviderState::default();
-    for told in &status.groups {
+    for group_status in &status.groups {
         let mut group = GroupState {
-            zone: told.zone.as_deref().map(Arc::from),
-            zones: told.zones.iter().map(|zone| zone.as_str().into()).collect(),
-            target: u32::try_from(told.target).unwrap_or(0),
+            zone: group_status.zone.as_deref().map(Arc::from),
+            zones: group_status.zones.iter().map(|zone| zone.as_str().into()).collect(),
+            target: u32::try_from(group_status.target).unwrap_or(0),
             max: pool.max_nodes,
             ..GroupState::default()
         };
-        let own = nodes.iter().filter(|node| *node.group == *told.id || node.group.is_empty());
+        let own = nodes.iter().filter(|node| *node.group == *group_status.id || node.group.is_empty());
         let instances: BTreeMap<Arc<str>, Instance> = own
             .map(|node| {
                 let what = if node.deleting { InstanceState::Deleting } else { InstanceState::Running };
@@ -447,7 +447,7 @@ fn from_status(status: &NodePoolStatus, pool: &PoolAtProvider, nodes: &[OwnNode]
             })
             .collect();
         group.instances = instances;
-        state.groups.insert(told.id.as_str().into(), group);
+        state.groups.insert(group_status.id.as_str().into(), group);
     }
     (!state.groups.is_empty()).then_some(state)
 }
@@ -525,27 +525,27 @@ mod tests {
     fn a_kubeconfig_that_cannot_be_used_is_named_with_what_helps() {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         let missing = KubeconfigError::ReadConfig(missing, PathBuf::from("/no/such"));
-        let told = format!("{:#}", no_cluster(&missing));
-        assert!(told.starts_with("no cluster: failed to read /no/such: "), "{told}");
-        assert!(told.contains("set KUBECONFIG") && told.contains("--snapshot"), "{told}");
-        let told = format!("{:#}", no_cluster(&KubeconfigError::CurrentContextNotSet));
-        assert!(told.contains("kubectl config use-context"), "{told}");
-        let told = format!("{:#}", no_cluster(&KubeconfigError::MissingClusterUrl));
-        assert!(told.contains("cluster url is missing"), "{told}");
+        let message = format!("{:#}", no_cluster(&missing));
+        assert!(message.starts_with("no cluster: failed to read /no/such: "), "{message}");
+        assert!(message.contains("set KUBECONFIG") && message.contains("--snapshot"), "{message}");
+        let message = format!("{:#}", no_cluster(&KubeconfigError::CurrentContextNotSet));
+        assert!(message.contains("kubectl config use-context"), "{message}");
+        let message = format!("{:#}", no_cluster(&KubeconfigError::MissingClusterUrl));
+        assert!(message.contains("cluster url is missing"), "{message}");
     }
 
     #[test]
     fn all_that_may_not_be_read_is_one_sentence() {
         assert_eq!(no_permission(&[]), None);
-        let told = no_permission(&["events".to_owned(), "jobs".to_owned()]).expect("a sentence");
-        assert!(told.starts_with("events, jobs: no permission: ask for the ClusterRole"), "{told}");
+        let message = no_permission(&["events".to_owned(), "jobs".to_owned()]).expect("a sentence");
+        assert!(message.starts_with("events, jobs: no permission: ask for the ClusterRole"), "{message}");
     }
 
     #[tokio::test]
     async fn an_operator_is_named_by_a_whole_url() {
         for url in ["127.0.0.1:8080", "localhost", "http:/127.0.0.1"] {
-            let told = format!("{:#}", operator_view(url).await.expect_err(url));
-            assert!(told.contains("is not a URL: write for example http://127.0.0.1:8082"), "{told}");
+            let message = format!("{:#}", operator_view(url).await.expect_err(url));
+            assert!(message.contains("is not a URL: write for example http://127.0.0.1:8082"), "{message}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `headroom run`: wires the rooms together over a real cluster and keeps them running until told to stop.
+//! `headroom run`: wires the crates together over a real cluster and keeps them running until it is asked to stop.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! What scales workloads on a cluster that there is: its HPAs and ScalingPolicies, on the load that their status tells.
+//! What scales workloads on a cluster that there is: its HPAs and ScalingPolicies, on the load that their status reports.
 //!
-//! A metric that pods share, each its part, is a load: what the status tells for each replica, times the replicas. One with a
-//! target of type Value is none, and is left out, as is what the status does not tell. The simulation has no Deployments of a
+//! A metric that pods share, each its part, is a load: what the status reports for each replica, times the replicas. One with a
+//! target of type Value is none, and is left out, as is what the status does not report. The simulation has no Deployments of a
 //! snapshot, only their ReplicaSets: what scales a Deployment scales the ReplicaSet that keeps its pods. Schedules, behavior
 //! and fallback stay as they are.
 
@@ -31,7 +31,7 @@ pub struct Scalers {
     pub notes: Vec<String>,
 }
 
-/// One of them: its manifest, the load of its workload unless another one tells that, and the metrics that are left out,
+/// One of them: its manifest, the load of its workload unless another one has it, and the metrics that are left out,
 /// with the reason.
 struct One {
     manifest: Value,
@@ -39,7 +39,7 @@ struct One {
     left_out: Vec<String>,
 }
 
-/// The HPAs and ScalingPolicies that `evidence` tells of, on the workloads of `world`.
+/// The HPAs and ScalingPolicies of `evidence`, on the workloads of `world`.
 #[must_use]
 pub fn of(evidence: &Evidence, world: &WorldRecord) -> Scalers {
     let mut scalers = Scalers::default();
@@ -77,9 +77,9 @@ impl Scalers {
 }
 
 const OLD: &str = "an older program wrote the snapshot, without what it asks for";
-const UNTOLD: &str = "its status tells nothing of it yet";
+const NOT_REPORTED: &str = "its status does not report it yet";
 const VALUE: &str = "a target of type Value: how its value answers to replicas is not known";
-const CONTAINER: &str = "a snapshot does not tell the containers of a pod apart";
+const CONTAINER: &str = "a snapshot does not distinguish the containers of a pod";
 const UNKNOWN: &str = "no such metric is simulated";
 
 /// The metrics of a scaler that can be simulated, the loads that they measure, and the others with the reason.
@@ -90,7 +90,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Chooses among the metrics of `spec`; `average_milli` is what the status tells of one for each of the `replicas`, in
+    /// Chooses among the metrics of `spec`; `average_milli` is the value of one in the status for each of the `replicas`, in
     /// thousandths. Where none is written, it is the one that the API server adds.
     ///
     /// # Errors
@@ -105,15 +105,16 @@ impl Chosen {
             Some(metrics) => metrics.clone(),
             None => defaulting::defaulted(&HpaSpec::default()).metrics.iter().map(|one| json!(one)).collect(),
         };
-        let replicas = replicas.filter(|count| 0 < *count).ok_or("its status tells no replicas")?;
+        let replicas = replicas.filter(|count| 0 < *count).ok_or("its status reports no replicas")?;
         let mut chosen = Chosen { metrics: Vec::new(), loads: Vec::new(), left_out: Vec::new() };
         for asked in asked {
             let shared = shared(&asked);
-            let told = shared.and_then(|metric| {
-                let average = average_milli(&asked, &metric).ok_or_else(|| (metric.to_string(), UNTOLD))?;
+            let load = shared.and_then(|metric| {
+                let average =
+                    average_milli(&asked, &metric).ok_or_else(|| (metric.to_string(), NOT_REPORTED))?;
                 Ok((metric, average.saturating_mul(replicas)))
             });
-            match told {
+            match load {
                 Ok(load) => {
                     chosen.loads.push(load);
                     chosen.metrics.push(asked);
@@ -127,7 +128,7 @@ impl Chosen {
         Ok(chosen)
     }
 
-    /// Fewest replicas of a spec: at least one where nothing but the pods is left to tell when one is needed again.
+    /// Fewest replicas of a spec: at least one where only the metrics of pods can show that one is needed again.
     fn least(&self, spec: &Value) -> i64 {
         let least = number(spec, &["minReplicas"]).unwrap_or(1);
         let outlives = self.loads.iter().any(|(metric, _)| metric.outlives_pods());
@@ -160,9 +161,9 @@ fn shared(asked: &Value) -> Result<Metric, (String, &'static str)> {
 /// The manifest of an HPA, with the load on what it scales.
 fn one(hpa: &HpaSeen, evidence: &Evidence) -> Result<One, String> {
     let spec = hpa.spec.as_ref().ok_or(OLD)?;
-    let told = hpa.current_metrics.as_ref().ok_or(OLD)?;
+    let metrics = hpa.current_metrics.as_ref().ok_or(OLD)?;
     let (kind, name) = workload((&hpa.target.0, &hpa.target.1), &hpa.key.namespace, evidence)?;
-    let chosen = Chosen::of(spec, hpa.current, |_, metric| told_by_hpa(told, metric))?;
+    let chosen = Chosen::of(spec, hpa.current, |_, metric| milli_of_hpa(metrics, metric))?;
     let mut own = json!({
         "scaleTargetRef": {"apiVersion": kind.api_version(), "kind": kind.info().kind, "name": name},
         "minReplicas": chosen.least(spec),
@@ -180,14 +181,14 @@ fn one(hpa: &HpaSeen, evidence: &Evidence) -> Result<One, String> {
     Ok(chosen.on(&Target { kind, key: ObjectKey::new(&hpa.key.namespace, &name) }, manifest))
 }
 
-/// What the status of an HPA tells of a metric for each replica, in thousandths of its unit.
-fn told_by_hpa(current_metrics: &[Value], metric: &Metric) -> Option<i64> {
-    let told = current_metrics.iter().find(|told| Metric::of(told).as_ref() == Some(metric))?;
-    let average = text(member(told)?, &["current", "averageValue"])?;
+/// The value of a metric for each replica in the status of an HPA, in thousandths of its unit.
+fn milli_of_hpa(current_metrics: &[Value], metric: &Metric) -> Option<i64> {
+    let found = current_metrics.iter().find(|one| Metric::of(one).as_ref() == Some(metric))?;
+    let average = text(member(found)?, &["current", "averageValue"])?;
     Quantity::parse(average).ok().map(Quantity::milli)
 }
 
-/// The manifest of a ScalingPolicy, with the load on what it scales unless its HPA has told that.
+/// The manifest of a ScalingPolicy, with the load on what it scales unless its HPA has that.
 fn one_policy(
     policy: &PolicySeen,
     evidence: &Evidence,
@@ -211,10 +212,10 @@ fn one_policy(
     let (kind, name) = workload((&policy.target.0, &policy.target.1), &policy.key.namespace, evidence)?;
     let target = Target { kind, key: ObjectKey::new(&policy.key.namespace, &name) };
     let current = policy.status.current_replicas.map(i64::from);
-    let told = |asked: &Value, metric: &Metric| {
-        told_by_policy(&policy.status, asked, || request_milli(&target, world, metric))
+    let average = |asked: &Value, metric: &Metric| {
+        milli_of_policy(&policy.status, asked, || request_milli(&target, world, metric))
     };
-    let chosen = Chosen::of(&own, current, told)?;
+    let chosen = Chosen::of(&own, current, average)?;
     own["target"] = json!({"type": "Scale", "scale":
         {"apiVersion": kind.api_version(), "kind": kind.info().kind, "name": name}});
     own["minReplicas"] = chosen.least(&own).into();
@@ -222,9 +223,9 @@ fn one_policy(
     Ok(chosen.on(&target, manifest(own)))
 }
 
-/// What the status of a ScalingPolicy tells of a metric for each replica, in thousandths of its unit: a quantity, or a part of
+/// The value of a metric for each replica in the status of a ScalingPolicy, in thousandths of its unit: a quantity, or a part of
 /// what a pod requests.
-fn told_by_policy(
+fn milli_of_policy(
     status: &ScalingPolicyStatus,
     asked: &Value,
     request_milli: impl FnOnce() -> Option<i64>,
@@ -232,11 +233,11 @@ fn told_by_policy(
     let name = step_name(asked)?;
     let metrics = &status.recommendation.as_ref()?.metrics;
     // A long name is cut in the status.
-    let own = |told: &str| told == name || NAME_MAX <= told.chars().count() && name.starts_with(told);
-    let told = metrics.iter().find(|told| own(&told.metric))?.current.as_ref()?;
-    match told.strip_suffix('%') {
+    let own = |metric: &str| metric == name || NAME_MAX <= metric.chars().count() && name.starts_with(metric);
+    let current = metrics.iter().find(|one| own(&one.metric))?.current.as_ref()?;
+    match current.strip_suffix('%') {
         Some(percent) => Some(percent.parse::<i64>().ok()?.saturating_mul(request_milli()?) / 100),
-        None => Quantity::parse(told).ok().map(Quantity::milli),
+        None => Quantity::parse(current).ok().map(Quantity::milli),
     }
 }
 
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_pods_share_is_a_load_and_the_status_tells_how_much() {
+    fn whatever_pods_share_is_a_load_and_the_status_gives_its_size() {
         let queue = json!({"name": "queue", "selector": {"matchLabels": {"of": "web"}}});
         let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "front"});
         let members = [
@@ -394,17 +395,17 @@ mod tests {
             ("Object", "object", json!({"metric": {"name": "rps"}, "describedObject": ingress}), "7", 28_000),
             ("External", "external", json!({"metric": queue}), "3", 12_000),
         ];
-        let (mut asked, mut told, mut expected) = (Vec::new(), vec![json!({"type": ""})], Vec::new());
+        let (mut asked, mut reported, mut expected) = (Vec::new(), vec![json!({"type": ""})], Vec::new());
         for (kind, field, member, average, milli) in members {
             let (mut spec, mut status) = (member.clone(), member);
             spec["target"] = json!({"type": "AverageValue", "averageValue": "1"});
             status["current"] = json!({"averageValue": average});
             asked.push(json!({"type": kind, field: spec}));
-            told.push(json!({"type": kind, field: status}));
+            reported.push(json!({"type": kind, field: status}));
             let metric = Metric::of(asked.last().expect("it was pushed")).expect("a metric");
             expected.push(load(metric, milli));
         }
-        let hpa = HpaSeen { current_metrics: Some(told), ..hpa("Deployment", asked.clone()) };
+        let hpa = HpaSeen { current_metrics: Some(reported), ..hpa("Deployment", asked.clone()) };
         let scalers = of(&evidence(hpa), &WorldRecord::default());
         assert_eq!((scalers.loads, scalers.notes), (expected, Vec::new()));
         assert_eq!(scalers.manifests[0].1["spec"]["metrics"], json!(asked));
@@ -413,9 +414,9 @@ mod tests {
     #[test]
     fn no_scaler_is_at_zero_if_nothing_but_its_pods_is_measured() {
         let least = |metrics: Vec<Value>| {
-            let told = json!({"type": "External", "external": {"metric": {"name": "queue"}, "current": {"averageValue": "1"}}});
+            let reported = json!({"type": "External", "external": {"metric": {"name": "queue"}, "current": {"averageValue": "1"}}});
             let mut hpa = hpa("Deployment", metrics);
-            hpa.current_metrics.get_or_insert_default().push(told);
+            hpa.current_metrics.get_or_insert_default().push(reported);
             hpa.spec.as_mut().expect("a spec")["minReplicas"] = json!(0);
             of(&evidence(hpa), &WorldRecord::default()).manifests[0].1["spec"]["minReplicas"].clone()
         };
@@ -424,34 +425,34 @@ mod tests {
     }
 
     #[test]
-    fn hpa_that_cannot_be_simulated_is_left_out_and_told() {
-        let told = |hpa: HpaSeen, evidence: fn(HpaSeen) -> Evidence| {
+    fn hpa_that_cannot_be_simulated_is_left_out_with_a_note() {
+        let notes = |hpa: HpaSeen, evidence: fn(HpaSeen) -> Evidence| {
             let scalers = of(&evidence(hpa), &WorldRecord::default());
             assert!(scalers.manifests.is_empty() && scalers.loads.is_empty(), "{scalers:?}");
             scalers.notes.join("; ")
         };
-        let value = told(hpa("Deployment", vec![external("Value")]), evidence);
+        let value = notes(hpa("Deployment", vec![external("Value")]), evidence);
         assert!(value.contains("external metric queue (a target of type Value:"), "{value}");
         let container = json!({"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "app",
             "target": {"type": "Utilization", "averageUtilization": 50}}});
-        let container = told(hpa("Deployment", vec![container]), evidence);
+        let container = notes(hpa("Deployment", vec![container]), evidence);
         assert!(
-            container.contains("cpu of container app (a snapshot does not tell the containers"),
+            container.contains("cpu of container app (a snapshot does not distinguish the containers"),
             "{container}"
         );
-        let untold = told(hpa("Deployment", vec![half_of("memory"), external("AverageValue")]), evidence);
+        let memory = notes(hpa("Deployment", vec![half_of("memory"), external("AverageValue")]), evidence);
         assert!(
-            untold.contains("memory (its status tells nothing of it yet), external metric queue (its"),
-            "{untold}"
+            memory.contains("memory (its status does not report it yet), external metric queue (its"),
+            "{memory}"
         );
         let unread = HpaSeen { current_metrics: None, ..hpa("Deployment", vec![cpu()]) };
-        assert!(told(unread, evidence).contains("older program"));
+        assert!(notes(unread, evidence).contains("older program"));
         let empty = HpaSeen { current: Some(0), ..hpa("Deployment", vec![cpu()]) };
-        assert!(told(empty, evidence).contains("tells no replicas"));
+        assert!(notes(empty, evidence).contains("reports no replicas"));
         let old = HpaSeen { spec: None, ..hpa("Deployment", vec![cpu()]) };
-        assert!(told(old, evidence).contains("older program"));
-        assert!(told(hpa("StatefulSet", vec![cpu()]), evidence).contains("no StatefulSet web"));
-        assert!(told(hpa("Rollout", vec![cpu()]), evidence).contains("Rollout is not simulated"));
+        assert!(notes(old, evidence).contains("older program"));
+        assert!(notes(hpa("StatefulSet", vec![cpu()]), evidence).contains("no StatefulSet web"));
+        assert!(notes(hpa("Rollout", vec![cpu()]), evidence).contains("Rollout is not simulated"));
     }
 
     /// A policy of Deployment web whose pods use 80 % of the 500m and 25 % of the 2Gi that they ask for, of a queue of 48.
@@ -491,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn scaling_policy_scales_the_set_that_keeps_the_pods_under_the_load_that_its_status_tells() {
+    fn scaling_policy_scales_the_set_that_keeps_the_pods_under_the_load_in_its_status() {
         let schedules = json!([{"name": "office", "minReplicas": 9, "window":
             {"timeZone": "Etc/UTC", "start": "0 8 * * 1-5", "duration": "10h"}}]);
         let spec = |metrics: Vec<Value>| {
@@ -539,7 +540,7 @@ mod tests {
         let status = json!({"recommendation": {"metrics": [{"metric": "external", "current": "1"},
             {"metric": name, "current": "2"}]}});
         let status = serde_json::from_value(status).expect("a status");
-        assert_eq!(told_by_policy(&status, &long, || None), Some(2000));
+        assert_eq!(milli_of_policy(&status, &long, || None), Some(2000));
     }
 
     #[test]

@@ -143,7 +143,7 @@ pub fn simulate(options: &SimulateOptions) -> anyhow::Result<()> {
         let outcome = run(scenario, &settings, &mut |_| {}).context("failed to start the simulation")?;
         return Ok(terminal::print(&format!("{}\n", outcome.hash))?);
     }
-    tell(scenario, &settings, options)
+    render(scenario, &settings, options)
 }
 
 fn load(path: &Path, options: &SimulateOptions) -> anyhow::Result<Start> {
@@ -220,11 +220,11 @@ fn recorded(start: &Start, options: &SimulateOptions) -> anyhow::Result<Run> {
     Ok(run_record.finish(&outcome))
 }
 
-fn tell(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> anyhow::Result<()> {
+fn render(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> anyhow::Result<()> {
     narrated(scenario, settings, options, &mut |_| {}).map(drop)
 }
 
-/// Runs the scenario and tells it while it happens; another spectator sees each step too.
+/// Runs the scenario and renders its timeline meanwhile; `spectate` gets each step too.
 fn narrated(
     scenario: &Scenario,
     settings: &Options,

@@ -113,7 +113,7 @@ fn bare(scenario: Scenario) -> Start {
     Start { scenario, initial_state: Arc::default(), most: BTreeMap::new() }
 }
 
-/// The name without what tells the kind of file.
+/// The name without the ending for the kind of file.
 fn stem(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let known = [".json.gz", ".json", ".gz", ".yaml", ".yml"];
@@ -198,9 +198,9 @@ mod tests {
     use headroom_simulator::run::{Options, run};
     use headroom_simulator::store::{number, text};
 
-    /// A Deployment of two pods of a CPU and a GiB each, under an HPA of one metric, as its spec and its status tell it, and at
+    /// A Deployment of two pods of a CPU and a GiB each, under an HPA of one metric, as its spec and its status have it, and at
     /// most 7 replicas.
-    fn case(asked: Value, told: Value) -> Case {
+    fn case(asked: Value, reported: Value) -> Case {
         let web = || pod("web-1").cpu("1").memory("1Gi").label("app", "web").label("pod-template-hash", "x1");
         let owned = |name: &str| {
             web().with(|pod| pod.key = CoreKey::new("default", name)).owner("ReplicaSet", "web-x1")
@@ -218,7 +218,7 @@ mod tests {
             min: 1,
             max: 7,
             current: Some(2),
-            current_metrics: Some(vec![told]),
+            current_metrics: Some(vec![reported]),
             spec: Some(json!({"minReplicas": 1, "maxReplicas": 7, "metrics": [asked]})),
             ..HpaSeen::default()
         };

@@ -256,16 +256,16 @@ mod tests {
             };
             *by_kind.entry(cells[2]).or_default() += after_each.map(places).sum::<usize>();
         }
-        let told = head.lines().filter_map(|line| {
+        let stated = head.lines().filter_map(|line| {
             let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
             Some((*cells.first()?, cells.get(2)?.parse::<usize>().ok()?))
         });
-        assert_eq!(told.collect::<BTreeMap<_, _>>(), by_kind);
+        assert_eq!(stated.collect::<BTreeMap<_, _>>(), by_kind);
         let total: usize = by_kind.values().sum();
         assert!(total > 0);
         assert!(
             head.contains(&format!("the other {total} are below")),
-            "docs/development/mutants.md tells another number"
+            "docs/development/mutants.md has another number"
         );
         let invariants = read("docs/development/invariants.md");
         assert!(
@@ -274,7 +274,7 @@ mod tests {
         );
         assert!(
             read("README.md").contains(&format!("no test sees {total};")),
-            "README.md tells another number"
+            "README.md has another number"
         );
     }
 }

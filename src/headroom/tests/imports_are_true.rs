@@ -62,8 +62,8 @@ mod tests {
                 file.display()
             );
             let page = std::fs::read_to_string(path(PAGE)).unwrap();
-            let told = section(&page, &name).is_none_or(|told| told == shown);
-            assert!(told, "{name} in {PAGE} is stale: run `make pages` and commit the result");
+            let same = section(&page, &name).is_none_or(|stored| stored == shown);
+            assert!(same, "{name} in {PAGE} is stale: run `make pages` and commit the result");
         }
     }
 

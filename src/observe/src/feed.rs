@@ -194,7 +194,7 @@ impl Feed for KubeFeed {
         self.shared.distrusted.send_replace(());
     }
 
-    // What each turn of the loop asks is answered without telling the whole health, which is made of texts.
+    // Each turn of the loop asks this: it is answered without rendering the whole health, which is made of texts.
     fn synced(&self) -> bool {
         let inner = self.shared.lock();
         Watch::ALL.iter().all(|watch| inner.watches.get(watch).is_some_and(|state| state.listed))
@@ -311,15 +311,15 @@ impl Inner {
         }
     }
 
-    /// Tells the store of replica decisions; whether something was edited.
-    fn tell<K: Watched>(&mut self, object: &K) -> Result<bool, Error> {
+    /// Updates the store of replica decisions. Returns true if something was edited.
+    fn update_workloads<K: Watched>(&mut self, object: &K) -> Result<bool, Error> {
         let Some(workloads) = &mut self.workloads else { return Ok(false) };
-        object.tell(&mut self.decoder, workloads)?;
+        object.update_workloads(&mut self.decoder, workloads)?;
         Ok(workloads.has_edits())
     }
 
-    /// Tells it that an object is gone; whether something was edited.
-    fn tell_gone(&mut self, watch: Watch, meta: &ObjectMeta) -> bool {
+    /// Removes an object that is gone from it. Returns true if something was edited.
+    fn remove_from_workloads(&mut self, watch: Watch, meta: &ObjectMeta) -> bool {
         let Some(workloads) = &mut self.workloads else { return false };
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         workloads.remove(watch, &ObjectKey::new(namespace, meta.name.as_deref().unwrap_or_default()));
@@ -369,7 +369,7 @@ impl Port {
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
         let mut guard = self.shared.lock();
         let inner = &mut *guard;
-        let mut wrong = match inner.tell(&object) {
+        let mut wrong = match inner.update_workloads(&object) {
             Ok(true) => {
                 self.shared.workloads_bell.notify_one();
                 None
@@ -415,7 +415,7 @@ impl Port {
     pub fn gone<K: Watched>(&self, meta: &ObjectMeta) {
         let mut guard = self.shared.lock();
         let inner = &mut *guard;
-        if inner.tell_gone(self.watch, meta) {
+        if inner.remove_from_workloads(self.watch, meta) {
             self.shared.workloads_bell.notify_one();
         }
         let change: Result<Change, Error> = K::gone(meta, &mut inner.decoder);
@@ -515,7 +515,7 @@ impl Port {
         }
     }
 
-    /// The last object of a list has been applied. The list ends when its version is known: before that nobody can tell
+    /// The last object of a list has been applied. The list ends when its version is known: before that nobody knows
     /// whether it shows an older state than is known.
     pub(super) fn list_shown(&self) {
         self.shared.lock().state(self.watch).list_shown = true;
@@ -574,7 +574,7 @@ impl Port {
         tracing::warn!(watch = self.watch.as_str(), namespace, name, error, "object left out");
     }
 
-    /// Something went wrong; told once until it changes.
+    /// Something went wrong; logged once until it changes.
     pub(super) fn trouble(&self, why: &str) {
         let mut inner = self.shared.lock();
         let state = inner.state(self.watch);

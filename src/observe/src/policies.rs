@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_cannot_be_decoded_is_told_of_with_its_name_and_status() {
+    fn a_pool_that_cannot_be_decoded_is_reported_with_its_name_and_status() {
         let broken = pool(serde_json::json!({"provider": {"type": "Martian"}, "maxNodes": "many"}));
         assert_eq!((&*broken.name, broken.generation, &*broken.resource_version), ("general", 3, "12"));
         assert!(broken.spec.is_err());

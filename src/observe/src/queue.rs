@@ -27,7 +27,7 @@ pub struct Queue {
     contents: FxHashMap<Kind, Contents>,
 }
 
-/// What is remembered of a kind's objects to tell a change from a heartbeat.
+/// Memory of a kind's objects that distinguishes a change from a heartbeat.
 #[derive(Debug, Default)]
 struct Contents {
     listing: bool,
@@ -253,7 +253,7 @@ fn content_hash(delta: &Delta) -> Option<u64> {
         Delta::VolumeApplied(volume) => volume.hash(&mut hasher),
         Delta::StorageClassApplied(class) => class.hash(&mut hasher),
         Delta::CsiNodeApplied(_, limits) => limits.hash(&mut hasher),
-        Delta::CsiDriverApplied(_, tells) => tells.hash(&mut hasher),
+        Delta::CsiDriverApplied(_, reports_capacity) => reports_capacity.hash(&mut hasher),
         Delta::StorageCapacityApplied(capacity) => capacity.hash(&mut hasher),
         Delta::PriorityClassApplied(_, class) => class.hash(&mut hasher),
         Delta::BufferApplied(buffer) => buffer.hash(&mut hasher),

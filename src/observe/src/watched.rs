@@ -245,11 +245,11 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
         None
     }
 
-    /// Tells the store of replica decisions of the object. Most kinds do not matter to it.
+    /// Updates the store of replica decisions with the object. Most kinds do not matter to it.
     ///
     /// # Errors
     /// If it cannot be understood.
-    fn tell(&self, _decoder: &mut Decoder, _workloads: &mut Workloads) -> Result<(), Error> {
+    fn update_workloads(&self, _decoder: &mut Decoder, _workloads: &mut Workloads) -> Result<(), Error> {
         Ok(())
     }
 
@@ -262,7 +262,7 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
 
 impl Watched for SlimPod {
     const WATCH: Watch = Watch::World(Kind::Pod);
-    // Finished pods hold nothing: Jobs may leave thousands of them, and a pod that finishes is told of as deleted.
+    // Finished pods hold nothing: Jobs may leave thousands of them, and a pod that finishes is reported as deleted.
     const FIELD_SELECTOR: &'static str = "status.phase!=Succeeded,status.phase!=Failed";
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         match pod::pod(&self, decoder) {
@@ -277,7 +277,7 @@ impl Watched for SlimPod {
         let pod = pod::stand_in(&remains.metadata, remains.node.as_deref(), decoder)?;
         Some(Delta::PodApplied(Box::new(pod)))
     }
-    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+    fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let key = key_of(&self.metadata, decoder)?;
         let labels = decoder.labels(self.metadata.labels.iter().flatten());
         workloads.apply_pod(&key.namespace, &labels, scale::pod_seen(self, decoder)?);
@@ -303,7 +303,7 @@ impl Watched for SlimReplicaSet {
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::ControllerApplied(Box::new(workload::replica_set(&self, decoder)?))))
     }
-    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+    fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
         let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
         workloads.apply_scale(ScaleKind::ReplicaSet, key, seen);
@@ -319,7 +319,7 @@ impl Watched for SlimStatefulSet {
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::ControllerApplied(Box::new(workload::stateful_set(&self, decoder)?))))
     }
-    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+    fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
         let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
         workloads.apply_scale(ScaleKind::StatefulSet, key, seen);
@@ -536,7 +536,7 @@ impl Watched for StoredClusterScalingPolicy {
         let object = self.read();
         Ok(Change::Policy(PolicyChange::Cluster(Box::new(object))))
     }
-    fn tell(&self, _: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+    fn update_workloads(&self, _: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let stored = self.clone();
         workloads.apply_cluster(stored.read());
         Ok(())
@@ -551,7 +551,7 @@ impl Watched for SlimDeployment {
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::DeploymentApplied(Box::new(buffer::deployment(&self, decoder)?))))
     }
-    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+    fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
         let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
         workloads.apply_scale(ScaleKind::Deployment, key, seen);
@@ -567,7 +567,7 @@ impl Watched for SlimHpa {
     fn applied(self, _: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::None)
     }
-    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+    fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         workloads.apply_hpa(scale::hpa(self.clone(), decoder)?);
         Ok(())
     }
@@ -582,7 +582,7 @@ impl Watched for StoredScalingPolicy {
     fn applied(self, _: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::None)
     }
-    fn tell(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
+    fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         key_of(&self.metadata, decoder)?;
         let stored = self.clone();
         workloads.apply_policy(stored.read());

@@ -366,7 +366,9 @@ async fn without_our_crds_there_are_no_pools_and_the_trouble_is_named() {
     rig.pass(3).await;
     assert_eq!(rig.policies.pools.len(), 0);
     assert!(rig.feed.synced());
-    assert!(rig.health_of(Watch::NodePools).trouble.expect("told").contains("install the CRDs"));
+    assert!(
+        rig.health_of(Watch::NodePools).trouble.expect("trouble is reported").contains("install the CRDs")
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ pub struct Settings {
     pub selector: BTreeMap<String, String>,
     /// What a new node of a group with several types is taken to be.
     pub mixed: MixedTypes,
-    /// Name of the queue that tells of interruptions.
+    /// Name of the queue that reports interruptions.
     pub interruption_queue: Option<Arc<str>>,
 }
 

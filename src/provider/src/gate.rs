@@ -12,10 +12,10 @@ pub trait Gate: Send + Sync {
     /// [`Closed`] when nothing was sent, or the end was not seen.
     fn pass<'a>(&'a self, operation: String, call: BoxFuture<'a, End>) -> BoxFuture<'a, Result<(), Closed>>;
 
-    /// Told of each read: its name, and how it ended.
+    /// Called after each read with its name and how it ended.
     fn read(&self, operation: &str, result: &str);
 
-    /// Told of each call once it ended, reads and writes: its action as IAM spells it, how it ended in a word of a closed
+    /// Called after each call, reads and writes: its action as IAM spells it, how it ended in a word of a closed
     /// set, and how long it took.
     fn ended(&self, action: &'static str, outcome: &'static str, took: Duration) {
         let _ = (action, outcome, took);

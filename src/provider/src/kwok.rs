@@ -36,7 +36,7 @@ const ONLY_GROUP: &str = "default";
 /// The label and annotation by which KWOK knows its nodes.
 const KWOK_LABEL: (&str, &str) = ("type", "kwok");
 
-/// What a pool of KWOK nodes is told.
+/// The settings of a pool of KWOK nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// One group each; empty means one group without a zone.

@@ -36,7 +36,7 @@ pub trait CloudProvider: Send + Sync {
     /// Raises a group's target to `request.to`; idempotent per intent.
     ///
     /// # Errors
-    /// [`Error`] when no or not all instances will come; `created` tells how many will.
+    /// [`Error`] when no or not all instances will come; `created` is the count that will.
     fn increase<'a>(&'a self, request: &'a Increase) -> BoxFuture<'a, Result<Increased, Error>>;
 
     /// Takes back what an increase asked for and what did not come: never an instance, never below `request.from`.
@@ -111,7 +111,7 @@ pub struct Observation {
     pub state: ProviderState,
     /// When it was read; `None` for now.
     pub read_at: Option<UnixTime>,
-    /// When the provider will have something newer to say; `None` when only nodes tell.
+    /// Time until the provider will have something newer to report; `None` if only nodes show it.
     pub next_in: Option<Duration>,
 }
 

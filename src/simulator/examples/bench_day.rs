@@ -67,13 +67,13 @@ fn scenario(hours: i64, nodes: i64, rises: i64) -> Scenario {
         let name = format!("web-{index}");
         manifests.push((Kind::Deployment, deployment(&name, most / 5)));
         let target = Target { kind: Kind::Deployment, key: ObjectKey::new("default", &name) };
-        let mut told = most / 5;
+        let mut current = most / 5;
         for minute in 0..hours * 60 {
             // From a fifth of the pods to all of them and back, in each of the equal parts of the run.
             let half = hours * 30 / rises;
             let part = half - (minute % (2 * half) - half).abs();
             let replicas = most / 5 + (most - most / 5) * part / half;
-            if std::mem::replace(&mut told, replicas) == replicas {
+            if std::mem::replace(&mut current, replicas) == replicas {
                 continue;
             }
             let after = SignedDuration::from_mins(minute);

@@ -103,21 +103,21 @@ impl Changes {
 
 impl fmt::Display for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told: Vec<String> = Vec::new();
+        let mut parts: Vec<String> = Vec::new();
         for path in &self.with {
-            told.push(path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default());
+            parts.push(path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default());
         }
-        told.extend(self.prices.iter().map(|(pool, price)| format!("{pool} at {price} an hour")));
-        told.extend(self.load_milli.map(|milli| format!("{} times the load", times(milli))));
-        told.extend(self.zones_down.iter().map(|zone| format!("zone {zone} gone")));
-        f.write_str(&told.join(", "))
+        parts.extend(self.prices.iter().map(|(pool, price)| format!("{pool} at {price} an hour")));
+        parts.extend(self.load_milli.map(|milli| format!("{} times the load", times(milli))));
+        parts.extend(self.zones_down.iter().map(|zone| format!("zone {zone} gone")));
+        f.write_str(&parts.join(", "))
     }
 }
 
 /// Thousandths as a decimal number.
 fn times(milli: i64) -> String {
-    let told = format!("{}.{:03}", milli / 1000, milli % 1000);
-    told.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let decimal = format!("{}.{:03}", milli / 1000, milli % 1000);
+    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl Start {
@@ -239,11 +239,11 @@ impl Start {
         for (kind, object) in &mut self.scenario.manifests {
             multiply(*kind, object);
         }
-        let mut told = format!("{} times the load: {after} replicas instead of {before}", times(milli));
+        let mut message = format!("{} times the load: {after} replicas instead of {before}", times(milli));
         if capped > 0 {
-            told += &format!("; workloads at the most that their scaler allows: {capped}");
+            message += &format!("; workloads at the most that their scaler allows: {capped}");
         }
-        self.at_start(Action::Message(told));
+        self.at_start(Action::Message(message));
     }
 
     fn take_out(&mut self, zone: &str) -> Result<(), Error> {
@@ -306,7 +306,7 @@ impl Start {
         }
     }
 
-    /// Adds what is to be told at the beginning.
+    /// Adds a message at the beginning.
     pub fn note(&mut self, words: String) {
         self.at_start(Action::Message(words));
     }

@@ -196,7 +196,7 @@ impl Ledger {
     }
 }
 
-/// True if the pods of an object are asked for by itself: a ReplicaSet of a Deployment is told its number by that.
+/// True if the pods of an object are asked for by itself: a ReplicaSet of a Deployment gets its number from that.
 pub(crate) fn asks_for_pods(kind: Kind, object: &Value) -> bool {
     match kind {
         Kind::Deployment | Kind::StatefulSet => true,

@@ -269,7 +269,7 @@ mod tests {
         super::identifier(name, None)
     }
 
-    /// Two pods of ReplicaSet web and one of ReplicaSet other run; each set carries what is told.
+    /// Two pods of ReplicaSet web and one of ReplicaSet other run; each set carries the given loads.
     fn measured(loads: &[(&str, Metric, i64)]) -> Measured {
         let start = Timestamp::from_second(1_000_000_007).unwrap();
         let mut cluster = SimCluster::new(SharedStore::new(1, start), Timings::default());
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_metric_of_pods_is_told_of_those_that_are_selected() {
+    async fn a_metric_of_pods_is_returned_for_the_selected_pods() {
         let rps = || Metric::Pods(identifier("rps"));
         let measured = measured(&[("web", rps(), 9_000), ("other", rps(), 7_000)]);
         let asked = async |pods| {

@@ -1,4 +1,4 @@
-//! Tells a run in lines of at most 100 columns: what happened, each decision with its reason, how the cluster moved.
+//! Renders a run in lines of at most 100 columns: what happened, each decision with its reason, how the cluster moved.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub const WIDTH: usize = 100;
 /// Columns of the bar of nodes.
 const BAR: usize = 40;
 
-/// How it is told.
+/// The style of the rendered lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     /// Escape codes for colours.
@@ -49,7 +49,7 @@ pub struct Figures {
 
 /// One decision of the operator, as the pool's status has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct DecisionLine {
     /// When it was taken.
     pub at: Timestamp,
     /// The pool.
@@ -64,7 +64,7 @@ pub struct Told {
     pub message: String,
 }
 
-/// What is told so far.
+/// The lines of a run so far.
 #[derive(Debug)]
 pub struct Narrator {
     style: Style,
@@ -73,7 +73,7 @@ pub struct Narrator {
     seen: BTreeMap<(String, String), Option<String>>,
     pools_version: u64,
     waiting: Vec<String>,
-    decisions: Vec<Told>,
+    decisions: Vec<DecisionLine>,
     decisions_count: u64,
     days: bool,
     start: Timestamp,
@@ -144,18 +144,19 @@ impl Narrator {
         lines
     }
 
-    /// What is still to be told at the end.
+    /// The lines that remain at the end.
     pub fn flush(&mut self) -> Vec<String> {
         let mut lines = std::mem::take(&mut self.waiting);
-        let mut alike: Vec<Vec<Told>> = Vec::new();
+        let mut alike: Vec<Vec<DecisionLine>> = Vec::new();
         for decision in std::mem::take(&mut self.decisions) {
-            match alike.iter_mut().find(|told| told.first().is_some_and(|first| first.resembles(&decision))) {
-                Some(told) => told.push(decision),
+            match alike.iter_mut().find(|group| group.first().is_some_and(|first| first.resembles(&decision)))
+            {
+                Some(group) => group.push(decision),
                 None => alike.push(vec![decision]),
             }
         }
-        alike.sort_by_key(|told| told.first().map(|first| first.at));
-        lines.extend(alike.iter().flat_map(|told| self.decision(told)));
+        alike.sort_by_key(|group| group.first().map(|first| first.at));
+        lines.extend(alike.iter().flat_map(|group| self.decision(group)));
         lines
     }
 
@@ -195,14 +196,14 @@ impl Narrator {
                     let before = self.seen.insert(known, outcome.clone());
                     if before.is_none() {
                         self.decisions_count += 1;
-                        self.decisions.extend(Told::of(&key.name, decision));
+                        self.decisions.extend(DecisionLine::of(&key.name, decision));
                     } else if failed && before != Some(outcome) {
-                        let mut told = Told::of(&key.name, decision);
-                        if let Some(told) = &mut told {
-                            told.at = store.now();
-                            told.action.push_str(" failed");
+                        let mut line = DecisionLine::of(&key.name, decision);
+                        if let Some(line) = &mut line {
+                            line.at = store.now();
+                            line.action.push_str(" failed");
                         }
-                        self.decisions.extend(told);
+                        self.decisions.extend(line);
                     }
                 }
             }
@@ -210,14 +211,14 @@ impl Narrator {
     }
 
     /// Decisions that resemble each other as one: at most three lines.
-    fn decision(&self, told: &[Told]) -> Vec<String> {
-        let (Some(first), Some(last)) = (told.first(), told.last()) else { return Vec::new() };
+    fn decision(&self, group: &[DecisionLine]) -> Vec<String> {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { return Vec::new() };
         let sizes = match (first.sizes, last.sizes) {
             (Some((from, _)), Some((_, to))) => format!(" {from} → {to}"),
             _ => String::new(),
         };
-        let many = if told.len() > 1 { format!(" ({} decisions)", told.len()) } else { String::new() };
-        let Told { pool, action, reason, message, .. } = last;
+        let many = if group.len() > 1 { format!(" ({} decisions)", group.len()) } else { String::new() };
+        let DecisionLine { pool, action, reason, message, .. } = last;
         let (sign, colour) = match action.as_str() {
             "ScaleUp" => ("+", "32"),
             "ScaleDown" => ("-", "33"),
@@ -284,11 +285,11 @@ impl Narrator {
     }
 }
 
-impl Told {
-    fn of(pool: &str, decision: &Value) -> Option<Told> {
+impl DecisionLine {
+    fn of(pool: &str, decision: &Value) -> Option<DecisionLine> {
         let word = |field| text(decision, &[field]).unwrap_or_default().to_owned();
         let sizes = number(decision, &["from"]).zip(number(decision, &["to"]));
-        Some(Told {
+        Some(DecisionLine {
             at: text(decision, &["time"])?.parse().ok()?,
             pool: pool.to_owned(),
             action: word("action"),
@@ -298,7 +299,7 @@ impl Told {
         })
     }
 
-    fn resembles(&self, other: &Told) -> bool {
+    fn resembles(&self, other: &DecisionLine) -> bool {
         (&self.pool, &self.action, &self.reason) == (&other.pool, &other.action, &other.reason)
     }
 }
@@ -373,8 +374,8 @@ pub fn summary(outcome: &Outcome, decisions_count: u64, length: SignedDuration, 
         ("operator deaths", outcome.deaths_count.to_string()),
         ("simulated", format!("{length:#} in {took_seconds:.1} s, {speed:.0} times real time")),
     ];
-    let told = rows.iter().filter(|(name, value)| *name != "operator deaths" || value != "0");
-    told.map(|(name, value)| format!("  {name:<16} {value}\n")).collect()
+    let shown = rows.iter().filter(|(name, value)| *name != "operator deaths" || value != "0");
+    shown.map(|(name, value)| format!("  {name:<16} {value}\n")).collect()
 }
 
 fn whole(length: SignedDuration) -> String {

@@ -93,7 +93,7 @@ pub type Ended = (usize, u64);
 
 impl Life {
     /// Starts life `number` of replica `replica`. `dies_at` is the effect point at which it is killed, if it gets there
-    /// before `safe_from`. The end of the loop, or its death, is told to `ended`.
+    /// before `safe_from`. The end of the loop, or its death, is sent to `ended`.
     #[must_use]
     pub fn begin(
         around: &Surroundings,

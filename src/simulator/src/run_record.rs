@@ -83,7 +83,7 @@ struct PodShare {
 }
 
 impl RunRecord {
-    /// A record at the start of the scenario; `name` tells the run from another one.
+    /// A record at the start of the scenario; `name` distinguishes the run from another one.
     #[must_use]
     pub fn new(scenario: &Scenario, name: &str) -> RunRecord {
         let seconds = (scenario.duration.as_secs() / SAMPLES).max(1);
@@ -216,13 +216,13 @@ impl RunRecord {
     }
 
     fn take_decision(&mut self, pool: &str, decision: &api::Decision) {
-        let told = Decision::of(pool, decision, self.start.as_second());
+        let decoded = Decision::of(pool, decision, self.start.as_second());
         let id = (pool.to_owned(), decision.id.clone());
         match self.known.get(&id) {
-            Some(place) => self.decisions[*place] = told,
+            Some(place) => self.decisions[*place] = decoded,
             None if self.decisions.len() < MARKS_MAX => {
                 self.known.insert(id, self.decisions.len());
-                self.decisions.push(told);
+                self.decisions.push(decoded);
             }
             None => {}
         }

@@ -29,7 +29,7 @@ fn policy(name: &str, metric: Value) -> (Kind, Value) {
 }
 
 #[test]
-fn a_look_that_panics_is_told_and_costs_no_other_workload() {
+fn a_reconcile_that_panics_is_reported_and_costs_no_other_workload() {
     let poison = json!({"type": "External", "external": {"metric": {"name": "panic"},
         "target": {"type": "AverageValue", "averageValue": "1"}}});
     let cpu = json!({"type": "Resource", "resource": {"name": "cpu",

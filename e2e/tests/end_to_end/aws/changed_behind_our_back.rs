@@ -77,7 +77,7 @@ fn maximum_lowered_by_hand_bounds_the_pool() {
         wait::until("it has grown to the new maximum", MINUTE, async || bed.in_service("web", 2).await)
             .await?;
         let expected = usize::try_from(2 * PODS_A_NODE)?;
-        wait::until("status tells the bound", MINUTE, async || {
+        wait::until("status shows the bound", MINUTE, async || {
             bed.cluster.running_pods_are("default", "app=web", expected).await?;
             let status = bed.cluster.pool_status("general").await?;
             ensure!(status["bounds"]["maxNodes"] == 2, "bounds are {}", status["bounds"]);
@@ -106,9 +106,12 @@ fn deleted_group_leaves_the_pool_and_the_other_goes_on() {
             bed.cluster.running_pods_are("default", "app=web", usize::try_from(2 * PODS_A_NODE)?).await
         })
         .await?;
-        wait::until("the pool tells that the group is missing", 2 * MINUTE, async || {
-            let told = bed.cluster.pool_status("general").await?["conditions"].to_string();
-            ensure!(told.contains("GroupNotFound") && told.contains("old"), "conditions are {told}");
+        wait::until("the pool reports that the group is missing", 2 * MINUTE, async || {
+            let conditions = bed.cluster.pool_status("general").await?["conditions"].to_string();
+            ensure!(
+                conditions.contains("GroupNotFound") && conditions.contains("old"),
+                "conditions are {conditions}"
+            );
             Ok(())
         })
         .await?;

@@ -26,7 +26,7 @@ fn purchase_and_removal_end_well_wherever_the_operator_was_killed_odd_points() {
     aws_test(async |bed| every_other_point(bed, 1).await);
 }
 
-/// Half of the points, so that two of these can be told at once.
+/// Half of the points, so that two of these can run at once.
 async fn every_other_point(bed: &Bed, first: usize) -> Result<()> {
     bed.aws.group("web").sizes(0, 10).create().await?;
     bed.cluster.apply(aws_pool("general", &["web"]).quick_scale_down(SECONDS)).await?;

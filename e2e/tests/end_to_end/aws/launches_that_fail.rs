@@ -27,9 +27,12 @@ fn spot_shortage_falls_back_to_on_demand_and_returns() {
         settles(bed, PODS_A_NODE, &[("spot", 0), ("on-demand", 1)]).await?;
         // Reports of a pool are a second apart: the pods may run before this one is written.
         wait::until("spot is backed off with AWS's words", MINUTE, async || {
-            let told = rows(bed, "spot", "backoffs").await?;
-            let row = told.first().context("spot is not backed off")?;
-            ensure!(row["message"].as_str().is_some_and(|m| m.contains(no_spot)), "backoffs are {told:?}");
+            let backoffs = rows(bed, "spot", "backoffs").await?;
+            let row = backoffs.first().context("spot is not backed off")?;
+            ensure!(
+                row["message"].as_str().is_some_and(|m| m.contains(no_spot)),
+                "backoffs are {backoffs:?}"
+            );
             Ok(())
         })
         .await?;
@@ -49,7 +52,7 @@ fn spot_shortage_falls_back_to_on_demand_and_returns() {
 }
 
 #[test]
-fn used_up_quota_is_told_with_its_name_and_what_to_do() {
+fn used_up_quota_is_reported_with_its_name_and_what_to_do() {
     aws_test(async |bed| {
         bed.aws.group("standard").create().await?;
         bed.aws.group("burst").instance_type("m6i.xlarge").create().await?;
@@ -64,19 +67,19 @@ fn used_up_quota_is_told_with_its_name_and_what_to_do() {
         bed.cluster.apply(deployment("web").replicas(PODS_A_NODE)).await?;
         let _operator = bed.operator().start()?;
         settles(bed, PODS_A_NODE, &[("standard", 0), ("burst", 0), ("graphics", 1)]).await?;
-        let told = wait::until("the quota is told", MINUTE, async || {
-            let told = bed.cluster.pool_condition("general", "ProviderDegraded").await?;
-            ensure!(told["reason"] == "QuotaExhausted", "{told}");
-            Ok(told)
+        let condition = wait::until("the quota is reported", MINUTE, async || {
+            let condition = bed.cluster.pool_condition("general", "ProviderDegraded").await?;
+            ensure!(condition["reason"] == "QuotaExhausted", "{condition}");
+            Ok(condition)
         })
         .await?;
-        let message = told["message"].as_str().unwrap_or_default();
+        let message = condition["message"].as_str().unwrap_or_default();
         for part in ["L-1216C47A", "Running On-Demand Standard", "Service Quotas", "standard", "burst", limit]
         {
             ensure!(message.contains(part), "{part} is not in {message}");
         }
         let spared = bed.cluster.pool_status("graphics").await?["conditions"].to_string();
-        ensure!(!spared.contains("QuotaExhausted"), "another quota's pool is told {spared}");
+        ensure!(!spared.contains("QuotaExhausted"), "another quota's pool reports {spared}");
         // One try says enough for all machines of the quota.
         let tried = writes(bed).await?;
         ensure!(
@@ -128,8 +131,8 @@ fn failures_from_before_the_start_are_history() {
         bed.aws.edit_group("wide", &[("DesiredCapacity", "1")]).await?;
         wait::until("launches fail", MINUTE, async || {
             let params = [("AutoScalingGroupName", "wide")];
-            let told = bed.aws.call("autoscaling", "DescribeScalingActivities", &params).await?;
-            ensure!(told.contains("<StatusCode>Failed</StatusCode>"), "activities are {told}");
+            let activities = bed.aws.call("autoscaling", "DescribeScalingActivities", &params).await?;
+            ensure!(activities.contains("<StatusCode>Failed</StatusCode>"), "activities are {activities}");
             Ok(())
         })
         .await?;
@@ -138,8 +141,8 @@ fn failures_from_before_the_start_are_history() {
         // A launch that was under way may still fail; and what fails in the second of a purchase counts as its own.
         let failures = async || {
             let params = [("AutoScalingGroupName", "wide")];
-            let told = bed.aws.call("autoscaling", "DescribeScalingActivities", &params).await?;
-            anyhow::Ok(told.matches("<StatusCode>Failed</StatusCode>").count())
+            let activities = bed.aws.call("autoscaling", "DescribeScalingActivities", &params).await?;
+            anyhow::Ok(activities.matches("<StatusCode>Failed</StatusCode>").count())
         };
         let seen = std::cell::Cell::new((usize::MAX, Instant::now()));
         wait::until("no launch has failed for three seconds", MINUTE, async || {

@@ -52,8 +52,8 @@ async fn operator_with(bed: &Bed, actions: &[String]) -> Result<Operator> {
 fn documented_permissions_are_enough() {
     aws_test(async |bed| {
         grows_and_shrinks(bed, &documented()?).await?;
-        let told = bed.cluster.pool_status("general").await?["conditions"].to_string();
-        ensure!(!told.contains("PermissionMissing"), "conditions are {told}");
+        let conditions = bed.cluster.pool_status("general").await?["conditions"].to_string();
+        ensure!(!conditions.contains("PermissionMissing"), "conditions are {conditions}");
         bed.aws.enforce_permissions(false).await
     });
 }
@@ -64,8 +64,8 @@ fn without_the_optional_ones_it_works_and_names_them() {
         let mut actions = documented()?;
         actions.retain(|action| !OPTIONAL.contains(&action.as_str()));
         grows_and_shrinks(bed, &actions).await?;
-        let told = bed.cluster.pool_status("general").await?["conditions"].to_string();
-        ensure!(told.contains("autoscaling:LaunchInstances"), "conditions are {told}");
+        let conditions = bed.cluster.pool_status("general").await?["conditions"].to_string();
+        ensure!(conditions.contains("autoscaling:LaunchInstances"), "conditions are {conditions}");
         bed.aws.enforce_permissions(false).await
     });
 }
@@ -94,9 +94,12 @@ fn missing_read_is_named_and_nothing_is_done() {
         bed.cluster.apply(aws_pool("general", &["web"])).await?;
         bed.cluster.apply(deployment("web").replicas(PODS_A_NODE)).await?;
         let operator = operator_with(bed, &["autoscaling:SetDesiredCapacity".to_owned()]).await?;
-        wait::until("the missing permission is told", MINUTE, async || {
-            let told = bed.cluster.pool_status("general").await?["conditions"].to_string();
-            ensure!(told.contains("autoscaling:DescribeAutoScalingGroups"), "conditions are {told}");
+        wait::until("the missing permission is reported", MINUTE, async || {
+            let conditions = bed.cluster.pool_status("general").await?["conditions"].to_string();
+            ensure!(
+                conditions.contains("autoscaling:DescribeAutoScalingGroups"),
+                "conditions are {conditions}"
+            );
             Ok(())
         })
         .await?;

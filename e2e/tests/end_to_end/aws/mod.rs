@@ -48,7 +48,7 @@ async fn writes(bed: &Bed) -> Result<Vec<ApiCall>> {
     Ok(calls)
 }
 
-/// Errors, telling all, when any instance was ended but these.
+/// Errors, with all their names, when any instance but these was terminated.
 async fn only_ended(bed: &Bed, ids: &[&str]) -> Result<()> {
     let ended = bed.aws.terminations().await?;
     let others: Vec<_> = ended.iter().filter(|ended| !ids.contains(&ended.id.as_str())).collect();

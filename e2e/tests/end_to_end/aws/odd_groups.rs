@@ -49,9 +49,9 @@ fn group_with_weights_is_left_alone_and_the_other_grows() {
         bed.cluster.apply(deployment("web").replicas(2 * PODS_A_NODE)).await?;
         let _operator = bed.operator().start()?;
         settles(bed, 2 * PODS_A_NODE, &[("heavy", 0), ("plain", 2)]).await?;
-        let told = bed.cluster.pool_condition("general", "ProviderDegraded").await?;
-        let message = told["message"].as_str().unwrap_or_default();
-        ensure!(told["reason"] == "GroupUnsupported", "{told}");
+        let condition = bed.cluster.pool_condition("general", "ProviderDegraded").await?;
+        let message = condition["message"].as_str().unwrap_or_default();
+        ensure!(condition["reason"] == "GroupUnsupported", "{condition}");
         ensure!(message.contains("heavy") && message.contains("weights, such as 4"), "{message}");
         ensure!(bed.aws.group_now("heavy").await?.desired == 0, "heavy was asked for something");
         only_ended(bed, &[]).await
@@ -68,12 +68,12 @@ fn tags_of_a_group_set_its_clock_and_one_that_cannot_be_read_is_named() {
         let general = aws_pool("general", &["quick", "slow"]).quick_scale_down("10m");
         bed.cluster.apply(general).await?;
         let _operator = bed.operator().start()?;
-        let told = wait::until("the tag is named", MINUTE, async || {
+        let condition = wait::until("the tag is named", MINUTE, async || {
             bed.cluster.pool_condition("general", "ProviderDegraded").await
         })
         .await?;
-        let message = told["message"].as_str().unwrap_or_default();
-        ensure!(told["reason"] == "TagUnreadable", "{told}");
+        let message = condition["message"].as_str().unwrap_or_default();
+        ensure!(condition["reason"] == "TagUnreadable", "{condition}");
         ensure!(message.contains(&format!("{wrong}=half")) && message.contains("from 0 to 1"), "{message}");
 
         wait::until("the empty node of the quick group is gone", MINUTE, async || {

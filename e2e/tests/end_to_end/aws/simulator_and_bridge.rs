@@ -1,4 +1,4 @@
-//! The bed itself: groups grow, fail and shrink as they are told, and their machines become nodes or do not.
+//! The bed itself: groups grow, fail and shrink as they are set to, and their machines become nodes or do not.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::aws::{Bed, Join, aws_test};
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::MINUTE;
 
 #[test]
-fn a_group_grows_fails_and_shrinks_as_it_is_told() {
+fn a_group_grows_fails_and_shrinks_as_it_is_set_to() {
     aws_test(async |bed| {
         let aws = &bed.aws;
         aws.group("web").zones(&["us-east-1a", "us-east-1b"]).sizes(0, 4).create().await?;

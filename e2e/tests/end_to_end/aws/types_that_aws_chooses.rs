@@ -35,8 +35,8 @@ fn described_machines_are_planned_as_the_least_of_what_may_come() {
             only_ended(bed, &[]).await
         })
         .await?;
-        let told = bed.cluster.pool_status("general").await?["conditions"].to_string();
-        ensure!(!told.contains("TemplateUnreadable"), "conditions are {told}");
+        let conditions = bed.cluster.pool_status("general").await?["conditions"].to_string();
+        ensure!(!conditions.contains("TemplateUnreadable"), "conditions are {conditions}");
         Ok(())
     });
 }

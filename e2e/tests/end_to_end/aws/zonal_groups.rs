@@ -66,8 +66,8 @@ fn zone_without_machines_is_backed_off_and_the_next_takes_the_nodes() {
         let backoffs = rows(bed, "general", "backoffs").await?;
         let row = backoffs.iter().find(|row| row["group"] == "web-a").context("web-a is not backed off")?;
         ensure!(row["class"] == "OutOfCapacity" && backoffs.len() == 1, "backoffs are {backoffs:?}");
-        let told = row["message"].as_str().unwrap_or_default();
-        ensure!(told.contains(NO_CAPACITY), "the backoff says {told}");
+        let message = row["message"].as_str().unwrap_or_default();
+        ensure!(message.contains(NO_CAPACITY), "the backoff says {message}");
         wait::until("all pods run", MINUTE, async || {
             bed.cluster.running_pods_are("default", "app=web", usize::try_from(3 * PODS_A_NODE)?).await
         })

@@ -61,8 +61,8 @@ fn group_over_zones_is_grown_for_pods_that_may_run_in_each_of_them() {
         for (app, words) in
             [("pinned", "as its cloud chooses"), ("avoids", "as its cloud chooses"), ("apart", ZONE)]
         {
-            let told = explained(bed, app)?;
-            ensure!(told.contains(words), "explain says of {app}: {told}");
+            let explanation = explained(bed, app)?;
+            ensure!(explanation.contains(words), "explain says of {app}: {explanation}");
         }
 
         // A group of one zone is what they need.

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::list::Mutant;
 
-/// The module of core that the switch becomes.
+/// The module that the switch becomes, in the package of values, on which all decisions depend.
 pub const SWITCH: &str = "mutants_switch";
 
 /// A file with its mutants behind switches.
@@ -39,7 +39,7 @@ pub enum Untried {
     Const,
     /// A function that returns `impl Trait` returns one type, and the mutant would be another one.
     ImplTrait,
-    /// No place of the file looks like what the list tells.
+    /// No place of the file looks like the entry of the list.
     NotFound,
 }
 

@@ -191,10 +191,10 @@ impl Writer<'_> {
 /// Asks which of a place's mutants is made. Their numbers need not follow each other: what lies between them is made elsewhere.
 fn pick(choices: &[Choice]) -> String {
     let ids = || choices.iter().map(|choice| choice.id);
-    format!("crate::{SWITCH}::pick({}, {})", ids().min().unwrap_or(0), ids().max().unwrap_or(0))
+    format!("headroom_values::{SWITCH}::pick({}, {})", ids().min().unwrap_or(0), ids().max().unwrap_or(0))
 }
 
 /// Asks whether the only mutant of a place is made.
 fn on(choices: &[Choice]) -> String {
-    format!("crate::{SWITCH}::on({})", choices.first().map_or(0, |choice| choice.id))
+    format!("headroom_values::{SWITCH}::on({})", choices.first().map_or(0, |choice| choice.id))
 }

@@ -18,7 +18,7 @@ fn put(source: &str, mutants: &[Mutant], dropped: &[usize]) -> Instrumented {
 /// Puts mutants into a source, which must become `expected` but for the path of the switch.
 fn check(source: &str, mutants: &[Mutant], expected: &str) {
     let made = put(source, mutants, &[]);
-    assert_eq!(made.text.replace(&format!("crate::{SWITCH}::"), ""), expected);
+    assert_eq!(made.text.replace(&format!("headroom_values::{SWITCH}::"), ""), expected);
     assert_eq!(made.untried, []);
     let marked: BTreeSet<usize> = made.marks.iter().flat_map(|mark| mark.ids.clone()).collect();
     assert_eq!(marked, mutants.iter().map(|mutant| mutant.id).collect());
@@ -127,7 +127,7 @@ fn dropped_mutants_leave_the_source_as_it_was() {
 }
 
 #[test]
-fn what_cannot_stand_behind_a_switch_is_told() {
+fn what_cannot_stand_behind_a_switch_is_reported() {
     let source = "const fn c() -> u8 { 1 }\nfn i() -> impl Iterator<Item = u8> { g() }\nfn l() { if a() && let Some(b) = c() {} }\n";
     let mutants = [
         mutant(1, Genre::FnValue, (1, 22), "0"),

@@ -48,7 +48,7 @@ pub struct ValidatedAws {
     pub tag_selector: BTreeMap<String, String>,
     /// What a new node of a group with several types is taken to be.
     pub mixed_types: MixedTypes,
-    /// Name of the queue that tells of interruptions, if one is read.
+    /// Name of the queue that reports interruptions, if one is read.
     pub interruption_queue: Option<String>,
 }
 

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn fallback_defaults_to_hold_after_three_minutes_and_never_shrinks_unless_told() {
+    fn fallback_defaults_to_hold_after_three_minutes_and_never_shrinks_by_default() {
         let policy = check("{target: {type: HPA, hpa: {name: web}}, fallback: {replicas: '7'}}").unwrap();
         let fallback = policy.fallback.unwrap();
         assert_eq!(

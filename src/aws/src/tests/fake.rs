@@ -187,13 +187,13 @@ impl Calls for Fake {
     fn groups_named<'a>(&'a self, names: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Group>, CallError>> {
         self.call("autoscaling:DescribeAutoScalingGroups", |account| {
             assert!(names.len() <= 100, "AWS refuses more than 100 names");
-            let told = names.iter().filter_map(|name| account.groups.get(name)).cloned().collect();
+            let groups = names.iter().filter_map(|name| account.groups.get(name)).cloned().collect();
             if let Some(name) = account.taken.take() {
                 account.groups.get_mut(&name).expect("it is there").instances[0].lifecycle =
                     "Terminating".to_owned();
                 account.bring(&name);
             }
-            Ok(told)
+            Ok(groups)
         })
     }
     fn groups_tagged<'a>(
@@ -216,13 +216,14 @@ impl Calls for Fake {
     ) -> BoxFuture<'a, Result<Vec<Activity>, CallError>> {
         self.call("autoscaling:DescribeScalingActivities", move |account| {
             let of_group = account.activities.iter().rev().filter(|(name, _)| &**name == group);
-            let told = of_group.map(|(_, one)| one.clone()).filter(|one| since <= one.started_at).collect();
+            let activities =
+                of_group.map(|(_, one)| one.clone()).filter(|one| since <= one.started_at).collect();
             if let Some(name) = account.straggler.take()
                 && account.groups[&name].counted() < account.groups[&name].desired
             {
                 account.bring(&name);
             }
-            Ok(told)
+            Ok(activities)
         })
     }
     fn set_desired<'a>(&'a self, group: &'a str, desired: u32) -> BoxFuture<'a, Result<(), CallError>> {
@@ -495,7 +496,7 @@ pub fn is_unknown(error: &Error) -> bool {
     error.unknown
 }
 
-/// Kinds of trouble are told apart by code, whatever the service.
+/// Kinds of trouble are distinguished by code, whatever the service.
 #[test]
 fn codes_of_all_services_have_their_kinds() {
     let kind = |status, code| CallError::answered("a:B", status, code, "").kind;

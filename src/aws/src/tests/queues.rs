@@ -1,4 +1,4 @@
-//! Queues of interruptions: what is told of instances, when messages are deleted, and what a queue that fails does not harm.
+//! Queues of interruptions: which instances are reported as interrupted, when messages are deleted, and what a queue that fails does not harm.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ async fn state(bench: &Bench) -> ProviderState {
     bench.observe().await.expect("read").state
 }
 
-fn told(state: &ProviderState) -> Vec<Arc<str>> {
+fn interrupted(state: &ProviderState) -> Vec<Arc<str>> {
     state.groups["a"].interrupted.keys().cloned().collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_warning_is_told_within_a_second_and_its_message_stays_until_the_instance_goes() {
+async fn a_warning_is_reported_within_a_second_and_its_message_stays_until_the_instance_goes() {
     let bench = bench("events");
     let observation = bench.observe().await.expect("read");
     assert!(observation.next_in.is_some_and(|next| next.as_secs() <= 1), "{:?}", observation.next_in);
@@ -41,7 +41,7 @@ async fn a_warning_is_told_within_a_second_and_its_message_stays_until_the_insta
     send(&bench, "m1", &id);
     for _ in 0..3 {
         bench.pass(1).await;
-        assert_eq!(told(&state(&bench).await), std::slice::from_ref(&id));
+        assert_eq!(interrupted(&state(&bench).await), std::slice::from_ref(&id));
     }
     assert_eq!((bench.calls(DELETE), bench.fake.account().messages.len()), (0, 1));
     bench.delete(&id).await.expect("terminated");
@@ -49,7 +49,7 @@ async fn a_warning_is_told_within_a_second_and_its_message_stays_until_the_insta
     state(&bench).await;
     assert_eq!((bench.calls(DELETE), bench.fake.account().messages.len()), (1, 0));
     bench.pass(70).await;
-    assert!(told(&state(&bench).await).is_empty());
+    assert!(interrupted(&state(&bench).await).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,10 +57,10 @@ async fn a_restart_reads_the_message_again() {
     let before = bench("events");
     let id = before.ids("a")[0].clone();
     send(&before, "m1", &id);
-    assert_eq!(told(&state(&before).await), std::slice::from_ref(&id));
+    assert_eq!(interrupted(&state(&before).await), std::slice::from_ref(&id));
     let after = bench("events");
     *after.fake.account() = std::mem::take(&mut *before.fake.account());
-    assert_eq!(told(&state(&after).await), [id]);
+    assert_eq!(interrupted(&state(&after).await), [id]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +70,7 @@ async fn doubled_late_alien_and_senseless_messages_do_no_harm_and_go() {
     for (message, instance) in [("m1", &*id), ("m2", &*id), ("alien", "i-0badc0de"), ("nonsense", "x")] {
         send(&bench, message, instance);
     }
-    assert_eq!(told(&state(&bench).await), std::slice::from_ref(&id));
+    assert_eq!(interrupted(&state(&bench).await), std::slice::from_ref(&id));
     let left: Vec<String> = bench.fake.account().messages.keys().map(ToString::to_string).collect();
     assert_eq!(left, ["alien", "m1", "m2"], "what is no notice goes at once");
     bench.delete(&id).await.expect("terminated");
@@ -80,11 +80,11 @@ async fn doubled_late_alien_and_senseless_messages_do_no_harm_and_go() {
     }
     assert!(bench.fake.account().messages.is_empty());
     send(&bench, "late", &id);
-    assert!(told(&state(&bench).await).is_empty());
+    assert!(interrupted(&state(&bench).await).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_fails_is_told_and_left_alone_for_a_while_and_groups_are_read_all_the_same() {
+async fn a_queue_that_fails_is_reported_and_not_read_for_a_while_and_groups_are_read_all_the_same() {
     let bench = bench("elsewhere");
     let state = state(&bench).await;
     assert_eq!(state.groups["a"].instances.len(), 2);

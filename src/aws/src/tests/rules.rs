@@ -1,4 +1,4 @@
-//! One rule a test: how sizes are written, what is told of groups, and how few calls it takes.
+//! One rule a test: how sizes are written, what is reported of groups, and how few calls it takes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +102,7 @@ async fn a_launch_at_once_that_is_not_permitted_falls_back_and_names_the_action(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_launch_is_told_at_once_with_its_place_and_words() {
+async fn a_failed_launch_is_reported_at_once_with_its_place_and_message() {
     let bench = Bench::new(vec![group("a", 0, 1, 10)]);
     bench.observe().await.expect("read");
     bench.fake.account().broken.insert("a".into(), NO_CAPACITY.to_owned());
@@ -127,10 +127,10 @@ async fn a_quota_that_is_used_up_holds_back_every_group_of_its_family() {
     let classes: Vec<_> =
         ["a", "b"].iter().map(|name| state.groups[*name].failures.first().map(|one| one.class)).collect();
     assert_eq!(classes, [Some(FailureClass::QuotaExceeded); 2]);
-    let told: Vec<_> = state.notices.iter().filter(|one| one.kind == NoticeKind::QuotaExhausted).collect();
-    assert_eq!(told.iter().map(|one| one.group.as_deref()).collect::<Vec<_>>(), [Some("a"), Some("b")]);
+    let notices: Vec<_> = state.notices.iter().filter(|one| one.kind == NoticeKind::QuotaExhausted).collect();
+    assert_eq!(notices.iter().map(|one| one.group.as_deref()).collect::<Vec<_>>(), [Some("a"), Some("b")]);
     for part in ["Running On-Demand Standard", "L-1216C47A", "ask for more", "your current vCPU limit"] {
-        assert!(told.iter().all(|one| one.message.contains(part)), "{part} is not in {told:?}");
+        assert!(notices.iter().all(|one| one.message.contains(part)), "{part} is not in {notices:?}");
     }
 }
 
@@ -271,10 +271,10 @@ async fn every_lifecycle_state_counts_as_it_should() {
     }
     let ids = bench.ids("a");
     let state = bench.observe().await.expect("read").state;
-    let told: Vec<_> =
+    let states: Vec<_> =
         ids.iter().map(|id| state.groups["a"].instances.get(id).map(|one| one.state)).collect();
     use InstanceState::{Creating, Deleting, Running};
-    assert_eq!(told, [Some(Creating), Some(Running), None, Some(Deleting), None, None]);
+    assert_eq!(states, [Some(Creating), Some(Running), None, Some(Deleting), None, None]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -308,9 +308,9 @@ async fn options_in_tags_are_the_groups_own_and_one_that_cannot_be_read_is_named
     let own = state.groups["a"].options.as_deref().expect("options");
     assert_eq!((own.unneeded_for, own.unready_for), (Some(Seconds(180)), None));
     assert_eq!(state.groups["b"].options, None);
-    let told: Vec<_> = state.notices.iter().filter(|one| one.kind == NoticeKind::TagUnreadable).collect();
-    assert!(told.len() == 1 && told[0].group.as_deref() == Some("a"), "{told:?}");
-    assert!(told[0].message.contains("scaledownunreadytime=soon"), "{told:?}");
+    let notices: Vec<_> = state.notices.iter().filter(|one| one.kind == NoticeKind::TagUnreadable).collect();
+    assert!(notices.len() == 1 && notices[0].group.as_deref() == Some("a"), "{notices:?}");
+    assert!(notices[0].message.contains("scaledownunreadytime=soon"), "{notices:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -326,8 +326,8 @@ async fn a_wrong_configuration_holds_its_group_until_another_version_is_launched
     bench.pass(3_600).await;
     let state = bench.observe().await.expect("read").state;
     assert_eq!((state.groups["a"].max, state.groups["b"].max), (1, 10));
-    let told = state.notices.iter().find(|one| one.group.as_deref() == Some("a")).expect("told");
-    assert!(told.message.contains("InvalidAMIID.NotFound"), "{told:?}");
+    let notice = state.notices.iter().find(|one| one.group.as_deref() == Some("a")).expect("a notice");
+    assert!(notice.message.contains("InvalidAMIID.NotFound"), "{notice:?}");
     assert_eq!(bench.aws.increase(&bench.request("a", 1, 2, "1-2")).await, Ok(Increased::Superseded));
     {
         let mut account = bench.fake.account();
@@ -381,7 +381,7 @@ async fn a_permission_that_launches_lack_holds_their_group_for_an_hour() {
     let state = bench.observe().await.expect("read").state;
     assert_eq!(state.groups["a"].max, 1);
     assert!(state.notices.iter().any(|one| one.message.contains("iam:PassRole")), "{:?}", state.notices);
-    // It was given: no other version of the template tells, so it is tried.
+    // It was given: no newer version of the template shows it, so it is tried.
     bench.fake.account().broken.clear();
     bench.pass(661).await;
     assert_eq!(bench.observe().await.expect("read").state.groups["a"].max, 10);
@@ -427,9 +427,9 @@ async fn one_broken_group_of_a_hundred_leaves_the_others_alone() {
     let state = bench.observe().await.expect("read").state;
     let whole = state.groups.values().filter(|one| one.template.is_some()).count();
     assert_eq!((state.groups.len(), whole), (64, 63), "a pool manages 64 groups");
-    let told: Vec<_> =
+    let notices: Vec<_> =
         state.notices.iter().filter(|one| one.kind == NoticeKind::TemplateUnreadable).collect();
-    assert!(told.len() == 1 && told[0].group.as_deref() == Some("g42"), "{told:?}");
+    assert!(notices.len() == 1 && notices[0].group.as_deref() == Some("g42"), "{notices:?}");
     assert_eq!(bench.increase("g41", 1, 2).await, Ok(Increased::Accepted));
 }
 
@@ -448,8 +448,8 @@ async fn an_instance_back_in_the_warm_pool_is_gone_and_never_terminated() {
     }
     bench.pass(6).await;
     let state = bench.observe().await.expect("read").state;
-    let told = state.groups["a"].instances.get(&id).map(|one| one.state);
-    assert!(told.is_none_or(|state| state == InstanceState::Deleting), "{told:?}");
+    let after = state.groups["a"].instances.get(&id).map(|one| one.state);
+    assert!(after.is_none_or(|state| state == InstanceState::Deleting), "{after:?}");
     assert_eq!(bench.delete(&id).await, Ok(()));
     assert_eq!((bench.desired("a"), bench.calls(TERMINATE)), (1, 1));
 }
@@ -467,7 +467,7 @@ async fn a_group_that_two_pools_claim_is_the_older_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_elses_change_is_told() {
+async fn a_change_by_another_writer_is_reported() {
     let bench = Bench::new(vec![group("a", 0, 1, 10)]);
     bench.observe().await.expect("read");
     bench.fake.account().groups.get_mut("a").expect("there").desired = 4;
@@ -477,7 +477,7 @@ async fn somebody_elses_change_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_read_before_stays_when_reads_fail_and_its_age_is_told() {
+async fn what_was_read_before_stays_when_reads_fail_and_its_age_is_reported() {
     let bench = Bench::new(vec![group("a", 0, 1, 10)]);
     let first = bench.observe().await.expect("read").read_at;
     bench.pass(61).await;

@@ -139,7 +139,7 @@ fn error(code: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_write_that_failed_is_sent_once_and_its_code_is_told() {
+async fn a_write_that_failed_is_sent_once_and_its_code_is_reported() {
     let text = error("ResourceContention");
     let (calls, script) = calls(&[(500, &text), (500, &text)]);
     let failed = calls.set_desired("web-a", 3).await.expect_err("refused");
@@ -158,18 +158,18 @@ async fn a_throttled_read_is_tried_again() {
 }
 
 #[tokio::test]
-async fn how_each_call_ended_is_told_by_its_action_in_words_of_a_closed_set() {
+async fn the_outcome_of_each_call_is_reported_by_its_action_in_words_of_a_closed_set() {
     let (throttled, denied) = (error("Throttling"), error("AccessDenied"));
     let answers =
         [(200, GROUPS), (403, denied.as_str()), (400, throttled.as_str()), (400, throttled.as_str())];
     let (calls, _, seen) = watched(&[&answers[..], &answers[2..]].concat());
     for _ in 0..3 {
-        // What is told of the failures is looked at below.
+        // The reported outcomes are checked below.
         let _ = calls.groups_named(&["web-a".into()]).await;
     }
     let action = "autoscaling:DescribeAutoScalingGroups";
-    let told = seen.0.lock().expect("no panic inside").clone();
-    assert_eq!(told, [(action, "ok"), (action, "denied"), (action, "throttled")]);
+    let outcomes = seen.0.lock().expect("no panic inside").clone();
+    assert_eq!(outcomes, [(action, "ok"), (action, "denied"), (action, "throttled")]);
 }
 
 #[tokio::test]
@@ -183,9 +183,9 @@ async fn ec2_is_read_by_signed_requests() {
         <item><instanceType>unasked</instanceType></item></instanceTypeSet></DescribeInstanceTypesResponse>";
     let (calls, script) = calls(&[(200, types)]);
     let found = calls.instance_types(&["g5.xlarge".into()]).await.expect("an answer");
-    let told: Vec<_> =
+    let types: Vec<_> =
         found.iter().map(|one| (&*one.name, one.cpus, one.memory_mib, one.gpus, one.interfaces)).collect();
-    assert_eq!(told, [("g5.xlarge", 4, 16384, 1, 4)]);
+    assert_eq!(types, [("g5.xlarge", 4, 16384, 1, 4)]);
     let sent = script.sent.lock().expect("no panic inside")[0].clone();
     assert!(sent.contains("AWS4-HMAC-SHA256 Credential=AKID/") && sent.contains("/eu-west-1/ec2/"), "{sent}");
 }
@@ -237,7 +237,7 @@ async fn a_queue_is_read_and_its_messages_deleted_in_json() {
     let found = calls.queue_url("events").await.expect("an address");
     assert!(found.ends_with("/1/events"));
     let read = calls.receive(&found).await.expect("messages");
-    assert_eq!(read.len(), 1, "a message without an id cannot be told apart: it comes again");
+    assert_eq!(read.len(), 1, "a message without an id cannot be identified: it comes again");
     assert_eq!((&*read[0].id, read[0].receipt.as_str(), read[0].body.as_str()), ("m1", "r1", "{}"));
     assert!(calls.receive(&found).await.expect("no messages").is_empty());
     calls.delete_message(&found, "r1").await.expect("deleted");

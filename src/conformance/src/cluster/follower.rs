@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::config::{ClusterSettings, Config, Mode, Pool, ScaleDown, ScaleUp};
-use headroom_core::history::{
-    Action, BackoffKey, History, Increase as CoreIncrease, IncreasePhase, Intent, PoolHistory,
-};
+use headroom_core::history::{Action, History, Increase as CoreIncrease, IncreasePhase, Intent, PoolHistory};
 use headroom_core::known::Known;
 use headroom_core::nodes::scale_up::limits;
 use headroom_core::nodes::state::backoff;
@@ -17,6 +15,7 @@ use headroom_core::nodes::wake::Wake;
 use headroom_core::plan::{Plan, Step as PlanStep};
 use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{
     FailureClass, GroupOptions, GroupState, Instance as CoreInstance, InstanceState, LaunchFailure,
     ProviderState,
@@ -352,7 +351,7 @@ fn merge(memory: &mut PoolHistory, delta: i64, deadline: UnixTime) {
 
 /// How an instance is listed: as one that comes or is there, as one that goes, or as one that failed.
 ///
-/// Vectors tell no time of creation: an instance is as old as the time for which it has been listed in one manner.
+/// Vectors contain no time of creation: an instance is as old as the time for which it has been listed in one manner.
 fn manner(one: &Instance) -> u8 {
     if one.error.is_some() { 2 } else { u8::from(one.state.as_deref() == Some("deleting")) }
 }

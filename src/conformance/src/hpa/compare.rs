@@ -103,47 +103,47 @@ impl Differences {
 }
 
 fn current_of(status: &MetricStatus) -> (Map<String, Value>, Option<&MetricValueStatus>) {
-    let mut told = Map::new();
-    let mut tell = |key: &str, value: &str| told.insert(key.to_owned(), json!(value));
+    let mut fields = Map::new();
+    let mut insert_text = |key: &str, value: &str| fields.insert(key.to_owned(), json!(value));
     let current = if let Some(resource) = &status.resource {
-        tell("name", &resource.name);
+        insert_text("name", &resource.name);
         Some(&resource.current)
     } else if let Some(resource) = &status.container_resource {
-        tell("name", &resource.name);
-        tell("container", &resource.container);
+        insert_text("name", &resource.name);
+        insert_text("container", &resource.container);
         Some(&resource.current)
     } else if let Some(pods) = &status.pods {
-        tell("name", &pods.metric.name);
+        insert_text("name", &pods.metric.name);
         Some(&pods.current)
     } else if let Some(object) = &status.object {
         let described = &object.described_object;
-        tell("name", &object.metric.name);
-        tell("object", &format!("{}/{}", described.kind, described.name));
+        insert_text("name", &object.metric.name);
+        insert_text("object", &format!("{}/{}", described.kind, described.name));
         Some(&object.current)
     } else if let Some(external) = &status.external {
-        tell("name", &external.metric.name);
+        insert_text("name", &external.metric.name);
         Some(&external.current)
     } else {
         None
     };
-    (told, current)
+    (fields, current)
 }
 
 fn metric(status: &MetricStatus) -> Value {
-    let (mut told, Some(current)) = current_of(status) else { return Value::Null };
-    told.insert("type".to_owned(), json!(status.type_));
+    let (mut fields, Some(current)) = current_of(status) else { return Value::Null };
+    fields.insert("type".to_owned(), json!(status.type_));
     if let Some(percent) = current.average_utilization {
-        told.insert("averageUtilization".to_owned(), json!(percent));
+        fields.insert("averageUtilization".to_owned(), json!(percent));
     }
     if let Some(amount) = current.average_value {
-        told.insert("averageValueMilli".to_owned(), json!(amount.milli()));
-        told.insert("averageValue".to_owned(), json!(amount.to_string()));
+        fields.insert("averageValueMilli".to_owned(), json!(amount.milli()));
+        fields.insert("averageValue".to_owned(), json!(amount.to_string()));
     }
     if let Some(amount) = current.value {
-        told.insert("valueMilli".to_owned(), json!(amount.milli()));
-        told.insert("value".to_owned(), json!(amount.to_string()));
+        fields.insert("valueMilli".to_owned(), json!(amount.milli()));
+        fields.insert("value".to_owned(), json!(amount.to_string()));
     }
-    Value::Object(told)
+    Value::Object(fields)
 }
 
 /// What a message of ScalingActive says before the metric's name.
@@ -151,16 +151,16 @@ const COMPUTED_FROM: &str = "computed from ";
 
 fn condition(condition: &Condition) -> Value {
     let since = condition.last_transition_time.map(offset);
-    let mut told = json!({
+    let mut rendered = json!({
         "type": condition.type_, "status": condition.status, "reason": condition.reason, "since": since,
     });
     let named = condition.type_ == "ScalingActive" && condition.status == "True";
     if let Some((_, name)) =
         condition.message.split_once(COMPUTED_FROM).filter(|(_, name)| named && !name.is_empty())
     {
-        told["metric"] = json!(name);
+        rendered["metric"] = json!(name);
     }
-    told
+    rendered
 }
 
 fn event(event: &Event) -> ExpectedEvent {

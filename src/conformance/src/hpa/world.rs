@@ -91,9 +91,9 @@ pub fn pod(pod: &Pod, default_containers: &[Container]) -> PodSeen {
     }
 }
 
-/// The usage that the metrics API tells for a selector.
+/// The usage that the metrics API returns for a selector.
 pub fn usage(metrics: &Metrics, pods: &[Pod], selector: &Selector, now: f64) -> Vec<PodUsage> {
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for (name, sample) in &metrics.resource.pods {
         let own = sample.labels.as_ref().map(labels);
         if !selector.matches(&own.unwrap_or_else(|| labels_of(pods, name))) {
@@ -105,14 +105,14 @@ pub fn usage(metrics: &Metrics, pods: &[Pod], selector: &Selector, now: f64) -> 
             let usage = cpu.into_iter().chain(memory).collect();
             ContainerUsage { name: Arc::from(name.as_str()), usage }
         });
-        told.push(PodUsage {
+        found.push(PodUsage {
             pod: Arc::from(name.as_str()),
             at: at(sample.timestamp_offset.unwrap_or(now)),
             window: Seconds(sample.window.unwrap_or(60)),
             containers: containers.collect(),
         });
     }
-    told
+    found
 }
 
 fn labels_of(pods: &[Pod], name: &str) -> Labels {
@@ -156,11 +156,11 @@ pub fn answer<'a>(
             return Answer::Pods(Vec::new());
         }
         let values = found.values.iter().filter(|(pod, _)| selector.matches(&labels_of(pods, pod)));
-        let told = |(pod, value): (&String, &MetricValue)| PodValue {
+        let value_of = |(pod, value): (&String, &MetricValue)| PodValue {
             pod: Arc::from(pod.as_str()),
             sample: number(value),
         };
-        return Answer::Pods(values.map(told).collect());
+        return Answer::Pods(values.map(value_of).collect());
     }
     if let Some(source) = spec.object.as_ref().filter(|_| spec.type_ == "Object") {
         let object = &source.described_object;

@@ -249,7 +249,7 @@ fn template_of(input: &Input, group: &Group) -> CoreNode {
     node
 }
 
-/// Names of the DaemonSets that run on the nodes of the group; `None` where it has none to tell.
+/// Names of the DaemonSets that run on the nodes of the group; `None` where it has no nodes.
 fn sets_of(input: &Input, group: &Group) -> Option<BTreeSet<String>> {
     let nodes = input.nodes.iter().flatten().filter(|node| node.group == group.id);
     let names: BTreeSet<&str> = nodes.map(|node| node.name.as_str()).collect();

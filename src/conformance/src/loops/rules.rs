@@ -176,7 +176,7 @@ fn unready_since(input: &Input, node: &str, at: i64) -> Option<i64> {
     (!ready).then_some(state.ready_since_s.unwrap_or(state.created_s))
 }
 
-/// The node as it was told last before this instant.
+/// The node as it was listed last before this instant.
 fn latest<'i>(input: &'i Input, node: &str, at: i64) -> Option<&'i Node> {
     let first = input.nodes.iter().flatten().find(|other| other.name == node);
     let events = input.events.iter().flatten().filter(|event| event.tick * input.tick_s <= at);

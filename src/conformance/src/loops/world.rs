@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::config::NodeTemplate;
-use headroom_core::history::{BackoffKey, Victim};
+use headroom_core::history::Victim;
 use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::removal::holds_node;
@@ -12,10 +11,12 @@ use headroom_core::plan::{Eviction, Outcome, Step, StepResult};
 use headroom_core::time::UnixTime;
 use headroom_core::world::node::{CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION, ZONE_LABEL};
 use headroom_core::world::pod::Pod as CorePod;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{
     FailureClass, GroupState, GroupTemplate, Instance, InstanceState, LaunchFailure, ProviderState,
     TemplateTrust,
 };
+use headroom_core::world::template::NodeTemplate;
 use headroom_core::world::workload::{DaemonSet, PrioritySource};
 use headroom_core::world::{Delta, World};
 
@@ -92,7 +93,7 @@ impl<'i> VectorWorld<'i> {
             tolerations: set.tolerations.clone(),
             ..Pod::default()
         };
-        // The reference counts every set; ours those that run, or are of system priority where no node can tell.
+        // The reference counts every set; ours those that run, or are of system priority where no node can show it.
         for mut pod in pod.to_core() {
             Arc::make_mut(&mut pod.class).priority = SYSTEM_PRIORITY;
             self.world.apply(Delta::DaemonSetApplied(Box::new(DaemonSet {

@@ -15,7 +15,7 @@ use headroom_core::world::World;
 
 const INSTANCES: u64 = 200;
 const GIB: i64 = 1 << 30;
-/// Far more than any packing here needs: what it did need is told.
+/// Far more than any packing here needs; the units used are printed.
 const WORK_UNITS_MAX: u64 = 100_000_000;
 
 /// Pods of a few classes, and the node they are for.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headroom_core::config::{Config, NodeTemplate, Pool};
+use headroom_core::config::{Config, Pool};
 use headroom_core::known::Known;
 use headroom_core::labels::{Labels, ObjectKey};
 use headroom_core::resources::Resources;
@@ -16,6 +16,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL};
 use headroom_core::world::pod::{Owner, Pod, PodClass, PodPhase};
 use headroom_core::world::provider::{GroupState, Instance, InstanceState, ProviderState};
+use headroom_core::world::template::NodeTemplate;
 use headroom_core::world::workload::{Controller, ControllerKind, PrioritySource};
 use headroom_core::world::{Delta, World};
 
@@ -57,7 +58,7 @@ pub struct PodSpec {
     pub count: Option<u32>,
 }
 
-/// What tells the classes of pods apart.
+/// The properties that distinguish the classes of pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassSpec {
     pub namespace: String,

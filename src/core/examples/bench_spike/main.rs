@@ -5,7 +5,7 @@
 //! one of another size; `ARGS="FILE.json.gz ..."` reads recorded ones, in the
 //! format of the golden vectors' loops. A time is the median of several rounds by the clock, and in parentheses the mean of
 //! the processor's time: on a machine that does other things, the latter is the truer.
-//! What is bought for pending pods is told in nodes and their cores. The floor is one look at every node that names it; times beside it can be compared between machines.
+//! The purchases for pending pods are shown in nodes and their cores. The floor is one visit to every node that names it; times beside it can be compared between machines.
 //! A snapshot is what `headroom snapshot` writes of such a cluster, plain and, in parentheses, packed.
 //! Peak memory is that of the whole process so far, its largest input included.
 
@@ -145,9 +145,9 @@ fn measure(name: &str, mut cluster: Cluster) {
     println!(
         "{name:>14} {nodes:>6} {pods:>7} {:>8.2} {:>12} {:>14} {:>14} {arriving:>22} {unneeded:>9} {memory:>7} {snapshot:>14}",
         apply_time.as_secs_f64() * 1e6 / f64::from(changes_count.max(1)),
-        told(floor),
-        told(idle),
-        told(one),
+        rendered(floor),
+        rendered(idle),
+        rendered(one),
     );
 }
 
@@ -160,11 +160,11 @@ fn snapshot_mb(snapshot: &Snapshot) -> String {
         Some((text.len(), packed.finish().ok()?.len()))
     };
     let megabytes = |bytes: usize| bytes as f64 / 1e6;
-    let told = |(plain, packed)| format!("{:.1} ({:.1})", megabytes(plain), megabytes(packed));
-    sizes().map_or_else(|| "-".to_owned(), told)
+    let size = |(plain, packed)| format!("{:.1} ({:.1})", megabytes(plain), megabytes(packed));
+    sizes().map_or_else(|| "-".to_owned(), size)
 }
 
-/// The least that a plan does which tells one thing of every node: it looks at each once and names it.
+/// The least work of a plan that reports on every node: it visits each once and names it.
 fn look_at_all(world: &World) -> Vec<(Arc<str>, i64)> {
     world.nodes().map(|(_, node, entry)| (node.name.clone(), entry.requested.cpu_milli)).collect()
 }
@@ -191,7 +191,7 @@ fn arrive(world: &mut World, pending: &[Delta], history: &History, config: &Conf
             }
         }
     }
-    format!("{}: {bought} of {cores} c", told(Times::of(times)))
+    format!("{}: {bought} of {cores} c", rendered(Times::of(times)))
 }
 
 /// Cores of the nodes that a step buys.
@@ -236,10 +236,10 @@ impl Watch {
     }
 }
 
-/// Processor time of this process so far; 0 where the kernel does not tell.
+/// Processor time of this process so far; 0 where the kernel does not report it.
 fn processor_ms() -> f64 {
-    let told = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    told.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
+    let content = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    content.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
 }
 
 /// Times of calls whose results are dropped outside of the time.
@@ -254,7 +254,7 @@ fn rounds<T>(mut call: impl FnMut() -> T) -> Times {
     Times::of(times)
 }
 
-fn told(times: Times) -> String {
+fn rendered(times: Times) -> String {
     format!("{:.1} ({:.1})", times.clock, times.processor)
 }
 

@@ -237,10 +237,10 @@ impl<'w> Context<'w> {
         made
     }
 
-    /// What a group brings of which nothing can be told yet, by another group of its pool: a pool's nodes are of one shape.
+    /// The template of a group of unknown shape, by another group of its pool: a pool's nodes are of one shape.
     ///
-    /// After a restart the cloud may not have told all templates: a node that was asked for takes pods all the same, and
-    /// left out of account it would be bought once more. So would one that this plan buys for the pool's minimum. Labels that tell the other group's zone are this one's.
+    /// After a restart the cloud may not have reported all templates: a node that was asked for takes pods all the same, and
+    /// left out of account it would be bought once more. So would one that this plan buys for the pool's minimum. Labels with the other group's zone get this one's.
     fn shape_of_sibling(&mut self, pool: &Arc<str>, group: &Arc<str>) -> Option<Arc<TemplateNode>> {
         let groups = &self.cluster.pools.get(pool)?.groups;
         let zone =
@@ -361,7 +361,7 @@ impl<'w> Context<'w> {
             let view = self.snapshot.node(ix);
             let taints =
                 view.taints().iter().filter(|taint| !template::is_passing(taint, pool)).cloned().collect();
-            // A node that has just registered may not have told its amounts yet.
+            // A node that has just registered may not have reported its amounts yet.
             let (blank, known) = (view.allocatable().pods == 0, view.allocatable().clone());
             let devices = !blank && self.cluster.group_has_devices(&pool_name, &group);
             let template = if blank || devices { self.template(&pool_name, &group) } else { None };

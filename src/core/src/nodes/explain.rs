@@ -15,7 +15,7 @@ use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::scheduling::{ClassIx, Refusal, TemplateNode};
 
-/// Most groups of pods whose pools are asked one by one; beyond it only counts are told.
+/// Most groups of pods whose pools are asked one by one; beyond it only counts are reported.
 const EXPLAINED_MAX: usize = 500;
 
 /// The field of a node that `matchFields` of a pod may name.
@@ -332,11 +332,11 @@ pub fn pools(ctx: &mut Context<'_>) {
         if reasons.is_empty() {
             continue;
         }
-        let told = reasons.into_iter().map(|limit| PoolReason {
+        let pool_reasons = reasons.into_iter().map(|limit| PoolReason {
             pool: pool.name.clone(),
             reason: limit.reason,
             message: limit.message,
         });
-        ctx.reasons.pools.entry(pool.name.clone()).or_default().extend(told);
+        ctx.reasons.pools.entry(pool.name.clone()).or_default().extend(pool_reasons);
     }
 }

@@ -1,7 +1,7 @@
 //! Takes names out of a snapshot: each becomes a code, the same one wherever it stands, so that decisions stay the same.
 //!
 //! Names sort differently afterwards, so a tie that was broken by name may be broken the other way. Free text goes, since
-//! nobody can tell which words of it are names. What stays readable: pools and groups, zones, types of machines, keys of
+//! nobody can know which words of it are names. What stays readable: pools and groups, zones, types of machines, keys of
 //! labels, annotations and taints, names of resources, storage and priority classes, kinds of objects that are scaled or measured.
 
 mod replicas;

@@ -36,8 +36,8 @@ pub const LEASE: SignedDuration = SignedDuration::from_secs(10);
 /// What was true so long ago the operator may still believe: its view may be that old before removals stop
 /// ([`headroom_operator::options::VIEW_AGE_MAX`]), and a step may be under way.
 const BELIEF: SignedDuration = SignedDuration::from_secs(200);
-/// Within this time of waking a replica tells what it knew before it was stopped.
-const TOLD_ON_WAKING: SignedDuration = SignedDuration::from_secs(5);
+/// Time after waking within which a replica reports what it knew before it was stopped.
+const REPORTED_ON_WAKING: SignedDuration = SignedDuration::from_secs(5);
 /// Violations kept; one is enough to fail a run.
 const VIOLATIONS_MAX: usize = 30;
 /// Unready nodes that hold no removal back: the default of `okUnreadyCount`.
@@ -71,7 +71,7 @@ struct LifeLog {
     leads_since: Option<Timestamp>,
 }
 
-/// A stop of a replica, as by a signal: what it knew before it tells when it wakes.
+/// A stop of a replica, as by a signal: what it knew before it reports when it wakes.
 #[derive(Debug, Default)]
 struct Awake {
     stopped_at: Option<Timestamp>,
@@ -79,10 +79,10 @@ struct Awake {
 }
 
 impl Awake {
-    /// Since when it may have known what it tells now.
+    /// The earliest time at which it may have known what it reports now.
     fn known_since(&self, now: Timestamp) -> Timestamp {
         match (self.stopped_at, self.woken_at) {
-            (Some(stopped), Some(woken)) if now.duration_since(woken) < TOLD_ON_WAKING => stopped,
+            (Some(stopped), Some(woken)) if now.duration_since(woken) < REPORTED_ON_WAKING => stopped,
             _ => now,
         }
     }
@@ -130,7 +130,7 @@ pub struct Checker {
     silent_since: Option<Timestamp>,
     /// Since when more than a few nodes and more than a fifth of all have been unready.
     unwell_since: Option<Timestamp>,
-    /// When each life was last told all there is of a kind, however silent watches are otherwise.
+    /// When each life last received all objects of a kind, however silent watches are otherwise.
     heard: BTreeMap<(Caller, Kind), Timestamp>,
     /// Who makes the call that is looked at.
     caller: Option<Caller>,

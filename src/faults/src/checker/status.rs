@@ -113,7 +113,7 @@ impl Checker {
     }
 
     /// I25: a node that goes because it was not needed has truly not been needed for its time. Half of it is taken for
-    /// enough: the first status that names it comes a little later than the clock it tells of.
+    /// enough: the first status that names it comes a little later than the clock that it shows.
     fn check_unneeded(&mut self, now: Timestamp, intent: &Intent, pool: &Value) {
         if !matches!(intent.reason.as_str(), "Empty" | "Underutilized") || self.status_tampered {
             return;
@@ -189,8 +189,8 @@ impl Checker {
             self.violated(now, "I2", format!("intent {id} of {pool} is opened a second time"));
         }
         let decisions = at(after, &["status", "decisions"]).and_then(Value::as_array);
-        let told = decisions.is_some_and(|all| all.iter().any(|one| text(one, &["id"]) == Some(id)));
-        if !told {
+        let recorded = decisions.is_some_and(|all| all.iter().any(|one| text(one, &["id"]) == Some(id)));
+        if !recorded {
             self.violated(now, "I22", format!("intent {id} of {pool} has no decision record"));
         }
         self.check_unneeded(now, intent, after);

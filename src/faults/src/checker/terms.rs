@@ -48,7 +48,7 @@ pub(super) struct Change {
 /// True if the operator can know that a change was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Knowledge {
-    /// It has not stored yet that it was answered; the size tells.
+    /// It has not stored yet that it was answered; the size shows it.
     BySize,
     /// It has stored that it was answered.
     Answered,

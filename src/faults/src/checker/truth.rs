@@ -11,7 +11,7 @@ use headroom_simulator::store::{Kind, ObjectKey, Store, at, condition, number, t
 /// Our mark's annotation.
 pub(super) const INTENT: &str = "headroom.dev/intent";
 
-/// An intent as a status tells it.
+/// An intent as a status shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Intent {
     pub(super) id: String,

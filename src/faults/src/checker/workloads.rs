@@ -92,7 +92,7 @@ struct Owner {
     name: Arc<str>,
     terms: Terms,
     mode: Mode,
-    /// True if another policy is told of beside it: then nobody knows whose a look at the metrics was.
+    /// True if another policy is previewed beside it: then nobody knows whose read of the metrics it was.
     beside: bool,
 }
 
@@ -375,10 +375,10 @@ impl Write {
 type Wrong = (&'static str, String);
 
 impl Ledger {
-    /// Who may write the size: nobody while an HPA is run by others, else the oldest. One that is only told of has the
+    /// Who may write the size: nobody while an HPA is run by others, else the oldest. One that is only previewed has the
     /// workload where nobody else wants it.
     fn owner(&self, runs_hpas: bool) -> Option<Owner> {
-        let (mut claims, mut told) = (Vec::new(), Vec::new());
+        let (mut claims, mut previews) = (Vec::new(), Vec::new());
         for ((kind, key), object) in &self.objects {
             let spec = at(object, &["spec"])?;
             let own =
@@ -394,11 +394,11 @@ impl Ledger {
                 let mode = if hpa { self.mode_of_hpa(&key.name) } else { Mode::of(spec) };
                 let terms = Terms::of(spec);
                 let owner = Owner { kind: *kind, name: key.name.clone(), terms, mode, beside: false };
-                if mode == Mode::Preview { told.push((rank, owner)) } else { claims.push((rank, owner)) }
+                if mode == Mode::Preview { previews.push((rank, owner)) } else { claims.push((rank, owner)) }
             }
         }
-        let beside = 1 < told.len() || !(told.is_empty() || claims.is_empty());
-        let all = if claims.is_empty() { told } else { claims };
+        let beside = 1 < previews.len() || !(previews.is_empty() || claims.is_empty());
+        let all = if claims.is_empty() { previews } else { claims };
         let (_, mut owner) = all.into_iter().min_by(|(one, _), (other, _)| one.cmp(other))?;
         owner.beside = beside;
         if owner.kind == Kind::HorizontalPodAutoscaler {
@@ -412,7 +412,7 @@ impl Ledger {
     }
 
     /// Changes of a policy that were stored and not written, where the size is none that it wrote: somebody else has changed
-    /// it since, and nobody can tell whether they were made before.
+    /// it since, and nobody knows whether they were made before.
     fn doubtful(&self, policy: &ObjectKey, size: i64) -> Vec<Change> {
         if self.written.is_some_and(|(_, written)| written == size) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What the API server tells of: our own resources and the cluster's objects, and what is written in their fields.
+//! The objects that the API server sends: our own resources and the cluster's objects, and what is written in their fields.
 
 use headroom_core::quantity::Quantity;
 use headroom_core::time::UnixTime;
@@ -99,7 +99,7 @@ pub(super) fn sane_status() -> String {
     .to_string()
 }
 
-/// Nothing of a status is ever refused: what cannot be read is left out, and told of.
+/// Nothing of a status is ever refused: what cannot be read is left out, and reported.
 pub(super) fn status(value: &Value) -> Understood {
     let (status, notes) = status_of(value);
     let (history, more) = parse(&status);

@@ -20,7 +20,7 @@ use headroom_operator::controllers::workloads::{WorkloadPhase, hpa_status, surve
 pub(super) fn watched<K: Watched>(value: &Value) -> Understood {
     let object: K = decoded(value)?;
     let mut decoder = Decoder::default();
-    object.tell(&mut decoder, &mut Workloads::default()).map_err(|error| error.to_string())?;
+    object.update_workloads(&mut decoder, &mut Workloads::default()).map_err(|error| error.to_string())?;
     match object.applied(&mut decoder) {
         Ok(Change::StandIn(_, error)) | Err(error) => Err(error.to_string()),
         Ok(Change::World(_) | Change::Policy(_) | Change::None) => Ok(()),

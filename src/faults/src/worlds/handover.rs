@@ -102,7 +102,7 @@ impl World {
         })
     }
 
-    /// One policy is only told of, or suspended, once or more often, and applied again each time.
+    /// One policy is only previewed, or suspended, once or more often, and applied again each time.
     fn edit_modes(&mut self, namespace: &str, random: &mut fastrand::Rng) {
         let mut policies = self.policies_of(namespace);
         if policies.is_empty() {

@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// A budget of a pool, or of the cluster; the checker is told of it.
+    /// A budget of a pool, or of the cluster; the checker knows it.
     fn limit(&mut self, pool: Option<&str>, index: usize, random: &mut fastrand::Rng) -> Value {
         let most = random.usize(0..=3);
         let mut budget = json!({"name": format!("b{index}"), "maxNodes": most});

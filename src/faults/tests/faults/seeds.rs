@@ -97,7 +97,7 @@ const KEPT_ON: &[(Theme, u64, &[&str], &str)] = &[
         Theme::Pools,
         2971,
         &["watches silent"],
-        "the status of the cluster policy was written twenty times a second after an edit of which no watch had told",
+        "the status of the cluster policy was written twenty times a second after an edit that no watch had shown",
     ),
 ];
 /// Each of these seeds runs twice, to the same end.
@@ -300,7 +300,7 @@ fn no_violation(theme: Option<Theme>, seed: u64) -> Report {
     report
 }
 
-/// Both loops were told who leads in an order drawn at random.
+/// Both loops learned who leads in an order drawn at random.
 #[test]
 fn one_seed_is_one_run_where_the_loop_of_workloads_runs_too() {
     let hash = || {

@@ -1,6 +1,6 @@
 //! From Karpenter: NodePools of Karpenter as NodePools over Auto Scaling groups, which a person has to make.
 //!
-//! Karpenter buys machines of any type that fits; a pool here grows groups that exist. What a group must launch is told
+//! Karpenter buys machines of any type that fits; a pool here grows groups that exist. What a group must launch is written
 //! in comments, from the requirements and the EC2NodeClass.
 
 use std::collections::BTreeSet;

@@ -98,7 +98,7 @@ spec:
 }
 
 #[test]
-fn a_pool_that_no_pod_can_use_is_told_with_the_first_rule() {
+fn a_pool_that_no_pod_can_use_is_reported_with_the_first_rule() {
     let found = said(&format!("{POOLS}{}", web("1", "")));
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("NodePool/gpu: no pod of these manifests can use this pool"), "{found:?}");
@@ -106,13 +106,13 @@ fn a_pool_that_no_pod_can_use_is_told_with_the_first_rule() {
 }
 
 #[test]
-fn a_workload_that_fits_no_pool_is_told() {
+fn a_workload_that_fits_no_pool_is_reported() {
     let found = said(&format!("{POOLS}{}", web("32", "")));
     assert!(found.iter().any(|one| one.starts_with("Deployment/web: its pods fit no pool")), "{found:?}");
 }
 
 #[test]
-fn a_budget_that_keeps_nodes_for_ever_is_told() {
+fn a_budget_that_blocks_nodes_for_ever_is_reported() {
     let budget = |spec: &str| {
         format!(
             "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {{name: web}}\nspec: {{selector: {{matchLabels: {{app: web}}}}, {spec}}}\n"
@@ -134,7 +134,7 @@ fn a_budget_that_keeps_nodes_for_ever_is_told() {
 }
 
 #[test]
-fn sizes_that_flap_are_told() {
+fn sizes_that_flap_are_reported() {
     let flaps = POOLS.replacen(
         "  maxNodes: 10",
         "  maxNodes: 10\n  scaleDown: {unneededFor: 10s, delayAfterAdd: 0s, utilizationThreshold: 95}",
@@ -146,7 +146,7 @@ fn sizes_that_flap_are_told() {
 }
 
 #[test]
-fn two_scalers_of_a_workload_and_a_size_of_its_own_are_told() {
+fn two_scalers_of_a_workload_and_a_size_of_its_own_are_reported() {
     let hpa = |name: &str| {
         format!(
             "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {{name: {name}}}\nspec: {{minReplicas: 1, maxReplicas: 5, scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: web}}}}\n---\n"
@@ -169,8 +169,9 @@ fn two_scalers_of_a_workload_and_a_size_of_its_own_are_told() {
     };
     let acts = |two: [String; 2], who: &str| {
         let found = said(&format!("{}{}", web("1", ""), two.concat()));
-        let told = found.iter().any(|one| one.contains("Deployment web is scaled by") && one.ends_with(who));
-        assert!(told, "{who}: {found:?}");
+        let reported =
+            found.iter().any(|one| one.contains("Deployment web is scaled by") && one.ends_with(who));
+        assert!(reported, "{who}: {found:?}");
     };
     acts([policy("a"), policy("b")], "the older acts, and the other is Stalled");
     acts([hpa("a"), hpa("b")], "is Observe, the controller-manager runs both; else the older acts");
@@ -180,7 +181,7 @@ fn two_scalers_of_a_workload_and_a_size_of_its_own_are_told() {
 }
 
 #[test]
-fn text_that_yaml_takes_for_a_number_or_a_truth_is_told_with_the_fix() {
+fn text_that_yaml_takes_for_a_number_or_a_boolean_is_reported_with_the_fix() {
     let said = said(
         "apiVersion: headroom.dev/v1alpha1\nkind: NodePool\nmetadata: {name: p}\nspec:\n  maxNodes: 3\n  \
          provider: {type: KWOK, kwok: {zones: [a]}}\n  template:\n    capacity: {cpu: 4, memory: 8Gi, pods: '110'}\n    \
@@ -222,8 +223,8 @@ fn a_file_that_is_no_yaml_hides_no_other() {
     ] {
         assert!(of(name).iter().any(|one| one.message.contains(word)), "{name}, {word}: {findings:#?}");
     }
-    let told = text(&findings, manifests.len());
-    assert!(told.contains("a-bad.yaml: error: line "), "{told}");
+    let page = text(&findings, manifests.len());
+    assert!(page.contains("a-bad.yaml: error: line "), "{page}");
 
     let options = LintOptions {
         files: vec![folder.join("a-bad.yaml"), folder.join("none")],
@@ -354,10 +355,10 @@ fn pool_whose_limit_is_below_one_node_is_named() {
         ))
     };
     assert_eq!(with("{cpu: '4', memory: 16Gi}"), Vec::<String>::new());
-    let told = with("{cpu: '1'}");
+    let findings = with("{cpu: '1'}");
     assert!(
-        told.len() == 1 && told[0].contains("spec.limits.cpu (1) is less than one node has (4)"),
-        "{told:?}"
+        findings.len() == 1 && findings[0].contains("spec.limits.cpu (1) is less than one node has (4)"),
+        "{findings:?}"
     );
 }
 

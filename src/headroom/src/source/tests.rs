@@ -240,7 +240,7 @@ fn texts(case: &Case) -> Vec<String> {
     let workloads = case.evidence.workloads.iter().map(|one| (explain::Subject::Deployment, one.key.clone()));
     let hpas = case.evidence.hpas.iter().map(|one| (explain::Subject::Hpa, one.key.clone()));
     for (subject, key) in pods.chain(nodes).chain(pools).chain(workloads).chain(hpas) {
-        texts.extend(explain::tell(&opened, subject, &key).map(|told| told.text()));
+        texts.extend(explain::explanation_of(&opened, subject, &key).map(|explanation| explanation.text()));
     }
     texts
 }

@@ -87,7 +87,7 @@ fn amounts(wire: &Amounts, decoder: &mut Decoder) -> Result<ResourceAmounts, Err
     wire.iter().map(read).collect::<Result<Vec<_>, _>>().map(ResourceAmounts)
 }
 
-/// The scale of a workload, as its scale subresource would tell it.
+/// The scale of a workload, as its scale subresource would show it.
 #[must_use]
 pub fn scale_seen(
     metadata: &ObjectMeta,
@@ -170,7 +170,7 @@ mod tests {
     use crate::slim::SlimDeployment;
 
     #[test]
-    fn a_pod_tells_its_readiness_start_and_requests() {
+    fn readiness_start_and_requests_of_a_pod_are_read() {
         let slim: SlimPod = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "a", "namespace": "shop"},
             "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}],
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_tells_its_scale_and_who_wrote_the_replicas() {
+    fn scale_and_writer_of_the_replicas_of_a_deployment_are_read() {
         let slim: SlimDeployment = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "7", "managedFields": [
                 {"manager": "argocd", "time": "2026-11-01T00:00:05Z", "fieldsV1": {"f:spec": {"f:replicas": {}}}},

@@ -17,7 +17,7 @@ use crate::slim::{
     SlimStorageClass, SlimVolume,
 };
 
-/// Labels that tell a volume's place, and the label of nodes that each is compared with. Source: volumezone/volume_zone.go.
+/// Labels of a volume's place, and the label of nodes that each is compared with. Source: volumezone/volume_zone.go.
 const PLACE_LABELS: [(&str, &str); 4] = [
     (ZONE_LABEL, ZONE_LABEL),
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -121,7 +121,7 @@ pub fn storage_class(slim: &SlimStorageClass, decoder: &mut Decoder) -> Result<S
     })
 }
 
-/// The limits that the drivers of a node tell.
+/// The limits that the drivers of a node report.
 pub fn attach_limits(slim: &SlimCsiNode, decoder: &mut Decoder) -> AttachLimits {
     let drivers = slim.spec.drivers.iter().filter_map(|driver| {
         let count = driver.allocatable.as_ref()?.count?;
@@ -130,7 +130,7 @@ pub fn attach_limits(slim: &SlimCsiNode, decoder: &mut Decoder) -> AttachLimits 
     drivers.collect()
 }
 
-/// What a driver tells of its room.
+/// The free capacity that a driver reports.
 ///
 /// # Errors
 /// If it has no name, or something in it cannot be read.

@@ -19,13 +19,13 @@ use self::pause::{Pausable, Pause};
 use self::server_clock::ServerClock;
 
 /// The processor time that this thread has used, for speeds that a busy machine does not blur. Where the system does not
-/// tell (anything but Linux), the time since the program first asked.
+/// report it (anything but Linux), the time since the program first asked.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
     static BEGAN_AT: OnceLock<std::time::Instant> = OnceLock::new();
     // Source: Documentation/scheduler/sched-stats.rst: nanoseconds on the processor come first.
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanos = told.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanos = schedstat.and_then(|text| text.split_whitespace().next()?.parse().ok());
     nanos.map_or_else(|| BEGAN_AT.get_or_init(std::time::Instant::now).elapsed(), Duration::from_nanos)
 }
 
@@ -39,7 +39,7 @@ pub struct Host {
     random: Mutex<fastrand::Rng>,
     /// How far a virtual wall clock is off.
     offset: Mutex<SignedDuration>,
-    /// The API server's clock, once an answer of it has told a date.
+    /// The API server's clock, once an answer of it has carried a date.
     server: Mutex<Option<ServerClock>>,
     pause: Arc<Pause>,
 }

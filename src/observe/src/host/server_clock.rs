@@ -1,4 +1,4 @@
-//! The API server's clock, told by the dates of its answers: the clock that all replicas and the times in objects share.
+//! The API server's clock, read from the dates of its answers: the clock that all replicas and the times in objects share.
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;

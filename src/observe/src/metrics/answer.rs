@@ -128,7 +128,7 @@ impl Failure {
         }
     }
 
-    /// What the decision is told: it need not know more than these four ways of not knowing.
+    /// The reason for the decision: it need not know more than these four ways of not knowing.
     #[must_use]
     pub fn unknown(&self) -> Unknown {
         match &self.why {
@@ -237,14 +237,14 @@ mod tests {
 
     #[test]
     fn a_stale_sample_says_its_age_and_the_limit() {
-        let told = |age: i64| {
+        let message = |age: i64| {
             let why = Why::Stale { at: Moment::default(), age: Seconds(age), age_max: Seconds(90) };
             Question::new("prometheus main", "queue_length").failure(why).to_string()
         };
         assert_eq!(
-            told(300),
+            message(300),
             "unable to get queue_length from prometheus main: the newest sample is 5m old, 1m30s is allowed"
         );
-        assert!(told(-400).ends_with("lies 6m40s in the future, 1m30s is allowed"), "{}", told(-400));
+        assert!(message(-400).ends_with("lies 6m40s in the future, 1m30s is allowed"), "{}", message(-400));
     }
 }

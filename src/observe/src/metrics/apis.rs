@@ -41,7 +41,7 @@ pub struct Bounds {
     /// Longest wait for one answer. Default 10 s: less than the period in which workloads are decided on.
     pub deadline: Duration,
     /// For how long one list of a namespace's pod metrics serves all its workloads. Default 14 s: a period of 15 s less a
-    /// second, so that a workload that is asked about each period is never told the same list twice.
+    /// second, so that a workload that is asked about each period never gets the same list twice.
     pub share_usage_for: Duration,
     /// For how long any other answer serves those who ask the same. Default 5 s.
     pub share_for: Duration,
@@ -63,7 +63,7 @@ impl Default for Bounds {
     }
 }
 
-/// Is told of every question that was really asked: its source, and `MetricsRead` or the reason of the failure.
+/// Callback for every question that was really asked: its source, and `MetricsRead` or the reason of the failure.
 pub type ReadObserver = Arc<dyn Fn(&'static str, &'static str) + Send + Sync>;
 
 /// The metrics of one cluster.
@@ -108,13 +108,13 @@ impl ClusterMetrics {
         }
     }
 
-    /// The same, and `observer` is told of every read.
+    /// The same metrics, with `observer` called for every read.
     #[must_use]
     pub fn observed_by(self, observer: ReadObserver) -> Self {
         Self { observer: Some(observer), ..self }
     }
 
-    async fn told<T>(&self, source: &'static str, read: impl Future<Output = Answer<T>>) -> Answer<T> {
+    async fn observed<T>(&self, source: &'static str, read: impl Future<Output = Answer<T>>) -> Answer<T> {
         let answer = read.await;
         if let Some(observer) = &self.observer {
             observer(source, answer.as_ref().map_or_else(Failure::reason, |_| "MetricsRead"));
@@ -278,7 +278,7 @@ fn younger(a: Why, b: Why) -> Why {
 impl MetricsSource for ClusterMetrics {
     fn pod_usage<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Answer<Arc<Vec<PodUsage>>>> {
         async move {
-            self.usage.get(&namespace.to_owned(), self.told("resource", self.read_usage(namespace))).await
+            self.usage.get(&namespace.to_owned(), self.observed("resource", self.read_usage(namespace))).await
         }
         .boxed()
     }
@@ -300,7 +300,7 @@ impl MetricsSource for ClusterMetrics {
             );
             let metric_selector = selector_text(selector, &question)?;
             push_parameters(&mut path, &[("labelSelector", pods), ("metricLabelSelector", &metric_selector)]);
-            self.pods.get(&path, self.told("pods", self.read_pod_metric(&question, &path))).await
+            self.pods.get(&path, self.observed("pods", self.read_pod_metric(&question, &path))).await
         }
         .boxed()
     }
@@ -319,7 +319,7 @@ impl MetricsSource for ClusterMetrics {
             push_parameters(&mut suffix, &[("metricLabelSelector", &selector_text(selector, &question)?)]);
             let key = format!("{namespace}/{}/{}/{}/{suffix}", object.api_version, object.kind, object.name);
             let read = self.read_object_metric(&question, namespace, object, &suffix);
-            self.objects.get(&key, self.told("object", read)).await
+            self.objects.get(&key, self.observed("object", read)).await
         }
         .boxed()
     }
@@ -338,7 +338,7 @@ impl MetricsSource for ClusterMetrics {
                 segment(metric, &question)?
             );
             push_parameters(&mut path, &[("labelSelector", &selector_text(selector, &question)?)]);
-            self.external.get(&path, self.told("external", self.read_external(&question, &path))).await
+            self.external.get(&path, self.observed("external", self.read_external(&question, &path))).await
         }
         .boxed()
     }
@@ -365,7 +365,7 @@ impl MetricsSource for ClusterMetrics {
                 self.all_fresh(&question, [sample.at])?;
                 Ok(sample)
             };
-            self.queries.get(&key, self.told("prometheus", ask)).await
+            self.queries.get(&key, self.observed("prometheus", ask)).await
         }
         .boxed()
     }

@@ -1,5 +1,5 @@
-//! One call to a metrics API: a deadline, bounds on the answer's size and on all answers together, and every way to fail told
-//! apart; no retry.
+//! One call to a metrics API: a deadline, bounds on the answer's size and on all answers together, and a distinct reason
+//! for every failure; no retry.
 
 use std::time::Duration;
 

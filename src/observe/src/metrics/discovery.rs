@@ -69,7 +69,7 @@ impl Discovery {
     async fn find_custom_version(&self) -> Answer<&'static str> {
         let question = Question::new(CUSTOM, "the versions it is served in");
         let group: APIGroup = self.read(&format!("/apis/{CUSTOM}"), &question).await.map_err(
-            // The API server tells of a group that it does not know with a Status object, or with plain text.
+            // The API server answers for a group that it does not know with a Status object, or with plain text.
             |failure| match failure.why {
                 Why::Empty => question.failure(Why::NotRegistered(not_registered(CUSTOM))),
                 _ => failure,

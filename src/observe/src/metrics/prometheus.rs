@@ -21,7 +21,7 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// Most series that are asked for: one is wanted, and a second says that there are too many. Servers that do not know
 /// the parameter answer with all of them, up to [`NUMBER_MAX_BYTES`].
 const SERIES_MAX: usize = 2;
-/// How far back Prometheus looks for a sample if nobody tells it otherwise.
+/// Time that Prometheus looks back for a sample by default.
 const LOOKBACK: Duration = Duration::from_secs(300);
 
 /// A Prometheus server as ClusterScalingPolicy.workloads.metricSources declares it, or anything that answers its query
@@ -269,7 +269,7 @@ mod tests {
 
     /// Successful answers that were damaged: `faults/fuzz_targets`.
     #[test]
-    fn with_a_status_that_tells_of_an_error_no_body_is_an_answer() {
+    fn with_an_error_status_no_body_is_an_answer() {
         let whole = br#"{"status":"success","data":{"resultType":"scalar","result":[1760000000.5,"1.5e3"]}}"#;
         let question = Question::new("prometheus", "a query");
         let bad = |body: &[u8]| {

@@ -37,7 +37,7 @@ pub struct Confined {
     /// The query, every selector of which demands the namespace.
     pub query: String,
     /// A query for the time of the youngest sample that the query can see, as Unix seconds, of the selector that is
-    /// worst off: an instant query itself only tells when it was evaluated. `None` if there is nothing to ask: the query
+    /// worst off: an instant query itself only returns when it was evaluated. `None` if there is nothing to ask: the query
     /// has no selector, or each one looks at a time of its own by `offset` or `@`.
     pub freshness: Option<String>,
     /// True if the query says itself what no sample means: it uses `absent`, `absent_over_time` or `vector`.
@@ -457,7 +457,7 @@ impl<'q> Parser<'q> {
 
 fn freshness(selectors: &[String]) -> Option<String> {
     let newest = |(index, selector): (usize, &String)| {
-        // Without a label that tells them apart, `or` would drop all but the first.
+        // Without a label that distinguishes them, `or` would drop all but the first.
         format!("label_replace(max(timestamp({selector})), \"selector\", \"{index}\", \"\", \"\")")
     };
     let each: Vec<String> = selectors.iter().enumerate().map(newest).collect();

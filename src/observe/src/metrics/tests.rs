@@ -1,4 +1,4 @@
-//! The clients against servers in memory and on loopback: each way of not knowing is told apart, and calls are shared.
+//! The clients against servers in memory and on loopback: each way of not knowing is distinguished, and calls are shared.
 
 #![allow(clippy::disallowed_methods, reason = "servers of these tests run beside them")]
 
@@ -134,7 +134,7 @@ async fn the_workloads_of_a_namespace_share_one_list_a_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_of_not_knowing_the_usage_is_told_apart() {
+async fn each_way_of_not_knowing_the_usage_is_distinguished() {
     for (reason, answer, words) in [
         ("MetricsEmpty", (200, pod_metrics(NOW, &[])), "no metrics returned"),
         ("MetricsEmpty", (200, r#"{"items":null}"#.to_owned()), "no metrics returned"),
@@ -203,8 +203,8 @@ async fn a_pod_metric_is_asked_for_in_the_better_version_with_both_selectors() {
         ..MetricSelector::default()
     };
     let found = world.metrics.pod_metric("prod", "rps", "app=web", Some(&selector)).await.unwrap();
-    let told: Vec<(&str, i64)> = found.iter().map(|v| (&*v.pod, milli(&v.sample))).collect();
-    assert_eq!(told, [("web-1", 1500), ("web-2", 3000)]);
+    let values: Vec<(&str, i64)> = found.iter().map(|v| (&*v.pod, milli(&v.sample))).collect();
+    assert_eq!(values, [("web-1", 1500), ("web-2", 3000)]);
     assert_eq!(
         world.asked(),
         [
@@ -250,7 +250,7 @@ async fn objects_of_every_kind_are_asked_for_in_the_policys_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_of_not_knowing_an_objects_metric_is_told_apart() {
+async fn each_way_of_not_knowing_an_objects_metric_is_distinguished() {
     for (reason, answer) in [
         ("MetricsEmpty", (200, values(NOW, &[]))),
         (
@@ -273,7 +273,7 @@ async fn each_way_of_not_knowing_an_objects_metric_is_told_apart() {
             | ("MetricsAbsurd", Unknown::Absurd(_))
             | ("MetricsStale", Unknown::Stale(_))
             | ("MetricsOutage" | "MetricsNotPermitted" | "MetricsNotRegistered", Unknown::Failed(_)) => {}
-            (_, told) => panic!("{reason} is told as {told:?}"),
+            (_, unknown) => panic!("{reason} is reported as {unknown:?}"),
         }
     }
 }
@@ -431,7 +431,7 @@ async fn a_query_is_confined_and_its_value_has_the_time_of_its_sample() {
 }
 
 #[tokio::test]
-async fn each_way_of_not_knowing_a_query_is_told_apart() {
+async fn each_way_of_not_knowing_a_query_is_distinguished() {
     let fresh = Some(now_seconds() - 20);
     for (reason, body, sampled) in [
         ("MetricsEmpty", r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#, None),
@@ -477,7 +477,7 @@ async fn a_query_that_says_itself_what_no_sample_means_is_not_stale() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_or_not_declared_or_badly_declared_is_told_apart() {
+async fn servers_that_are_gone_not_declared_or_badly_declared_are_distinguished() {
     let (metrics, _asked) = prometheus(SCALAR, None).await;
     let failure = metrics.prometheus("prod", "other", "sum(queue)").await.unwrap_err();
     assert_eq!(failure.reason(), "MetricsNotRegistered");

@@ -216,7 +216,7 @@ pub struct SlimCsiDriver {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiDriverSpec {
-    /// True if it makes volumes only where it has told of room.
+    /// True if it makes volumes only where it has reported free capacity.
     #[serde(deserialize_with = "nullable")]
     pub storage_capacity: bool,
 }

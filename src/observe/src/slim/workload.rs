@@ -56,7 +56,7 @@ pub struct SlimDeployment {
     pub status: ReplicaStatus,
 }
 
-/// The part of a Deployment's spec that its scale tells.
+/// The part of a Deployment's spec that its scale shows.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct DeploymentSpec {
@@ -68,7 +68,7 @@ pub struct DeploymentSpec {
     pub template: PodTemplate,
 }
 
-/// A HorizontalPodAutoscaler: spec and status raw, so that a strange one is told of and never lost.
+/// A HorizontalPodAutoscaler: spec and status raw, so that a strange one is reported and never lost.
 #[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = HorizontalPodAutoscaler)]
 pub struct SlimHpa {

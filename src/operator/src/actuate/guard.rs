@@ -156,7 +156,7 @@ impl Guard {
         Ok(Leave { guard: self.clone(), operation, deadline })
     }
 
-    /// Tells the observer of a call, or of its end.
+    /// Reports a call, or its end, to the observer.
     pub fn note(&self, operation: &str, result: &str) {
         if let Some(observer) = &self.shared.observer {
             observer(&Call { operation: operation.to_owned(), result: result.to_owned() });
@@ -169,7 +169,7 @@ impl Guard {
         let _ = self.shared.cloud_observer.set(observer);
     }
 
-    /// Tells of the end of a call to a cloud.
+    /// Reports the end of a call to a cloud.
     pub fn note_cloud(&self, action: &'static str, outcome: &'static str, took: Duration) {
         if let Some(observer) = self.shared.cloud_observer.get() {
             observer(action, outcome, took);
@@ -221,7 +221,7 @@ impl Leave {
 /// Where the process is to die, for tests of what a crash leaves behind.
 pub struct CrashPoint(Option<Reached>);
 
-/// Told each effect point: its number, the operation, and `before` or `after`.
+/// Callback for each effect point: its number, the operation, and `before` or `after`.
 type Reached = Box<dyn Fn(u64, &str, &str) + Send + Sync>;
 
 impl fmt::Debug for CrashPoint {

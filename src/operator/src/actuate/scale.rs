@@ -17,7 +17,7 @@ use tracing::warn;
 
 use headroom_observe::host::Host;
 
-/// The name under which sizes are written: the workload's managed fields tell it.
+/// The name under which sizes are written, as shown by the workload's managed fields.
 pub const FIELD_MANAGER: &str = "headroom";
 /// How long a kind that was found is not looked for again.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
@@ -443,8 +443,8 @@ mod tests {
         let rule = "deployments.apps \"web\" is forbidden: User \"system:serviceaccount:headroom-system:headroom\" cannot get \
                     resource \"deployments/scale\" in API group \"apps\" in the namespace \"shop\"";
         let (denied, _) = scales(vec![answer(rule)]);
-        let told = denied.read(&web()).await.expect_err("it is denied");
-        assert!(told.starts_with(rule) && told.contains("workloads.scale of the chart"), "{told}");
+        let message = denied.read(&web()).await.expect_err("it is denied");
+        assert!(message.starts_with(rule) && message.contains("workloads.scale of the chart"), "{message}");
 
         let resource = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
         let (denied, _) = scales(vec![answer("User \"x\" cannot create resource"), answer("quota exceeded")]);

@@ -1,12 +1,12 @@
-//! Stored objects become settings: core's Config, what providers are told, and the objects that cannot be used. Pure.
+//! Stored objects become settings: core's Config, the settings of providers, and the objects that cannot be used. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, GroupScaling, Mode,
-    NodeTemplate, Policy, Pool, RepairRule, RequestSettings, Rotation, ScaleDown, ScaleUp, Schedule,
+    Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, GroupScaling, Mode, Policy,
+    Pool, RepairRule, RequestSettings, Rotation, ScaleDown, ScaleUp, Schedule,
 };
 use headroom_core::labels::Labels;
 use headroom_core::reason::Reason;
@@ -14,6 +14,7 @@ use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::time::Seconds;
 use headroom_core::world::node::{ConditionStatus, POOL_LABEL};
+use headroom_core::world::template::NodeTemplate;
 
 use headroom_api::common::BudgetReason;
 use headroom_api::node_pool::{ConditionWord, DriftPolicy, ScaleDownPolicy};

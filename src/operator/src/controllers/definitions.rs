@@ -25,7 +25,7 @@ const LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// Longest wait for the answer to one look.
 const LOOK_DEADLINE: Duration = Duration::from_secs(15);
 
-/// Waits until the cluster knows NodePools. Meanwhile `health` says what is missing, and `tell` gets the same message, at
+/// Waits until the cluster knows NodePools. Meanwhile `health` says what is missing, and `report` gets the same message, at
 /// once and then after 30 s, one minute, two, and so on up to ten. Returns early, with false, when `stop` becomes true.
 ///
 /// The other kinds are named when they are missing too, and not waited for: each is of use without them. A server that
@@ -35,7 +35,7 @@ pub async fn wait(
     host: &Host,
     health: &Health,
     stop: &mut watch::Receiver<bool>,
-    mut tell: impl FnMut(&str),
+    mut report: impl FnMut(&str),
 ) -> bool {
     let mut log_throttle = LogThrottle::default();
     loop {
@@ -45,11 +45,11 @@ pub async fn wait(
         let missing = match timeout(LOOK_DEADLINE, missing(client)).await {
             Ok(Ok(missing)) => missing,
             Ok(Err(error)) => {
-                tell(&format!("failed to ask the API server for its kinds: {error}; going on"));
+                report(&format!("failed to ask the API server for its kinds: {error}; going on"));
                 Vec::new()
             }
             Err(_) => {
-                tell("the API server does not say in time which kinds it knows; going on");
+                report("the API server does not say in time which kinds it knows; going on");
                 Vec::new()
             }
         };
@@ -60,7 +60,7 @@ pub async fn wait(
         }
         let message = words(&missing);
         if log_throttle.due(&message, host.now()) {
-            tell(&message);
+            report(&message);
         }
         health.waits_for(Some(message));
         // Waiting is a turn too: nothing is stuck.
@@ -188,18 +188,18 @@ mod tests {
     async fn an_hour_without_them_is_a_handful_of_messages() {
         let client = server(&[Err(404)]);
         let (_sender, mut stop) = running();
-        let told_count = Arc::new(Mutex::new(0));
+        let reported_count = Arc::new(Mutex::new(0));
         let health = Health::default();
-        let told = told_count.clone();
+        let counter = reported_count.clone();
         let host = host();
-        let waiting = wait(&client, &host, &health, &mut stop, |_| *told.lock().unwrap() += 1);
+        let waiting = wait(&client, &host, &health, &mut stop, |_| *counter.lock().unwrap() += 1);
         assert!(timeout(Duration::from_secs(3600), waiting).await.is_err());
         // At 0, 0.5, 1.5, 3.5, 7.5, 15.5, 25.5, 35.5, 45.5 and 55.5 min.
-        assert_eq!(*told_count.lock().unwrap(), 10);
+        assert_eq!(*reported_count.lock().unwrap(), 10);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_what_is_missing_is_named_and_a_new_gap_is_told_at_once() {
+    async fn only_what_is_missing_is_named_and_a_new_gap_is_reported_at_once() {
         let client = server(&[Err(404), Ok(&["ScalingPolicy"]), Ok(&["NodePool"])]);
         let (_sender, mut stop) = running();
         let mut said = Vec::new();

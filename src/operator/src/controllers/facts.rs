@@ -1,4 +1,4 @@
-//! What providers and the executor are told of the world: pure look-ups, no decision.
+//! Facts of the world for providers and the executor: pure look-ups, no decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub fn own_nodes(world: &World) -> BTreeMap<Arc<str>, Vec<OwnNode>> {
     pools
 }
 
-/// The nodes in order of their names, each with what its labels tell of its place.
+/// The nodes in order of their names, each with its place by its labels.
 fn badged(world: &World) -> impl Iterator<Item = (&Node, &Badge)> {
     world.digests().filter_map(move |(id, _, digest)| {
         Some((world.node(id).node.as_ref()?, &**world.badges().get(digest.badge)))
@@ -157,7 +157,7 @@ fn nodes_of<'a>(world: &'a World, pool: &'a str) -> impl Iterator<Item = &'a Nod
     own.map(|(node, _)| node).filter(|node| !node.deleting)
 }
 
-/// A step as a log line tells it.
+/// A step as text for a log line.
 #[must_use]
 pub fn in_words(step: &Step) -> String {
     match step {

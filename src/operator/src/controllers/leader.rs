@@ -63,7 +63,7 @@ pub struct Election {
     alarm: Alarm,
 }
 
-/// How the election learns and tells that the API server has gone back to an older state.
+/// Detection and report of an API server that has gone back to an older state.
 pub struct Alarm {
     /// The newest version that any watch has shown, as a number; 0 when none, or when versions are no numbers.
     pub shown: Box<dyn Fn() -> u64 + Send + Sync>,
@@ -152,14 +152,14 @@ impl Election {
         (election, receiver)
     }
 
-    /// The same for another loop.
-    pub fn tell_another(&mut self) -> watch::Receiver<Leadership> {
+    /// A receiver of the same values for another loop.
+    pub fn subscribe(&mut self) -> watch::Receiver<Leadership> {
         let (sender, receiver) = watch::channel(*self.leadership.borrow());
         self.others.push(sender);
         receiver
     }
 
-    fn tell(&self, leadership: Leadership) {
+    fn announce(&self, leadership: Leadership) {
         for sender in std::iter::once(&self.leadership).chain(&self.others) {
             sender.send_replace(leadership);
         }
@@ -299,7 +299,7 @@ impl Election {
             let gap = previous.map_or(Duration::ZERO, |renewed| silence(renewed.0, self.host.time()));
             info!(epoch, gap_seconds = gap.as_secs(), "leading");
             self.guard.set_claim(Some(Claim { epoch, expires_at }));
-            self.tell(Leadership::Leading { epoch, gap });
+            self.announce(Leadership::Leading { epoch, gap });
         } else {
             self.guard.set_claim(Some(Claim { epoch, expires_at }));
         }
@@ -322,7 +322,7 @@ impl Election {
         if usurped || deleted || self.host.monotonic() >= held.expires_at {
             warn!(epoch = held.epoch, usurped, "lost the lease");
             self.guard.set_claim(None);
-            self.tell(Leadership::Lost);
+            self.announce(Leadership::Lost);
         }
     }
 }
@@ -532,12 +532,12 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_comes_out_before_what_was_shown_tells_of_a_restored_backup() {
+    fn a_write_that_comes_out_before_what_was_shown_reveals_a_restored_backup() {
         let mut comparable = false;
         assert!(!forgot(1_003, 1_005, &mut comparable));
         // The backup was made after 1,005 and before 1,009, which a watch had shown.
         assert!(forgot(1_009, 1_008, &mut comparable));
-        assert!(!forgot(1_009, 1_009, &mut comparable), "told once");
+        assert!(!forgot(1_009, 1_009, &mut comparable), "reported once");
         assert!(!forgot(1_009, 1_010, &mut comparable));
         assert!(forgot(1_012, 1_012, &mut comparable), "two things cannot have one version");
     }

@@ -128,7 +128,7 @@ async fn exchange(
     let _ = tokio::time::timeout(bounds.exchange, connection).await;
 }
 
-/// What another site is told whose name was made to point here, so that it reads nothing through a visitor's browser.
+/// The answer to another site whose name was made to point here: it reads nothing through a visitor's browser.
 fn refusal() -> Response {
     (StatusCode::FORBIDDEN, "answered on loopback only: use kubectl port-forward and ask for localhost\n")
         .into_response()

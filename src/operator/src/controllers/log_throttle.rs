@@ -1,4 +1,4 @@
-//! When a message that says the same for long is told again. It tells nothing itself.
+//! When a message that stays the same is logged again. It logs nothing itself.
 
 use headroom_core::time::{Seconds, UnixTime};
 
@@ -7,40 +7,40 @@ const PAUSE_MIN: Seconds = Seconds(30);
 /// Longest pause between two messages that say the same.
 const PAUSE_MAX: Seconds = Seconds(600);
 
-/// What was told last, and when.
+/// The message that was logged last, and when.
 #[derive(Clone, Debug, Default)]
 pub struct LogThrottle {
-    told: Option<Told>,
+    last: Option<Logged>,
 }
 
 #[derive(Clone, Debug)]
-struct Told {
+struct Logged {
     message: String,
     at: UnixTime,
-    /// Until it is told again.
+    /// Time until it is logged again.
     pause: Seconds,
 }
 
 impl LogThrottle {
-    /// True if `message` is to be told `now`: at once when it is another than the last, then after half a minute, one
+    /// True if `message` is to be logged `now`: at once when it is another than the last, then after half a minute, one
     /// minute, two, and so on up to ten. A clock that was set back counts as no time passed.
     pub fn due(&mut self, message: &str, now: UnixTime) -> bool {
-        let pause = match &self.told {
-            Some(told) if told.message == message => {
-                if now.since(told.at) < told.pause {
+        let pause = match &self.last {
+            Some(last) if last.message == message => {
+                if now.since(last.at) < last.pause {
                     return false;
                 }
-                Seconds(told.pause.0.saturating_mul(2)).min(PAUSE_MAX)
+                Seconds(last.pause.0.saturating_mul(2)).min(PAUSE_MAX)
             }
             _ => PAUSE_MIN,
         };
-        self.told = Some(Told { message: message.to_owned(), at: now, pause });
+        self.last = Some(Logged { message: message.to_owned(), at: now, pause });
         true
     }
 
-    /// What was told no longer holds: should it come again, it is news.
+    /// The last message no longer holds: should it come again, it is news.
     pub fn over(&mut self) {
-        self.told = None;
+        self.last = None;
     }
 }
 
@@ -49,12 +49,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_for_long_is_told_ever_more_seldom() {
+    fn a_message_that_stays_the_same_is_logged_ever_more_seldom() {
         let mut log_throttle = LogThrottle::default();
-        let told: Vec<i64> =
+        let logged_at: Vec<i64> =
             (0..3000).filter(|second| log_throttle.due("missing", UnixTime(*second))).collect();
-        assert_eq!(told, [0, 30, 90, 210, 450, 930, 1530, 2130, 2730]);
-        assert!(log_throttle.due("another", UnixTime(3000)), "news is told at once");
+        assert_eq!(logged_at, [0, 30, 90, 210, 450, 930, 1530, 2130, 2730]);
+        assert!(log_throttle.due("another", UnixTime(3000)), "news is logged at once");
         assert!(!log_throttle.due("another", UnixTime(3001)));
         log_throttle.over();
         assert!(log_throttle.due("another", UnixTime(3002)), "what has come again is news");

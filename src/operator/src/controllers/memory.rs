@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::history::{IntentId, PoolHistory};
+use headroom_core::history::PoolHistory;
 use headroom_core::plan::{Outcome, Step};
 use headroom_core::time::UnixTime;
+use headroom_core::world::IntentId;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -351,7 +352,7 @@ pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
 
 /// True if the journal in hand says something that the stored one does not: then it is written before any effect.
 ///
-/// An intent that has ended need not be journalled first; the report tells of it. One that an earlier term wrote differs by
+/// An intent that has ended need not be journalled first; the report shows it. One that an earlier term wrote differs by
 /// its term: nothing is done for it before the API server has accepted a write of this one.
 #[must_use]
 pub fn journal_differs(in_hand: &PoolHistory, stored: &PoolHistory) -> bool {

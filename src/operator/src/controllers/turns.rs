@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use headroom_core::history::{IncreasePhase, IntentId, PoolHistory};
+use headroom_core::history::{IncreasePhase, PoolHistory};
 use headroom_core::plan::Step;
+use headroom_core::world::IntentId;
 
 /// True if a step would change the size of a group on which another write is still to come, for providers that write sizes.
 ///

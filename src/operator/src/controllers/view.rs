@@ -1,4 +1,4 @@
-//! What is told of each pool: the plan's memory and reasons beside the counts of the moment. Pure.
+//! The view of each pool for its status: the plan's memory and reasons beside the counts of the moment. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -163,8 +163,8 @@ fn provider_bounds(state: &PoolState<'_>) -> Option<(u32, u32)> {
         return None;
     }
     state.groups.values().try_fold((0, 0), |(min, max): (u32, u32), group| {
-        let told = group.state?;
-        Some((min.saturating_add(told.min), max.saturating_add(told.max)))
+        let limits = group.state?;
+        Some((min.saturating_add(limits.min), max.saturating_add(limits.max)))
     })
 }
 

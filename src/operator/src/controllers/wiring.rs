@@ -84,7 +84,7 @@ pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
     let alarm =
         Alarm { shown: Box::new(move || asked.newest_version()), ring: Box::new(move || doubted.distrust()) };
     let (mut election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone(), alarm);
-    let other_leadership = workloads.is_some().then(|| election.tell_another());
+    let other_leadership = workloads.is_some().then(|| election.subscribe());
     host.spawn(election.run());
     if let (Some(WorkloadDependencies { feed, metrics: measures }), Some(leadership)) =
         (workloads, other_leadership)

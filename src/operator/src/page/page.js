@@ -263,7 +263,7 @@
   const point = (second) => {
     cursor = second;
     const at = second === null ? doc.lengthSeconds : second;
-    const told = [];
+    const valueTexts = [];
     for (const { chart, hair, values, w } of drawn) {
       hair.setAttribute('x1', xOf(at, w));
       hair.setAttribute('x2', xOf(at, w));
@@ -271,13 +271,13 @@
         const sample = sampleAt(doc.runs[run].series, at);
         const found = sample ? row.of(sample) : null;
         value.textContent = found === null || found === undefined ? '–' : chart.show(found);
-        told.push(`${row.name} ${value.textContent}`);
+        valueTexts.push(`${row.name} ${value.textContent}`);
       }
     }
     const range = byId('cursor');
     range.max = doc.lengthSeconds;
     range.value = at;
-    range.setAttribute('aria-valuetext', `${clock(at)}: ${told.join(', ')}`);
+    range.setAttribute('aria-valuetext', `${clock(at)}: ${valueTexts.join(', ')}`);
     byId('cursor-time').textContent = `${clock(at)} UTC`;
   };
 

@@ -178,7 +178,7 @@ impl CaMetrics {
         }
     }
 
-    /// What is told of the pools now.
+    /// Sets the numbers of the pools as they are now.
     pub(super) fn pools(&self, statuses: &BTreeMap<Arc<str>, NodePoolStatus>) {
         self.groups.get_or_create(&GroupType { node_group_type: "autoscaled" }).set(length(statuses.len()));
         let nodes = || statuses.values().filter_map(|status| status.nodes.as_ref());

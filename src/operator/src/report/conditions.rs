@@ -3,10 +3,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use headroom_core::history::{Action, Backoff, BackoffKey, IncreasePhase, PoolHistory, Refusal};
+use headroom_core::history::{Action, Backoff, IncreasePhase, PoolHistory, Refusal};
 use headroom_core::plan::PoolReason;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{Notice, NoticeKind};
 
 use super::render::{Acceptance, PoolView};
@@ -116,7 +117,7 @@ pub(super) fn health(list: &mut Sheet, acceptance: &Acceptance) {
         Acceptance::Preview => (
             True,
             Reason::PreviewOnly,
-            "mode is Preview: status.preview tells what would be done, nothing is",
+            "mode is Preview: status.preview shows what would be done, nothing is done",
         ),
         Acceptance::Deleting => (
             True,

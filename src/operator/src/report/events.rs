@@ -1,20 +1,21 @@
-//! Which events tell of a plan, and in what words: one constructor an event. Only changes are told, never a tick.
+//! The events of a plan and their texts: one constructor an event. Only changes are reported, never a tick.
 //!
 //! Reasons are those of Cluster Autoscaler where they mean the same, so that dashboards and habits carry over. An event
-//! is never the only place where something is told: status has it too.
+//! is never the only report of something: status has it too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use headroom_core::config::Config;
-use headroom_core::history::{BackoffKey, Decision, DecisionAction, DecisionOutcome, History, Victim};
+use headroom_core::history::{Decision, DecisionAction, DecisionOutcome, History, Victim};
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan::{GangVerdict, NodeVerdict, Outcome, Plan, PodVerdict, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::gang::GangRef;
+use headroom_core::world::provider::BackoffKey;
 
 use super::conditions::listed;
 use super::fit::cut;
@@ -24,7 +25,7 @@ use super::news::{News, Tracker};
 const NOTE_MAX: usize = 1024;
 /// Most events on pods and on nodes in one look, each: a burst of 5,000 pods must not become 5,000 writes.
 const EVENTS_MAX: usize = 30;
-/// A refusal that comes and goes is told again after so long.
+/// A refusal that comes and goes is reported again after so long.
 const REPEAT_AFTER: Seconds = Seconds(600);
 
 /// An event to be written.
@@ -87,7 +88,7 @@ fn note(regarding: Regarding, warning: bool, words: (&'static str, &'static str)
     EventNote { regarding, warning, reason: words.0, action: words.1, note: text[..end].to_owned() }
 }
 
-/// On an HPA or ScalingPolicy: what a replica decision tells, in upstream's words.
+/// On an HPA or ScalingPolicy: the report of a replica decision, in upstream's words.
 #[must_use]
 pub fn on_workload(regarding: Regarding, event: &headroom_core::pods::decision::Event) -> EventNote {
     let warning = event.type_ == headroom_core::pods::decision::EventType::Warning;
@@ -231,7 +232,7 @@ pub fn gang_not_served(pod: Regarding, verdict: &GangVerdict) -> EventNote {
     )
 }
 
-/// Remembers what has been told, so that only changes are.
+/// Memory of what has been reported, so that only changes are.
 #[derive(Clone, Debug, Default)]
 pub struct EventRecorder {
     tracker: Tracker,
@@ -239,7 +240,7 @@ pub struct EventRecorder {
     said: BTreeMap<(Arc<str>, Arc<str>), Conversation>,
     /// Nodes that shared their provider id with another at the last plan that judged nodes.
     twins: BTreeSet<Arc<str>>,
-    /// By gang and reason: when it was last told why nothing is bought for the gang.
+    /// By gang and reason: when it was last reported why nothing is bought for the gang.
     gangs: BTreeMap<(Arc<str>, Arc<GangRef>, Reason), UnixTime>,
 }
 
@@ -248,7 +249,7 @@ pub struct EventRecorder {
 struct Conversation {
     /// What held at the last plan: more than one where pods of one owner differ.
     last: Vec<Said>,
-    /// The refusals that were told less than [`REPEAT_AFTER`] ago, and when.
+    /// The refusals that were reported less than [`REPEAT_AFTER`] ago, and when.
     refused_at: Vec<(Said, UnixTime)>,
 }
 
@@ -268,21 +269,21 @@ impl EventRecorder {
         self.tracker.meet(history);
     }
 
-    /// The events that tell what is new in `plan`. `world` gives the objects' ids.
+    /// The events of what is new in `plan`. `world` gives the objects' ids.
     ///
-    /// Reasons that come and go, as of a group that is tried again and again, are told once in [`REPEAT_AFTER`].
-    pub fn tell(&mut self, plan: &Plan, world: &World, config: &Config, now: UnixTime) -> Vec<EventNote> {
+    /// Reasons that come and go, as of a group that is tried again and again, are reported once in [`REPEAT_AFTER`].
+    pub fn record(&mut self, plan: &Plan, world: &World, config: &Config, now: UnixTime) -> Vec<EventNote> {
         let mut events = Vec::new();
         for news in self.tracker.update(&plan.next_history) {
-            tell_news(&news, world, config, &mut events);
+            record_news(&news, world, config, &mut events);
         }
-        self.tell_pods(&plan.reasons.pods, world, now, &mut events);
+        self.record_pods(&plan.reasons.pods, world, now, &mut events);
         self.report_gangs(&plan.reasons.gangs, world, now, &mut events);
         self.report_twins(&plan.reasons.nodes, world, &mut events);
         events
     }
 
-    /// Tells pods of a gang for which nothing is bought why, once in [`REPEAT_AFTER`].
+    /// Reports to the pods of a gang why nothing is bought for it, once in [`REPEAT_AFTER`].
     fn report_gangs(
         &mut self,
         gangs: &[GangVerdict],
@@ -300,9 +301,9 @@ impl EventRecorder {
             }
             self.gangs.insert(key, now);
             let pods = verdict.examples.iter().filter_map(|pod| pod_of(&verdict.namespace, pod, world));
-            let told: Vec<Regarding> = pods.take(left).collect();
-            left -= told.len();
-            events.extend(told.into_iter().map(|pod| gang_not_served(pod, verdict)));
+            let informed: Vec<Regarding> = pods.take(left).collect();
+            left -= informed.len();
+            events.extend(informed.into_iter().map(|pod| gang_not_served(pod, verdict)));
         }
     }
 
@@ -318,7 +319,7 @@ impl EventRecorder {
         self.twins = twins.map(|verdict| verdict.node.clone()).collect();
     }
 
-    fn tell_pods(
+    fn record_pods(
         &mut self,
         verdicts: &[PodVerdict],
         world: &World,
@@ -337,8 +338,8 @@ impl EventRecorder {
                 Conversation { last: Vec::new(), refused_at }
             });
             let changed = before.is_none_or(|before| !before.last.contains(&says));
-            let mut told = conversation.refused_at.iter().filter(|(_, at)| *at != now);
-            if changed && !told.any(|(refused, _)| *refused == says) {
+            let mut recent = conversation.refused_at.iter().filter(|(_, at)| *at != now);
+            if changed && !recent.any(|(refused, _)| *refused == says) {
                 if !matches!(says, Said::Growing(_)) {
                     conversation.refused_at.push((says.clone(), now));
                 }
@@ -370,7 +371,7 @@ fn said_of(verdict: &PodVerdict) -> Option<Said> {
         .then(|| Said::Refused(verdict.pools.iter().map(|pool| (pool.pool.clone(), pool.reason)).collect()))
 }
 
-fn tell_news(news: &News, world: &World, config: &Config, events: &mut Vec<EventNote>) {
+fn record_news(news: &News, world: &World, config: &Config, events: &mut Vec<EventNote>) {
     match news {
         News::Growing { pool, increase, reason, .. } => {
             if let Some(pool) = pool_named(pool, config) {
@@ -466,17 +467,17 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_once_and_again_when_its_reason_changes() {
+    fn a_refusal_is_reported_once_and_again_when_its_reason_changes() {
         let (mut recorder, world) = (EventRecorder::default(), world());
         let taint = plan(vec![verdict(Reason::TaintNotTolerated, "gpu=true:NoSchedule")]);
-        let events = recorder.tell(&taint, &world, &config(), NOW);
+        let events = recorder.record(&taint, &world, &config(), NOW);
         assert_eq!(events.len(), 2);
         assert_eq!((events[0].reason, &*events[0].regarding.uid), ("NotTriggerScaleUp", "web-1"));
         assert!(events[0].note.contains("gpu: TaintNotTolerated: gpu=true:NoSchedule"), "{}", events[0].note);
         let other_numbers = plan(vec![verdict(Reason::TaintNotTolerated, "another text")]);
-        assert_eq!(recorder.tell(&other_numbers, &world, &config(), NOW), []);
+        assert_eq!(recorder.record(&other_numbers, &world, &config(), NOW), []);
         let limit = plan(vec![verdict(Reason::MaxNodesReached, "10 of 10")]);
-        assert_eq!(recorder.tell(&limit, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.record(&limit, &world, &config(), NOW).len(), 2);
     }
 
     #[test]
@@ -489,9 +490,9 @@ mod tests {
             let pools = Vec::new();
             plan(vec![PodVerdict { unplaced_count: 0, skipped, pools, ..verdict(Reason::Pending, "") }])
         };
-        assert_eq!(recorder.tell(&of(Some(Reason::AwaitsScheduler)), &world, &config(), NOW), []);
+        assert_eq!(recorder.record(&of(Some(Reason::AwaitsScheduler)), &world, &config(), NOW), []);
         let held = of(Some(Reason::RefusedByScheduler));
-        let events = recorder.tell(&held, &world, &config(), NOW);
+        let events = recorder.record(&held, &world, &config(), NOW);
         assert_eq!(
             (events.len(), events[0].reason, &*events[0].regarding.key.name),
             (1, "NotTriggerScaleUp", "web-1")
@@ -501,10 +502,10 @@ mod tests {
             "{}",
             events[0].note
         );
-        assert_eq!(recorder.tell(&held, &world, &config(), NOW.plus(Seconds(60))), []);
+        assert_eq!(recorder.record(&held, &world, &config(), NOW.plus(Seconds(60))), []);
         // The backoff ends, and another one begins.
-        assert_eq!(recorder.tell(&of(None), &world, &config(), NOW.plus(Seconds(900))), []);
-        assert_eq!(recorder.tell(&held, &world, &config(), NOW.plus(Seconds(1260))).len(), 1);
+        assert_eq!(recorder.record(&of(None), &world, &config(), NOW.plus(Seconds(900))), []);
+        assert_eq!(recorder.record(&held, &world, &config(), NOW.plus(Seconds(1260))).len(), 1);
     }
 
     #[test]
@@ -522,54 +523,54 @@ mod tests {
         };
         let nodes = vec![verdict("n", "twin"), verdict("twin", "n")];
         let plan = Plan { reasons: Reasons { nodes, ..Reasons::default() }, ..Plan::default() };
-        let events = recorder.tell(&plan, &world, &config(), NOW);
+        let events = recorder.record(&plan, &world, &config(), NOW);
         assert_eq!((events.len(), events[0].reason, events[0].warning), (2, "ProviderIdShared", true));
         assert!(events[0].note.starts_with("node/twin carries the same provider id"), "{}", events[0].note);
-        assert_eq!(recorder.tell(&plan, &world, &config(), NOW), []);
+        assert_eq!(recorder.record(&plan, &world, &config(), NOW), []);
     }
 
     #[test]
-    fn pods_that_came_back_pending_are_told_again() {
+    fn pods_that_came_back_pending_are_reported_again() {
         let (mut recorder, world) = (EventRecorder::default(), world());
         let refused = plan(vec![verdict(Reason::MaxNodesReached, "")]);
-        assert_eq!(recorder.tell(&refused, &world, &config(), NOW).len(), 2);
-        assert_eq!(recorder.tell(&plan(Vec::new()), &world, &config(), NOW), []);
-        assert_eq!(recorder.tell(&refused, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.record(&refused, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.record(&plan(Vec::new()), &world, &config(), NOW), []);
+        assert_eq!(recorder.record(&refused, &world, &config(), NOW).len(), 2);
     }
 
     #[test]
-    fn reasons_that_come_and_go_are_told_once_in_ten_minutes() {
+    fn reasons_that_come_and_go_are_reported_once_in_ten_minutes() {
         let (mut recorder, world) = (EventRecorder::default(), world());
         let reasons = [Reason::MaxNodesReached, Reason::TaintNotTolerated];
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for tick in 0..130 {
             let verdicts = vec![verdict(reasons[tick % 2], "")];
             let at = UnixTime(NOW.0 + 10 * i64::try_from(tick).unwrap());
-            for event in recorder.tell(&plan(verdicts), &world, &config(), at) {
-                told.push((at.since(NOW).0, event.note));
+            for event in recorder.record(&plan(verdicts), &world, &config(), at) {
+                reported.push((at.since(NOW).0, event.note));
             }
         }
-        let times: Vec<i64> = told.iter().map(|(at, _)| *at).collect();
+        let times: Vec<i64> = reported.iter().map(|(at, _)| *at).collect();
         // Two pods each: at the start, after ten minutes, after twenty.
         assert_eq!(times, [0, 0, 10, 10, 600, 600, 610, 610, 1200, 1200, 1210, 1210]);
-        assert!(told[0].1.contains("MaxNodesReached") && told[2].1.contains("TaintNotTolerated"));
+        assert!(reported[0].1.contains("MaxNodesReached") && reported[2].1.contains("TaintNotTolerated"));
     }
 
     #[test]
-    fn pods_of_one_owner_that_differ_are_each_told_once() {
+    fn pods_of_one_owner_that_differ_are_each_reported_once() {
         let (mut recorder, world) = (EventRecorder::default(), world());
         let mut verdicts = vec![verdict(Reason::TaintNotTolerated, ""), verdict(Reason::MaxNodesReached, "")];
         verdicts[0].examples = vec!["web-1".into()];
         verdicts[1].examples = vec!["web-2".into()];
         verdicts[1].on_new = BTreeMap::from([("general".into(), 1)]);
         let plan = plan(verdicts);
-        assert_eq!(recorder.tell(&plan, &world, &config(), NOW).len(), 2);
+        assert_eq!(recorder.record(&plan, &world, &config(), NOW).len(), 2);
         let later = UnixTime(NOW.0 + 10);
-        assert_eq!(recorder.tell(&plan, &world, &config(), later), []);
+        assert_eq!(recorder.record(&plan, &world, &config(), later), []);
     }
 
     #[test]
-    fn a_burst_of_pods_is_told_by_a_few() {
+    fn a_burst_of_pods_is_reported_by_a_few() {
         let mut world = World::new();
         let verdicts: Vec<PodVerdict> = (0..100)
             .map(|n| {
@@ -583,7 +584,8 @@ mod tests {
                 }
             })
             .collect();
-        assert_eq!(EventRecorder::default().tell(&plan(verdicts), &world, &config(), NOW).len(), EVENTS_MAX);
+        let events = EventRecorder::default().record(&plan(verdicts), &world, &config(), NOW);
+        assert_eq!(events.len(), EVENTS_MAX);
     }
 
     #[test]

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, DECISIONS_MAX,
-    Decision, EXAMPLES_MAX, Increase, Intent, LearnedTemplate, PodClassKey, PoolHistory, REPLACED_MAX,
-    Refusal, Removal, Replacement, RotationStop, UNBOUND_MAX, UNNEEDED_MAX, Unbound, Victim,
+    Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, DECISIONS_MAX, Decision,
+    EXAMPLES_MAX, Increase, Intent, LearnedTemplate, PodClassKey, PoolHistory, REPLACED_MAX, Refusal,
+    Removal, Replacement, RotationStop, UNBOUND_MAX, UNNEEDED_MAX, Unbound, Victim,
 };
 use headroom_core::time::UnixTime;
+use headroom_core::world::provider::BackoffKey;
 
 /// Longest message of a decision, refusal or backoff, in characters; the schema says the same.
 pub const MESSAGE_MAX: usize = 512;
@@ -31,10 +32,11 @@ pub const ZONES_MAX: usize = 16;
 pub const ANTICIPATIONS_MAX: usize = 256;
 /// Most bytes of text that decisions, refusals and blocked rows take together. With a full list of conditions and
 /// groups beside them status stays under 32 KB without clocks (law 9).
-pub const TOLD_BYTES_MAX: usize = 16 * 1024;
-/// Most bytes of that and of intents together, and what is told in any case.
+pub const REPORTED_BYTES_MAX: usize = 16 * 1024;
+/// Most bytes of that and of intents together.
 const RECORD_BYTES_MAX: usize = 26 * 1024;
-const TOLD_BYTES_LEAST: usize = 2 * 1024;
+/// Fewest bytes for reports, however long the journal is.
+const REPORTED_BYTES_LEAST: usize = 2 * 1024;
 /// The last second of the year 9999, the last that RFC 3339 can write.
 const LAST_SECOND: i64 = 253_402_300_799;
 /// Bytes of a row's keys, times and punctuation in JSON, roughly.
@@ -63,8 +65,8 @@ pub fn fit(memory: &PoolHistory) -> (PoolHistory, u32) {
         last_failure,
         decisions,
     } = memory;
-    let told = told(refusals, blocked, decisions, told_bytes(intents), &mut cut_count);
-    let (refusals, blocked, decisions) = told;
+    let reported = reported(refusals, blocked, decisions, reported_bytes(intents), &mut cut_count);
+    let (refusals, blocked, decisions) = reported;
     let fitted = PoolHistory {
         intents: intents.iter().map(intent).collect(),
         sequence: (*sequence).min(i64::MAX.unsigned_abs()),
@@ -147,8 +149,8 @@ fn oldest<V: Clone>(
     ordered.into_iter().take(length_max).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Bytes for what is only told: while a long journal is open it gets less.
-fn told_bytes(intents: &[Intent]) -> usize {
+/// Bytes for what is only reported: while a long journal is open it gets less.
+fn reported_bytes(intents: &[Intent]) -> usize {
     let bytes = |intent: &Intent| {
         ROW_BYTES
             + match &intent.action {
@@ -157,12 +159,12 @@ fn told_bytes(intents: &[Intent]) -> usize {
             }
     };
     let journal = intents.iter().map(bytes).sum::<usize>();
-    TOLD_BYTES_MAX.min(RECORD_BYTES_MAX.saturating_sub(journal)).max(TOLD_BYTES_LEAST)
+    REPORTED_BYTES_MAX.min(RECORD_BYTES_MAX.saturating_sub(journal)).max(REPORTED_BYTES_LEAST)
 }
 
-/// What is told and not needed for the next decision: the newest decisions and the first rows that fit, decisions
+/// What is reported and not needed for the next decision: the newest decisions and the first rows that fit, decisions
 /// before rows.
-fn told(
+fn reported(
     refusals: &[Refusal],
     blocked: &[Blocked],
     decisions: &[Decision],

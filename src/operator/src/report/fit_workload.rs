@@ -1,4 +1,4 @@
-//! Cuts the status of a ScalingPolicy to 32 KB: what is only told is shortened, what is remembered never. Pure.
+//! Cuts the status of a ScalingPolicy to 32 KB: reports are shortened, memory never. Pure.
 
 use std::io;
 
@@ -12,8 +12,8 @@ const SHORT_MESSAGE: usize = 96;
 /// Decisions and metrics that are left when there is little room.
 const FEW: usize = 3;
 
-/// The status with as much as fits of what is told: first the words of failures become shorter, then those of earlier
-/// decisions, then earlier decisions and further metrics go, then the words of conditions become shorter, and last the
+/// The status with as many reports as fit: first the messages of failures become shorter, then those of earlier
+/// decisions, then earlier decisions and further metrics go, then the messages of conditions become shorter, and last the
 /// decisions and metrics go altogether. Recommendations, scale events and clocks are never touched: they are memory.
 #[must_use]
 pub fn fit(mut status: ScalingPolicyStatus) -> ScalingPolicyStatus {

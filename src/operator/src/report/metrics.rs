@@ -322,17 +322,17 @@ impl Metrics {
                 if done && decision.action == DecisionAction::ScaleUp {
                     let label = PoolLabel { pool: pool.to_string() };
                     let seconds = now.since(decision.time).0.max(0) as f64;
-                    let told = DecisionLabel {
+                    let exemplar = DecisionLabel {
                         trace_id: trace_id(pool, &decision.id),
                         intent: decision.id.to_string(),
                     };
-                    self.decision_to_node.get_or_create(&label).observe(seconds, Some(told), None);
+                    self.decision_to_node.get_or_create(&label).observe(seconds, Some(exemplar), None);
                 }
             }
         }
     }
 
-    /// What is told of the pools now; pools that are gone leave no number behind.
+    /// Sets the numbers of the pools as they are now; pools that are gone leave no number behind.
     pub fn pools(&self, statuses: &BTreeMap<Arc<str>, NodePoolStatus>) {
         self.nodes.clear();
         self.unremovable.clear();

@@ -1,4 +1,4 @@
-//! The room that tells: status from memory and back, events, metrics. It decides nothing, and writes nothing but status
+//! Reports: status from memory and back, events, metrics. It decides nothing, and writes nothing but status
 //! and events.
 
 mod ca_metrics;

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::history::{
-    Action, Backoff, BackoffKey, Decision, DecisionOutcome, History, Increase, IntentId, PoolHistory, Victim,
+    Action, Backoff, Decision, DecisionOutcome, History, Increase, PoolHistory, Victim,
 };
 use headroom_core::reason::Reason;
+use headroom_core::world::IntentId;
+use headroom_core::world::provider::BackoffKey;
 
 /// Something that has just become true of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ pub enum News {
     },
 }
 
-/// What was seen last. What a pool's status told when it was met, before a restart or by another leader, has been told.
+/// What was seen last. What a pool's status held when it was met, before a restart or by another leader, has been reported.
 #[derive(Clone, Debug, Default)]
 pub struct Tracker {
     pools: BTreeMap<Arc<str>, LastReported>,
@@ -93,7 +95,7 @@ impl Tracker {
         }
     }
 
-    /// What is new in `history`, pool by pool. Told once. A pool that was not met has no news.
+    /// What is new in `history`, pool by pool. Reported once. A pool that was not met has no news.
     pub fn update(&mut self, history: &History) -> Vec<News> {
         let mut news = Vec::new();
         for (pool, memory) in &history.pools {

@@ -27,7 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const ANSWER_MAX_BYTES: usize = 64 << 10;
 /// Longest part of a refusal that is logged, in characters.
 const ANSWER_CHARS_MAX: usize = 300;
-/// Trouble is told no more often.
+/// Shortest time between two logs of trouble.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 /// Where OTLP over HTTP takes traces, below the endpoint.
 const PATH: &str = "/v1/traces";
@@ -170,16 +170,16 @@ fn span(trace: &Trace, span: &Span, id: &str, parent: Option<&str>) -> Value {
         Some(message) => json!({"code": 2, "message": message}),
         None => json!({"code": 1}),
     };
-    let mut told = json!({
+    let mut rendered = json!({
         "traceId": trace.id, "spanId": id, "name": span.name, "kind": if span.call { 3 } else { 1 },
         "startTimeUnixNano": nanoseconds(span.start), "endTimeUnixNano": nanoseconds(span.end),
         "attributes": span.attributes.iter().map(|(name, value)| attribute(name, value)).collect::<Vec<_>>(),
         "status": status,
     });
     if let Some(parent) = parent {
-        told["parentSpanId"] = parent.into();
+        rendered["parentSpanId"] = parent.into();
     }
-    told
+    rendered
 }
 
 /// Numbers of 64 bits are texts in this form.
@@ -220,11 +220,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_collector_gets_each_span_under_its_decision() {
-        let (told, mut heard) = mpsc::unbounded_channel();
+        let (sender, mut heard) = mpsc::unbounded_channel();
         let app = Router::new().route(
             "/v1/traces",
             post(move |headers: HeaderMap, body: String| {
-                let _ = told.send((headers, body));
+                let _ = sender.send((headers, body));
                 async { "{}" }
             }),
         );

@@ -8,13 +8,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision, Increase,
-    Intent, LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop,
+    Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, Decision, Increase, Intent,
+    LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop,
     Unbound, Victim,
 };
 use headroom_core::quantity;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
@@ -206,7 +207,7 @@ fn word<W: Word>(what: &str, word: &str) -> Result<W, String> {
     W::of_word(word).ok_or_else(|| format!("{what} {word:?} is not known"))
 }
 
-/// An intent is kept whatever its reason says: forgetting an action under way is worse than telling it badly.
+/// An intent is kept whatever its reason says: forgetting an action under way is worse than reporting it badly.
 fn intent(row: &api::Intent) -> Result<Intent, String> {
     let missing = |field: &str| format!("{field} is missing");
     let group = arc(&row.group);

@@ -21,7 +21,7 @@ const MESSAGE_MAX: usize = 512;
 /// Longest message of a pool, in characters; the schema allows more.
 const POOL_MESSAGE_MAX: usize = 200;
 
-/// What is to be told of the cluster.
+/// What the status of the cluster shows.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterView<'a> {
     /// `metadata.generation` of the object that was looked at.
@@ -207,14 +207,14 @@ mod tests {
             missing_permission: Some("set workloads.hpaOwnership".to_owned()),
             ..ClusterView::default()
         };
-        let told = render_cluster(&missing, None, UnixTime(0));
+        let reported = render_cluster(&missing, None, UnixTime(0));
         let condition = |status: &ClusterScalingPolicyStatus| {
             let found = status.conditions.iter().find(|one| one.type_ == types::PERMISSION_MISSING);
             found.map(|one| (one.reason.clone(), one.message.clone()))
         };
         let wanted = ("PermissionMissing".to_owned(), "set workloads.hpaOwnership".to_owned());
-        assert_eq!(condition(&told), Some(wanted));
-        assert_eq!(condition(&render_cluster(&ClusterView::default(), Some(&told), UnixTime(9))), None);
+        assert_eq!(condition(&reported), Some(wanted));
+        assert_eq!(condition(&render_cluster(&ClusterView::default(), Some(&reported), UnixTime(9))), None);
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_wait_since_they_were_first_told_of() {
+    fn pods_wait_since_they_were_first_reported() {
         let pods = [verdict("web", 2, &[("gpu", Reason::TaintNotTolerated)])];
         let first = render(&pods, None, 100);
         let more = [verdict("web", 5, &[("gpu", Reason::TaintNotTolerated)])];

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, Decision, Intent, LearnedTemplate,
-    PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, Unbound, Victim,
+    Action, Anticipation, Backoff, Blocked, Considered, Decision, Intent, LearnedTemplate, PodClassKey,
+    PoolHistory, Refusal, Removal, Replaced, Replacement, Unbound, Victim,
 };
 use headroom_core::plan::{PoolReason, PreviewAction};
 use headroom_core::quantity::{format_bytes, format_cpu};
 use headroom_core::reason::Reason;
 use headroom_core::resources::Resources;
 use headroom_core::time::UnixTime;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::Notice;
 
 use super::conditions;
@@ -26,7 +27,7 @@ use headroom_api::{
     UnneededNodes,
 };
 
-/// What is to be told of a pool besides its memory.
+/// What the status of a pool shows besides its memory.
 #[derive(Clone, Debug, Default)]
 pub struct PoolView<'a> {
     /// `metadata.generation` of the object that was looked at.
@@ -102,7 +103,7 @@ pub enum TemplateSource {
 }
 
 /// The status to write. `old` is the status that stands: times of what has not changed are taken from it. The memory is
-/// cut to what status can hold; [`fit`] tells what that is.
+/// cut to what status can hold; see [`fit`].
 #[must_use]
 pub fn render(
     memory: &PoolHistory,

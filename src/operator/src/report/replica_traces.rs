@@ -101,8 +101,10 @@ mod tests {
         let done = course.trace(&policy, "Deployment shop/web", &decision("Done"), at(2));
         assert_eq!((done.root.name, done.root.start, done.root.end), ("scale replicas", at(0), at(2)));
         assert_eq!(done.spans.iter().map(|span| span.name).collect::<Vec<_>>(), ["metrics", "scale"]);
-        for told in [("headroom.from", "2"), ("headroom.to", "5"), ("headroom.reason", "MetricAboveTarget")] {
-            assert!(done.root.attributes.contains(&(told.0, told.1.to_owned())), "{done:?}");
+        for attribute in
+            [("headroom.from", "2"), ("headroom.to", "5"), ("headroom.reason", "MetricAboveTarget")]
+        {
+            assert!(done.root.attributes.contains(&(attribute.0, attribute.1.to_owned())), "{done:?}");
         }
         assert_eq!(done.root.failure, None);
         let failed = course.trace(&policy, "Deployment shop/web", &decision("Failed"), at(2));

@@ -10,15 +10,16 @@ use proptest::prelude::*;
 
 use headroom_core::config::Config;
 use headroom_core::history::{
-    Action, Anticipation, Backoff, BackoffKey, Blocked, Considered, ConsolidationBackoff, Decision,
-    DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PodClassKey,
-    PoolHistory, Refusal, Removal, RemovalPhase, Replaced, Replacement, RotationStop, Unbound, Victim,
+    Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, Decision, DecisionAction,
+    DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PodClassKey, PoolHistory,
+    Refusal, Removal, RemovalPhase, Replaced, Replacement, RotationStop, Unbound, Victim,
 };
 use headroom_core::plan;
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, config, controller, node, pod, pool as core_pool, world};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
+use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 use headroom_core::world::workload::ControllerKind;
 
@@ -195,7 +196,7 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
     let needed = (intents(0..5), any::<u64>(), vec(backoff(), 0..5), btree_map(word(), at(), 0..20));
     let known =
         (btree_map(word(), anticipation, 0..4), btree_map(word(), learned, 0..4), vec(unbound(), 0..60));
-    let told = (vec(refusal(), 0..5), vec(blocked(), 0..5), vec(decision(), 0..25));
+    let reported = (vec(refusal(), 0..5), vec(blocked(), 0..5), vec(decision(), 0..25));
     let node = (word(), word()).prop_map(|(pool, node)| Replaced { pool, node });
     let reason = prop_oneof![Just(Reason::CheaperNodes), Just(Reason::OutdatedNodes)];
     let replacement = (word(), word(), any::<u32>(), vec(node, 0..12), (at(), at()), reason).prop_map(
@@ -214,7 +215,7 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         (word(), word(), at()).prop_map(|(group, template, since)| RotationStop { group, template, since });
     let held = (option::of(held), option::of(stop));
     let last = (option::of(at()), option::of(at()), option::of(at()), option::of(replacement), held);
-    (needed, known, told, last).prop_map(|(needed, known, told, last)| PoolHistory {
+    (needed, known, reported, last).prop_map(|(needed, known, reported, last)| PoolHistory {
         intents: needed.0,
         sequence: needed.1,
         backoffs: needed.2.into_iter().collect(),
@@ -222,15 +223,15 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         anticipations: known.0,
         unbound: known.2.into_iter().collect(),
         learned: known.1,
-        refusals: told.0,
-        blocked: told.1,
+        refusals: reported.0,
+        blocked: reported.1,
         replacement: last.3,
         consolidation_backoff: last.4.0,
         rotation_stop: last.4.1,
         last_scale_up: last.0,
         last_scale_down: last.1,
         last_failure: last.2,
-        decisions: told.2,
+        decisions: reported.2,
     })
 }
 

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headroom_core::history::{DecisionOutcome, History, IntentId};
+use headroom_core::history::{DecisionOutcome, History};
 use headroom_core::time::UnixTime;
+use headroom_core::world::IntentId;
 use headroom_core::world::World;
 use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL, Readiness};
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +15,7 @@ use super::news::{News, Tracker};
 
 /// A trace waits so long for nodes of its decision to become ready.
 const READY_WAIT: SignedDuration = SignedDuration::from_mins(15);
-/// Most calls and most nodes that a trace tells one by one.
+/// Most calls and most nodes that a trace shows one by one.
 const SPANS_MAX: usize = 64;
 /// Most traces that are open at once; what is decided beyond that has none.
 const OPEN_MAX: usize = 1000;
@@ -356,9 +357,9 @@ mod tests {
         let [trace] = done.as_slice() else { panic!("one trace and not {done:?}") };
         assert_eq!(trace.id, trace_id("general", "5-17"));
         assert_eq!((trace.root.start, trace.root.end), (at(0), at(50)));
-        let told: Vec<_> = trace.spans.iter().map(|span| (span.name, span.start, span.end)).collect();
+        let spans: Vec<_> = trace.spans.iter().map(|span| (span.name, span.start, span.end)).collect();
         assert_eq!(
-            told,
+            spans,
             [
                 ("plan", at(0), at(1)),
                 ("intent", at(1), at(30)),
@@ -367,7 +368,7 @@ mod tests {
             ]
         );
         assert!(trace.root.attributes.contains(&("headroom.intent", "5-17".to_owned())), "{trace:?}");
-        assert!(traces.planned((at(60), at(60)), &ended, &coming(true), at(60)).is_empty(), "told once");
+        assert!(traces.planned((at(60), at(60)), &ended, &coming(true), at(60)).is_empty(), "traced once");
     }
 
     #[test]

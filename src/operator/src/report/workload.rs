@@ -77,7 +77,7 @@ pub struct MetricTrouble {
     pub message: String,
 }
 
-/// Everything that status tells of a workload now.
+/// Everything that status shows of a workload now.
 #[derive(Clone, Debug)]
 pub struct WorkloadView<'a> {
     /// The edits of the policy that are known.
@@ -107,7 +107,7 @@ pub fn render(view: &WorkloadView<'_>, old: &ScalingPolicyStatus, now: UnixTime)
         conditions: conditions(view, old, now),
         target: view.target.as_deref().map(|target| cut(target, 317).to_owned()),
         current_replicas: view.status.map(|status| status.current_replicas.max(0)),
-        // What the status of an HPA calls desired is what was written; what is only told is wanted here.
+        // What the status of an HPA calls desired is what was written; a proposal that is only reported is wanted here.
         desired_replicas: (view.steps.and_then(|steps| steps.desired))
             .or(view.status.map(|status| status.desired_replicas))
             .map(|replicas| replicas.max(0)),
@@ -172,7 +172,7 @@ pub fn without_numbers(status: &ScalingPolicyStatus) -> ScalingPolicyStatus {
         metric.current = None;
     }
     for condition in &mut status.conditions {
-        // They tell of the numbers too.
+        // They contain the numbers too.
         condition.message.clear();
     }
     status
@@ -251,9 +251,11 @@ fn health(list: &mut Sheet, phase: &PolicyPhase) {
         PolicyPhase::Suspended => {
             (True, Reason::Suspended.as_str(), "mode is Suspend: nothing is decided, the size stays as it is")
         }
-        PolicyPhase::Preview => {
-            (True, Reason::PreviewOnly.as_str(), "mode is Preview: what would be done is told, nothing is")
-        }
+        PolicyPhase::Preview => (
+            True,
+            Reason::PreviewOnly.as_str(),
+            "mode is Preview: status shows what would be done, nothing is done",
+        ),
         PolicyPhase::Conflict(message) => (False, Reason::Conflict.as_str(), message.as_str()),
         PolicyPhase::Invalid(message) => (False, Reason::Invalid.as_str(), message.as_str()),
         PolicyPhase::Stalled(reason, message) => (False, *reason, message.as_str()),
@@ -291,7 +293,7 @@ fn metrics(list: &mut Sheet, view: &WorkloadView<'_>, judged: bool) {
 fn trouble(view: &WorkloadView<'_>) -> Option<MetricTrouble> {
     let steps = view.steps?;
     let of = |(index, step): (usize, &headroom_core::pods::decision::MetricStep)| {
-        let told = view.troubles.get(index).cloned().flatten();
+        let by_source = view.troubles.get(index).cloned().flatten();
         let found = step.unknown.as_ref().map(|unknown| MetricTrouble {
             reason: match unknown {
                 Unknown::Failed(_) => "MetricsOutage",
@@ -302,7 +304,7 @@ fn trouble(view: &WorkloadView<'_>) -> Option<MetricTrouble> {
             message: in_words(unknown),
         });
         // What the source says of single pods matters only if the metric as a whole cannot be used.
-        found.map(|found| told.unwrap_or(found))
+        found.map(|found| by_source.unwrap_or(found))
     };
     let named = |(index, step)| of((index, step)).map(|trouble| (step, trouble));
     steps.metrics.iter().enumerate().find_map(named).map(|(step, trouble)| MetricTrouble {
@@ -338,9 +340,9 @@ fn fallback(step: FallbackStep) -> Option<(&'static str, String)> {
 
 /// What holds the workload now, or else why it was last changed.
 fn reason(view: &WorkloadView<'_>, status: &ScalingPolicyStatus) -> Option<String> {
-    let told = |type_: &str| get(&status.conditions, type_);
+    let of_type = |type_: &str| get(&status.conditions, type_);
     let is = |type_: &str, state: &str| {
-        told(type_).filter(|one| one.status == state).map(|one| one.reason.clone())
+        of_type(type_).filter(|one| one.status == state).map(|one| one.reason.clone())
     };
     is(types::STALLED, "True")
         .or_else(|| is(types::READY, "False"))
@@ -375,9 +377,9 @@ fn recommendation(steps: &Steps, view: &WorkloadView<'_>) -> RecommendationStatu
         target: step.target.as_deref().map(|target| cut(target, 64).to_owned()),
         replicas: step.proposal,
         failure: step.unknown.as_ref().map(|unknown| {
-            let told =
+            let by_source =
                 view.troubles.get(index).and_then(Option::as_ref).map(|trouble| trouble.message.clone());
-            cut(&told.unwrap_or_else(|| in_words(unknown)), 512).to_owned()
+            cut(&by_source.unwrap_or_else(|| in_words(unknown)), 512).to_owned()
         }),
     });
     let step = |step: &str, replicas: Option<i32>, reason: &str| {

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lateness_decisions_and_reads_are_told_without_names_of_workloads() {
+    fn lateness_decisions_and_reads_are_counted_without_names_of_workloads() {
         let metrics = WorkloadMetrics::default();
         metrics.began(Duration::from_millis(30));
         metrics.ended(LookResult::Done);

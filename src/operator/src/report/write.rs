@@ -24,7 +24,7 @@ use headroom_api::{
 
 /// The name under which the operator writes.
 pub const FIELD_MANAGER: &str = "headroom";
-/// The name by which events tell who wrote them.
+/// The name of the writer in events.
 const REPORTING_CONTROLLER: &str = "headroom.dev/headroom";
 /// Where events about cluster-scoped objects live. Source: client-go, which does the same.
 const CLUSTER_EVENTS_NAMESPACE: &str = "default";
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_conflict_is_told_and_not_tried_again() {
+    async fn a_conflict_is_reported_and_not_tried_again() {
         let (sink, calls) = sink(409, failure(409, "Conflict"));
         let answer = sink.write_pool("general", "7", &NodePoolStatus::default()).await;
         assert_eq!(answer, Err(WriteError::Conflict));

@@ -94,7 +94,7 @@ pub(super) fn sync(store: &mut Store, known: &mut Deployments, key: &ObjectKey) 
         roll(store, &deployment, replicas, &mut new, &mut old);
     }
     forget_old_sets(store, &deployment, &old);
-    tell(store, key, replicas, &new, &old);
+    write_status(store, key, replicas, &new, &old);
 }
 
 /// Source: deployment/rolling.go reconcileNewReplicaSet and reconcileOldReplicaSets.
@@ -214,7 +214,7 @@ fn forget_old_sets(store: &mut Store, deployment: &Value, old: &[Set]) {
     }
 }
 
-fn tell(store: &mut Store, key: &ObjectKey, replicas: i64, new: &Set, old: &[Set]) {
+fn write_status(store: &mut Store, key: &ObjectKey, replicas: i64, new: &Set, old: &[Set]) {
     let there = new.there + old.iter().map(|set| set.there).sum::<i64>();
     let available = new.available + old.iter().map(|set| set.available).sum::<i64>();
     let now = store.now();
@@ -230,10 +230,10 @@ fn tell(store: &mut Store, key: &ObjectKey, replicas: i64, new: &Set, old: &[Set
     ];
     let reason = if complete { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" };
     let progressing = [("status", "True"), ("reason", reason), ("message", "")];
-    let told = condition(deployment, "Progressing")
+    let reported = condition(deployment, "Progressing")
         .is_some_and(|known| progressing.iter().all(|(field, word)| text(known, &[field]) == Some(word)))
         && counts.iter().all(|(field, count)| number(deployment, &["status", field]) == Some(*count));
-    if told {
+    if reported {
         return;
     }
     // The deployment is there: it was found a few lines above.

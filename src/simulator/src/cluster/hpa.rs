@@ -71,7 +71,7 @@ fn look(store: &mut Store, load: &Load, key: &ObjectKey) -> Option<()> {
         let scale = json!({"spec": {"replicas": desired}});
         store.set_scale(Kind::Deployment, &target, &scale, ME).ok()?;
     }
-    tell(store, key, &hpa, (size, desired));
+    write_status(store, key, &hpa, (size, desired));
     Some(())
 }
 
@@ -100,7 +100,7 @@ fn proportion(used_milli: i64, target_milli: i64, size: i64) -> i64 {
 /// Writes the status if it would say something else; that it leaves `observedGeneration` out is something else too.
 ///
 /// Source: podautoscaler/horizontal.go, setStatus and updateStatusIfNeeded.
-fn tell(store: &mut Store, key: &ObjectKey, hpa: &Value, (size, desired): (i64, i64)) {
+fn write_status(store: &mut Store, key: &ObjectKey, hpa: &Value, (size, desired): (i64, i64)) {
     let mut status = json!({"currentReplicas": size, "desiredReplicas": desired});
     for kept in ["conditions", "lastScaleTime"] {
         if let Some(value) = at(hpa, &["status", kept]) {
@@ -179,10 +179,10 @@ mod tests {
         controller.switch(true, at_second(0));
         store.advance_to(at_second(15));
         controller.act(&mut store, &load);
-        let told = store.revision();
+        let revision = store.revision();
         store.advance_to(at_second(30));
         controller.act(&mut store, &load);
-        assert_eq!(store.revision(), told);
+        assert_eq!(store.revision(), revision);
         controller.switch(false, at_second(31));
         assert_eq!(controller.next_at(), None);
     }

@@ -87,10 +87,10 @@ impl Kubelet {
     pub(super) fn observe_pod(&mut self, key: &ObjectKey, before: Option<&PodFacts>, pod: Option<&PodFacts>) {
         let Some(pod) = pod.filter(|pod| pod.node.is_some()) else { return };
         let bound = before.is_none_or(|before| before.node.is_none());
-        let told_to_leave = before.is_none_or(|before| before.leaving_at != pod.leaving_at);
+        let began_to_leave = before.is_none_or(|before| before.leaving_at != pod.leaving_at);
         let lost_readiness = pod.phase == Phase::Running && !pod.ready;
         let started = before.is_none_or(|before| before.phase != pod.phase);
-        if bound || told_to_leave || started || lost_readiness {
+        if bound || began_to_leave || started || lost_readiness {
             self.pod_queue.add(key.clone());
         }
     }

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_told_by_namespace_and_metric() {
+    fn loads_are_distinguished_by_namespace_and_metric() {
         let mut load = Load::default();
         let mut put = |namespace: &str, metric: Metric, milli: i64| {
             load.put(Kind::Deployment, ObjectKey::new(namespace, "web"), metric, milli);

@@ -55,7 +55,7 @@ pub(crate) struct Owner {
 }
 
 impl PodFacts {
-    /// Neither ended nor told to end.
+    /// True if it has neither ended nor begun to terminate.
     pub(crate) fn active(&self) -> bool {
         self.leaving_at.is_none() && matches!(self.phase, Phase::Pending | Phase::Running)
     }

@@ -1,4 +1,4 @@
-//! The ReplicaSet controller: makes and removes pods until their number is right, and tells it in status.
+//! The ReplicaSet controller: makes and removes pods until their number is right, and reports it in status.
 
 use std::cmp::Reverse;
 
@@ -67,7 +67,7 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
         ("observedGeneration", generation),
     ];
     // The set is there: it was read at the top of this very call.
-    let _ = store.tell_counts(Kind::ReplicaSet, key, ME, &counts);
+    let _ = store.write_counts(Kind::ReplicaSet, key, ME, &counts);
     again
 }
 

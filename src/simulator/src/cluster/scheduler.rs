@@ -37,8 +37,8 @@ pub(super) struct Scheduler {
     /// Pods that are refused for a reason of the scheduler's own, until their time is over.
     refused: BTreeMap<Turn, (Timestamp, usize)>,
     turns: FxHashMap<ObjectKey, (Turn, usize)>,
-    told: FxHashSet<ObjectKey>,
-    /// What the class that failed last in this pass was told; a pod that is bound meanwhile changes it.
+    reported: FxHashSet<ObjectKey>,
+    /// The message of the class that failed last in this pass; a pod that is bound meanwhile changes it.
     explained: Option<(usize, Arc<str>)>,
     changed_nodes: BTreeSet<Arc<str>>,
     repellents: Repellents,
@@ -94,7 +94,7 @@ impl Scheduler {
             _ => self.forget_waiting(key),
         }
         if pod.is_none() {
-            self.told.remove(key);
+            self.reported.remove(key);
         }
     }
 
@@ -128,7 +128,7 @@ impl Scheduler {
         }
     }
 
-    /// Binds what fits and tells the others why not.
+    /// Binds what fits and reports to the others why not.
     pub(super) fn act(&mut self, store: &mut Store, pods: &Pods) {
         self.unpark();
         self.admit_refused(store.now());
@@ -174,7 +174,7 @@ impl Scheduler {
     /// Marks a pod that fits as one that does not, as a plugin's refusal does.
     fn refuse(&mut self, store: &mut Store, turn: Turn, class: usize, until: Timestamp) {
         let key = turn.2.clone();
-        if self.told.insert(key.clone()) {
+        if self.reported.insert(key.clone()) {
             let message = format!("0/{0} nodes are available: {0} refused by plugin Odd.", self.nodes.len());
             let now = store.now();
             // As in `park`: the pod is there.
@@ -289,7 +289,7 @@ impl Scheduler {
         reach: Result<Option<Reach>, Misfit>,
     ) {
         let key = turn.2.clone();
-        if self.told.insert(key.clone()) {
+        if self.reported.insert(key.clone()) {
             // What claims reach is each pod's own.
             let common = matches!(reach, Ok(None));
             let message = match &self.explained {
@@ -301,7 +301,7 @@ impl Scheduler {
                 }
             };
             let now = store.now();
-            // The pod is there: it was read from the index a moment ago; a lost race is nothing to tell.
+            // The pod is there: it was read from the index a moment ago; a lost race is nothing to report.
             let _ = store.edit(Kind::Pod, &key, ME, |pod| {
                 set_condition(pod, "PodScheduled", "False", "Unschedulable", &message, now);
             });

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentages_round_as_they_are_told() {
+    fn percentages_round_in_the_direction_asked_for() {
         let quarter = Value::from("25%");
         assert_eq!(count_or_percent(Some(&quarter), 10, true, ""), 3);
         assert_eq!(count_or_percent(Some(&quarter), 10, false, ""), 2);

@@ -22,7 +22,7 @@ const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The one access mode that keeps a claim for one pod.
 const ALONE: &str = "ReadWriteOncePod";
 
-/// The claims that have no volume yet, and nodes whose drivers have told nothing yet.
+/// The claims that have no volume yet, and nodes whose drivers have reported nothing yet.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
     unbound: BTreeSet<ObjectKey>,
@@ -50,7 +50,7 @@ struct Waiting {
     free: Vec<Term>,
     /// Where one can be made; `None` is everywhere.
     topologies: Option<Vec<Term>>,
-    /// Where its driver has told of room; `None` is everywhere.
+    /// Where its driver has reported free capacity; `None` is everywhere.
     rooms: Option<Vec<Term>>,
 }
 
@@ -98,10 +98,10 @@ impl Volumes {
         true
     }
 
-    /// Lets the drivers of new nodes tell their limits, and gives the claims that do not wait for a pod their volumes.
+    /// Lets the drivers of new nodes report their limits, and gives the claims that do not wait for a pod their volumes.
     pub(super) fn act(&mut self, store: &mut Store) {
         for node in std::mem::take(&mut self.fresh_nodes) {
-            tell_limits(store, &node);
+            report_limits(store, &node);
         }
         if std::mem::take(&mut self.changed) {
             for key in &self.unbound {
@@ -195,22 +195,22 @@ fn where_made(store: &Store, claim: &Value) -> Result<Option<Waiting>, Misfit> {
     Ok(Some(waiting))
 }
 
-/// Nodes for which the class's driver has told of room for the claim; `None` where it need not tell, or says so of all.
+/// Nodes with enough free capacity for the claim by the class's driver; `None` where the driver reports none, or all.
 ///
 /// Source: kube-scheduler, volumebinding/binder.go, hasEnoughCapacity.
 fn rooms(store: &Store, class: &Value, claim: &Value) -> Option<Vec<Term>> {
     let driver = store.find(Kind::CSIDriver, &ObjectKey::new("", text(class, &["provisioner"])?))?;
-    at(driver, &["spec", "storageCapacity"]).and_then(Value::as_bool).filter(|tells| *tells)?;
+    at(driver, &["spec", "storageCapacity"]).and_then(Value::as_bool).filter(|reports| *reports)?;
     let wanted = milli(at(claim, &["spec", "resources", "requests", "storage"])?);
     let name = text(class, &["metadata", "name"]).unwrap_or_default();
     let mut terms = Vec::new();
-    for (_, told) in store.all(Kind::CSIStorageCapacity) {
-        let largest = at(told, &["maximumVolumeSize"]).or_else(|| at(told, &["capacity"])).map(milli);
+    for (_, capacity) in store.all(Kind::CSIStorageCapacity) {
+        let largest = at(capacity, &["maximumVolumeSize"]).or_else(|| at(capacity, &["capacity"])).map(milli);
         let enough = largest.is_some_and(|largest| wanted <= largest);
-        if text(told, &["storageClassName"]) != Some(name) || !enough {
+        if text(capacity, &["storageClassName"]) != Some(name) || !enough {
             continue;
         }
-        let Some(nodes) = at(told, &["nodeTopology"]) else { continue };
+        let Some(nodes) = at(capacity, &["nodeTopology"]) else { continue };
         terms.push(Term::of_selector(nodes)?);
     }
     Some(terms)
@@ -428,7 +428,7 @@ fn limits(csi: &Value) -> BTreeMap<&str, usize> {
 }
 
 /// A new node's drivers attach as many volumes as those of another node of its pool.
-fn tell_limits(store: &mut Store, name: &Arc<str>) {
+fn report_limits(store: &mut Store, name: &Arc<str>) {
     if store.count(Kind::CSINode) == 0 {
         return;
     }

@@ -55,7 +55,7 @@ pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<InitialState, reco
         match pools::node_pool(pool, snapshot, &zones[&pool.name], join_delay) {
             Some(manifest) => initial_state.policies.push((Kind::NodePool, manifest)),
             None => initial_state.notes.push(format!(
-                "pool {} is left out: nothing is known of its nodes, which --with can tell (spec.template.capacity)",
+                "pool {} is left out: nothing is known of its nodes, which --with can add (spec.template.capacity)",
                 pool.name
             )),
         }

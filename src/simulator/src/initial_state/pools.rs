@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Expander, NodeTemplate, Policy, Pool, RepairRule, RequestSettings,
-    Rotation, Schedule,
+    Budget, Ceiling, ClusterSettings, Expander, Policy, Pool, RepairRule, RequestSettings, Rotation, Schedule,
 };
 use headroom_core::known::Known;
 use headroom_core::labels::Labels;
@@ -15,6 +14,7 @@ use headroom_core::scheduling::constraints::Taint;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::Seconds;
 use headroom_core::world::node::{DELETION_TAINT, HOSTNAME_LABEL, POOL_LABEL, Readiness, ZONE_LABEL};
+use headroom_core::world::template::NodeTemplate;
 use serde_json::{Value, json};
 
 use super::volumes;
@@ -234,8 +234,8 @@ fn taint(taint: &Taint) -> Value {
 /// Millionths of a currency unit as the decimal number that the field takes.
 fn price(micro: i64) -> String {
     let micro = micro.max(0);
-    let told = format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000);
-    told.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let decimal = format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000);
+    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn budget(budget: &Budget) -> Value {

@@ -365,8 +365,8 @@ fn volumes_claims_classes_and_limits_are_read_back_as_they_were() {
     snapshot.world.volumes = vec![disk.clone(), spare.clone()];
     snapshot.world.storage_classes = vec![fast.clone()];
     snapshot.world.attach_limits = [(Arc::from("n1"), limits.clone())].into();
-    snapshot.world.telling_drivers = [Arc::from("ebs")].into();
-    let told = |name: &str, nodes: Option<LabelSelector>| StorageCapacity {
+    snapshot.world.reporting_drivers = [Arc::from("ebs")].into();
+    let capacity = |name: &str, nodes: Option<LabelSelector>| StorageCapacity {
         key: CoreKey::new("drivers", name),
         storage_class: "fast".into(),
         nodes,
@@ -376,8 +376,11 @@ fn volumes_claims_classes_and_limits_are_read_back_as_they_were() {
         match_labels: [(ZONE_LABEL, "a")].into_iter().collect(),
         match_expressions: vec![requirement("disk", Operator::Exists, &[])],
     };
-    let capacities =
-        vec![told("all", Some(LabelSelector::default())), told("none", None), told("some", Some(in_a))];
+    let capacities = vec![
+        capacity("all", Some(LabelSelector::default())),
+        capacity("none", None),
+        capacity("some", Some(in_a)),
+    ];
     snapshot.world.storage_capacities = capacities.clone();
     let initial_state = of(&snapshot, Seconds(45)).expect("a world");
     let claims = read(&initial_state, Kind::PersistentVolumeClaim, |slim: &SlimClaim, decoder| {
@@ -392,10 +395,10 @@ fn volumes_claims_classes_and_limits_are_read_back_as_they_were() {
         storage::storage_class(slim, decoder).expect("a class")
     });
     assert_eq!(classes, [fast]);
-    let told = read(&initial_state, Kind::CSINode, |slim: &SlimCsiNode, decoder| {
+    let found = read(&initial_state, Kind::CSINode, |slim: &SlimCsiNode, decoder| {
         storage::attach_limits(slim, decoder)
     });
-    assert_eq!(told, [limits]);
+    assert_eq!(found, [limits]);
     let drivers = read(&initial_state, Kind::CSIDriver, |slim: &SlimCsiDriver, _| slim.spec.storage_capacity);
     assert_eq!(drivers, [true]);
     let read_back = read(&initial_state, Kind::CSIStorageCapacity, |slim: &SlimStorageCapacity, decoder| {

@@ -38,7 +38,7 @@ pub(super) fn add(snapshot: &Snapshot, initial_state: &mut InitialState) {
             json!({"metadata": {"name": node, "uid": format!("csi-{node}")}, "spec": {"drivers": drivers}});
         initial_state.objects.push((Kind::CSINode, manifest));
     }
-    for driver in &world.telling_drivers {
+    for driver in &world.reporting_drivers {
         let manifest = json!({"metadata": {"name": driver, "uid": format!("driver-{driver}")},
             "spec": {"storageCapacity": true}});
         initial_state.objects.push((Kind::CSIDriver, manifest));
@@ -86,16 +86,16 @@ fn capacity(capacity: &StorageCapacity) -> Value {
         nodes.match_expressions.iter_mut().for_each(|one| one.key = zone_key(&one.key));
         nodes
     });
-    let mut told = pruned(json!({
+    let mut object = pruned(json!({
         "metadata": metadata(&capacity.key, &uid),
         "storageClassName": capacity.storage_class,
         "maximumVolumeSize": capacity.largest_bytes.map(|bytes| bytes.to_string()),
     }));
     // A selector that asks for nothing is all nodes, and none is no node.
     if let Some(nodes) = nodes {
-        told["nodeTopology"] = json!(nodes);
+        object["nodeTopology"] = json!(nodes);
     }
-    told
+    object
 }
 
 fn volume(volume: &Volume) -> Value {
@@ -157,7 +157,7 @@ fn claim(claim: &VolumeClaim) -> Value {
 
 /// What a claim asks for, as its spec.
 pub(super) fn claim_spec(spec: &ClaimSpec) -> Value {
-    let mut told = pruned(json!({
+    let mut object = pruned(json!({
         "accessModes": modes(spec.access),
         "resources": {"requests": {"storage": spec.request_bytes.to_string()}},
         "volumeMode": spec.block.then_some("Block"),
@@ -165,7 +165,7 @@ pub(super) fn claim_spec(spec: &ClaimSpec) -> Value {
     }));
     // An empty class is none at all, which is something else than no word of it.
     if let Some(class) = &spec.storage_class {
-        told["storageClassName"] = (**class).into();
+        object["storageClassName"] = (**class).into();
     }
-    told
+    object
 }

@@ -29,9 +29,9 @@ pub(super) fn amounts(resources: &Resources) -> Value {
 pub(super) fn duration(length: Seconds) -> String {
     let seconds = length.0.clamp(0, 99_999 * 3600);
     let parts = [(seconds / 3600, "h"), (seconds % 3600 / 60, "m"), (seconds % 60, "s")];
-    let told: String =
+    let text: String =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
-    if told.is_empty() { "0s".to_owned() } else { told }
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 /// A window in its own words.

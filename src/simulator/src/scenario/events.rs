@@ -25,7 +25,7 @@ pub struct Target {
 /// Something that happens once.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// The target is told to have so many replicas.
+    /// The target gets so many replicas.
     Scale(Target, i64),
     /// The target gets a new pod template, with this image or a made-up one.
     Deploy(Target, Option<String>),

@@ -9,7 +9,7 @@ use crate::cluster::Metric;
 use crate::store::Kind;
 use headroom_api::validate::FieldError;
 
-/// A field that tells how much a workload carries.
+/// A field with the load that a workload carries.
 struct Amount {
     field: &'static str,
     /// Of what; none for what the event's `metric` names.

@@ -48,11 +48,11 @@ fn complete_pod(pod: &mut Value, store: &Store) {
     let tolerations = object_at(pod, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
     if let Some(list) = tolerations.as_array_mut() {
         for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-            let told = list.iter().any(|each| {
+            let tolerated = list.iter().any(|each| {
                 matches!(text(each, &["key"]), Some(k) if k == key)
                     || (at(each, &["key"]).is_none() && text(each, &["operator"]) == Some("Exists"))
             });
-            if !told {
+            if !tolerated {
                 list.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
             }
         }

@@ -1,4 +1,4 @@
-//! The bell that tells of new revisions, heard by all in the order in which they began to wait; it carries no data.
+//! The notifier of new revisions: it wakes all in the order in which they began to wait, and carries no data.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The ordered log of changes with compaction; it never holds more than it was told to keep.
+//! The ordered log of changes with compaction; it never holds more than its limit.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

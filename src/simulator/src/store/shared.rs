@@ -35,7 +35,7 @@ impl SharedStore {
         result
     }
 
-    /// Tells of every new revision; intermediate ones may be skipped.
+    /// A receiver that wakes at new revisions; intermediate ones may be skipped.
     pub fn subscribe(&self) -> Ear {
         self.bell.ear()
     }

@@ -234,7 +234,7 @@ impl Store {
     /// Writes whole numbers into an object's status, as its controller does after each look; most looks find them there.
     ///
     /// 404 where there is none.
-    pub fn tell_counts(
+    pub fn write_counts(
         &mut self,
         kind: Kind,
         key: &ObjectKey,
@@ -420,7 +420,7 @@ impl Store {
     }
 }
 
-/// `before` with the status of `after`, and its ownership where it tells any. The old status is the larger part of many
+/// `before` with the status of `after`, and its ownership where it has any. The old status is the larger part of many
 /// objects, and not copied.
 fn with_status_of(before: &Value, mut after: Value) -> Value {
     let managed = after.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));

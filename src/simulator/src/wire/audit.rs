@@ -73,7 +73,7 @@ pub trait Audit: Send {
     fn before(&mut self, store: &Store, call: &Call);
     /// It was answered with `code`.
     fn after(&mut self, store: &Store, call: &Call, code: u16);
-    /// A replica has been told all there is of a kind, by a list or by what a silent watch said as it ended.
+    /// A replica has received all objects of a kind, by a list or by what a silent watch sent as it ended.
     fn heard(&mut self, caller: Caller, kind: Kind, now: Timestamp);
     /// A replica has asked for the pod metrics of a namespace, and was answered or not.
     fn measured(&mut self, store: &Store, load: &Load, asked: (Caller, &str), answered: bool, now: Timestamp);

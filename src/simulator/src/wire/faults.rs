@@ -90,7 +90,7 @@ pub struct FaultRates {
     pub cut_watch: u32,
     /// Of lists: as they were up to `old_list_revisions_max` ago. The operator asks for the newest state, and a real API
     /// server answers so; views are shown older ones all the same, and must recover. The last look before an effect is
-    /// not: no client can look any harder, and what it is not told it cannot spare.
+    /// not: no client can look any harder, and it cannot spare what it is not shown.
     pub old_list: u32,
     /// How far back an old list goes.
     pub old_list_revisions_max: u64,

@@ -165,7 +165,7 @@ impl ApiServer {
                 self.auditor.before(store, call);
             }
             let reply = answer::answer(store, &target, &body, old_by);
-            // One that was answered from an older state too: it names no version, so nobody who reads it can tell.
+            // One that was answered from an older state too: it names no version, so nobody who reads it can know.
             if let (Some(caller), Some(kind), Ok(_)) = (self.caller, target.lists_all(), &reply) {
                 self.auditor.heard(caller, kind, now);
             }

@@ -79,7 +79,7 @@ impl Line {
         self.network.is_silent(self.caller.map(|caller| caller.replica))
     }
 
-    /// Tells the auditor what the watch of a silent line lets its caller hear all the same.
+    /// Reports to the auditor what the watch of a silent line still lets its caller hear.
     pub(super) fn note_heard(&self, kind: Kind, now: Timestamp) {
         if let (true, Some(caller)) = (self.is_silent(), self.caller) {
             self.auditor.heard(caller, kind, now);

@@ -158,7 +158,7 @@ impl Watch {
         });
     }
 
-    /// What a watcher with this filter is told of a change; an object that leaves the filter is deleted to it.
+    /// The event of a change for a watcher with this filter; an object that leaves the filter is deleted to it.
     fn line(&self, entry: &Entry) -> Option<String> {
         if entry.kind != self.kind || !self.filter.matches_key(&entry.key) {
             return None;

@@ -202,7 +202,7 @@ fn send(state: &State, pool: usize, from: u8, to: u8, all: &mut Vec<State>) {
     }
     let mut sent = state.clone();
     sent.calls.push(call);
-    // In flight they are a set: their order tells nothing.
+    // In flight they are a set: their order means nothing.
     sent.calls.sort_by_key(|call| (call.pool, call.from, call.to));
     all.push(sent);
 }
@@ -276,7 +276,7 @@ fn search(broken: Broken) -> Result<usize, String> {
             if let Some(words) = wrong(&following, &state) {
                 return Err(words);
             }
-            // Versions only tell states apart; a run of rewrites without end is one state after some.
+            // Versions only distinguish states; a run of rewrites without end is one state after some.
             if following.statuses.iter().any(|status| VERSIONS_MAX < status.version) {
                 continue;
             }

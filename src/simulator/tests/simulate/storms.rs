@@ -203,9 +203,9 @@ fn failures(seeds: &[u64]) -> Vec<String> {
         let wrongs = wrongs(*seed);
         if !wrongs.is_empty() {
             let replay = format!("HEADROOM_STORM={seed} cargo test --test simulate storms");
-            let told = format!("seed {seed} ({replay}):\n  {}", wrongs.join("\n  "));
-            eprintln!("{told}");
-            failed.push(told);
+            let message = format!("seed {seed} ({replay}):\n  {}", wrongs.join("\n  "));
+            eprintln!("{message}");
+            failed.push(message);
         }
     }
     failed

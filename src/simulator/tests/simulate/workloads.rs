@@ -197,12 +197,12 @@ impl Stenographer {
             let read = Case::parse(&file).expect("what was written can be read");
             let again = read.open().expect("a case").replicas.expect("they were noted");
             let [again] = <[ReplicaDecision; 1]>::try_from(again).expect("there is one workload");
-            let told = scene.cluster.store().with(|store| {
+            let status = scene.cluster.store().with(|store| {
                 let key = ObjectKey::new("default", "kitchen");
                 let policy = store.find(Kind::ScalingPolicy, &key).expect("the policy stays");
                 within(policy, &["status"]).cloned().unwrap_or_default()
             });
-            let (live, ours) = (told_of(&told), as_told(&again));
+            let (live, ours) = (proposal_of_status(&status), proposal_of_decision(&again));
             if live != ours {
                 self.violations.push(format!("{}: status says {live}, the file {ours}", again.at));
             }
@@ -212,7 +212,7 @@ impl Stenographer {
 }
 
 /// What a policy's status says of the last decision, as far as it is written at once.
-fn told_of(status: &Value) -> Value {
+fn proposal_of_status(status: &Value) -> Value {
     let proposals = status["recommendation"]["metrics"].as_array().into_iter().flatten();
     let proposals: Vec<&Value> = proposals.map(|one| &one["replicas"]).collect();
     json!({"desired": status["desiredReplicas"], "proposals": proposals,
@@ -220,7 +220,7 @@ fn told_of(status: &Value) -> Value {
 }
 
 /// The same of a decision.
-fn as_told(decision: &ReplicaDecision) -> Value {
+fn proposal_of_decision(decision: &ReplicaDecision) -> Value {
     let steps = &decision.steps;
     let proposals: Vec<Option<i32>> = steps.metrics.iter().map(|one| one.proposal).collect();
     json!({"desired": steps.desired.or(steps.current), "proposals": proposals,

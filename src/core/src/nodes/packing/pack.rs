@@ -407,7 +407,7 @@ impl Trial<'_> {
 
     /// Places one pod on a new node, on an old roomy one, or on one more; returns the new node to go on with.
     ///
-    /// The search begins at the node given, and goes round from there if told so.
+    /// The search begins at the node given, and wraps around to the first one if `round` is set.
     fn place_one(
         &mut self,
         snapshot: &mut Snapshot<'_>,

@@ -325,11 +325,11 @@ impl One<'_, '_> {
             return (Reason::NotEnoughPdb, words);
         }
         let pod = due.iter().map(|entry| entry.pod.key.to_string()).min().unwrap_or_default();
-        let told = self.memory.decisions.iter().find(|decision| decision.id == self.intent.id);
-        let told = told.map_or("", |decision| &decision.message);
+        let decision = self.memory.decisions.iter().find(|decision| decision.id == self.intent.id);
+        let cause = decision.map_or("", |decision| &decision.message);
         (
             Reason::DrainTimeout,
-            format!("pod {pod} on node {} could not be evicted in time: {told}", victim.node),
+            format!("pod {pod} on node {} could not be evicted in time: {cause}", victim.node),
         )
     }
 }

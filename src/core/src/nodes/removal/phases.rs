@@ -296,7 +296,7 @@ impl One<'_, '_> {
         self.send_delete();
     }
 
-    /// Deleting: the provider is told again until the node has left, or says that it will not.
+    /// Deleting: the provider is asked again until the node has left, or the provider refuses.
     fn delete(&mut self) {
         let group = self.removal().group.clone();
         let running: Vec<Victim> = self

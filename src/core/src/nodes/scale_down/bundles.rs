@@ -111,8 +111,8 @@ fn whole_groups(chosen: Vec<Candidate>) -> Vec<Vec<Candidate>> {
         .collect()
 }
 
-/// True if a node that goes for this reason has an intent of its own: who asked for it, or the state it is in, is told
-/// of this node alone.
+/// True if a node that goes for this reason has an intent of its own: the person who asked for it, or its state, concerns
+/// this node alone.
 fn goes_alone(reason: Reason) -> bool {
     !matches!(reason, Reason::Empty | Reason::Underutilized | Reason::Consolidated | Reason::Interrupted)
 }

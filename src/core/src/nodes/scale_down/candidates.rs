@@ -140,7 +140,7 @@ pub fn open_to_judge(pool: &Pool, scene: &Scene<'_>) -> bool {
     open
 }
 
-/// True if a node's digest tells that [`judge`] would call it not underutilized: most nodes need no second look. Only
+/// True if a node's digest shows that [`judge`] would call it not underutilized: most nodes need no second look. Only
 /// for members of pools that are [`open_to_judge`].
 #[must_use]
 pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, config: &Config) -> bool {

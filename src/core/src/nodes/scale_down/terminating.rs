@@ -78,7 +78,7 @@ impl Pass<'_, '_> {
         self.work_before = snapshot.work_units;
     }
 
-    /// Pods on ready nodes that have been told to end and are still within their grace.
+    /// Terminating pods on ready nodes that are still within their grace period.
     fn pods_that_end(&self, snapshot: &Snapshot<'_>) -> Vec<(PodRef, NodeIx)> {
         let world = self.scene.world;
         let mut found = Vec::new();

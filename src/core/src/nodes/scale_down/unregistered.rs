@@ -83,9 +83,9 @@ fn late_instances(
 ) -> Vec<Victim> {
     let listing = scene.world.listing(&pool.name);
     let unseen = listing.map(Listing::unseen);
-    let told = |id| Some((id, state.instances.get(id)?));
+    let listed = |id| Some((id, state.instances.get(id)?));
     let seen_at = scene.world.nodes_as_of(scene.now);
-    let late = unseen.into_iter().flatten().filter_map(told).filter(|(id, instance)| {
+    let late = unseen.into_iter().flatten().filter_map(listed).filter(|(id, instance)| {
         let is_node = instance.node.as_ref().is_some_and(|name| scene.world.node_named(name).is_some());
         // An instance whose node has left is given the same time once more.
         let since = match listing.and_then(|listing| listing.left(id)) {

@@ -47,7 +47,7 @@ impl Verdict {
 }
 
 /// True if a user can act upon it. Only such reasons reach status: an idle cluster writes nothing, and what time
-/// alone changes is told by `headroom explain`.
+/// alone changes is shown by `headroom explain`.
 #[must_use]
 pub fn actionable(reason: Reason) -> bool {
     matches!(
@@ -103,17 +103,17 @@ fn leaves(reason: Reason) -> bool {
 }
 
 /// Writes each pool's [`Blocked`] list anew: one entry a reason, in order of reasons, with the first node's object.
-/// `since` stays while the reason holds for any node. A person who asked for a node's removal is told every reason.
+/// `since` stays while the reason holds for any node. For a node whose removal a person requested, every reason is reported.
 pub fn remember(history: &mut History, verdicts: &[NodeVerdict], world: &World, now: UnixTime) {
     let mut found: BTreeMap<&str, BTreeMap<Reason, Blocked>> = BTreeMap::new();
     let requested = |node: &Node| node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
     let asked: BTreeSet<&str> =
         world.annotated_nodes().filter(|(_, node)| requested(node)).map(|(_, node)| &*node.name).collect();
-    let told = |verdict: &&NodeVerdict| {
+    let is_reported = |verdict: &&NodeVerdict| {
         actionable(verdict.reason)
             || !asked.is_empty() && !leaves(verdict.reason) && asked.contains(&*verdict.node)
     };
-    for verdict in verdicts.iter().filter(told) {
+    for verdict in verdicts.iter().filter(is_reported) {
         let of_pool = found.entry(&verdict.pool).or_default();
         let entry = of_pool.entry(verdict.reason).or_insert_with(|| Blocked {
             reason: verdict.reason,

@@ -157,7 +157,7 @@ enum Verdict {
 ///
 /// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream: pods of the
 /// default scheduler count before it has looked at them, because waiting helps nobody; upstream bypasses no scheduler
-/// unless told to. And a delay of 0 lets a pod in at once rather than a second later.
+/// unless configured to. And a delay of 0 lets a pod in at once rather than a second later.
 fn judge(
     pod: &Pod,
     (world, config): (&World, &Config),
@@ -424,7 +424,7 @@ impl<'w> Allowance<'w> {
     }
 }
 
-/// Replicas of a controller that count because others exist. What refuses pods of StatefulSets and Jobs is told nowhere, so
+/// Replicas of a controller that count because others exist. Nothing reports why pods of StatefulSets and Jobs are refused, so
 /// one pod does not vouch for thousands; ReplicaSets say when they are refused.
 fn vouched_for(controller: &Controller, world: &World) -> u32 {
     match controller.kind {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Mode, Pool};
 use crate::history::{
-    Action, BackoffKey, DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, IntentId,
-    PoolHistory,
+    Action, DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory,
 };
 use crate::known::Known;
 use crate::nodes::state::backoff;
@@ -14,7 +13,9 @@ use crate::nodes::state::group_settings::GroupSettings;
 use crate::plan::{Outcome, Step, StepResult};
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
+use crate::world::IntentId;
 use crate::world::World;
+use crate::world::provider::BackoffKey;
 use crate::world::provider::{FailureClass, GroupState};
 
 /// So many purchases of a group that were overtaken one after the other hold it back.
@@ -76,7 +77,7 @@ fn has_failures(state: &PoolState<'_>) -> bool {
 }
 
 /// Failures that the cloud reported and that are not known yet. The same report read twice counts once, and what failed
-/// before an increase that is under way says nothing about it: its own launches will tell.
+/// before an increase that is under way says nothing about it: its own launches will show.
 fn note_failures(memory: &mut PoolHistory, state: &PoolState<'_>, now: UnixTime) -> bool {
     let mut changed = false;
     let settings = &state.pool.scale_up;
@@ -204,7 +205,7 @@ fn progress(
     let read_at = world.provider(&pool.name).and_then(Known::read_at);
     let wanted = wanted(intent, increase, group.and_then(|group| group.state), read_at);
     // What the cloud has not answered is asked for once more, which changes nothing where it was done. By the size alone
-    // it cannot be told: two increases of a group are asked for side by side, and the later one's nodes may come first.
+    // it cannot be known: two increases of a group are asked for side by side, and the later one's nodes may come first.
     let asked_again =
         increase.phase == IncreasePhase::Journalled && pool.mode == Mode::Apply && !pool.deleting;
     if named_here == names.len() || !asked_again && increase.to <= wanted && accounted(wanted, group) {
@@ -404,7 +405,7 @@ fn accept(memory: &mut PoolHistory, id: &str, now: UnixTime) {
 }
 
 /// Holds the group back when one purchase after the other was overtaken: what is known of the group does not agree with
-/// what the cloud tells at the moment of the write, and a plan that follows at once would only repeat itself.
+/// what the cloud reports at the moment of the write, and a plan that follows at once would only repeat itself.
 fn hold_if_overtaken(
     memory: &mut PoolHistory,
     outcome: &Outcome,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::Mode;
 use crate::history::{
-    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent, IntentId,
+    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent,
     PoolHistory,
 };
 use crate::nodes::context::{Context, Part, Purchase};
@@ -22,6 +22,7 @@ use crate::nodes::state::group_settings::GroupSettings;
 use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::scheduling::{ClassIx, NodeIx, PodRef, Snapshot};
+use crate::world::IntentId;
 
 /// Fills every pool of this mode up to its minimum.
 ///
@@ -245,7 +246,7 @@ pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Reso
     rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
 }
 
-/// What a new node of the pool has, by the first group that tells; nothing where none does, and then only limits that are
+/// What a new node of the pool has, by the first group with a template; nothing without one, and then only limits that are
 /// reached hold it back.
 pub fn new_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> Resources {
     let groups = ctx.cluster.pools.get(pool).into_iter().flat_map(|state| state.groups.keys().cloned());
@@ -440,7 +441,7 @@ pub fn note_pods(ctx: &mut Context<'_>) {
 
 /// Writes the purchases down as intents, with the decision that each stands for.
 ///
-/// `considered` tells what other pools said to a group of pods.
+/// `considered` has the answers of other pools to a group of pods.
 pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considered>>) {
     // A pool that grows in two groups at once grows by one decision after the other, as its reader sees it.
     let mut sizes: BTreeMap<Arc<str>, u32> = BTreeMap::new();

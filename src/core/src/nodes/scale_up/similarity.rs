@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::resources::Resources;
 use crate::world::node::Node;
 
-/// Labels that never tell groups apart: place, name, and what kops puts on.
+/// Labels that never distinguish groups: place, name, and what kops puts on.
 ///
 /// Source: nodegroupset/compare_nodegroups.go, BasicIgnoredLabels.
 const IGNORED: [&str; 6] = [
@@ -17,7 +17,7 @@ const IGNORED: [&str; 6] = [
     "kops.k8s.io/instancegroup",
 ];
 
-/// Labels that do not tell groups of AWS apart either. Source: nodegroupset/aws_nodegroups.go.
+/// Labels that do not distinguish groups of AWS either. Source: nodegroupset/aws_nodegroups.go.
 const IGNORED_ON_AWS: [&str; 5] = [
     "alpha.eksctl.io/nodegroup-name",
     "eks.amazonaws.com/nodegroup",
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn zone_does_not_tell_groups_apart() {
+    fn zone_does_not_distinguish_groups() {
         let a = node(4000, 16000, ("topology.kubernetes.io/zone", "a"));
         let b = node(4000, 16000, ("topology.kubernetes.io/zone", "b"));
         assert!(similar(&Similarity::default(), &a, &b));

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::config::ScaleUp;
-use crate::history::{Backoff, BackoffKey, PoolHistory};
+use crate::history::{Backoff, PoolHistory};
 use crate::time::{Seconds, UnixTime};
+use crate::world::provider::BackoffKey;
 use crate::world::provider::FailureClass;
 
 /// Longest message kept, in characters; the provider's words can be pages.

@@ -101,7 +101,7 @@ mod tests {
         };
         let verdicts: Vec<NodeVerdict> = verdicts.iter().map(verdict).collect();
         blocked_since.note(&verdicts, UnixTime(NOW.0 + at));
-        let mut told: Vec<_> = blocked_since
+        let mut rows: Vec<_> = blocked_since
             .rows()
             .into_iter()
             .flat_map(|row| {
@@ -109,8 +109,8 @@ mod tests {
                 row.nodes.into_iter().map(move |node| (node.to_string(), row.reason, since, row.seen))
             })
             .collect();
-        told.sort();
-        told
+        rows.sort();
+        rows
     }
 
     #[test]
@@ -119,13 +119,13 @@ mod tests {
         let (pdb, used) = (Reason::NotEnoughPdb, Reason::NotUnderutilized);
         noted(&mut blocked_since, &[("a", pdb), ("b", used)], 0);
         // Another node is kept by the same reason from now on, and a third one comes.
-        let told = noted(&mut blocked_since, &[("a", pdb), ("b", pdb), ("c", used)], 60);
+        let rows = noted(&mut blocked_since, &[("a", pdb), ("b", pdb), ("c", used)], 60);
         let row = |node: &str, reason, since, seen| (node.to_owned(), reason, since, seen);
-        assert_eq!(told, [row("a", pdb, 0, false), row("b", pdb, 60, true), row("c", used, 60, true)]);
+        assert_eq!(rows, [row("a", pdb, 0, false), row("b", pdb, 60, true), row("c", used, 60, true)]);
         // A break begins it anew, and a node that goes takes its clock along.
         noted(&mut blocked_since, &[("a", used), ("b", pdb)], 70);
-        let told = noted(&mut blocked_since, &[("a", pdb), ("b", pdb), ("c", used)], 80);
-        assert_eq!(told, [row("a", pdb, 80, true), row("b", pdb, 60, true), row("c", used, 80, true)]);
+        let rows = noted(&mut blocked_since, &[("a", pdb), ("b", pdb), ("c", used)], 80);
+        assert_eq!(rows, [row("a", pdb, 80, true), row("b", pdb, 60, true), row("c", used, 80, true)]);
     }
 
     #[test]

@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::config::{Config, NodeTemplate, Pool};
-use crate::history::{
-    Action, BackoffKey, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
-};
+use crate::config::{Config, Pool};
+use crate::history::{Action, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase};
 use crate::known::Known;
 use crate::nodes::interruption;
 use crate::nodes::scale_up::increase;
@@ -22,7 +20,9 @@ use crate::time::UnixTime;
 use crate::world::digest::{Badge, NodeDigest};
 use crate::world::listing::Listing;
 use crate::world::node::{Node, Readiness};
+use crate::world::provider::BackoffKey;
 use crate::world::provider::{GroupState, InstanceState, ProviderState, TemplateTrust};
+use crate::world::template::NodeTemplate;
 use crate::world::{NodeId, World};
 
 /// Put on cordoned nodes by the node lifecycle controller; it does not go by itself.
@@ -323,22 +323,22 @@ impl Kin<'_> {
 /// Which group each node belongs to: by its labels, or else by its instance.
 struct Owners<'w> {
     kins: Vec<Kin<'w>>,
-    /// By badge: what it tells; made when a node first shows it.
+    /// By badge: what it claims; made when a node first shows it.
     claims: Vec<Option<Claim>>,
-    /// By node: the group that lists its instance; made when labels do not tell.
+    /// By node: the group that lists its instance; made when labels do not name it.
     listed: Option<Vec<Option<usize>>>,
     world: &'w World,
     specs: BTreeMap<Arc<str>, (&'w Pool, Vec<Arc<str>>)>,
 }
 
-/// What a badge tells of a node's group.
+/// The group of a node, as far as a badge names it.
 #[derive(Clone)]
 enum Claim {
     /// It names the group.
     Named(usize),
     /// It names the pool: the group is that of the instance, if the pool lists it, or else the group without a name.
     Pool(usize),
-    /// It tells nothing: the instance does.
+    /// It names nothing: the instance decides.
     Silent,
 }
 
@@ -478,7 +478,7 @@ fn victims(history: &History) -> BTreeSet<Arc<str>> {
         .collect()
 }
 
-/// Ready, starting or unready as of `now`, the instant at which the node was as it is told; a starting node's deadline is
+/// Ready, starting or unready as of `now`, the instant at which the node was last known to be so; a starting node's deadline is
 /// noted in `wake`.
 ///
 /// Source: clusterstate.go, getReadiness: a node counts as not started while created + startup timeout > now.

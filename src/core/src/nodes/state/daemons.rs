@@ -11,7 +11,7 @@ use crate::world::{NodeId, World};
 /// Lowest priority of pods that keep the cluster running. Kubernetes: the class system-cluster-critical.
 const SYSTEM_PRIORITY: i32 = 2_000_000_000;
 
-/// Most different asks among the pods of one set that are told apart: a rollout has two.
+/// Most different requests that are distinguished among the pods of one set: a rollout has two.
 const ASKS_MAX: usize = 8;
 
 /// Running pods of DaemonSets by the unique id of the set.
@@ -25,7 +25,7 @@ pub struct Daemons {
 
 impl Daemons {
     /// The DaemonSets that take part of a new node with the class of their pods, highest priority first: anybody may make
-    /// or change a set, and only its pods tell that it was let in (quota, admission), and with how much.
+    /// or change a set, and only its pods show that it was admitted (quota, admission), and with how much.
     ///
     /// With nodes of the group to go by, those that run on at least half of these. Without, those that have pods on at
     /// least half of the nodes that they are for, and those of the system; of these a set without pods counts by its

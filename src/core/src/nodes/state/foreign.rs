@@ -1,4 +1,4 @@
-//! Whose a node is, and whether it carries our mark: what belongs to others is told apart here, and left alone.
+//! Whose a node is, and whether it carries our mark: nodes of others are recognized here, and left alone.
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ impl<'a> GroupSettings<'a> {
         Self { pool, own }
     }
 
-    /// Those of a group as its provider told last, however long ago: an option that was read does not end because the
+    /// Those of a group as its provider reported them last, however long ago: an option that was read does not end because the
     /// cloud is silent.
     #[must_use]
     pub fn of(pool: &'a Pool, group: &str, world: &'a World) -> Self {

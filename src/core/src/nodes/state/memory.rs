@@ -238,8 +238,8 @@ fn cap(instant: &mut UnixTime, latest: UnixTime) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::BackoffKey;
     use crate::testing::{NOW, config, pool};
+    use crate::world::provider::BackoffKey;
     use crate::world::provider::FailureClass;
 
     fn history(change: impl FnOnce(&mut PoolHistory)) -> History {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{NodeTemplate, Pool};
+use crate::config::Pool;
 use crate::history::PoolHistory;
 use crate::labels::Labels;
 use crate::nodes::state::cluster_state::{ClusterState, GroupCounts, PoolState, Stage};
@@ -13,10 +13,11 @@ use crate::scheduling::{Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, ZONE_LABEL};
 use crate::world::provider::{GroupState, OpenLabels, TemplateTrust};
+use crate::world::template::NodeTemplate;
 use crate::world::volume::AttachLimits;
 use crate::world::{NodeId, World};
 
-/// Prefixes of taints that tell a node's condition: the node lifecycle controller and clouds put them on and take
+/// Prefixes of taints that mark a node's condition: the node lifecycle controller and clouds put them on and take
 /// them off again, so a new node will not keep them.
 const CONDITION_TAINTS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
 
@@ -31,7 +32,7 @@ const DAEMONS_START: Seconds = Seconds(120);
 const STARTUP_TAINTS: [&str; 2] =
     ["startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"];
 
-/// Prefix of taints that tell a state of a started node. Source: likewise, StatusTaintPrefix.
+/// Prefix of taints that mark a state of a started node. Source: likewise, StatusTaintPrefix.
 const STATUS_TAINT: &str = "status-taint.cluster-autoscaler.kubernetes.io/";
 
 /// AWS's second name of a zone, the same in all accounts.

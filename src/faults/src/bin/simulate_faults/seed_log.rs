@@ -245,16 +245,16 @@ impl SeedLog {
     /// # Errors
     /// When the file cannot be read or written.
     pub(crate) fn open(path: &Path, tried: &str, sums: &mut Sums) -> anyhow::Result<SeedLog> {
-        let told = || format!("failed to open {}", path.display());
+        let context = || format!("failed to open {}", path.display());
         let mut file =
-            OpenOptions::new().create(true).read(true).append(true).open(path).with_context(told)?;
+            OpenOptions::new().create(true).read(true).append(true).open(path).with_context(context)?;
         let mut text = String::new();
-        file.read_to_string(&mut text).with_context(told)?;
+        file.read_to_string(&mut text).with_context(context)?;
         read(&text).filter(|line| line.tried == tried).for_each(|line| sums.take(&line));
-        file.seek(SeekFrom::End(0)).with_context(told)?;
+        file.seek(SeekFrom::End(0)).with_context(context)?;
         // The last line may have been cut off in the middle.
         if !text.is_empty() && !text.ends_with('\n') {
-            file.write_all(b"\n").with_context(told)?;
+            file.write_all(b"\n").with_context(context)?;
         }
         Ok(SeedLog { file })
     }

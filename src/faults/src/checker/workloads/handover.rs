@@ -18,7 +18,7 @@ const LOOKS_EVERY: SignedDuration = SignedDuration::from_secs(15);
 pub(super) enum Mode {
     /// It is decided and done.
     Apply,
-    /// It is decided and told: the policy contests nobody, and whoever else wants the workload has it.
+    /// It is decided and reported: the policy conflicts with nobody, and whoever else wants the workload has it.
     Preview,
     /// Nothing is decided: the policy keeps the workload, and leaves it as it is.
     Suspend,
@@ -85,7 +85,7 @@ impl Ledger {
         owner.is_some_and(|owner| owner.kind == Kind::HorizontalPodAutoscaler)
     }
 
-    /// The size was changed, by the operator or by somebody else: what became of a change of which nobody was told then is
+    /// The size was changed, by the operator or by somebody else: the result of a change that was not reported then is
     /// known to nobody for certain.
     pub(super) fn note_size(&mut self, entry: &Entry) {
         let size = |object: &Value| number(object, &["spec", "replicas"]);
@@ -111,8 +111,8 @@ impl Ledger {
         let Some(change) = self.changes.get_mut(policy).and_then(|changes| changes.last_mut()) else {
             return;
         };
-        let told = (number(decision, &["from"]), number(decision, &["to"]));
-        if text(decision, &["outcome"]) == Some("Done") && told == (Some(change.from), Some(change.to)) {
+        let sizes = (number(decision, &["from"]), number(decision, &["to"]));
+        if text(decision, &["outcome"]) == Some("Done") && sizes == (Some(change.from), Some(change.to)) {
             change.known = Knowledge::Answered;
         }
     }

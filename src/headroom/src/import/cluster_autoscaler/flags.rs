@@ -29,7 +29,7 @@ pub enum Use {
     Pool(&'static str),
     /// This field of the ClusterScalingPolicy.
     Policy(&'static str),
-    /// It shapes the objects in a way of its own, told in these words.
+    /// It shapes the objects in a way of its own, described in these words.
     Shapes(&'static str),
     /// It has another name here, or another place.
     Elsewhere(&'static str),

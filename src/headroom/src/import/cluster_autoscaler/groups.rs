@@ -22,7 +22,7 @@ pub struct Found {
     pub zones: Vec<String>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
-    /// What it launches: its types, or its template where they are not told.
+    /// What it launches: its types, or its template where they are not listed.
     pub launches: String,
     /// How many types of machine it names.
     pub n_types: usize,

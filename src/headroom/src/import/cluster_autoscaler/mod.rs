@@ -89,8 +89,8 @@ pub async fn convert(sources: &[Source], live_groups: bool, region: Option<&str>
             .say(format!("--{flag} is not given, and its default is not what happens here: {words}."));
     }
     let environment = |name: &str| line.environment.get(name).map(String::as_str);
-    let told = environment("AWS_REGION").or_else(|| environment("AWS_DEFAULT_REGION"));
-    let region = region.or(told);
+    let of_environment = environment("AWS_REGION").or_else(|| environment("AWS_DEFAULT_REGION"));
+    let region = region.or(of_environment);
     let mut found: Option<Vec<Found>> = None;
     for groups in sources.iter().filter_map(|source| groups::of_json(&source.object)) {
         found.get_or_insert_default().extend(groups);

@@ -1,4 +1,4 @@
-//! Every flag is known and told; nothing is dropped.
+//! Every flag is known and reported; nothing is dropped.
 
 use serde_json::{Value, json};
 
@@ -61,12 +61,12 @@ fn sample(flag: &flags::Flag) -> &'static str {
 }
 
 #[test]
-fn every_flag_alone_is_told_and_gives_objects_that_are_accepted() {
+fn every_flag_alone_is_reported_and_gives_objects_that_are_accepted() {
     for flag in FLAGS {
         let written = format!("--{}={}", flag.name, sample(flag));
         let text = convert_now(&[deployment(&[&written, "--nodes=1:3:base"])])
             .unwrap_or_else(|e| panic!("{written}: {e}"));
-        assert!(text.contains(&written), "{written} is told nowhere:\n{text}");
+        assert!(text.contains(&written), "{written} is not reported:\n{text}");
         if let Use::Pool(field) | Use::Policy(field) = flag.becomes {
             let last = field.rsplit('.').next().unwrap();
             let line = text.lines().find(|line| line.contains(&written)).unwrap();
@@ -127,7 +127,7 @@ fn what_cannot_be_read_names_its_flag() {
 }
 
 #[test]
-fn the_last_of_a_repeated_flag_counts_and_the_others_are_told() {
+fn the_last_of_a_repeated_flag_counts_and_the_others_are_reported() {
     let text = convert_now(&[deployment(&[
         "--scale-down-unneeded-time=5m",
         "--scale-down-unneeded-time=7m",

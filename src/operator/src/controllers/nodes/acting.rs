@@ -11,7 +11,7 @@ use tracing::{debug, info};
 
 use super::{Finished, NodeLoop, Statuses};
 use crate::controllers::memory::{Beginning, StepKey, journal_differs, journal_of};
-use crate::controllers::nodes::telling::write_events;
+use crate::controllers::nodes::reporting::write_events;
 use crate::controllers::{facts, turns};
 use crate::options::STEPS_MAX;
 use crate::report::traces::{Call, trace_id};

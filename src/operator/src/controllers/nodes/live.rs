@@ -49,12 +49,12 @@ impl NodeLoop {
         landed
     }
 
-    /// Takes in the spec of a pool that was read live, where the watch has not told of a newer one. Another pool of the same
-    /// name brings its own memory, and the earlier one's goes with it. Returns whether it is the pool that was known.
+    /// Takes in the spec of a pool that was read live, where the watch has not shown a newer one. Another pool of the same
+    /// name brings its own memory, and the earlier one's goes with it. Returns true if it is the pool that was known.
     fn take_in_live(&mut self, object: &PolicyObject<NodePoolSpec>) -> bool {
-        let told = self.policies.pools.get(&object.name);
+        let watched = self.policies.pools.get(&object.name);
         let is_older =
-            told.is_some_and(|told| memory::newer(&told.resource_version, &object.resource_version));
+            watched.is_some_and(|watched| memory::newer(&watched.resource_version, &object.resource_version));
         if !is_older {
             self.take_in_policies(vec![PolicyChange::Pool(Box::new(object.clone()))]);
         }
@@ -67,27 +67,29 @@ impl NodeLoop {
         false
     }
 
-    /// Reads the cluster policy anew after a failed write: an edit of which no watch has told, of the kill switch even, holds
+    /// Reads the cluster policy anew after a failed write: an edit that no watch has shown, of the kill switch even, holds
     /// from now on.
     pub(super) async fn refresh_cluster(&mut self) {
         match self.ports.sink.read_policy(config::POLICY_NAME).await {
             Ok(Some(object)) => {
-                let told = self.policies.clusters.get(config::POLICY_NAME);
-                if told.is_some_and(|told| memory::newer(&told.resource_version, &object.resource_version)) {
+                let watched = self.policies.clusters.get(config::POLICY_NAME);
+                if watched
+                    .is_some_and(|watched| memory::newer(&watched.resource_version, &object.resource_version))
+                {
                     return;
                 }
                 let reported_at = self.cluster.as_ref().and_then(|known| known.reported_at);
                 self.cluster = Some(StoredCluster { reported_at, ..StoredCluster::of(&object) });
                 self.take_in_policies(vec![PolicyChange::Cluster(Box::new(object))]);
             }
-            // Its settings hold until the watch has told of its end: a kill switch does not open by an answer.
+            // Its settings hold until the watch has shown its end: a kill switch does not open by an answer.
             Ok(None) => {}
             Err(error) => warn!(%error, "failed to read the cluster policy"),
         }
     }
 
-    /// The watch has told of these: whether they are there is known from it.
-    pub(super) fn told_of(&mut self, changes: &[PolicyChange]) {
+    /// Forgets the missing pools that the watch has shown: it knows whether they are there.
+    pub(super) fn shown_by_watch(&mut self, changes: &[PolicyChange]) {
         for change in changes {
             match change {
                 PolicyChange::Pool(pool) => self.missing.remove(&pool.name),

@@ -3,10 +3,10 @@
 mod acting;
 mod buffers;
 mod live;
+mod reporting;
 mod requests;
 mod silence;
 mod taking_in;
-mod telling;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ struct Reported {
 struct Finished {
     key: StepKey,
     outcomes: Vec<Outcome>,
-    /// The call as a trace tells it, if it is for a decision.
+    /// The call as a trace shows it, if it is for a decision.
     call: Option<Call>,
 }
 
@@ -115,7 +115,7 @@ pub struct NodeLoop {
     policies: Policies,
     settings: Settings,
     stored: StoredPools,
-    /// Pools that were not there when they were read, though no watch has told of their end; when each is looked for again.
+    /// Pools that were not there when they were read, though no watch has shown their end; when each is looked for again.
     missing: BTreeMap<Arc<str>, Instant>,
     cluster: Option<StoredCluster>,
     buffer_writes: buffers::BufferWrites,
@@ -127,7 +127,7 @@ pub struct NodeLoop {
     blocked_since: BlockedSince,
     /// The term in which `history` was read back; `None` while not leading.
     term: Option<u64>,
-    /// Why it was not read back, as told.
+    /// The reason why it was not read back, as logged.
     unread: LogThrottle,
     /// Pools whose provider does not answer, as logged.
     silence: Silence,
@@ -234,7 +234,7 @@ impl NodeLoop {
         let buffers_due = self.report_buffers(&plan, now).await;
         let requests_due = self.report_requests(&plan, now).await;
         let status_due: Option<Instant> = buffers_due.into_iter().chain(requests_due).min();
-        self.tell(&plan);
+        self.send_events(&plan);
         self.rest = (at_rest && reported.all && said && status_due.is_none()).then(|| Rest {
             revision: self.world.revision(),
             planned_at: self.ports.host.monotonic(),

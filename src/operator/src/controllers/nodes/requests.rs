@@ -56,7 +56,7 @@ impl NodeLoop {
 
     /// Writes the status of each request that says something else; returns when the next one is due.
     ///
-    /// Nothing is written while no pool acts: what is only previewed is told in the pools.
+    /// Nothing is written while no pool acts: the pools' status shows what is only previewed.
     pub(super) async fn report_requests(&mut self, plan: &Plan, now: UnixTime) -> Option<Instant> {
         let acts = self.settings.config.pools.iter().any(|pool| pool.mode == Mode::Apply);
         if self.ports.preview || !acts || plan.reasons.requests.is_empty() {

@@ -1,4 +1,4 @@
-//! One look at one workload: see, ask, decide, journal, write, tell. It holds no rule of its own.
+//! One reconcile of one workload: see, ask, decide, journal, write, report. It holds no rule of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,10 +18,10 @@ use tracing::{debug, info};
 use super::gather::{Load, ask};
 use super::last::{Last, Look};
 use super::ownership::{self, Circumstances, Judged, Stage};
+use super::reporting::{View, hpa_version, last_hpa_status};
 use super::sight::{Sight, notice_contest};
 use super::state::{DONE, FAILED, HELD, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, UNKNOWN};
 use super::survey::{Workload, WorkloadPhase};
-use super::telling::{View, hpa_version, last_hpa_status};
 use crate::actuate::scale::{ScaleError, Scales};
 use crate::report::otlp::TraceSink;
 use crate::report::replica_traces::Course;
@@ -121,7 +121,7 @@ impl Dependencies {
         }
         let before = match hpa.as_ref().filter(|_| runs_hpa) {
             Some(hpa) => last_hpa_status(hpa, state),
-            None => state.told.clone(),
+            None => state.reported.clone(),
         };
         let acts = acts(workload, runs_hpa);
         let leave = leave(workload, acts, state.held_until(now));
@@ -147,7 +147,7 @@ impl Dependencies {
         let Some(outcome) = self.carry_out(workload, state, &decision, leave, seen).await else {
             return Ended::Again;
         };
-        // A change that may have been made counts until the next look tells.
+        // A change that may have been made counts until the next reconcile shows it.
         let maybe = state.is_unsettled().then(|| decision.journal.clone());
         let mut tick = after_write(decision, &outcome);
         tick.memory = maybe.unwrap_or(tick.memory);
@@ -176,7 +176,7 @@ impl Dependencies {
         let version = hpa_version(hpa, state);
         let ahead = version != hpa.resource_version;
         let around = Circumstances {
-            told: rules.ownership,
+            configured: rules.ownership,
             sync_period: rules.options.sync_period,
             writes: workload.mode == Mode::Apply,
             nobody_elsewhere: self.nobody_else_runs_hpas.load(Ordering::Relaxed),
@@ -213,7 +213,7 @@ impl Dependencies {
     }
 
     /// Makes the change of size, if there is one and there is leave: first the journal, then the write. `None` when the
-    /// journal could not be written: then nothing was done, and nothing is to be told.
+    /// journal could not be written: then nothing was done, and there is nothing to report.
     async fn carry_out(
         &self,
         workload: &Workload,
@@ -223,7 +223,8 @@ impl Dependencies {
         (sight, view, course): (&Sight, &View, &mut Course),
     ) -> Option<WriteOutcome> {
         let Some(rescale) = &decision.rescale else { return Some(WriteOutcome::NotWritten) };
-        let told = |outcome: &str| decision_told(rescale, &decision.steps, outcome, self.host.now());
+        let decision_of =
+            |outcome: &str| decision_reported(rescale, &decision.steps, outcome, self.host.now());
         let outcome = match leave {
             Leave::Granted => IN_PROGRESS,
             Leave::Preview => PREVIEW,
@@ -231,7 +232,7 @@ impl Dependencies {
             Leave::Held => HELD,
         };
         let known = state.memory.clone();
-        let news = state.decided(told(outcome));
+        let news = state.decided(decision_of(outcome));
         if leave != Leave::Granted {
             if news {
                 self.count(state);
@@ -295,7 +296,7 @@ impl Dependencies {
     }
 
     /// After a panic of a look at this workload: its policy says so. What it remembers stays as it is stored.
-    pub async fn tell_of_panic(&self, workload: &Workload, pause: Duration) {
+    pub async fn report_panic(&self, workload: &Workload, pause: Duration) {
         let stored = self.feed.workloads(|known| known.policies().get(&workload.key).cloned()).flatten();
         let Some(stored) = stored.filter(|stored| stored.uid == workload.uid) else { return };
         let mut state = State::restore(&stored, self.host.now(), Duration::ZERO);
@@ -349,8 +350,8 @@ pub(super) fn phase_of(workload: &Workload) -> PolicyPhase {
     }
 }
 
-/// A change of size as the history tells it.
-fn decision_told(rescale: &Rescale, steps: &Steps, outcome: &str, now: UnixTime) -> ScalingDecision {
+/// A change of size as the history shows it.
+fn decision_reported(rescale: &Rescale, steps: &Steps, outcome: &str, now: UnixTime) -> ScalingDecision {
     let reason = match (steps.limited_by, steps.branch) {
         (Some(limit), _) => limit.as_str(),
         (None, Branch::Fallback) => reasons::METRICS_UNUSABLE,

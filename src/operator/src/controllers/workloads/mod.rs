@@ -9,10 +9,10 @@ pub mod last;
 pub mod outside;
 mod ownership;
 mod refused;
+mod reporting;
 mod sight;
 mod state;
 mod survey;
-mod telling;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -354,7 +354,7 @@ impl WorkloadLoop {
             if result.is_none() {
                 // What was remembered went with the panic: the next look reads it back.
                 let _ =
-                    AssertUnwindSafe(dependencies.tell_of_panic(&workload, QUARANTINE)).catch_unwind().await;
+                    AssertUnwindSafe(dependencies.report_panic(&workload, QUARANTINE)).catch_unwind().await;
             }
             // Nobody listens only when the loop has ended.
             let _ = finish.send(Finished { term, key, result });

@@ -34,7 +34,7 @@ use headroom_observe::{HpaObject, KubeFeed, ScaleKind, Workloads};
 /// Workloads whose metrics are asked for at the same time: where no answer comes, each waits for its deadline.
 const ASKED_AT_ONCE_MAX: usize = 16;
 
-/// The record of all workloads that `feed` has been told of; it must keep workloads. Memory is what status remembers, and
+/// The record of all workloads that `feed` knows; it must keep workloads. Memory is what status remembers, and
 /// what the metrics APIs serve is asked of `metrics`, with the reader's own permissions. Prometheus, and scales of kinds that
 /// are not watched, are the operator's alone to read: such workloads are named with why.
 pub async fn looked_at(feed: &KubeFeed, metrics: &dyn MetricsSource, host: &Host) -> ReplicaRecord {
@@ -119,7 +119,7 @@ fn settings(known: &Workloads) -> ValidatedWorkloads {
     validated.map(|policy| policy.workloads).unwrap_or_default()
 }
 
-/// The selector of a scale, unless it tells no pods.
+/// The selector of a scale, unless it is empty or invalid.
 fn readable(selector: &str) -> Option<Selector> {
     Selector::parse(selector).ok().filter(|_| !selector.is_empty())
 }
@@ -175,7 +175,7 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
         options: options.clone(),
         status: match hpa.filter(|_| runs_hpa) {
             Some(hpa) => hpa_status(&hpa.status),
-            None => state.told,
+            None => state.reported,
         },
         memory: state.memory.memory,
         scale,
@@ -187,7 +187,7 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
     Sketch { key: look.workload.key.clone(), look, asks }
 }
 
-/// What the metrics say, or why it is not known what the operator was told.
+/// What the metrics say, or why the operator's answer is not known.
 async fn load(metrics: &dyn MetricsSource, sketch: &Sketch) -> Result<Load, String> {
     if !sketch.asks {
         return Ok(Load::default());
@@ -199,9 +199,9 @@ async fn load(metrics: &dyn MetricsSource, sketch: &Sketch) -> Result<Load, Stri
     }
     let selector = sketch.look.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
     let load = ask(metrics, workload, &selector).await;
-    // No sample, or an old one, is what the operator was told too. A call that fails may fail for us alone.
-    let told = ["MetricsEmpty", "MetricsStale", "MetricsAbsurd"];
-    match load.troubles.iter().flatten().find(|trouble| !told.contains(&trouble.reason)) {
+    // No sample, or an old one, is the operator's answer too. A call that fails may fail for us alone.
+    let known = ["MetricsEmpty", "MetricsStale", "MetricsAbsurd"];
+    match load.troubles.iter().flatten().find(|trouble| !known.contains(&trouble.reason)) {
         Some(trouble) => Err(format!("{}: ask the operator with --operator", trouble.message)),
         None => Ok(load),
     }
@@ -226,17 +226,17 @@ mod tests {
     const NOW: UnixTime = UnixTime(1_800_000_000);
 
     /// Pod web-1 uses so many thousandths of a CPU, handles so many requests a second, and the queue and the ingress of
-    /// the shop have so many times 1; where nothing is told, the reader may not ask. Prometheus may not be asked.
+    /// the shop have so many times 1; without a number the reader may not ask. Prometheus may not be asked.
     struct Usage(Option<i64>);
 
     impl Usage {
         fn answer<T: Send + 'static>(
             &self,
             api: &'static str,
-            told: impl FnOnce(Quantity) -> T,
+            of_value: impl FnOnce(Quantity) -> T,
         ) -> BoxFuture<'static, Answer<T>> {
             let refused = Question::new(api, "it").failure(Why::NotPermitted("you may not".to_owned()));
-            let answer = self.0.map(Quantity::from_milli).map(told).ok_or(refused);
+            let answer = self.0.map(Quantity::from_milli).map(of_value).ok_or(refused);
             async move { answer }.boxed()
         }
     }

@@ -1,4 +1,4 @@
-//! True if the operator runs an HPA: it is told to, and nobody else does. Pure.
+//! Decides whether the operator runs an HPA: it is configured to, and nobody else does. Pure.
 //!
 //! Who else runs an HPA does not show while nothing changes: the controller-manager's HPA controller writes the status
 //! only when it would say something else. So the operator asks: it sets `status.observedGeneration`, which that
@@ -103,7 +103,7 @@ impl<'a> Sight<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     /// Who is to run HPAs.
-    pub told: HpaOwnership,
+    pub configured: HpaOwnership,
     /// How often each workload is looked at.
     pub sync_period: Seconds,
     /// True if the operator may write the HPA's status: not in modes Preview and Suspend.
@@ -128,9 +128,9 @@ pub struct Judged {
 /// An HPA whose status somebody else has written within two sync periods is left to them.
 #[must_use]
 pub fn judge(question: &mut Question, sight: &Sight<'_>, around: &Circumstances) -> Judged {
-    if around.told == HpaOwnership::Observe {
+    if around.configured == HpaOwnership::Observe {
         *question = Question::default();
-        let message = "workloads.hpaOwnership is Observe: the controller-manager runs the HPA, what is told here is what \
+        let message = "workloads.hpaOwnership is Observe: the controller-manager runs the HPA; this status shows what \
                        the operator would do";
         return left(reasons::OBSERVED, message.to_owned());
     }
@@ -265,7 +265,7 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let around = Circumstances {
-                told: HpaOwnership::Replace,
+                configured: HpaOwnership::Replace,
                 sync_period: Seconds(15),
                 writes: true,
                 nobody_elsewhere: false,
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn observed_hpas_are_neither_asked_nor_run() {
         let mut bench = Bench::new();
-        bench.around.told = HpaOwnership::Observe;
+        bench.around.configured = HpaOwnership::Observe;
         assert_eq!(bench.look(), (reasons::OBSERVED, false));
     }
 

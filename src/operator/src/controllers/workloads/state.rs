@@ -38,7 +38,7 @@ pub struct State {
     /// When it was last written.
     pub written_at: Option<Instant>,
     /// What the status of the HPA says or would say, with its times of transition.
-    pub told: HpaStatus,
+    pub reported: HpaStatus,
     /// The status that was last written to the HPA.
     pub hpa: Option<HpaWritten>,
     /// True if anybody else runs the HPA.
@@ -47,7 +47,7 @@ pub struct State {
     pub marked: String,
     /// The size that was last written and has not been seen yet, or was seen and not been changed since.
     pub size: Option<SizeWritten>,
-    /// Reasons of the warnings of the last look: each is told once, until it has been gone.
+    /// Reasons of the warnings of the last reconcile: each is reported once, until it has been gone.
     pub warned: BTreeSet<&'static str>,
     /// How the last look went; none before one.
     pub last: Option<Last>,
@@ -76,7 +76,7 @@ pub struct SizeWritten {
 }
 
 impl State {
-    /// What a policy's status tells, after `gap` in which nobody watched.
+    /// The state restored from a policy's status, after `gap` in which nobody watched.
     ///
     /// While the newest proposal stays the same it is not stored again, so it is taken as repeated until now: a window
     /// may hold longer after a restart, never shorter.
@@ -107,7 +107,7 @@ impl State {
             stored.conditions.iter().any(|one| one.type_ == types::HPA_OWNED && one.status == "True");
         Self {
             uid: policy.uid.clone(),
-            told: told(&stored, &remembered),
+            reported: reported(&stored, &remembered),
             memory: remembered,
             stored,
             left_out,
@@ -152,8 +152,8 @@ impl State {
         };
     }
 
-    /// Puts a decision before the others, and tells whether it is news: one that only repeats what was not to be done is
-    /// told once.
+    /// Puts a decision before the others. Returns true if it is news: one that only repeats what was not to be done is
+    /// reported once.
     pub fn decided(&mut self, decision: ScalingDecision) -> bool {
         let decisions = &mut self.memory.decisions;
         let repeated = decisions.first().is_some_and(|last| {
@@ -238,7 +238,7 @@ impl State {
 const LANDING_MAX: i64 = 3 * STEP_DEADLINE.as_secs().cast_signed();
 /// The longest window, for which a contest holds: beyond it somebody has edited the time.
 const HOLD_MAX: Seconds = Seconds(3600);
-/// Most seconds between a change's event and the decision that tells of it: both are of one look.
+/// Most seconds between a change's event and the decision that reports it: both are of one reconcile.
 const EVENT_APART_MAX: i64 = 2;
 
 /// A change that has been journalled and not yet made.
@@ -273,7 +273,7 @@ fn size_written(decisions: &[ScalingDecision]) -> Option<SizeWritten> {
 }
 
 /// What the status of an HPA would say, from that of its policy.
-fn told(stored: &ScalingPolicyStatus, remembered: &WorkloadMemory) -> HpaStatus {
+fn reported(stored: &ScalingPolicyStatus, remembered: &WorkloadMemory) -> HpaStatus {
     let of_hpa = [types::ABLE_TO_SCALE, types::SCALING_ACTIVE, types::SCALING_LIMITED];
     let conditions = stored.conditions.iter().filter(|one| of_hpa.contains(&one.type_.as_str()));
     HpaStatus {
@@ -413,14 +413,14 @@ mod tests {
 
     #[test]
     fn the_size_that_was_written_last_survives_a_restart_unless_its_outcome_is_unknown() {
-        let told = |outcomes: &[&str]| {
+        let size_after = |outcomes: &[&str]| {
             let decision = |(index, outcome): (usize, &&str)| json!({"time": "2027-01-15T08:00:00Z", "from": 1, "to": 9 - index, "reason": "x", "outcome": outcome});
             let decisions: Vec<Value> = outcomes.iter().enumerate().map(decision).collect();
             restored(json!({"decisions": decisions})).size.map(|size| size.replicas)
         };
-        assert_eq!(told(&[]), None);
-        assert_eq!(told(&["Held", "Failed", "Done", "Done"]), Some(7));
-        assert_eq!(told(&["InProgress", "Done"]), None);
+        assert_eq!(size_after(&[]), None);
+        assert_eq!(size_after(&["Held", "Failed", "Done", "Done"]), Some(7));
+        assert_eq!(size_after(&["InProgress", "Done"]), None);
     }
 
     #[test]
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_done_is_told_once() {
+    fn what_is_not_done_is_reported_once() {
         let mut state = restored(Value::Null);
         let decision = |to, outcome: &str| ScalingDecision {
             time: Time(NOW.to_jiff()),

@@ -112,7 +112,7 @@ impl Claimant {
 }
 
 impl Survey {
-    /// Makes everything that would be done only told.
+    /// Turns every applied workload into a dry run.
     pub fn preview(&mut self) {
         for workload in self.workloads.values_mut().filter(|workload| workload.mode == Mode::Apply) {
             Arc::make_mut(workload).mode = Mode::Preview;
@@ -290,7 +290,7 @@ fn read(
     (workload, claimant)
 }
 
-/// Takes over what the HPA says, or tells why it is not this policy that scales by it.
+/// Takes over what the HPA says, or returns why this policy does not scale by it.
 fn judge_hpa(
     workload: &mut Workload,
     hpa: Option<&HpaObject>,
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_is_only_told_of_leaves_its_target_to_others_and_one_that_is_suspended_keeps_it() {
+    fn a_policy_in_preview_leaves_its_target_to_others_and_one_that_is_suspended_keeps_it() {
         for (mode, kept) in [("Preview", false), ("Suspend", true)] {
             let mut old = on_scale("web");
             old["mode"] = json!(mode);

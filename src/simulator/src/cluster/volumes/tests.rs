@@ -98,7 +98,7 @@ fn a_volume_that_waits_for_its_pod_is_made_in_its_zone_and_holds_the_next_pod_th
 }
 
 #[test]
-fn a_volume_is_made_only_where_its_driver_has_told_of_room() {
+fn a_volume_is_made_only_where_its_driver_has_reported_capacity() {
     let mut cluster = cluster();
     create(
         &cluster,
@@ -113,9 +113,9 @@ fn a_volume_is_made_only_where_its_driver_has_told_of_room() {
     let said = place(&mut cluster, "db");
     assert!(said.contains("did not have enough free storage"), "{said}");
     for (zone, size) in [("a", "4Gi"), ("b", "5Gi")] {
-        let told = json!({"metadata": {"namespace": "default", "name": zone}, "storageClassName": "fast",
+        let capacity = json!({"metadata": {"namespace": "default", "name": zone}, "storageClassName": "fast",
             "nodeTopology": {"matchLabels": {ZONE_LABEL: zone}}, "capacity": size});
-        create(&cluster, Kind::CSIStorageCapacity, told);
+        create(&cluster, Kind::CSIStorageCapacity, capacity);
     }
     assert_eq!(place(&mut cluster, "db"), "n-b");
 }
@@ -152,8 +152,8 @@ fn a_node_attaches_no_more_than_its_driver_can_and_a_new_node_as_many_as_its_sib
     assert!(full && places.len() == 3, "{places:?}");
     create(&cluster, Kind::Node, node("n-c", "a"));
     assert_eq!(place(&mut cluster, "three"), "n-c");
-    let told = found(&cluster, Kind::CSINode, "n-c").expect("its driver has told");
-    assert_eq!(limits(&told), [("ebs", 1)].into());
+    let reported = found(&cluster, Kind::CSINode, "n-c").expect("its driver has reported");
+    assert_eq!(limits(&reported), [("ebs", 1)].into());
 }
 
 #[test]

@@ -1,0 +1,125 @@
+//! Common Expression Language as Kubernetes compiles and runs it: lexer, parser, type check, evaluator. It knows no device.
+//!
+//! Of the libraries that Kubernetes 1.34 and later offer, messages and authorization are left out: an expression that uses
+//! them fails to compile with [`CompileError::Unsupported`]. Costs are counted in steps and in characters, close to
+//! upstream's cost units; the limit is the one of a selector of a device.
+#![deny(missing_docs)]
+
+mod check;
+mod check_macros;
+mod declarations;
+mod eval;
+mod functions;
+mod lexer;
+mod macros;
+mod net;
+mod parser;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod times;
+mod types;
+mod value;
+mod version;
+
+pub use types::Type;
+pub use value::{Map, Value};
+pub use version::{Version, VersionError};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most cost units that one evaluation may use.
+///
+/// Source: api/resource/v1 types.go, CELSelectorExpressionMaxCost.
+pub const MAX_COST: u64 = 1_000_000;
+
+/// Deepest nesting of parentheses, lists and arguments. Upstream's is 250, which would need a large stack here.
+const MAX_NESTING: usize = 100;
+
+/// Most operators of one rank, or members, in a row.
+const MAX_ROW: usize = 250;
+
+/// Deepest tree of an expression, which rows deepen too.
+const MAX_DEPTH: usize = 300;
+
+/// Longest expression, in bytes; the API server stores none that is longer.
+///
+/// Source: api/resource/v1 types.go, CELSelectorExpressionMaxLength.
+const MAX_LENGTH: usize = 10 * 1024;
+
+/// Why an expression does not compile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// The text is not an expression.
+    #[error("syntax error at column {column}: {text}")]
+    Syntax {
+        /// Column, counted from 1.
+        column: usize,
+        /// What is wrong there.
+        text: String,
+    },
+    /// The expression does not fit the types of its variables and functions.
+    #[error("{0}")]
+    Check(String),
+    /// Kubernetes knows the function and this program does not.
+    #[error("function {0} is not supported by Headroom")]
+    Unsupported(String),
+}
+
+/// Why an evaluation has no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RuntimeError(pub String);
+
+impl RuntimeError {
+    fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    fn overload() -> Self {
+        Self::new("no such overload")
+    }
+}
+
+/// An expression that compiled.
+#[derive(Clone, Debug)]
+pub struct Program {
+    root: syntax::Expr,
+    output: Type,
+    /// Patterns that are written out in the expression.
+    patterns: BTreeMap<Arc<str>, regex::Regex>,
+}
+
+impl Program {
+    /// Compiles an expression over these variables.
+    ///
+    /// # Errors
+    /// If it is not an expression, or its types do not fit.
+    pub fn compile(text: &str, variables: &[(&str, Type)]) -> Result<Self, CompileError> {
+        if text.len() > MAX_LENGTH {
+            return Err(CompileError::Syntax {
+                column: MAX_LENGTH,
+                text: format!("longer than {MAX_LENGTH} bytes"),
+            });
+        }
+        let mut root = parser::parse(text)?;
+        let checked = check::check(&mut root, variables)?;
+        Ok(Self { root, output: checked.output, patterns: checked.patterns })
+    }
+
+    /// The type of its value, as far as it is known beforehand.
+    #[must_use]
+    pub fn output(&self) -> &Type {
+        &self.output
+    }
+
+    /// Evaluates the expression with these variables.
+    ///
+    /// # Errors
+    /// If an operation fails, or the evaluation costs more than [`MAX_COST`].
+    pub fn evaluate(&self, variables: &[(&str, Value)]) -> Result<Value, RuntimeError> {
+        let mut run = eval::Run::new(variables, &self.patterns);
+        run.value(&self.root)
+    }
+}

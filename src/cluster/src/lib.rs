@@ -1,0 +1,5 @@
+//! The cluster as the watches delivered it, and the scheduler's rules over it. Pure; it decides nothing.
+#![deny(missing_docs)]
+
+pub mod scheduling;
+pub mod world;

@@ -1,0 +1,206 @@
+//! ResourceClaims and DeviceClasses of resource.k8s.io/v1, in Kubernetes' words. Data only.
+//!
+//! A request with a field that is not here is refused when it is read: the field may be what decides.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::slice::or_default;
+use headroom_values::quantity::Quantity;
+
+/// A DeviceClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Class {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it says.
+    pub spec: ClassSpec,
+}
+
+/// The spec of a DeviceClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClassSpec {
+    /// All of them must accept a device.
+    #[serde(deserialize_with = "or_default")]
+    pub selectors: Vec<Selector>,
+}
+
+/// A selector of devices.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Selector {
+    /// The expression.
+    pub cel: CelSelector,
+}
+
+/// A selector as an expression.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CelSelector {
+    /// The expression over `device`.
+    pub expression: Arc<str>,
+}
+
+/// A claim of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Claim {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it asks for.
+    pub spec: ClaimSpec,
+}
+
+/// The spec of a ResourceClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ClaimSpec {
+    /// The devices.
+    pub devices: ClaimDevices,
+}
+
+/// The devices that a claim asks for. Their configuration decides nothing here and is not read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ClaimDevices {
+    /// What is asked for, in its order.
+    #[serde(deserialize_with = "or_default")]
+    pub requests: Vec<Request>,
+    /// What the devices must have in common, or not.
+    #[serde(deserialize_with = "or_default")]
+    pub constraints: Vec<Constraint>,
+}
+
+/// A request: exactly one thing, or the first of several that can be had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Request {
+    /// Its name, unique in the claim.
+    pub name: Arc<str>,
+    /// The one thing.
+    pub exactly: Option<DeviceRequest>,
+    /// The alternatives, best first.
+    #[serde(deserialize_with = "or_default")]
+    pub first_available: Vec<DeviceRequest>,
+}
+
+/// Devices of one class.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct DeviceRequest {
+    /// Its name among the alternatives; empty otherwise.
+    pub name: Arc<str>,
+    /// The class.
+    pub device_class_name: Arc<str>,
+    /// All of them must accept a device.
+    #[serde(deserialize_with = "or_default")]
+    pub selectors: Vec<Selector>,
+    /// Some devices, or all.
+    pub allocation_mode: AllocationMode,
+    /// Devices wanted with `ExactCount`.
+    pub count: u64,
+    /// True if devices may be looked at that others hold. Alternatives have no such field.
+    pub admin_access: Option<bool>,
+    /// Taints that are tolerated.
+    #[serde(deserialize_with = "or_default")]
+    pub tolerations: Vec<Toleration>,
+    /// How much of the device is wanted.
+    pub capacity: Option<CapacityWish>,
+}
+
+impl Default for DeviceRequest {
+    fn default() -> Self {
+        Self {
+            name: Arc::default(),
+            device_class_name: Arc::default(),
+            selectors: Vec::new(),
+            allocation_mode: AllocationMode::default(),
+            count: 1,
+            admin_access: None,
+            tolerations: Vec::new(),
+            capacity: None,
+        }
+    }
+}
+
+/// How many devices a request wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum AllocationMode {
+    /// As many as `count`.
+    #[default]
+    ExactCount,
+    /// All that match.
+    All,
+}
+
+/// How much of a device is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CapacityWish {
+    /// Amounts by capacity.
+    #[serde(deserialize_with = "or_default")]
+    pub requests: BTreeMap<Arc<str>, Quantity>,
+}
+
+/// A toleration of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Toleration {
+    /// The key; empty tolerates every key.
+    pub key: Arc<str>,
+    /// How the value is compared.
+    pub operator: TolerationOperator,
+    /// The value; unused with Exists.
+    pub value: Arc<str>,
+    /// The effect; empty tolerates every effect.
+    pub effect: Arc<str>,
+    /// How long NoExecute is tolerated, which decides nothing here.
+    pub toleration_seconds: Option<i64>,
+}
+
+/// How a toleration looks at a taint's value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum TolerationOperator {
+    /// It must be equal.
+    #[default]
+    Equal,
+    /// It may be anything.
+    Exists,
+}
+
+/// What devices of a claim must have in common, or not. One of the two attributes is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Constraint {
+    /// Requests, or `request/alternative`, that it is about; empty for all.
+    #[serde(deserialize_with = "or_default")]
+    pub requests: Vec<Arc<str>>,
+    /// The attribute of which all must have the same value.
+    pub match_attribute: Option<Arc<str>>,
+    /// The attribute of which no two may have the same value.
+    pub distinct_attribute: Option<Arc<str>>,
+}
+
+impl Toleration {
+    /// Source: resourceclaim/devicetoleration.go, ToleratesTaint.
+    fn tolerates(&self, taint: &super::Taint) -> bool {
+        let effect = self.effect.is_empty() || self.effect == taint.effect;
+        let key = self.key.is_empty() || self.key == taint.key;
+        effect && key && (self.operator == TolerationOperator::Exists || self.value == taint.value)
+    }
+}
+
+impl DeviceRequest {
+    /// The first taint of a device that keeps this request off it.
+    pub(super) fn kept_off_by<'a>(&self, device: &'a super::Device) -> Option<&'a super::Taint> {
+        let effective =
+            device.taints.iter().filter(|taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute"));
+        let mut untolerated =
+            effective.filter(|taint| !self.tolerations.iter().any(|one| one.tolerates(taint)));
+        untolerated.next()
+    }
+}

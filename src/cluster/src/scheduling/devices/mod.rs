@@ -1,0 +1,85 @@
+//! DynamicResources: which devices of a node the claims of a pod get, by the rules and in the order of kube-scheduler.
+//!
+//! It follows Kubernetes 1.37 with every feature on whose fields are there. No plan uses it yet: pods with claims are
+//! refused by the edge as `UnsupportedConstraint`. The golden vectors of `headroom-conformance` run through it.
+//!
+//! Source: k8s.io/dynamic-resource-allocation v0.37.1, structured/internal/incubating.
+
+mod answer;
+mod capacity;
+mod claim;
+mod constraint;
+mod counters;
+mod held;
+mod pools;
+mod prepare;
+mod search;
+mod selector;
+mod slice;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::scheduling::node_affinity::LabelledNode;
+
+pub use answer::{AllocatedDevice, Answer, ClaimAllocation, DeviceError};
+pub use claim::{
+    AllocationMode, CapacityWish, CelSelector, Claim, ClaimDevices, ClaimSpec, Class, ClassSpec, Constraint,
+    DeviceRequest, Request, Selector, Toleration, TolerationOperator,
+};
+pub use held::{DeviceId, Held};
+pub use pools::{Pool, PoolId, PoolState, pools_of};
+pub use selector::{DeviceSelector, SelectorError, Selectors};
+pub use slice::{
+    Amount, Attribute, Capacity, CounterConsumption, CounterSet, Device, NodeSelector, PoolRef,
+    RequestPolicy, Slice, SliceSpec, Taint, ValidRange,
+};
+
+/// Most steps of one allocation: one a device that is looked at. Beyond it the answer is
+/// [`DeviceError::SearchTooLarge`].
+pub const MAX_STEPS: u32 = 20_000;
+
+/// Most devices that the claims of one pod may hold together; the search is as deep.
+const MAX_DEVICES: usize = 512;
+
+/// Most devices of one claim.
+///
+/// Source: api/resource/v1 types.go, AllocationResultsMaxSize.
+const MAX_DEVICES_OF_CLAIM: usize = 32;
+
+/// What the cluster offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    /// All slices of the cluster, in any order.
+    pub slices: &'a [Slice],
+    /// Classes by name.
+    pub classes: &'a BTreeMap<Arc<str>, Class>,
+    /// What claims hold already.
+    pub held: &'a Held,
+}
+
+/// Allocates the claims of one pod, none of which is allocated, on one node.
+///
+/// # Errors
+/// If the claims cannot be looked at to the end. Most errors end the attempt of kube-scheduler on every node:
+/// [`DeviceError::is_of_node`] is true for the others.
+pub fn allocate(
+    node: &impl LabelledNode,
+    offer: Offer<'_>,
+    claims: &[Claim],
+    selectors: &mut Selectors,
+) -> Result<Answer, DeviceError> {
+    let pools = pools_of(node, offer.slices);
+    let devices = pools::devices_of(&pools, offer.held);
+    let mut work = prepare::Work::new(node, &devices, selectors);
+    let prepared = work.prepare(&pools, offer.classes, claims)?;
+    let search = search::Search::new(&pools, offer.held, &devices, prepared, &mut work);
+    match search.run()? {
+        Some(found) => answer::results(node.node_name(), &devices, found).map(Answer::Allocated),
+        None if pools.iter().any(Pool::is_invalid) => Err(DeviceError::InvalidPools),
+        None => Ok(Answer::DoesNotFit),
+    }
+}
+
+#[cfg(test)]
+mod tests;

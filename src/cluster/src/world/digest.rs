@@ -1,0 +1,143 @@
+//! What a plan reads of every node, side by side in one table. It holds nothing that the nodes themselves do not say.
+//!
+//! A plan looks at all nodes, and most of them need no second look: few bytes in order are read many times faster than
+//! objects scattered over memory.
+
+use std::sync::Arc;
+
+use crate::world::interner::InternedId;
+use crate::world::node::{
+    DELETION_TAINT, GROUP_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL, is_karpenters,
+};
+use headroom_values::resources::Resources;
+use headroom_values::time::UnixTime;
+
+/// The place of a node by its labels; equal for all nodes of a group and zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Badge {
+    /// The value of [`POOL_LABEL`].
+    pub pool: Option<Arc<str>>,
+    /// The value of [`GROUP_LABEL`].
+    pub group: Option<Arc<str>>,
+    /// The value of [`ZONE_LABEL`].
+    pub zone: Option<Arc<str>>,
+    /// True if a label or an annotation is Karpenter's.
+    pub karpenter: bool,
+}
+
+impl Badge {
+    /// The badge of a node.
+    #[must_use]
+    pub fn of(node: &Node) -> Self {
+        let label = |wanted: &str| {
+            node.labels.shared().find(|(key, _)| &***key == wanted).map(|(_, value)| value.clone())
+        };
+        let mut keys = node.labels.iter().chain(node.annotations.iter()).map(|(key, _)| key);
+        Self {
+            pool: label(POOL_LABEL),
+            group: label(GROUP_LABEL),
+            zone: label(ZONE_LABEL),
+            karpenter: keys.any(is_karpenters),
+        }
+    }
+}
+
+/// The amounts that decide for most nodes and pods, without the rarer resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Amounts {
+    /// Processor time in thousandths of a core.
+    pub cpu_milli: i64,
+    /// Memory in bytes.
+    pub memory_bytes: i64,
+    /// Pods.
+    pub pods: i64,
+}
+
+impl Amounts {
+    /// Cpu, memory and pods of these resources.
+    #[must_use]
+    pub fn of(resources: &Resources) -> Self {
+        Self { cpu_milli: resources.cpu_milli, memory_bytes: resources.memory_bytes, pods: resources.pods }
+    }
+
+    /// What is left when `taken` is taken; below zero where more is taken than there is.
+    #[must_use]
+    pub fn less(self, taken: Self) -> Self {
+        Self {
+            cpu_milli: self.cpu_milli.saturating_sub(taken.cpu_milli),
+            memory_bytes: self.memory_bytes.saturating_sub(taken.memory_bytes),
+            pods: self.pods.saturating_sub(taken.pods),
+        }
+    }
+
+    /// True if `self` fits into `free`; a request of zero fits always.
+    #[must_use]
+    pub fn fit(self, free: Self) -> bool {
+        let fits = |asked: i64, free: i64| asked <= 0 || asked <= free;
+        fits(self.cpu_milli, free.cpu_milli)
+            && fits(self.memory_bytes, free.memory_bytes)
+            && fits(self.pods, free.pods)
+    }
+}
+
+/// One node in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeDigest {
+    /// True if the node has been delivered; else only pods bound to it are known, and nothing else here counts.
+    pub delivered: bool,
+    /// The Ready condition.
+    pub ready: Readiness,
+    /// True if a deletion timestamp is set.
+    pub deleting: bool,
+    /// True if it carries [`DELETION_TAINT`].
+    pub deletion_taint: bool,
+    /// True if it carries any taint.
+    pub tainted: bool,
+    /// True if it is cordoned.
+    pub unschedulable: bool,
+    /// True if it carries an annotation that decisions read, beside that of its template.
+    pub annotated: bool,
+    /// True if it offers extended resources.
+    pub extended: bool,
+    /// The id of its badge in [`super::World::badges`].
+    pub badge: InternedId,
+    /// As [`super::NodeEntry::unusual_count`].
+    pub unusual_count: u32,
+    /// Creation.
+    pub created_at: UnixTime,
+    /// What its pods ask for that have not finished.
+    pub requested: Amounts,
+    /// What pods can have.
+    pub allocatable: Amounts,
+}
+
+impl NodeDigest {
+    /// Takes over what a delivered node says of itself.
+    pub(super) fn take(&mut self, node: &Node, badge: InternedId) {
+        *self = Self {
+            delivered: true,
+            ready: node.ready,
+            deleting: node.deleting,
+            deletion_taint: node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT),
+            tainted: !node.taints.is_empty(),
+            unschedulable: node.unschedulable,
+            annotated: node.is_annotated(),
+            extended: node.allocatable.extended_iter().next().is_some(),
+            badge,
+            created_at: node.created_at,
+            allocatable: Amounts::of(&node.allocatable),
+            unusual_count: self.unusual_count,
+            requested: self.requested,
+        };
+    }
+
+    /// True if it is ready, without taints and not cordoned, deleted or annotated: nothing about it is special.
+    #[must_use]
+    pub fn is_ordinary(&self) -> bool {
+        self.ready == Readiness::Ready
+            && !self.tainted
+            && !self.unschedulable
+            && !self.deleting
+            && !self.annotated
+    }
+}

@@ -1,0 +1,515 @@
+//! What is: the cluster as the watches delivered it, with sums kept incrementally. It decides nothing.
+
+pub mod buffer;
+mod canonical;
+mod changes;
+pub mod digest;
+pub mod gang;
+pub mod interner;
+pub mod listing;
+pub mod node;
+pub mod pod;
+pub mod provider;
+pub mod record;
+pub mod request;
+pub mod template;
+mod twins;
+pub mod volume;
+pub mod workload;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use buffer::{CapacityBuffer, Quota, Standby, Template};
+pub use canonical::Canonical;
+use digest::{Badge, NodeDigest};
+use gang::{Gang, GangKind, Gangs};
+use headroom_values::known::Known;
+use headroom_values::labels::{Labels, ObjectKey};
+use headroom_values::resources::Resources;
+use headroom_values::time::{Seconds, UnixTime};
+use interner::{InternedId, Interner};
+use listing::{Listing, ProviderIds};
+use node::Node;
+use pod::{Owner, Pod, PodClass};
+use provider::ProviderState;
+use request::{ProvisioningRequest, Requests};
+use volume::{AttachLimits, PriorityClass, Storage, StorageCapacity, StorageClass, Volume, VolumeClaim};
+use workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
+
+/// The name of an intent: `<epoch>-<sequence>`, unique within its pool, and the cloud's client token.
+pub type IntentId = Arc<str>;
+
+/// The dense id of a pod; reused after its deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodId(pub u32);
+
+/// The dense id of a node; reused after its deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// One change of the world. Applying the same change twice is harmless.
+#[derive(Clone, Debug)]
+pub enum Delta {
+    /// A pod is new or has changed.
+    PodApplied(Box<Pod>),
+    /// A pod is gone.
+    PodDeleted(ObjectKey),
+    /// A node is new or has changed.
+    NodeApplied(Box<Node>),
+    /// A node is gone.
+    NodeDeleted(Arc<str>),
+    /// A controller is new or has changed.
+    ControllerApplied(Box<Controller>),
+    /// A controller is gone.
+    ControllerDeleted(ControllerKind, ObjectKey),
+    /// A DaemonSet is new or has changed.
+    DaemonSetApplied(Box<DaemonSet>),
+    /// A DaemonSet is gone.
+    DaemonSetDeleted(ObjectKey),
+    /// A PodDisruptionBudget is new or has changed.
+    BudgetApplied(Box<DisruptionBudget>),
+    /// A PodDisruptionBudget is gone.
+    BudgetDeleted(ObjectKey),
+    /// A namespace is new, or its labels have changed.
+    NamespaceApplied(Arc<str>, Labels),
+    /// A namespace is gone.
+    NamespaceDeleted(Arc<str>),
+    /// A PersistentVolumeClaim is new or has changed.
+    ClaimApplied(Box<VolumeClaim>),
+    /// A PersistentVolumeClaim is gone.
+    ClaimDeleted(ObjectKey),
+    /// A PersistentVolume is new or has changed.
+    VolumeApplied(Box<Volume>),
+    /// A PersistentVolume is gone.
+    VolumeDeleted(Arc<str>),
+    /// A StorageClass is new or has changed.
+    StorageClassApplied(Box<StorageClass>),
+    /// A StorageClass is gone.
+    StorageClassDeleted(Arc<str>),
+    /// What CSI drivers say of a node is new or has changed.
+    CsiNodeApplied(Arc<str>, AttachLimits),
+    /// No CSI driver says anything of a node any more.
+    CsiNodeDeleted(Arc<str>),
+    /// A CSIDriver is new or has changed: true if it makes volumes only where it has reported capacity.
+    CsiDriverApplied(Arc<str>, bool),
+    /// A CSIDriver is gone.
+    CsiDriverDeleted(Arc<str>),
+    /// A CSIStorageCapacity is new or has changed.
+    StorageCapacityApplied(Box<StorageCapacity>),
+    /// A CSIStorageCapacity is gone.
+    StorageCapacityDeleted(ObjectKey),
+    /// A PriorityClass is new or has changed.
+    PriorityClassApplied(Arc<str>, PriorityClass),
+    /// A PriorityClass is gone.
+    PriorityClassDeleted(Arc<str>),
+    /// A CapacityBuffer is new or has changed.
+    BufferApplied(Box<CapacityBuffer>),
+    /// A CapacityBuffer is gone.
+    BufferDeleted(ObjectKey),
+    /// A PodTemplate is new or has changed.
+    PodTemplateApplied(Box<Template>),
+    /// A PodTemplate is gone.
+    PodTemplateDeleted(ObjectKey),
+    /// A Deployment is new or has changed.
+    DeploymentApplied(Box<Template>),
+    /// A Deployment is gone.
+    DeploymentDeleted(ObjectKey),
+    /// A ResourceQuota is new or has changed.
+    QuotaApplied(Box<Quota>),
+    /// A ResourceQuota is gone.
+    QuotaDeleted(ObjectKey),
+    /// A ProvisioningRequest is new or has changed.
+    RequestApplied(Box<ProvisioningRequest>),
+    /// A ProvisioningRequest is gone.
+    RequestDeleted(ObjectKey),
+    /// An object that makes pods a gang is new or has changed.
+    GangApplied(Box<Gang>),
+    /// An object that makes pods a gang is gone.
+    GangDeleted(GangKind, ObjectKey),
+    /// The server does not have this kind of gangs, or it may not be read. A complete list says the contrary.
+    GangKindMissing(GangKind),
+    /// What a pool's provider said.
+    ProviderObserved(Arc<str>, Known<ProviderState>),
+    /// The pool is no longer managed.
+    ProviderForgotten(Arc<str>),
+    /// A full list of a kind begins: what it does not name by its end is gone.
+    ListStarted(Kind),
+    /// The full list is complete.
+    ListEnded(Kind),
+}
+
+/// The kinds that are listed and watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Pods.
+    Pod,
+    /// Nodes.
+    Node,
+    /// ReplicaSets, StatefulSets, Jobs, ReplicationControllers: each is listed on its own.
+    Controller(ControllerKind),
+    /// DaemonSets.
+    DaemonSet,
+    /// PodDisruptionBudgets.
+    Budget,
+    /// Namespaces.
+    Namespace,
+    /// PersistentVolumeClaims.
+    Claim,
+    /// PersistentVolumes.
+    Volume,
+    /// StorageClasses.
+    StorageClass,
+    /// CSINodes.
+    CsiNode,
+    /// CSIDrivers.
+    CsiDriver,
+    /// CSIStorageCapacities.
+    StorageCapacity,
+    /// PriorityClasses.
+    PriorityClass,
+    /// CapacityBuffers.
+    Buffer,
+    /// PodTemplates.
+    PodTemplate,
+    /// Deployments.
+    Deployment,
+    /// ResourceQuotas.
+    Quota,
+    /// ProvisioningRequests.
+    Request,
+    /// Objects that make pods a gang: each kind is listed on its own.
+    Gang(GangKind),
+}
+
+/// A pod in the world.
+#[derive(Clone, Debug)]
+pub struct PodEntry {
+    /// As delivered.
+    pub pod: Pod,
+    /// The id of its class in [`World::classes`].
+    pub class: InternedId,
+    /// The node that it is bound to.
+    pub node: Option<NodeId>,
+    /// Its place among the bound pods of its class.
+    position: u32,
+}
+
+/// A node in the world, with what runs on it.
+#[derive(Clone, Debug)]
+pub struct NodeEntry {
+    /// The node's name.
+    pub name: Arc<str>,
+    /// As delivered; `None` while only pods bound to it are known (watches are not ordered between kinds).
+    pub node: Option<Node>,
+    /// The pods bound to it, finished ones included, in no order.
+    pub pods: Vec<PodId>,
+    /// The sum of the requests of its pods that have not finished.
+    pub requested: Resources,
+    /// How many of the pods in that sum a measurement may leave out: those being deleted, and those of a priority
+    /// below zero. With none of them the sum alone measures the node.
+    pub unusual_count: u32,
+}
+
+/// The cluster as the watches delivered it.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    pods: Vec<Option<PodEntry>>,
+    free_pods: Vec<PodId>,
+    pod_ids: FxHashMap<ObjectKey, PodId>,
+    nodes: Vec<Option<NodeEntry>>,
+    /// By node id, as `nodes`.
+    digests: Vec<NodeDigest>,
+    badges: Interner<Badge>,
+    free_nodes: Vec<NodeId>,
+    node_ids: BTreeMap<Arc<str>, NodeId>,
+    annotated: BTreeMap<Arc<str>, NodeId>,
+    unbound: BTreeMap<ObjectKey, PodId>,
+    owned_count: FxHashMap<Arc<str>, u32>,
+    owners: Interner<Owner>,
+    classes: Interner<PodClass>,
+    /// By class: the pods that are bound to a node, in no order.
+    bound: Vec<Vec<PodId>>,
+    controllers: BTreeMap<(ControllerKind, ObjectKey), Controller>,
+    daemon_sets: BTreeMap<ObjectKey, DaemonSet>,
+    budgets: BTreeMap<ObjectKey, DisruptionBudget>,
+    namespaces: BTreeMap<Arc<str>, Labels>,
+    storage: Storage,
+    priority_classes: BTreeMap<Arc<str>, PriorityClass>,
+    standby: Standby,
+    gangs: Gangs,
+    requests: Requests,
+    providers: BTreeMap<Arc<str>, Known<ProviderState>>,
+    /// By pool, where the provider's state is known.
+    listings: BTreeMap<Arc<str>, Listing>,
+    provider_ids: ProviderIds,
+    /// Nodes whose provider id another node carries too.
+    twins: BTreeSet<NodeId>,
+    sweeps: BTreeMap<Kind, Sweep>,
+    revision: u64,
+    stale: bool,
+    nodes_silent_for: Seconds,
+    asking: BTreeSet<(Arc<str>, IntentId)>,
+}
+
+/// Names seen since a full list began.
+#[derive(Clone, Debug, Default)]
+struct Sweep {
+    seen: BTreeSet<ObjectKey>,
+}
+
+impl World {
+    /// An empty world.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts every change applied: equal revisions mean an unchanged world.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Sets whether the watches have been silent or behind for too long to be trusted.
+    pub fn set_stale(&mut self, stale: bool) {
+        self.stale = stale;
+    }
+
+    /// True if nothing may be removed on the strength of this view (law 6).
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.stale
+    }
+
+    /// Sets the time since the last news of nodes.
+    pub fn set_nodes_silent_for(&mut self, silence: Seconds) {
+        self.nodes_silent_for = silence;
+    }
+
+    /// The instant at which nodes were as they are here, at most `now`: later changes are not known.
+    /// A time that nodes are given is over when it was over by then.
+    #[must_use]
+    pub fn nodes_as_of(&self, now: UnixTime) -> UnixTime {
+        UnixTime(now.0.saturating_sub(self.nodes_silent_for.0.max(0)))
+    }
+
+    /// Sets the increases, by pool and intent, whose call is under way.
+    pub fn set_asking(&mut self, asking: BTreeSet<(Arc<str>, IntentId)>) {
+        self.asking = asking;
+    }
+
+    /// True if a call for this increase is under way: what it comes to is not known yet.
+    #[must_use]
+    pub fn is_asking(&self, pool: &Arc<str>, intent: &IntentId) -> bool {
+        !self.asking.is_empty() && self.asking.contains(&(pool.clone(), intent.clone()))
+    }
+
+    /// The pod of a live id.
+    ///
+    /// # Panics
+    /// When the pod is gone: ids do not outlive the plan that read them.
+    #[must_use]
+    pub fn pod(&self, id: PodId) -> &PodEntry {
+        self.pods[id.0 as usize].as_ref().expect("a live pod id has an entry")
+    }
+
+    /// The id of the pod of this key.
+    #[must_use]
+    pub fn pod_id(&self, key: &ObjectKey) -> Option<PodId> {
+        self.pod_ids.get(key).copied()
+    }
+
+    /// The node of a live id.
+    ///
+    /// # Panics
+    /// When the node is gone: ids do not outlive the plan that read them.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> &NodeEntry {
+        self.nodes[id.0 as usize].as_ref().expect("a live node id has an entry")
+    }
+
+    /// The node of this name, if the watch has delivered it.
+    #[must_use]
+    pub fn node_named(&self, name: &str) -> Option<(NodeId, &Node, &NodeEntry)> {
+        let id = *self.node_ids.get(name)?;
+        let entry = self.node(id);
+        entry.node.as_ref().map(|node| (id, node, entry))
+    }
+
+    /// All delivered nodes in order of their names.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node, &NodeEntry)> {
+        self.node_ids.values().filter_map(|id| {
+            let entry = self.node(*id);
+            entry.node.as_ref().map(|node| (*id, node, entry))
+        })
+    }
+
+    /// All delivered nodes in order of their names, in short.
+    pub fn digests(&self) -> impl Iterator<Item = (NodeId, &Arc<str>, &NodeDigest)> {
+        let digests = self.node_ids.iter().map(|(name, id)| (*id, name, self.digest(*id)));
+        digests.filter(|(_, _, digest)| digest.delivered)
+    }
+
+    /// A node in short.
+    #[must_use]
+    pub fn digest(&self, id: NodeId) -> &NodeDigest {
+        &self.digests[id.0 as usize]
+    }
+
+    /// The badges of the nodes that exist.
+    #[must_use]
+    pub fn badges(&self) -> &Interner<Badge> {
+        &self.badges
+    }
+
+    /// What the provider of `pool` lists, by node; `None` while nothing is known of it.
+    #[must_use]
+    pub fn listing(&self, pool: &str) -> Option<&Listing> {
+        self.listings.get(pool)
+    }
+
+    /// The pods of a class that are bound to a node, finished ones included, in no particular order.
+    #[must_use]
+    pub fn bound_pods(&self, class: InternedId) -> &[PodId] {
+        self.bound.get(class.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// Delivered nodes with an annotation that decisions read, in order of their names: few of many.
+    pub fn annotated_nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.annotated.values().filter_map(|id| self.node(*id).node.as_ref().map(|node| (*id, node)))
+    }
+
+    /// Delivered nodes with a pod that a measurement may leave out, in no particular order: few of many.
+    pub fn unusual_nodes(&self) -> impl Iterator<Item = NodeId> {
+        (0u32..)
+            .zip(&self.nodes)
+            .filter(|(_, entry)| {
+                entry.as_ref().is_some_and(|entry| entry.unusual_count != 0 && entry.node.is_some())
+            })
+            .map(|(id, _)| NodeId(id))
+    }
+
+    /// One more than the highest node id in use: the length for tables indexed by node id.
+    #[must_use]
+    pub fn node_capacity(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Pods without a node, in order of their keys; finished ones included.
+    pub fn unbound(&self) -> impl Iterator<Item = (PodId, &PodEntry)> {
+        self.unbound.values().map(|id| (*id, self.pod(*id)))
+    }
+
+    /// How many pods there are.
+    #[must_use]
+    pub fn pods_count(&self) -> usize {
+        self.pod_ids.len()
+    }
+
+    /// How many pods of this owner exist, are not finished and not being deleted.
+    #[must_use]
+    pub fn active_pods_of(&self, owner_uid: &str) -> u32 {
+        self.owned_count.get(owner_uid).copied().unwrap_or(0)
+    }
+
+    /// Controllers in order of kind and key.
+    pub fn controllers(&self) -> impl Iterator<Item = &Controller> {
+        self.controllers.values()
+    }
+
+    /// One controller.
+    #[must_use]
+    pub fn controller(&self, kind: ControllerKind, key: &ObjectKey) -> Option<&Controller> {
+        self.controllers.get(&(kind, key.clone()))
+    }
+
+    /// DaemonSets in order of their keys.
+    pub fn daemon_sets(&self) -> impl Iterator<Item = &DaemonSet> {
+        self.daemon_sets.values()
+    }
+
+    /// One DaemonSet.
+    #[must_use]
+    pub fn daemon_set(&self, key: &ObjectKey) -> Option<&DaemonSet> {
+        self.daemon_sets.get(key)
+    }
+
+    /// PodDisruptionBudgets in order of their keys.
+    pub fn budgets(&self) -> impl Iterator<Item = &DisruptionBudget> {
+        self.budgets.values()
+    }
+
+    /// The labels of a namespace; `None` when it is not known.
+    #[must_use]
+    pub fn namespace_labels(&self, name: &str) -> Option<&Labels> {
+        self.namespaces.get(name)
+    }
+
+    /// Volumes, claims, storage classes and attach limits.
+    #[must_use]
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// Buffers, and what they may refer to.
+    #[must_use]
+    pub fn standby(&self) -> &Standby {
+        &self.standby
+    }
+
+    /// Objects that make pods a gang.
+    #[must_use]
+    pub fn gangs(&self) -> &Gangs {
+        &self.gangs
+    }
+
+    /// ProvisioningRequests.
+    #[must_use]
+    pub fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Names the requests that another controller writes.
+    pub fn set_requests_of_others(&mut self, keys: BTreeSet<ObjectKey>) {
+        self.requests.of_others = keys;
+    }
+
+    /// Names the buffers that another controller writes.
+    pub fn set_buffers_of_others(&mut self, keys: BTreeSet<ObjectKey>) {
+        self.standby.of_others = keys;
+    }
+
+    /// All pods, finished ones included, in no particular order.
+    pub fn pods(&self) -> impl Iterator<Item = &PodEntry> {
+        self.pods.iter().flatten()
+    }
+
+    /// The priority that pods of this source get; 0 when its class is not known.
+    #[must_use]
+    pub fn priority_of(&self, source: &PrioritySource, class: &PodClass) -> i32 {
+        match source {
+            PrioritySource::Template => class.priority,
+            PrioritySource::Named(name) => self.priority_classes.get(name).map_or(0, |class| class.value),
+            PrioritySource::Default => {
+                // Source: plugin/pkg/admission/priority, getDefaultPriorityClass: the lowest of several.
+                let defaults = self.priority_classes.values().filter(|class| class.is_default);
+                defaults.map(|class| class.value).min().unwrap_or(0)
+            }
+        }
+    }
+
+    /// What the provider of `pool` last said; `None` when it was never asked.
+    #[must_use]
+    pub fn provider(&self, pool: &str) -> Option<&Known<ProviderState>> {
+        self.providers.get(pool)
+    }
+
+    /// The interned classes of the pods that exist.
+    #[must_use]
+    pub fn classes(&self) -> &Interner<PodClass> {
+        &self.classes
+    }
+}

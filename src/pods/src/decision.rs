@@ -1,0 +1,284 @@
+//! What a replica decision gives: the size, the status, events, the next memory, and how it came to be.
+
+use serde::Serialize;
+
+use crate::input::Unknown;
+use crate::memory::Memory;
+use crate::moment::Moment;
+use crate::schedules::Bounds;
+use crate::spec::Behavior;
+use crate::status::HpaStatus;
+
+/// A decision before the scale is written. [`crate::after_write`] makes it a [`Tick`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The change of the scale to write; `None` if it stays.
+    pub rescale: Option<Rescale>,
+    /// Events so far, in order. They are part of [`Tick::events`] again: publish those, once.
+    pub events: Vec<Event>,
+    /// Memory to make durable before the scale is written: as if the write succeeded. Where nothing is written it is
+    /// the next memory.
+    pub journal: Memory,
+    /// Memory if the scale is not written after all.
+    pub memory: Memory,
+    /// How the size came to be, step by step.
+    pub steps: Steps,
+    /// The status if nothing is written; [`crate::after_write`] completes it.
+    pub(crate) status: HpaStatus,
+    /// Events to publish after the status was written.
+    pub(crate) events_after_status: Vec<Event>,
+    /// How it ended so far.
+    pub(crate) error: ErrorLabel,
+    /// True if a failure has ended the tick already.
+    pub(crate) failed_early: bool,
+    /// `desiredReplicas` as stored: a failing write keeps it.
+    pub(crate) stored_desired: i32,
+    /// The behavior, where the size changes: the scale event counts from the instant at which the write came through.
+    pub(crate) behavior: Option<Behavior>,
+    /// When the decision was made.
+    pub(crate) now: Moment,
+}
+
+/// A change of the scale.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rescale {
+    /// `spec.replicas` as read.
+    pub from: i32,
+    /// `spec.replicas` to write.
+    pub to: i32,
+    /// Why, in the words of the event.
+    pub reason: String,
+}
+
+/// What became of [`Decision::rescale`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// There was nothing to write, or it was not written on purpose (Observe, Preview, Suspend, a lost claim).
+    NotWritten,
+    /// Written, at this time: conflicts and their retries take a while.
+    Written {
+        /// When.
+        at: Moment,
+    },
+    /// Given up: the words of the error.
+    Failed {
+        /// The error.
+        message: String,
+    },
+}
+
+/// A tick that is complete but for its status write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tick {
+    /// The status to write if it differs from the stored one.
+    pub status: HpaStatus,
+    /// Events to publish before the status is written, in order.
+    pub events: Vec<Event>,
+    /// Events to publish after the status is written, whether or not that succeeded.
+    pub events_after_status: Vec<Event>,
+    /// The memory from here on.
+    pub memory: Memory,
+    /// What was done.
+    pub action: ActionLabel,
+    /// How it ended, if the status write succeeds; else see [`Tick::error_after_status`].
+    pub error: ErrorLabel,
+    /// True if a failing status write changes nothing about `error`, since an earlier failure ended the tick.
+    pub(crate) failed_early: bool,
+}
+
+/// An event on the HPA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Normal or Warning.
+    pub type_: EventType,
+    /// One of [`crate::conditions`]' reasons.
+    pub reason: &'static str,
+    /// One sentence.
+    pub message: String,
+}
+
+/// How grave an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// All is well.
+    Normal,
+    /// Something failed.
+    Warning,
+}
+
+/// What a tick did, as a metric label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionLabel {
+    /// `scale_up`
+    ScaleUp,
+    /// `scale_down`
+    ScaleDown,
+    /// `none`
+    None,
+}
+
+/// How a tick ended, as a metric label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorLabel {
+    /// `none`
+    None,
+    /// `spec`: the target's apiVersion can not be read.
+    Spec,
+    /// `internal`: anything else.
+    Internal,
+}
+
+/// How a size came to be, step by step. Steps that were not reached are `None`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Steps {
+    /// Which way the decision took.
+    pub branch: Branch,
+    /// The size in the scale's spec; `None` if the scale could not be read.
+    pub current: Option<i32>,
+    /// The bounds, schedules applied.
+    pub bounds: Bounds,
+    /// One a metric, in the order of the spec; empty when no metric was looked at.
+    pub metrics: Vec<MetricStep>,
+    /// The largest proposal, if a decision could be made; the fallback's size where that took over.
+    pub proposed: Option<i32>,
+    /// What proposed it: the metric's name as events have it.
+    pub proposed_by: Option<String>,
+    /// After the stabilization windows.
+    pub stabilized: Option<i32>,
+    /// After the rates of policies, if they held it back: what they allow.
+    pub rate_limit: Option<i32>,
+    /// The size decided on.
+    pub desired: Option<i32>,
+    /// What kept the size from what the metrics proposed; the last step that changed it.
+    pub limited_by: Option<Limit>,
+    /// What the fallback did, if it was looked at.
+    pub fallback: Option<FallbackStep>,
+}
+
+/// Which way a decision took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Branch {
+    /// The scale could not be read: nothing was decided.
+    NoScale,
+    /// The size is 0 and minReplicas is not: scaling is switched off.
+    Disabled,
+    /// The size was above max: set to it, no metric was looked at.
+    AboveMax,
+    /// The size was below min: set to it, no metric was looked at.
+    BelowMin,
+    /// The metrics decided.
+    Metrics,
+    /// Too little is known to decide: the size stays.
+    Unknown,
+    /// Too little was known for so long that the fallback decided.
+    Fallback,
+}
+
+/// One metric on its way to a proposal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricStep {
+    /// Its name as events have it, such as `cpu resource utilization (percentage of request)`.
+    pub name: String,
+    /// What it was found to be, as status writes it: `82%`, `123m`. `None` if it failed.
+    pub value: Option<String>,
+    /// What it should be.
+    pub target: Option<String>,
+    /// Value over target. `None` if it failed; may be infinite with a target of 0.
+    pub ratio: Option<f64>,
+    /// True if the ratio lay within tolerance.
+    pub within_tolerance: bool,
+    /// How many replicas it proposes. `None` if it failed.
+    pub proposal: Option<i32>,
+    /// Why it has no value; `None` if it has one.
+    pub unknown: Option<Unknown>,
+}
+
+/// What a fallback did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum FallbackStep {
+    /// Nothing is known since the time given, which is not yet long enough.
+    Waiting {
+        /// Since when nothing is known.
+        since: Moment,
+        /// When the fallback begins.
+        until: Moment,
+    },
+    /// The size holds.
+    Holding {
+        /// Since when nothing is known.
+        since: Moment,
+    },
+    /// The size given was proposed.
+    Proposed {
+        /// Since when nothing is known.
+        since: Moment,
+        /// How many replicas.
+        replicas: i32,
+    },
+}
+
+/// What kept a size from what the metrics proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Limit {
+    /// A recent lower proposal holds an increase.
+    ScaleUpStabilized,
+    /// A recent higher proposal holds a decrease.
+    ScaleDownStabilized,
+    /// The rate upwards.
+    ScaleUpLimit,
+    /// The rate downwards.
+    ScaleDownLimit,
+    /// maxReplicas.
+    TooManyReplicas,
+    /// minReplicas.
+    TooFewReplicas,
+}
+
+impl ActionLabel {
+    /// The label's text.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ScaleUp => "scale_up",
+            Self::ScaleDown => "scale_down",
+            Self::None => "none",
+        }
+    }
+}
+
+impl ErrorLabel {
+    /// The label's text.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Spec => "spec",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl Limit {
+    /// The reason in one word, as conditions have it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ScaleUpStabilized => "ScaleUpStabilized",
+            Self::ScaleDownStabilized => "ScaleDownStabilized",
+            Self::ScaleUpLimit => "ScaleUpLimit",
+            Self::ScaleDownLimit => "ScaleDownLimit",
+            Self::TooManyReplicas => "TooManyReplicas",
+            Self::TooFewReplicas => "TooFewReplicas",
+        }
+    }
+}
+
+impl Tick {
+    /// How the tick ended, once the status was written or not.
+    #[must_use]
+    pub fn error_after_status(&self, status_written: bool) -> ErrorLabel {
+        if status_written || self.failed_early { self.error } else { ErrorLabel::Internal }
+    }
+}

@@ -1,0 +1,12 @@
+//! Plain values that every part of Headroom shares: quantities, labels, resources, times, reasons.
+#![deny(missing_docs)]
+
+pub mod go_values;
+pub mod known;
+pub mod labels;
+pub mod printable;
+pub mod quantity;
+pub mod reason;
+pub mod resources;
+pub mod time;
+pub mod window;
