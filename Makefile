@@ -6,7 +6,7 @@ CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/soak/mutants/tool --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak soak-tests soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages cluster aws-cluster bench-burst bench-hpa bench-shrink
+.PHONY: help check test soak soak-tests soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages cluster aws-cluster capi-cluster provider-suite bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ incidents: ## Bugs that autoscalers have had, put into a copy of the sources: ea
 soak-mutants: ## Mutants of core's decisions; reports the surviving ones that no page lists. MUTANTS=0/20 for a part.
 	hack/mutants.sh $(MUTANTS)
 
+provider-suite: ## The checks that every provider passes; prints their table.
+	cargo test --locked $(foreach provider,provider-suite aws clusterapi externalgrpc,--package headroom-$(provider)) -- conformance_suite
+	@grep '^|' docs/development/provider-suite.md
+
 lint: ## Formatting and clippy, every warning an error.
 	cargo fmt --all --check
 	cargo fmt --manifest-path hack/mutants/Cargo.toml --check
@@ -84,6 +88,9 @@ cluster: ## A local control plane with KWOK and metrics-server, until Ctrl-C.
 
 aws-cluster: ## The same with a simulated AWS, whose Auto Scaling groups bring the nodes.
 	@cargo run --quiet --locked --package e2e --bin cluster -- --aws --without-metrics-server
+
+capi-cluster: ## The same with Cluster API's controllers, whose machines are KWOK nodes.
+	@cargo run --quiet --locked --package e2e --bin cluster -- --cluster-api --without-metrics-server
 
 bench-burst: ## Many pods at once on a real control plane. ARGS="--pods 1000 --modes floor,operator"
 	@cargo run --quiet --locked --package e2e --bin bench_burst -- $(ARGS)

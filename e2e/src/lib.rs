@@ -26,6 +26,7 @@ pub mod aws;
 pub mod binaries;
 pub mod burst;
 pub mod cluster;
+pub mod cluster_api;
 pub mod control_plane;
 pub mod external_grpc;
 pub mod fixtures;

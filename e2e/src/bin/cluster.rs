@@ -1,13 +1,18 @@
 //! `make cluster`: the local control plane with KWOK, metrics-server and our CRDs, in the foreground until Ctrl-C;
-//! `make aws-cluster`: the same with a simulated AWS, whose instances become nodes.
+//! `make aws-cluster`: the same with a simulated AWS, whose instances become nodes;
+//! `make capi-cluster`: the same with Cluster API's controllers, whose machines are KWOK nodes.
 
 use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Parser;
 use e2e::aws::{Aws, Bridge, OPERATOR_KEY, REGION};
+use e2e::cluster_api::ClusterApi;
 use e2e::control_plane::{ControlPlane, Options};
 use tokio::signal::unix::{SignalKind, signal};
+
+/// Most machines of the MachineDeployment.
+const MACHINES: u32 = 20;
 
 /// Starts a local Kubernetes control plane whose nodes and pods are played by KWOK.
 #[derive(Debug, Parser)]
@@ -21,6 +26,9 @@ struct Args {
     /// Start a simulated AWS too, with the Auto Scaling groups web-a and web-b.
     #[arg(long)]
     aws: bool,
+    /// Start Cluster API's controllers too, with the MachineDeployment web.
+    #[arg(long)]
+    cluster_api: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -50,6 +58,10 @@ async fn main() -> Result<()> {
     if let Some((aws, _)) = &cloud {
         print_aws_usage(aws);
     }
+    let _controllers = match args.cluster_api {
+        true => Some(start_cluster_api(&cluster).await?),
+        false => None,
+    };
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -80,6 +92,14 @@ async fn start_aws(cluster: &ControlPlane) -> Result<(Arc<Aws>, Bridge)> {
     aws.walk_through_groups().await?;
     let bridge = Bridge::start(cluster.client(), &aws);
     Ok((aws, bridge))
+}
+
+/// The controllers with one MachineDeployment.
+async fn start_cluster_api(cluster: &ControlPlane) -> Result<ClusterApi> {
+    let controllers = ClusterApi::start(cluster).await?;
+    controllers.deployment(cluster, "web", MACHINES).await?;
+    println!("Cluster API runs, with the MachineDeployment web of the Cluster prod in namespace capi.");
+    Ok(controllers)
 }
 
 fn print_aws_usage(aws: &Aws) {

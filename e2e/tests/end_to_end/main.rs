@@ -33,6 +33,8 @@ mod cheaper_node_takes_over;
 #[cfg(test)]
 mod clocks_survive_a_restart;
 #[cfg(test)]
+mod cluster_api;
+#[cfg(test)]
 mod compare_reports_the_difference;
 #[cfg(test)]
 mod control_plane_comes_up;

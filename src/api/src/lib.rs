@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 pub mod capacity_buffer;
+pub mod cluster_api;
 pub mod cluster_scaling_policy;
 pub mod common;
 pub mod conditions;
@@ -17,6 +18,9 @@ pub mod stored;
 pub mod template_devices;
 pub mod validate;
 
+pub use cluster_api::{
+    ClusterApiGroup, ClusterApiKind, ClusterApiManagement, ClusterApiProvider, ClusterApiSelector,
+};
 pub use cluster_scaling_policy::{
     Anticipation, BufferService, ClusterLimits, ClusterMinimum, ClusterScalingPolicy,
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, Expander, HealthGate, HpaOwnership, MetricSource,

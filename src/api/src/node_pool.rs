@@ -6,6 +6,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::cluster_api::ClusterApiProvider;
 use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity, Resources, Window};
 use super::external_grpc::ExternalGrpcProvider;
 use super::node_pool_status::NodePoolStatus;
@@ -195,10 +196,12 @@ pub enum Mode {
     .message("provider.aws must be set when provider.type is AWS, and no other member: add spec.provider.aws").field_path(".type"))]
 #[x_kube(validation = Rule::new("(self.type == 'ExternalGrpc') == has(self.externalGrpc)")
     .message("provider.externalGrpc must be set when provider.type is ExternalGrpc, and no other member: add spec.provider.externalGrpc").field_path(".type"))]
+#[x_kube(validation = Rule::new("(self.type == 'ClusterApi') == has(self.clusterApi)")
+    .message("provider.clusterApi must be set when provider.type is ClusterApi, and no other member: add spec.provider.clusterApi").field_path(".type"))]
 pub struct Provider {
-    /// The kind of provider. `AWS`: Auto Scaling groups. `ExternalGrpc`: node groups of a server of Cluster Autoscaler's
-    /// externalgrpc protocol. `KWOK`: Node objects that KWOK brings to life, for trials and tests. Required. Can not be
-    /// changed later.
+    /// The kind of provider. `AWS`: Auto Scaling groups. `ClusterApi`: MachineDeployments, MachineSets and MachinePools of
+    /// Cluster API. `ExternalGrpc`: node groups of a server of Cluster Autoscaler's externalgrpc protocol. `KWOK`: Node
+    /// objects that KWOK brings to life, for trials and tests. Required. Can not be changed later.
     #[serde(rename = "type")]
     #[x_kube(validation = Rule::new("self == oldSelf")
         .message("provider.type is immutable: create another NodePool for the other provider"))]
@@ -215,6 +218,10 @@ pub struct Provider {
     /// Settings of provider ExternalGrpc. Default: none; required when `type` is `ExternalGrpc`, and only allowed then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_grpc: Option<ExternalGrpcProvider>,
+
+    /// Settings of provider ClusterApi. Default: none; required when `type` is `ClusterApi`, and only allowed then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_api: Option<ClusterApiProvider>,
 }
 
 /// The kinds of provider.
@@ -223,6 +230,8 @@ pub enum ProviderType {
     /// Auto Scaling groups.
     #[serde(rename = "AWS")]
     Aws,
+    /// MachineDeployments, MachineSets and MachinePools of Cluster API.
+    ClusterApi,
     /// Node groups of a server of Cluster Autoscaler's externalgrpc protocol.
     ExternalGrpc,
     /// Node objects that KWOK brings to life.

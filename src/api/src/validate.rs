@@ -1,6 +1,7 @@
 //! Turns stored objects into checked settings with every default filled in, or says which fields are wrong and how to
 //! mend them; an object may have been stored before a rule existed, so nothing of the schema is taken for granted.
 
+mod cluster_api;
 mod devices;
 mod external_grpc;
 mod policy;
@@ -19,6 +20,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::common::{self, BudgetReason, NodeBudget, Resources};
 
+pub use cluster_api::{ValidatedClusterApi, ValidatedMachineGroup};
 pub use devices::{ValidatedAttribute, ValidatedDevices};
 pub use external_grpc::{ValidatedExternalGroup, ValidatedExternalGrpc};
 pub use policy::{

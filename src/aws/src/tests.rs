@@ -6,4 +6,5 @@ mod fake;
 mod queues;
 mod rules;
 mod storm;
+mod suite;
 mod wire;

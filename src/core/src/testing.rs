@@ -15,7 +15,7 @@ use crate::scheduling::constraints::{
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL};
 use crate::world::pod::{Owner, Pod, PodClass, PodPhase};
-use crate::world::provider::{GroupOptions, GroupState, Instance, InstanceState, ProviderState};
+use crate::world::provider::{GroupOptions, GroupState, Hold, Instance, InstanceState, ProviderState};
 use crate::world::template::NodeTemplate;
 use crate::world::volume::{ClaimSpec, PodClaim, StorageClass, Volume, VolumeClaim};
 use crate::world::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
@@ -704,6 +704,14 @@ impl WorldBuilder {
         let provider = self.world.provider(pool).and_then(Known::value);
         let state = provider.and_then(|provider| provider.groups.get(id)).cloned().unwrap_or_default();
         self.group_state(pool, id, GroupState { options: Some(options.into()), ..state })
+    }
+
+    /// What holds removals in a group; the group is there already.
+    #[must_use]
+    pub fn group_hold(self, pool: &str, id: &str, hold: Hold) -> Self {
+        let provider = self.world.provider(pool).and_then(Known::value);
+        let state = provider.and_then(|provider| provider.groups.get(id)).cloned().unwrap_or_default();
+        self.group_state(pool, id, GroupState { hold: Some(hold), ..state })
     }
 
     /// Zones among which the cloud chooses for the nodes of a group; the group is there already.

@@ -1,8 +1,8 @@
 //! Options that a group's own marks give hold for its nodes, and the pool's settings for those of the other groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_core::config::{Config, Pool};
+use headroom_core::config::{Budget, Ceiling, Config, Pool};
 use headroom_core::history::{History, PoolHistory};
 use headroom_core::nodes::removal::Scene;
 use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
@@ -16,7 +16,7 @@ use headroom_core::testing::{NOW, WorldBuilder, config, controller, node, pod, p
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::pod::PodClass;
-use headroom_core::world::provider::{GroupOptions, GroupState, Instance, InstanceState};
+use headroom_core::world::provider::{GroupOptions, GroupState, Hold, Instance, InstanceState};
 use headroom_core::world::workload::ControllerKind;
 
 /// Of each of the groups a-1 and a-2 a node whose one pod asks for this cpu, beside a node with room.
@@ -147,4 +147,22 @@ fn time_to_join_of_a_group_goes_before_that_of_its_pool() {
     let steps = remove_never_registered(&scene, &mut History::default());
     let [Step::Delete { victims, .. }] = &steps[..] else { panic!("{steps:?}") };
     assert_eq!(victims.iter().map(|victim| &*victim.id).collect::<Vec<_>>(), ["i-2"]);
+}
+
+#[test]
+fn removals_of_a_held_group_wait_and_other_groups_go_on() {
+    let hold = Hold { reason: Reason::GroupRollingOut, message: "1 of 3".into(), except: BTreeSet::new() };
+    // Both nodes have pods: by default they are drained one after the other.
+    let two_at_once =
+        Budget { name: "two".into(), ceiling: Ceiling::Nodes(2), reasons: Vec::new(), window: None };
+    let mut config = settings(|pool| pool.scale_down.budgets = vec![two_at_once]);
+    config.cluster.max_drains = 2;
+    let (one, two) = reasons(two_groups("500m"), &config, 3600);
+    assert_eq!((one, two), (Reason::Underutilized, Reason::Underutilized));
+    let held = two_groups("500m").group_hold("a", "a-2", hold.clone());
+    assert_eq!(reasons(held, &config, 3600), (Reason::Underutilized, Reason::GroupRollingOut));
+    // Instances that may go all the same do.
+    let but = Hold { except: BTreeSet::from(["kwok://two".into()]), ..hold };
+    let held = two_groups("500m").group_hold("a", "a-2", but);
+    assert_eq!(reasons(held, &config, 3600), (Reason::Underutilized, Reason::Underutilized));
 }

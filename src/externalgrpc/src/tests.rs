@@ -2,6 +2,7 @@
 
 mod faults;
 mod server;
+mod suite;
 mod vectors;
 mod views;
 mod writes;

@@ -103,7 +103,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
             metrics: metrics_of(&work, &host, &metrics),
         }),
         feed: Arc::new(observed),
-        provider: providers(&work, &host, &guard),
+        provider: providers(&config, &work, &host, &guard)?,
         work,
         lease_api: lease_api.clone(),
         lease: lease.clone(),
@@ -153,12 +153,36 @@ fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> Metric
     })
 }
 
-/// The clouds of this build. Nothing of AWS is called before a pool asks for it.
-fn providers(work: &Client, host: &Arc<Host>, guard: &Guard) -> Arc<dyn CloudProvider> {
+/// The clouds of this build. Nothing of a cloud is called before a pool asks for it.
+fn providers(
+    config: &Config,
+    work: &Client,
+    host: &Arc<Host>,
+    guard: &Guard,
+) -> anyhow::Result<Arc<dyn CloudProvider>> {
     let kwok = Kwok::new(KubeNodes::new(work.clone()));
     let clouds = Clouds::default().with(kwok::Settings::KIND, Arc::new(kwok));
     let clouds = with_aws(clouds, host, guard);
-    Arc::new(with_external_grpc(clouds, host, guard))
+    let clouds = with_cluster_api(clouds, config, host, guard)?;
+    Ok(Arc::new(with_external_grpc(clouds, host, guard)))
+}
+
+#[cfg(feature = "cluster-api")]
+fn with_cluster_api(
+    clouds: Clouds,
+    config: &Config,
+    host: &Arc<Host>,
+    guard: &Guard,
+) -> anyhow::Result<Clouds> {
+    // A client of its own: its writes pass the guard as those of every cloud do, and its watches are not the cluster's.
+    let client = Client::try_from(config.clone()).context("failed to set up the client of Cluster API")?;
+    let groups = headroom_clusterapi::ClusterApi::new(client, host.clone(), Arc::new(guard.clone()));
+    Ok(clouds.with(headroom_provider::cluster_api::Settings::KIND, Arc::new(groups)))
+}
+
+#[cfg(not(feature = "cluster-api"))]
+fn with_cluster_api(clouds: Clouds, _: &Config, _: &Arc<Host>, _: &Guard) -> anyhow::Result<Clouds> {
+    Ok(clouds)
 }
 
 #[cfg(feature = "aws")]

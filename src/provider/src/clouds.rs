@@ -8,8 +8,8 @@ use headroom_core::history::Victim;
 use headroom_core::world::provider::FailureClass;
 
 use super::{
-    Asked, CloudProvider, CloudSettings, Error, Increase, Increased, NodeMetadata, Observation,
-    PoolAtProvider,
+    Asked, CloudProvider, CloudSettings, Deletion, Error, Increase, Increased, NodeMetadata, Observation,
+    OpenIntents, PoolAtProvider,
 };
 
 /// The providers of this process, by kind.
@@ -94,5 +94,18 @@ impl CloudProvider for Clouds {
             Ok(provider) => provider.delete(pool, victim, node),
             Err(error) => Box::pin(async { Err(error) }),
         }
+    }
+
+    fn delete_together<'a>(&'a self, deletion: &'a Deletion) -> BoxFuture<'a, Vec<Result<(), Error>>> {
+        match self.of(&deletion.pool) {
+            Ok(provider) => provider.delete_together(deletion),
+            Err(error) => {
+                Box::pin(async move { deletion.victims.iter().map(|_| Err(error.clone())).collect() })
+            }
+        }
+    }
+
+    fn note_open(&self, open: &OpenIntents) {
+        self.0.values().for_each(|provider| provider.note_open(open));
     }
 }

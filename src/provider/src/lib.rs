@@ -2,17 +2,18 @@
 
 pub mod aws;
 pub mod clouds;
+pub mod cluster_api;
 pub mod external_grpc;
 pub mod gate;
 pub mod kube_nodes;
 pub mod kwok;
 mod settings;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use headroom_core::history::{self, Victim};
 use headroom_core::labels::Labels;
 use headroom_core::nodes::rotation::template_hash;
@@ -59,6 +60,37 @@ pub trait CloudProvider: Send + Sync {
         victim: &'a Victim,
         node: Option<&'a NodeMetadata>,
     ) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Deletes instances of one group together, one answer each in their order. Only for clouds whose settings say
+    /// [`CloudSettings::deletes_together`]; the others are asked for each instance.
+    fn delete_together<'a>(&'a self, deletion: &'a Deletion) -> BoxFuture<'a, Vec<Result<(), Error>>> {
+        let one = |(victim, node): &'a (Victim, Option<NodeMetadata>)| {
+            self.delete(&deletion.pool, victim, node.as_ref())
+        };
+        Box::pin(join_all(deletion.victims.iter().map(one)))
+    }
+
+    /// Tells the provider which intents are open, before it is asked what it has: marks that it left at the cloud for
+    /// others are taken off.
+    fn note_open(&self, open: &OpenIntents) {
+        let _ = open;
+    }
+}
+
+/// The ids of all open intents, by pool.
+pub type OpenIntents = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
+
+/// Instances of one group that are deleted together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deletion {
+    /// The pool.
+    pub pool: PoolAtProvider,
+    /// The intent's id.
+    pub intent: Arc<str>,
+    /// The group.
+    pub group: Arc<str>,
+    /// The instances, each with what the last look at its Node gave; `None` for one without a Node.
+    pub victims: Vec<(Victim, Option<NodeMetadata>)>,
 }
 
 /// A pool whose state is asked for.

@@ -3,7 +3,7 @@
 use headroom_api::validate::{ValidatedPool, ValidatedProvider};
 use headroom_core::world::provider::ProviderState;
 
-use super::{OwnNode, PoolAtProvider, aws, external_grpc, kwok};
+use super::{OwnNode, PoolAtProvider, aws, cluster_api, external_grpc, kwok};
 
 /// Which cloud a pool has, and its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub enum ProviderSettings {
     Aws(aws::Settings),
     /// Node groups of a server of the externalgrpc protocol.
     ExternalGrpc(external_grpc::Settings),
+    /// MachineDeployments, MachineSets and MachinePools of Cluster API.
+    ClusterApi(cluster_api::Settings),
 }
 
 /// Properties of a cloud that the operator and the commands have to know.
@@ -25,6 +27,11 @@ pub trait CloudSettings {
     /// are asked for each node by its name.
     fn writes_sizes(&self) -> bool {
         true
+    }
+
+    /// True if all victims that a step names in a group are deleted by one call, since each alone would wait for the others.
+    fn deletes_together(&self) -> bool {
+        false
     }
 
     /// True if the operator makes the Node objects, so that the pool's template is the node.
@@ -45,6 +52,7 @@ impl ProviderSettings {
             Self::Kwok(settings) => settings,
             Self::Aws(settings) => settings,
             Self::ExternalGrpc(settings) => settings,
+            Self::ClusterApi(settings) => settings,
         }
     }
 }
@@ -56,6 +64,10 @@ impl CloudSettings for ProviderSettings {
 
     fn writes_sizes(&self) -> bool {
         self.cloud().writes_sizes()
+    }
+
+    fn deletes_together(&self) -> bool {
+        self.cloud().deletes_together()
     }
 
     fn makes_nodes(&self) -> bool {
@@ -75,6 +87,7 @@ impl From<&ValidatedPool> for ProviderSettings {
             ValidatedProvider::ExternalGrpc(valid) => {
                 Self::ExternalGrpc(external_grpc::Settings::of(pool, valid))
             }
+            ValidatedProvider::ClusterApi(valid) => Self::ClusterApi(valid.into()),
         }
     }
 }

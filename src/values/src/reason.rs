@@ -321,6 +321,14 @@ reasons! {
     RotationStopped,
     /// What is known of the cluster is too old to remove anything.
     StaleView,
+    /// The group's machines are being replaced by its own controller: a removal could take another machine.
+    GroupRollingOut,
+    /// The group, or the cluster it belongs to, is paused at its provider.
+    GroupPaused,
+    /// The group's machines and its size do not agree yet: a removal could take another machine.
+    GroupChanging,
+    /// The group's provider chooses which machine leaves, so no node of it is removed.
+    CannotNameMachine,
 
     // === why a removal ended ===
     /// The node is gone.
@@ -343,6 +351,8 @@ reasons! {
     Pending,
     /// An earlier pool has the same nodes or group.
     Conflict,
+    /// The pool's machines are nodes of another cluster: nothing is done.
+    WrongCluster,
     /// A bug: this pool or pod class was set aside for the tick.
     Internal,
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::cluster_api::{self, ValidatedClusterApi};
 use super::devices::{ValidatedDevices, read_devices};
 use super::external_grpc::{self, ValidatedExternalGrpc};
 use super::{Amounts, Checker, MAX_NODES, VALUE_FIX, is_label_value, is_qualified_name};
@@ -20,6 +21,8 @@ pub enum ValidatedProvider {
     Aws(ValidatedAws),
     /// Node groups of a server of the externalgrpc protocol.
     ExternalGrpc(ValidatedExternalGrpc),
+    /// Machine groups of a cluster that Cluster API runs.
+    ClusterApi(ValidatedClusterApi),
 }
 
 /// Node objects that KWOK brings to life.
@@ -104,7 +107,7 @@ impl ValidatedTemplate {
 
 /// None, with an error noted, if the member that the type names is missing.
 pub(super) fn read_provider(check: &mut Checker, provider: &Provider) -> Option<ValidatedProvider> {
-    let Provider { type_, kwok, aws, external_grpc: member } = provider;
+    let Provider { type_, kwok, aws, external_grpc: member, cluster_api: machines } = provider;
     match type_ {
         ProviderType::Aws => match aws {
             Some(aws) => Some(ValidatedProvider::Aws(read_aws(check, aws))),
@@ -118,6 +121,14 @@ pub(super) fn read_provider(check: &mut Checker, provider: &Provider) -> Option<
             None => {
                 let (path, fix) = ("spec.provider.externalGrpc", "add spec.provider.externalGrpc");
                 check.error(path, "is missing for provider type ExternalGrpc", fix);
+                None
+            }
+        },
+        ProviderType::ClusterApi => match machines {
+            Some(written) => Some(ValidatedProvider::ClusterApi(cluster_api::read(check, written))),
+            None => {
+                let (path, fix) = ("spec.provider.clusterApi", "add spec.provider.clusterApi");
+                check.error(path, "is missing for provider type ClusterApi", fix);
                 None
             }
         },
@@ -264,7 +275,7 @@ pub(super) fn read_template(
                 let fix = "set cpu and memory: provider KWOK has no machine to ask";
                 check.error("spec.template.capacity", "is missing", fix);
             }
-            ProviderType::Aws | ProviderType::ExternalGrpc => {}
+            ProviderType::Aws | ProviderType::ClusterApi | ProviderType::ExternalGrpc => {}
         },
     }
     for (resource, amount) in &reserved {

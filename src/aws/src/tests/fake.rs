@@ -432,6 +432,12 @@ impl Bench {
         Self { aws, fake, host, pool, registered: BTreeSet::new() }
     }
 
+    /// Another process with the same account, which knows nothing of this one's calls.
+    pub fn restarted(self) -> Self {
+        let aws = Aws::new(Box::new(To(self.fake.clone())), self.host.clone(), Arc::new(Open));
+        Self { aws, ..self }
+    }
+
     pub async fn observe(&self) -> Result<Observation, Error> {
         let asked = [Asked { pool: &self.pool, nodes: &[], registered: &self.registered }];
         self.aws.observe(&asked).await.remove(0)

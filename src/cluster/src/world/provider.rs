@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::world::template::NodeTemplate;
+use headroom_values::reason::Reason;
 use headroom_values::time::{Seconds, UnixTime};
 
 /// What a backoff holds back: never more than what failed.
@@ -36,6 +37,9 @@ pub struct ProviderState {
     pub notices: Vec<Notice>,
     /// The claim of another pool that keeps this one from acting, in words; `None` when nobody else claims its groups.
     pub conflict: Option<Arc<str>>,
+    /// Proof, in words, that the groups' machines are nodes of another cluster; `None` when there is none. Nothing is done then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wrong_cluster: Option<Arc<str>>,
 }
 
 /// One node group at the provider.
@@ -72,6 +76,22 @@ pub struct GroupState {
     /// True if the pool's spec names it no more: its nodes count and leave, and it never grows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub retired: bool,
+    /// What keeps any of its machines from being removed; `None` when nothing does. It may grow all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+}
+
+/// What keeps the machines of a group from being removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    /// The reason of each node of the group.
+    pub reason: Reason,
+    /// Description for a person, with the words of the group's own controller.
+    pub message: Arc<str>,
+    /// Instances that may be removed all the same.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub except: BTreeSet<Arc<str>>,
 }
 
 /// Settings of one group that its cloud's marks (tags) give. What is `None` is as the pool says.

@@ -70,7 +70,7 @@ pub struct FakeGroup {
 }
 
 impl Cloud {
-    fn grow(&mut self, group: &str, delta: i32) {
+    pub fn grow(&mut self, group: &str, delta: i32) {
         for _ in 0..delta {
             self.bought += 1;
             let id = format!("fake://{group}-{}", self.bought);

@@ -62,7 +62,7 @@ pub struct ImportOptions {
 
 #[derive(Subcommand, Clone, Debug)]
 enum From {
-    /// NodePools and a ClusterScalingPolicy from the flags of Cluster Autoscaler on AWS or externalgrpc
+    /// NodePools and a ClusterScalingPolicy from the flags of Cluster Autoscaler on AWS, clusterapi or externalgrpc
     #[command(after_help = CLUSTER_AUTOSCALER)]
     ClusterAutoscaler {
         #[command(flatten)]

@@ -66,7 +66,8 @@ fn conditions(slim: &SlimNode, decoder: &mut Decoder) -> Vec<NodeCondition> {
 /// An instance of AWS is known by its own id: the zone before it is informational, and a node whose zone there differs
 /// from its group's is the same machine. Fargate and hybrid nodes have no such id and stay as they are.
 /// Differs from upstream: Cluster Autoscaler compares the whole string.
-fn machine_id(provider_id: &str) -> &str {
+#[must_use]
+pub fn machine_id(provider_id: &str) -> &str {
     let Some(rest) = provider_id.strip_prefix("aws://") else { return provider_id };
     let last = rest.rsplit('/').next().unwrap_or_default();
     let is_instance = last

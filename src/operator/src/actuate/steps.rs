@@ -18,7 +18,9 @@ use super::carriers::{Carriers, is_instance};
 use super::nodes::{ActionError, EvictionAnswer, LiveNode, NodeActions};
 use super::semaphores::BudgetSemaphores;
 use headroom_observe::host::Host;
-use headroom_provider::{self as provider, CloudProvider, Increased, PoolAtProvider};
+use headroom_provider::{
+    self as provider, CloudProvider, CloudSettings, Deletion, Increased, NodeMetadata, PoolAtProvider,
+};
 
 /// Calls of one step that are under way at once.
 const PARALLEL_CALLS: usize = 16;
@@ -88,7 +90,9 @@ impl Executor {
             Step::Evict { intent, node, pods, taken, .. } => {
                 vec![self.evict(intent, node, pods, *taken, facts).await]
             }
-            Step::Delete { intent, victims, force, .. } => self.delete(intent, victims, *force, facts).await,
+            Step::Delete { intent, group, victims, force, .. } => {
+                self.delete(intent, group, victims, *force, facts).await
+            }
             Step::Unmark { node, .. } => vec![match self.nodes.unmark(node).await {
                 Ok(()) => StepResult::Unmarked { node: node.clone() },
                 Err(error) => unknown(&error),
@@ -224,17 +228,59 @@ impl Executor {
         Some(self.nodes.evict(pod).await)
     }
 
-    async fn delete(&self, intent: &str, victims: &[Victim], force: bool, facts: &Facts) -> Vec<StepResult> {
+    async fn delete(
+        &self,
+        intent: &Arc<str>,
+        group: &Arc<str>,
+        victims: &[Victim],
+        force: bool,
+        facts: &Facts,
+    ) -> Vec<StepResult> {
         let Some(pool) = &facts.pool else { return vec![refused("the pool is no longer managed")] };
-        let calls: Vec<_> = victims
-            .iter()
-            .map(|victim| Box::pin(self.delete_one(pool, intent, victim, force, facts)))
-            .collect();
-        let results: Vec<StepResult> = stream::iter(calls).buffered(PARALLEL_CALLS).collect().await;
+        let results: Vec<StepResult> = if pool.settings.deletes_together() {
+            self.delete_together(pool, (intent, group), victims, force, facts).await
+        } else {
+            let calls: Vec<_> = victims
+                .iter()
+                .map(|victim| Box::pin(self.delete_one(pool, intent, victim, force, facts)))
+                .collect();
+            stream::iter(calls).buffered(PARALLEL_CALLS).collect().await
+        };
         if results.iter().all(|result| *result == StepResult::Deleted) {
             return vec![StepResult::Deleted];
         }
         results.into_iter().filter(|result| *result != StepResult::Deleted).collect()
+    }
+
+    /// A live look at each node, then one call for all of them that may go.
+    async fn delete_together(
+        &self,
+        pool: &PoolAtProvider,
+        (intent, group): (&Arc<str>, &Arc<str>),
+        victims: &[Victim],
+        force: bool,
+        facts: &Facts,
+    ) -> Vec<StepResult> {
+        let looks: Vec<_> =
+            victims.iter().map(|victim| Box::pin(self.may_go(intent, victim, force, facts))).collect();
+        let looks: Vec<Result<Option<NodeMetadata>, StepResult>> =
+            stream::iter(looks).buffered(PARALLEL_CALLS).collect().await;
+        let (mut results, mut go) = (Vec::new(), Vec::new());
+        for (victim, look) in victims.iter().zip(looks) {
+            match look {
+                Ok(metadata) => go.push((victim.clone(), metadata)),
+                Err(result) => results.push(result),
+            }
+        }
+        if go.is_empty() {
+            return results;
+        }
+        let deletion =
+            Deletion { pool: pool.clone(), intent: intent.clone(), group: group.clone(), victims: go };
+        let answers = self.provider.delete_together(&deletion).await;
+        let ended = deletion.victims.iter().zip(answers);
+        results.extend(ended.map(|((victim, _), answer)| deleted(victim, answer)));
+        results
     }
 
     /// A live look at the node and at all that carry its id, then its deletion by id: never one without the others.
@@ -246,31 +292,38 @@ impl Executor {
         force: bool,
         facts: &Facts,
     ) -> StepResult {
+        let metadata = match self.may_go(intent, victim, force, facts).await {
+            Ok(metadata) => metadata,
+            Err(result) => return result,
+        };
+        deleted(victim, self.provider.delete(pool, victim, metadata.as_ref()).await)
+    }
+
+    /// A live look at the node and at all that carry its id: what the Node has if it may go, or else why it may not.
+    async fn may_go(
+        &self,
+        intent: &str,
+        victim: &Victim,
+        force: bool,
+        facts: &Facts,
+    ) -> Result<Option<NodeMetadata>, StepResult> {
         let metadata = match self.right_victim(intent, &victim.node, Some(&victim.id), facts).await {
             Ok(Some(live)) => {
                 // A node that is ready again is not dead, whatever the removal began for.
                 let forced = force && !live.ready;
                 if let (Some(kept), false) = (kept(&live, victim.name(), facts), forced) {
-                    return kept;
+                    return Err(kept);
                 }
                 if let (Some(pod), false) = (holder(&live, facts), forced) {
-                    return StepResult::NotEmpty { node: victim.name().clone(), pod };
+                    return Err(StepResult::NotEmpty { node: victim.name().clone(), pod });
                 }
                 Some(live.metadata)
             }
             Ok(None) => None,
-            Err(result) => return result,
+            Err(result) => return Err(result),
         };
-        if let Err(result) = self.is_alone(victim, facts).await {
-            return result;
-        }
-        match self.provider.delete(pool, victim, metadata.as_ref()).await {
-            Ok(()) => StepResult::Deleted,
-            Err(error) if error.unknown => StepResult::Unknown { message: error.message.into() },
-            Err(error) => {
-                StepResult::DeleteFailed { node: victim.name().clone(), message: error.message.into() }
-            }
-        }
+        self.is_alone(victim, facts).await?;
+        Ok(metadata)
     }
 
     /// No node but the victim's carries its id: neither a copy of it, nor the machine's own node where the victim's is
@@ -343,6 +396,15 @@ impl Executor {
     }
 }
 
+/// The end of a victim's deletion.
+fn deleted(victim: &Victim, answer: Result<(), provider::Error>) -> StepResult {
+    match answer {
+        Ok(()) => StepResult::Deleted,
+        Err(error) if error.unknown => StepResult::Unknown { message: error.message.into() },
+        Err(error) => StepResult::DeleteFailed { node: victim.name().clone(), message: error.message.into() },
+    }
+}
+
 /// What protects the node, or a pod on it, from disruption.
 fn kept(live: &LiveNode, node: &Arc<str>, facts: &Facts) -> Option<StepResult> {
     let pod = live.pods.iter().find(|pod| pod.is_protected(facts.now)).map(|pod| pod.key.clone());
@@ -393,7 +455,7 @@ mod tests {
     use headroom_core::world::pod::{PROTECTED_FOREVER, PodClass};
 
     use super::*;
-    use headroom_provider::{Asked, Error, NodeMetadata, NodeShape, Observation, ProviderSettings, kwok};
+    use headroom_provider::{Asked, Error, NodeShape, Observation, ProviderSettings, kwok};
 
     const NOW: UnixTime = UnixTime(1_000);
 
@@ -463,6 +525,11 @@ mod tests {
         ) -> BoxFuture<'a, Result<(), Error>> {
             self.note("delete");
             Box::pin(async { Ok(()) })
+        }
+        fn delete_together<'a>(&'a self, deletion: &'a Deletion) -> BoxFuture<'a, Vec<Result<(), Error>>> {
+            let ids: Vec<&str> = deletion.victims.iter().map(|(victim, _)| &*victim.id).collect();
+            self.note(&format!("delete {} of {} in {}", ids.join(","), deletion.intent, deletion.group));
+            Box::pin(async move { deletion.victims.iter().map(|_| Ok(())).collect() })
         }
     }
 
@@ -602,6 +669,27 @@ mod tests {
         assert_eq!(done, ["list"], "one look at all nodes, however many instances");
         let (result, done) = outcome(None, step, facts()).await;
         assert_eq!((result, done.len()), (StepResult::Deleted, 1 + 3));
+    }
+
+    #[tokio::test]
+    async fn victims_that_may_go_are_deleted_by_one_call_where_the_cloud_wants_it() {
+        let facts = || {
+            let mut facts = facts();
+            let settings = ProviderSettings::ClusterApi(headroom_provider::cluster_api::Settings::default());
+            facts.pool.as_mut().expect("there is one").settings = settings;
+            facts
+        };
+        let victims = ["kwok://n1", "kwok://n2"].map(|id| Victim { node: "".into(), id: id.into() }).to_vec();
+        let (pool, intent, group) = ("general".into(), "1-7".into(), "a".into());
+        let step = Step::Delete { pool, intent, group, victims, force: false };
+        let (result, done) = outcome(None, step.clone(), facts()).await;
+        assert_eq!(result, StepResult::Deleted);
+        assert_eq!(done, ["list", "delete kwok://n1,kwok://n2 of 1-7 in a"]);
+        // One of them has become a node: the other one goes alone.
+        let fake = Fake { carried: vec![("n1", "kwok://n1")], ..Fake::default() };
+        let (result, done) = outcome_among(fake, step, facts()).await;
+        assert!(matches!(result, StepResult::Refused { .. }), "{result:?}");
+        assert_eq!(done, ["list", "delete kwok://n2 of 1-7 in a"]);
     }
 
     /// What the deletion of node n1, instance kwok://n1, comes to among these nodes.

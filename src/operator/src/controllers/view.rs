@@ -90,6 +90,9 @@ fn describe<'a>(view: &mut PoolView<'a>, state: &'a PoolState<'_>, reasons: &'a 
         Some(words) => Acceptance::Conflict(words.to_owned()),
         None => acceptance(pool, view.reasons),
     };
+    if let Some(words) = state.provider.and_then(|provider| provider.wrong_cluster.as_deref()) {
+        view.acceptance = Acceptance::WrongCluster(words.to_owned());
+    }
     view.notices = state.provider.map(|provider| provider.notices.as_slice()).unwrap_or_default();
     view.bounds = Some(bounds_of(state, now));
     view.provider_unknown = state.provider_unknown.as_deref();

@@ -126,10 +126,12 @@ pub(super) fn health(list: &mut Sheet, acceptance: &Acceptance) {
         ),
         Acceptance::Invalid(message) => (False, Reason::Invalid, message.as_str()),
         Acceptance::Conflict(message) => (False, Reason::Conflict, message.as_str()),
+        Acceptance::WrongCluster(message) => (False, Reason::WrongCluster, message.as_str()),
         Acceptance::Internal(message) => (False, Reason::Internal, message.as_str()),
     };
     list.set(types::READY, status, reason.as_str(), message);
-    let stalled = matches!(acceptance, Acceptance::Invalid(_) | Acceptance::Conflict(_));
+    let stalled =
+        matches!(acceptance, Acceptance::Invalid(_) | Acceptance::Conflict(_) | Acceptance::WrongCluster(_));
     list.present(types::STALLED, stalled.then(|| (reason.as_str(), message.to_owned())));
 }
 

@@ -68,6 +68,8 @@ pub enum Acceptance {
     Invalid(String),
     /// An older pool has the same nodes or group.
     Conflict(String),
+    /// The pool's machines are nodes of another cluster.
+    WrongCluster(String),
     /// A bug of the operator; the pool is set aside.
     Internal(String),
 }
@@ -173,6 +175,7 @@ fn headline_reason(memory: &PoolHistory, view: &PoolView<'_>, now: UnixTime) -> 
         Acceptance::Pending => Some(Reason::Pending),
         Acceptance::Invalid(_) => Some(Reason::Invalid),
         Acceptance::Conflict(_) => Some(Reason::Conflict),
+        Acceptance::WrongCluster(_) => Some(Reason::WrongCluster),
         Acceptance::Internal(_) => Some(Reason::Internal),
         Acceptance::Suspended => Some(Reason::Suspended),
         Acceptance::Preview => Some(Reason::PreviewOnly),

@@ -130,6 +130,9 @@ impl Reason {
             | Self::NoRoomToRotate
             | Self::RotationStopped
             | Self::DrainTimeout
+            | Self::GroupPaused
+            | Self::CannotNameMachine
+            | Self::WrongCluster
             | Self::Conflict
             | Self::Internal => Actor::You,
             Self::BackingOff
@@ -164,6 +167,8 @@ impl Reason {
             | Self::RequiresNewCapacity
             | Self::AwaitsRotation
             | Self::StaleView
+            | Self::GroupRollingOut
+            | Self::GroupChanging
             | Self::Pending => Actor::Wait,
             Self::PodsUnschedulable
             | Self::ReplicasAnticipated

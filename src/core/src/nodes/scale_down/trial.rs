@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use crate::config::Pool;
 use crate::history::{History, PoolHistory};
+use crate::known::Known;
 use crate::nodes::removal::{RETRY, Scene};
 use crate::nodes::scale_down::bundles;
 use crate::nodes::scale_down::candidates::{Candidate, ROUNDS_MAX, is_tight};
@@ -202,6 +203,13 @@ impl Pass<'_, '_> {
         }
         if self.scene.health.forbids(&candidate.zone) {
             return Some(Reason::ClusterUnhealthy.into());
+        }
+        let state = self.scene.world.provider(&pool.name).and_then(Known::value);
+        if let Some(hold) = state.and_then(|state| state.groups.get(&candidate.group)?.hold.as_ref())
+            && !hold.except.contains(&candidate.victim.id)
+        {
+            let object = Some(format!("group/{}", candidate.group).into());
+            return Some(Verdict { reason: hold.reason, object });
         }
         if !bundles::has_room(&self.chosen, candidate, memory) {
             return Some(Reason::JournalFull.into());

@@ -47,7 +47,7 @@ pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<
             let unanswered =
                 memory.growing(group).any(|(_, increase)| increase.phase == IncreasePhase::Journalled);
             let full = memory.intents.len() >= INTENTS_MAX - INTENTS_KEPT_FREE;
-            if victims.is_empty() || unanswered || full {
+            if victims.is_empty() || unanswered || full || state.hold.is_some() {
                 continue;
             }
             let opening = Opening {

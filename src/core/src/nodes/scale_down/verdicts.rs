@@ -79,6 +79,9 @@ pub fn actionable(reason: Reason) -> bool {
             | Reason::JournalFull
             | Reason::NoRoomToRotate
             | Reason::RotationStopped
+            | Reason::GroupRollingOut
+            | Reason::GroupPaused
+            | Reason::CannotNameMachine
             | Reason::WorkLimitReached
     )
 }

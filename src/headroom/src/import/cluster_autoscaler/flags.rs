@@ -84,14 +84,16 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "node-group-auto-discovery",
         Text,
-        Shapes("provider.aws.tagSelector, or nodeGroups where the groups are given"),
+        Shapes(
+            "provider.aws.tagSelector or provider.clusterApi.selector, or groups by name where the groups are given",
+        ),
     ),
     flag("cloud-provider", Text, Shapes("provider.type")),
     flag(
         "cloud-config",
         Text,
         Elsewhere(
-            "the region is provider.aws.region; endpoints are AWS_ENDPOINT_URL and its like in the operator's environment; a server of externalgrpc is provider.externalGrpc",
+            "the region is provider.aws.region; endpoints are AWS_ENDPOINT_URL and its like in the operator's environment; a server of externalgrpc is provider.externalGrpc; a kubeconfig of clusterapi is provider.clusterApi.management",
         ),
     ),
     flag("cluster-name", Text, Elsewhere("provider.aws.clusterName, where groups are found by tags")),
@@ -426,7 +428,13 @@ pub const FLAGS: &[Flag] = &[
     flag("gce-mig-instances-min-refresh-wait-time", Time, OTHER_CLOUD),
     flag("gce-expander-ephemeral-storage-support", Switch, OTHER_CLOUD),
     flag("bulk-mig-instances-listing-enabled", Switch, OTHER_CLOUD),
-    flag("clusterapi-cloud-config-authoritative", Switch, OTHER_CLOUD),
+    flag(
+        "clusterapi-cloud-config-authoritative",
+        Switch,
+        Elsewhere(
+            "provider.clusterApi.management is where the machines are, and KUBECONFIG where the nodes are",
+        ),
+    ),
     flag(
         "node-autoprovisioning-enabled",
         Switch,

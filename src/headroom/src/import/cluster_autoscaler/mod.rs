@@ -5,6 +5,7 @@ mod arguments;
 mod external;
 mod flags;
 mod groups;
+mod machines;
 mod pools;
 mod priorities;
 mod settings;
@@ -56,12 +57,22 @@ pub async fn convert(sources: &[Source], live_groups: bool, region: Option<&str>
     }
     let line = arguments::read(container);
     let cloud = line.last("cloud-provider").unwrap_or("aws");
-    if cloud != "aws" && cloud != external::WORD {
+    if !["aws", external::WORD, machines::WORD].contains(&cloud) {
         anyhow::bail!(
-            "--cloud-provider={cloud}: pools can be made of aws and externalgrpc only; Headroom has no provider for this cloud"
+            "--cloud-provider={cloud}: pools can be made of aws, clusterapi and externalgrpc only; Headroom has no provider for this cloud"
         );
     }
     let mut left_out = Vec::new();
+    if cloud == machines::WORD {
+        let settings = settings::read(&line, &mut left_out);
+        let pools = machines::pools(&line, sources, &settings)?;
+        let mut made = Made { drafts: vec![settings.policy], left_out };
+        super::say_passed_over(&mut made, sources, |source| {
+            source == deployment || machines::is_group(source)
+        });
+        made.drafts.extend(pools);
+        return Ok(made);
+    }
     if cloud == external::WORD {
         let mut settings = settings::read(&line, &mut left_out);
         let pool = external::pool(&line, sources, &mut settings)?;

@@ -204,3 +204,50 @@ fn an_external_server_without_its_configuration_is_an_error() {
     let error = convert_now(&[deployment(&["--cloud-provider=externalgrpc", "--cloud-config=/c/x.yaml"])]);
     assert!(error.unwrap_err().to_string().contains("--cloud-config=/c/x.yaml"));
 }
+
+fn machine_group(kind: &str, name: &str, team: &str) -> Source {
+    source(json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind,
+        "metadata": {
+            "name": name, "namespace": "capi-prod", "labels": {"team": team},
+            "annotations": {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "9"},
+        },
+        "spec": {"clusterName": "prod"},
+    }))
+}
+
+#[test]
+fn groups_of_cluster_api_become_pools_of_their_own() {
+    let flags = [
+        "--cloud-provider=clusterapi",
+        "--node-group-auto-discovery=clusterapi:namespace=capi-prod,clusterName=prod,team=web",
+        "--cloud-config=/etc/management/prod.kubeconfig",
+        "--scale-down-unneeded-time=7m",
+    ];
+    let groups = [
+        ("MachineDeployment", "md-a", "web"),
+        ("MachinePool", "mp", "web"),
+        ("MachineDeployment", "db", "db"),
+    ];
+    let mut sources = vec![deployment(&flags)];
+    sources.extend(groups.map(|(kind, name, team)| machine_group(kind, name, team)));
+    let text = convert_now(&sources).unwrap();
+    assert_eq!(text.matches("kind: NodePool").count(), 2, "{text}");
+    let lines = [
+        "clusterName: prod",
+        "kubeconfig: prod.kubeconfig",
+        "kind: MachinePool",
+        "maxNodes: 9",
+        "unneededFor: 7m",
+    ];
+    for line in lines {
+        assert!(text.contains(line), "{line} is missing:\n{text}");
+    }
+    assert!(!text.contains("name: db"), "{text}");
+    // Without the groups, their labels select them.
+    let text = convert_now(&[deployment(&flags)]).unwrap();
+    assert!(text.contains("matchLabels") && text.contains("team: web"), "{text}");
+    let bare = ["--cloud-provider=clusterapi", "--node-group-auto-discovery=clusterapi:"];
+    let error = convert_now(&[deployment(&bare)]).unwrap_err().to_string();
+    assert!(error.contains("kubectl get machinedeployments"), "{error}");
+}

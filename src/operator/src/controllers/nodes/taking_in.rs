@@ -22,7 +22,7 @@ use crate::options::{
 use crate::report::WriteError;
 use crate::report::traces::Traces;
 use headroom_observe::{PolicyChange, Watch};
-use headroom_provider::{Asked, Observation};
+use headroom_provider::{Asked, Observation, OpenIntents};
 
 impl NodeLoop {
     /// Takes in what watches and steps have delivered since the last turn.
@@ -227,6 +227,12 @@ impl NodeLoop {
             .collect();
         // What a provider counts from the nodes of the view is as old as the view.
         let seen_at = self.nodes_as_of(now);
+        let open = |memory: &headroom_core::history::PoolHistory| {
+            memory.intents.iter().map(|intent| intent.id.clone()).collect()
+        };
+        let open: OpenIntents =
+            self.history.pools.iter().map(|(pool, memory)| (pool.clone(), open(memory))).collect();
+        self.ports.provider.note_open(&open);
         let answers = self.ports.provider.observe(&pools).await;
         let names: Vec<Arc<str>> = pools.iter().map(|asked| asked.pool.name.clone()).collect();
         self.silence.keep(|pool| self.settings.providers.contains_key(pool));
