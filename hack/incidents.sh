@@ -5,6 +5,7 @@
 #
 #   hack/incidents.sh [NAME…]           all incidents, or these (default: all); prints a table
 #   hack/incidents.sh --refresh         writes the patches anew from where they apply now, and runs nothing
+#   hack/incidents.sh --check           says whether all patches apply, and runs nothing
 #   HEADROOM_INCIDENTS=DIR              the copy and its build (default: target/soak/incidents). The build is kept
 #   HEADROOM_INCIDENTS_JOBS=N           worlds that run at a time (default: as many as there are cores)
 #
@@ -45,7 +46,7 @@ for name in $(patched); do
   fi
 done
 rm -rf "$next/.git"
-if [[ ${1:-} == --refresh ]]; then exit; fi
+if [[ ${1:-} == --refresh || ${1:-} == --check ]]; then exit; fi
 
 # What is the same keeps its time, so that cargo builds only what has changed.
 (cd "$next" && find . -type f -print0) | while IFS= read -r -d '' file; do

@@ -188,7 +188,7 @@ impl ControlPlane {
         self.binaries.join("bin/kubectl")
     }
 
-    /// Where the audit log is; `None` without [`Options::audit_log`].
+    /// Where the audit log is; `None` without `Options::audit_log`.
     pub fn audit_log_path(&self) -> Option<&Path> {
         self.audit_log.as_deref()
     }

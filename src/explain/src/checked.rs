@@ -14,7 +14,7 @@ use super::case::{Error, FORMAT, VERSION};
 pub struct Limits {
     /// Most entries of one list or map: pods of the largest clusters.
     pub entries: u64,
-    /// Most memory that all of it takes once it is taken in, in bytes: an estimate, by [`OBJECT_BYTES`], [`ENTRY_BYTES`] and
+    /// Most memory that all of it takes once it is taken in, in bytes: an estimate, by `OBJECT_BYTES`, `ENTRY_BYTES` and
     /// the lengths of strings.
     pub memory_bytes: u64,
     /// Longest string, in bytes; no object of Kubernetes is larger.

@@ -193,7 +193,7 @@ impl NodeLoop {
         };
         if gap > TAKEOVER_GAP {
             let seconds = i64::try_from(gap.as_secs()).unwrap_or(i64::MAX);
-            info!(seconds, "nobody led for a while; every clock waits that much longer");
+            info!(seconds, "no leader for a while; extending all timers");
             clocks::age_clocks(&mut self.history, Seconds(seconds));
         }
         self.rest = None;
