@@ -4,6 +4,8 @@
 //! fastest of five plans takes more than 300 ms, or other nodes are bought than needed. `ARGS="NODES PODS"` takes other numbers. UUIDs differ from node to node, as
 //! they do in clusters.
 
+#![allow(clippy::disallowed_methods, reason = "it measures")]
+
 use std::process::ExitCode;
 use std::time::Instant;
 

@@ -1,11 +1,13 @@
 //! Each example, with what its reader would expect of the operator.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use headroom_simulator::run::{Options, Outcome, Scene, run};
 use headroom_simulator::scenario::Scenario;
 use headroom_simulator::store::Kind;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use crate::inspector::{End, Inspector};
 
@@ -77,6 +79,29 @@ fn nothing_is_bought_for_seven_of_eight_pods_that_start_together() {
     });
     assert_eq!(most, 0);
     assert_eq!(nodes(&seen, "training"), 8);
+}
+
+#[test]
+fn claims_of_devices_are_served_from_zero_and_no_device_is_held_twice() {
+    let mut twice = Vec::new();
+    let seen = play_with("gpu", &mut |scene| {
+        let mut held = BTreeSet::new();
+        scene.cluster.store().with(|store| {
+            for (_, claim) in store.all(Kind::ResourceClaim) {
+                let results = claim.pointer("/status/allocation/devices/results").and_then(Value::as_array);
+                for result in results.into_iter().flatten() {
+                    let device = format!("{}/{}", result["pool"], result["device"]);
+                    if !held.insert(device.clone()) {
+                        twice.push(device);
+                    }
+                }
+            }
+        });
+    });
+    assert_eq!(twice, Vec::<String>::new());
+    assert!(seen.outcome.summary.longest_wait < SignedDuration::from_mins(2));
+    // Six pods of one device each are left, and a node has four.
+    assert_eq!(nodes(&seen, "gpu"), 2);
 }
 
 #[test]

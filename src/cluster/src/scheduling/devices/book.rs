@@ -36,7 +36,7 @@ pub(in crate::scheduling) struct Book<'w> {
     /// Claims that bound pods use.
     used_by: FxHashMap<PodId, Vec<usize>>,
     /// By class: what its claims ask.
-    pub(super) asked: Vec<Option<Arc<Result<Vec<Asked>, Refusal>>>>,
+    pub(super) asked: Vec<Option<AskedByClass>>,
     pub(super) selectors: Selectors,
     /// Pods that were taken off nodes, with their places there; `None` for pods that held nothing.
     removed: Vec<Option<(usize, PodEntry)>>,
@@ -45,6 +45,9 @@ pub(in crate::scheduling) struct Book<'w> {
     /// Slices of nodes to come that were looked at: they stay where they are, since selectors are remembered by place.
     kept: Vec<Arc<[Slice]>>,
 }
+
+/// What the claims of a class ask for, or why they can be met nowhere.
+pub(super) type AskedByClass = Arc<Result<Vec<Asked>, Refusal>>;
 
 /// The devices of one node.
 #[derive(Debug, Default)]

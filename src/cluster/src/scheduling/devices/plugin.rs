@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::book::{Asked, Book, ClaimState, Reach};
+use super::book::{Asked, AskedByClass, Book, ClaimState, Reach};
 use super::claim::Claim;
 use super::held::Held;
 use super::{Answer, ClaimAllocation, DeviceError, Offer, Slice, diagnosis};
@@ -251,7 +251,7 @@ impl<'w> Book<'w> {
     }
 
     /// What the claims of a class ask for.
-    fn asked(&mut self, class: ClassIx, snapshot: &Snapshot<'w>) -> Arc<Result<Vec<Asked>, Refusal>> {
+    fn asked(&mut self, class: ClassIx, snapshot: &Snapshot<'w>) -> AskedByClass {
         let at = class.0 as usize;
         if let Some(Some(known)) = self.asked.get(at) {
             return known.clone();
