@@ -190,6 +190,33 @@ fn pool_outside_of_its_bounds_that_nothing_is_done_about_says_why() {
 }
 
 #[test]
+fn preview_pool_outside_of_its_bounds_reports_it_as_an_applied_one_does() {
+    let reported = |target: u32, mode: Mode, change: fn(&mut Pool)| {
+        let nodes = (0..target).map(|index| node(&format!("n{index}")).of("a", "g"));
+        let world = nodes.fold(world(), WorldBuilder::node).group("a", "g", "", target).build();
+        let of_a = pool("a").shape("4", "16Gi").bounds(3, 5).mode(mode).with(change);
+        let found = plan_fresh(&world, &config([of_a]));
+        let reasons = found.reasons.pools.get("a");
+        reasons.map(|all| all.iter().map(|one| (one.reason, one.message.to_string())).collect::<Vec<_>>())
+    };
+    // Room for two of the three nodes.
+    let low: fn(&mut Pool) = |pool| pool.limit_cpu_milli = Some(9000);
+    let unlimited: fn(&mut Pool) = |_| {};
+    let short = reported(0, Mode::Preview, low).expect("the third node has no room");
+    assert_eq!(short[0].0, Reason::MinNodesUnreachable);
+    assert!(short[0].1.starts_with("pool has 2 of at least 3 nodes: "), "{short:?}");
+    for (target, change) in [(0, low), (7, unlimited), (0, unlimited), (3, low)] {
+        assert_eq!(
+            reported(target, Mode::Preview, change),
+            reported(target, Mode::Apply, change),
+            "{target}"
+        );
+    }
+    assert_eq!(reported(7, Mode::Preview, unlimited).expect("too many")[0].0, Reason::MaxNodesExceeded);
+    assert_eq!(reported(0, Mode::Preview, unlimited), None, "it would grow");
+}
+
+#[test]
 fn min_domains_are_named_where_they_are_why_a_spread_is_broken() {
     let messages = |min_domains: i32| {
         let spread = pod("web").cpu("1").label("app", "web").spread("app", "web", ZONE_LABEL, 1);

@@ -256,7 +256,7 @@ fn stuck(opened: &Opened<'_>) -> Vec<String> {
         }
     }
     for (name, reasons) in &opened.plan.reasons.pools {
-        for reason in reasons.iter().filter(|one| out_of_bounds(one.reason)) {
+        for reason in reasons.iter().filter(|one| one.reason.is_out_of_bounds()) {
             stuck.push(format!("pool {name}: {}: {}", reason.reason.as_str(), reason.message));
         }
     }
@@ -322,11 +322,6 @@ fn refusals(pools: &[PoolReason]) -> String {
         why.push(format!("and {} more", counted(pools.len() - POOLS_MAX, "pool")));
     }
     if why.is_empty() { "there is no pool".to_owned() } else { why.join("; ") }
-}
-
-/// True if the pool has too few or too many nodes, and nothing is done about it.
-fn out_of_bounds(reason: Reason) -> bool {
-    matches!(reason, Reason::MinNodesUnreachable | Reason::MaxNodesExceeded)
 }
 
 /// True if a pool refuses because of its settings or its state, and not because of the pod's requests.

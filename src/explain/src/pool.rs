@@ -124,16 +124,24 @@ fn refused(opened: &Opened<'_>, name: &str) -> Vec<String> {
     refused.collect()
 }
 
-/// What a pool would do that only looks on: in mode Preview, or under an operator with `--preview`.
-fn preview(seen: &PoolSeen, pool: Option<&Pool>) -> Option<String> {
-    let looks_on = pool.is_some_and(|pool| pool.mode == Mode::Preview) || seen.looks_on();
-    looks_on.then(|| match &seen.status.preview {
+/// What a pool would do that only looks on: in mode Preview, or under an operator with `--preview`. Last its bounds, where they
+/// would not hold.
+fn preview(opened: &Opened<'_>, seen: &PoolSeen, pool: &Pool) -> Option<String> {
+    if pool.mode != Mode::Preview && !seen.looks_on() {
+        return None;
+    }
+    let mut text = match &seen.status.preview {
         Some(plan) => {
             let would = plan.message.as_deref().unwrap_or("would do nothing now");
             format!("only looks on (Preview), and {would} ({})", plan.reason)
         }
         None => "only looks on (Preview), and would do nothing now".to_owned(),
-    })
+    };
+    let mut reasons = opened.plan.reasons.pools.get(&pool.name).into_iter().flatten();
+    if let Some(bounds) = reasons.find(|one| one.reason.is_out_of_bounds()) {
+        text += &format!("; {}: {}", bounds.reason.as_str(), bounds.message);
+    }
+    Some(text)
 }
 
 fn summary(
@@ -146,10 +154,8 @@ fn summary(
     if let Some(why) = seen.and_then(|seen| seen.invalid.as_deref()) {
         return format!("does nothing, since its spec cannot be used: {why}");
     }
-    if pool.is_none() {
-        return "does nothing: it has not been looked at yet".to_owned();
-    }
-    if let Some(words) = seen.and_then(|seen| preview(seen, pool)) {
+    let Some(pool) = pool else { return "does nothing: it has not been looked at yet".to_owned() };
+    if let Some(words) = seen.and_then(|seen| preview(opened, seen, pool)) {
         return words;
     }
     if let Some(intent) = memory.intents.last() {

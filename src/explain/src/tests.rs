@@ -677,6 +677,19 @@ fn removals_are_no_help_to_a_pod_that_waits() {
 }
 
 #[test]
+fn pods_that_no_pool_helps_are_stuck_where_there_is_neither_a_cluster_policy_nor_a_pool() {
+    let stuck = |pools: Vec<PoolBuilder>| {
+        let world = world().group("a", "g", "", 0).pod(pod("huge").cpu("64"));
+        let case = case(world, pools, History::default(), Evidence::default());
+        overview::overview(&case.open().unwrap()).stuck
+    };
+    let small = stuck(vec![pool("a").shape("4", "16Gi")]);
+    assert!(small.iter().any(|line| line.contains("default/huge fit no pool: a: ")), "{small:?}");
+    let none = stuck(Vec::new());
+    assert!(none.iter().any(|line| line.contains("default/huge fit no pool: there is no pool")), "{none:?}");
+}
+
+#[test]
 fn pool_that_cannot_reach_its_minimum_is_stuck_and_says_why() {
     let limited = pool("a").shape("4", "16Gi").bounds(1, 5).with(|pool| pool.limit_cpu_milli = Some(1000));
     let case = case(world().group("a", "g", "", 0), vec![limited], History::default(), Evidence::default());
@@ -688,6 +701,22 @@ fn pool_that_cannot_reach_its_minimum_is_stuck_and_says_why() {
         summary.starts_with("does nothing now, MinNodesUnreachable: pool has 0 of at least 1"),
         "{summary}"
     );
+}
+
+#[test]
+fn preview_pool_that_would_not_reach_its_minimum_is_stuck_and_says_why() {
+    let limited = pool("a").shape("4", "16Gi").bounds(1, 5).with(|pool| pool.limit_cpu_milli = Some(1000));
+    let pools = vec![limited.mode(headroom_core::config::Mode::Preview)];
+    let mut evidence = Evidence::default();
+    evidence.pools.insert("a".into(), PoolSeen::default());
+    let case = case(world().group("a", "g", "", 0), pools, History::default(), evidence);
+    let opened = case.open().unwrap();
+    let page = overview::overview(&opened);
+    assert!(page.stuck.iter().any(|line| line.starts_with("pool a: MinNodesUnreachable: ")), "{page:?}");
+    let summary = pool::explain(&opened, "a").unwrap().summary;
+    let start =
+        "only looks on (Preview), and would do nothing now; MinNodesUnreachable: pool has 0 of at least 1";
+    assert!(summary.starts_with(start), "{summary}");
 }
 
 #[test]
@@ -951,4 +980,30 @@ fn evictions_of_a_workloads_pods_are_in_its_timeline_and_explain_a_pod_that_is_g
     let end = pod::end(&opened, &key("web-5d4-x7k")).unwrap();
     assert!(end.starts_with(note), "{end}");
     assert_eq!(pod::end(&opened, &key("web-5d4-y8l")), None);
+}
+
+#[test]
+fn jobs_and_daemon_sets_are_explained_by_what_their_pods_wait_for() {
+    for kind in ["Job", "DaemonSet"] {
+        let owned = |name: &str| pod(name).cpu("1").owner(kind, "train");
+        let world = world()
+            .node(node("n1").of("general", "g-a").zone("a"))
+            .group("general", "g-a", "a", 1)
+            .pod(owned("train-a").on("n1"))
+            .pod(owned("train-b").cpu("64"));
+        let workload = WorkloadSeen {
+            kind: kind.to_owned(),
+            key: key("train"),
+            replicas: 2,
+            ready: 1,
+            ..WorkloadSeen::default()
+        };
+        let evidence = Evidence { workloads: vec![workload], ..Evidence::default() };
+        let case = case(world, vec![pool("general")], History::default(), evidence);
+        let told = workload::explain(&case.open().unwrap(), kind, &key("train")).unwrap();
+        assert_eq!(told.summary, "2 pods; 1 of its pods have no node", "{kind}");
+        let fact = |name: &str| told.facts.iter().find(|fact| fact.name == name).map(|fact| &*fact.value);
+        assert_eq!(fact("pods"), Some("2 wanted, 1 ready"), "{kind}");
+        assert_eq!(fact("scaled by"), None, "nobody else sizes a {kind}");
+    }
 }

@@ -281,7 +281,6 @@ impl Reader {
             return Ok(());
         }
         self.feed::<SlimPodTemplate>(feed, Need::May).await?;
-        self.feed::<SlimQuota>(feed, Need::May).await?;
         self.feed::<SlimDeployment>(feed, Need::May).await
     }
 
@@ -391,6 +390,7 @@ impl Reader {
         self.feed::<SlimReplicationController>(feed, Need::May).await?;
         self.feed::<SlimDisruptionBudget>(feed, Need::May).await?;
         self.feed::<SlimPriorityClass>(feed, Need::May).await?;
+        self.feed::<SlimQuota>(feed, Need::May).await?;
         self.feed::<SlimStorageClass>(feed, Need::May).await?;
         self.feed::<SlimCsiNode>(feed, Need::May).await?;
         self.feed::<SlimCsiDriver>(feed, Need::May).await?;

@@ -185,6 +185,35 @@ mod tests {
         assert!(missing.is_empty() && n_named > 25, "{n_named} named, and not there: {missing:?}");
     }
 
+    /// Names of tests in backquotes, wherever a page has them: small letters and at least three words. Metrics look the same.
+    #[test]
+    fn tests_that_pages_name_exist() {
+        let code: Vec<String> = sources().iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+        let is_name = |text: &str| {
+            let allowed = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '_';
+            let metric = ["headroom_", "cluster_autoscaler_"].iter().any(|prefix| text.starts_with(prefix));
+            text.matches('_').count() >= 2 && text.chars().all(allowed) && !metric
+        };
+        let is_there = |name: &str| {
+            let forms = [format!("fn {name}("), format!("{name}:")];
+            root().join(format!("e2e/tests/end_to_end/{name}.rs")).exists()
+                || code.iter().any(|text| forms.iter().any(|form| text.contains(form)))
+        };
+        let mut named = 0;
+        for page in pages().into_iter().filter(|page| page != "docs/metrics.md") {
+            let text = read(&page);
+            let names: BTreeSet<&str> = prose(&text)
+                .into_iter()
+                .flat_map(|line| line.split('`').skip(1).step_by(2))
+                .filter(|name| is_name(name))
+                .collect();
+            named += names.len();
+            let missing: Vec<&str> = names.into_iter().filter(|name| !is_there(name)).collect();
+            assert!(missing.is_empty(), "{page} names {missing:?}, and no test or field has this name");
+        }
+        assert!(named > 100, "{named} names");
+    }
+
     #[test]
     fn every_answer_of_the_faq_names_what_shows_it() {
         let page = read("docs/faq.md");

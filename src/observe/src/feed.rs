@@ -13,8 +13,10 @@ use headroom_core::labels::ObjectKey;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::{Delta, Kind};
 
-use super::buffers::{BUFFERS, REQUESTS, TEMPLATES, follow_optional, follow_templates};
 use super::decoder::{Decoder, Error};
+use super::optional::{
+    BUFFERS, QUOTAS, REQUESTS, TEMPLATES, follow_optional, follow_quotas, follow_templates,
+};
 use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
 use super::remains::Remains;
@@ -157,19 +159,17 @@ impl KubeFeed {
             host.spawn(follow(wired.clone(), wire));
         }
         let wanted = Arc::new(watch::channel(false).0);
-        let mut of_buffers = Vec::new();
         for wire in optional {
             let watch = wire.port.watch;
             match watch {
                 TEMPLATES => host.spawn(follow_templates(wired.clone(), wire, wanted.subscribe())),
-                Watch::World(Kind::Buffer | Kind::Quota) => of_buffers.push(wire),
+                QUOTAS => host.spawn(follow_quotas(wired.clone(), wire)),
                 _ => {
-                    let wanted = (watch == REQUESTS).then(|| wanted.clone());
-                    host.spawn(follow_optional((client.clone(), wired.clone()), watch, vec![wire], wanted));
+                    let wanted = matches!(watch, BUFFERS | REQUESTS).then(|| wanted.clone());
+                    host.spawn(follow_optional((client.clone(), wired.clone()), wire, wanted));
                 }
             }
         }
-        host.spawn(follow_optional((client.clone(), wired), BUFFERS, of_buffers, Some(wanted)));
     }
 }
 

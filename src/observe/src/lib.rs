@@ -2,13 +2,13 @@
 //! nothing and writes nothing. `host` is time, tasks and randomness, for everything above.
 
 mod bookmarks;
-mod buffers;
 pub mod convert;
 pub mod decoder;
 pub mod feed;
 pub mod host;
 pub mod metrics;
 mod object;
+mod optional;
 mod pace;
 pub mod policies;
 pub mod queue;

@@ -243,7 +243,7 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
     const FIELD_SELECTOR: &'static str = "";
     /// True if the API server may not know the kind at all; that is the same as no object of it.
     const MAY_BE_ABSENT: bool = false;
-    /// True for kinds of a feature that is off without them: a missing kind or permission stops nothing else.
+    /// True for kinds without which everything else works: a missing kind or permission stops nothing else.
     const OPTIONAL: bool = false;
 
     /// The object as a change.

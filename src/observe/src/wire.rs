@@ -20,8 +20,8 @@ use tower::{BoxError, Service};
 use headroom_core::time::{Seconds, UnixTime};
 
 use super::bookmarks::Bookmarks;
-use super::buffers::versions_of;
 use super::feed::{Port, Shown};
+use super::optional::versions_of;
 use super::pace::{Failure, Pace};
 use super::watched::Watch;
 

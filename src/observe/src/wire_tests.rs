@@ -486,7 +486,7 @@ async fn buffers_that_are_not_installed_are_looked_for_and_hold_up_nothing() {
     rig.pass(5).await;
     assert!(rig.feed.synced());
     assert!(rig.feed.staleness(rig.host.now()).is_some());
-    assert_eq!((rig.calls_of("podtemplates"), rig.calls_of("resourcequotas")), (0, 0));
+    assert_eq!(rig.calls_of("podtemplates"), 0);
     assert!(rig.world.standby().buffers.is_empty());
     rig.pass(40).await;
     assert_eq!(rig.world.standby().buffers.len(), 1);
@@ -544,7 +544,22 @@ async fn templates_are_read_for_requests_alone_too() {
     assert!(rig.feed.synced());
     assert_eq!(rig.world.requests().objects.len(), 1);
     assert_ne!(rig.calls_of("podtemplates"), 0);
-    assert_eq!(rig.calls_of("resourcequotas"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn quotas_are_read_without_buffers_and_without_their_permission_nothing_waits() {
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods",
+        "namespace": "shop", "uid": "q", "resourceVersion": "6"}, "status": {"hard": {"pods": "3"}}});
+    let server = without_buffers(404)
+        .list("resourcequotas", Reply::Fails(403))
+        .list("resourcequotas", list("7", vec![quota]));
+    let mut rig = Rig::new(server);
+    rig.pass(0).await;
+    assert!(rig.feed.synced() && rig.world.standby().quotas.is_empty());
+    let health = rig.health_of(Watch::World(Kind::Quota));
+    assert!(health.listed && health.trouble.is_some_and(|why| why.contains("403")), "it says why");
+    rig.pass(20).await;
+    assert_eq!(rig.world.standby().quotas.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

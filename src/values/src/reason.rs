@@ -363,6 +363,12 @@ impl Reason {
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|reason| reason.as_str() == word)
     }
+
+    /// True if a pool has too few or too many nodes, and nothing is done about it.
+    #[must_use]
+    pub fn is_out_of_bounds(self) -> bool {
+        matches!(self, Self::MinNodesUnreachable | Self::MaxNodesExceeded)
+    }
 }
 
 #[cfg(test)]

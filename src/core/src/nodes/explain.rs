@@ -274,12 +274,12 @@ fn since(history: &History, pool: &str, reason: Reason) -> Option<crate::time::U
     refusals.iter().find(|refusal| refusal.reason == reason).map(|refusal| refusal.since)
 }
 
-/// Why a pool has fewer nodes than its minimum and gets none, or more than its maximum; `None` where another condition of
-/// the pool says so.
-fn out_of_bounds(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Limit> {
+/// Why a pool of this mode has fewer nodes than its minimum and gets none, or more than its maximum; `None` where another
+/// condition of the pool says so.
+fn out_of_bounds(ctx: &mut Context<'_>, pool: &Arc<str>, mode: Mode) -> Option<Limit> {
     let state = ctx.cluster.pools.get(pool)?;
     let known_otherwise = state.pool.deleting || state.provider.is_none();
-    if state.pool.mode != Mode::Apply || known_otherwise || ctx.quarantine.pools.contains(pool) {
+    if state.pool.mode != mode || known_otherwise || ctx.quarantine.pools.contains(pool) {
         return None;
     }
     let (bounds, target) = (state.bounds, state.target());
@@ -319,7 +319,7 @@ pub fn pools(ctx: &mut Context<'_>) {
         if ctx.quarantine.pools.contains(&pool.name) {
             reasons.push(Limit::new(Reason::Internal, "the pool was set aside for this tick"));
         }
-        reasons.extend(out_of_bounds(ctx, &pool.name));
+        reasons.extend(out_of_bounds(ctx, &pool.name, Mode::Apply));
         reasons.extend(scale_up::barrier(ctx, &pool.name));
         if let Some(state) = ctx.cluster.pools.get(&pool.name) {
             let partly = state.groups.iter().filter_map(|(id, group)| {
@@ -338,5 +338,15 @@ pub fn pools(ctx: &mut Context<'_>) {
             message: limit.message,
         });
         ctx.reasons.pools.entry(pool.name.clone()).or_default().extend(pool_reasons);
+    }
+}
+
+/// The same for Preview pools that are out of their bounds, first among their reasons. Called while the purchases of Preview
+/// pools are in the plan.
+pub fn preview_pools(ctx: &mut Context<'_>) {
+    for pool in &ctx.config.pools {
+        let Some(limit) = out_of_bounds(ctx, &pool.name, Mode::Preview) else { continue };
+        let reason = PoolReason { pool: pool.name.clone(), reason: limit.reason, message: limit.message };
+        ctx.reasons.pools.entry(pool.name.clone()).or_default().insert(0, reason);
     }
 }

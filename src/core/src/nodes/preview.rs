@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::Mode;
 use crate::nodes::context::Context;
-use crate::nodes::{buffers, gangs, scale_up};
+use crate::nodes::{buffers, explain, gangs, scale_up};
 use crate::plan::PreviewAction;
 use crate::reason::Reason;
 
@@ -25,6 +25,7 @@ pub fn shadow(ctx: &mut Context<'_>) {
     scale_up::note_pods(ctx);
     gangs::serve_preview(ctx);
     buffers::serve_preview(ctx);
+    explain::preview_pools(ctx);
     let actions = report(ctx);
 
     ctx.snapshot.rollback(mark);

@@ -68,6 +68,9 @@ impl Checker {
             self.writes_count += 1;
             self.last_write_at = Some(call.now);
         }
+        if call.subresource == "eviction" {
+            self.note_eviction(&call.key, call.now);
+        }
         let epoch = self.lives.get(&call.caller).and_then(|life| life.epoch).unwrap_or(0);
         if call.kind == Kind::NodePool && call.subresource == "status" {
             if epoch < self.status_epoch {

@@ -1,7 +1,9 @@
-//! Purchases that come to nothing again and again: nodes bought for pods that stay unbound, and removed. It changes nothing.
+//! What comes to nothing again and again: nodes bought for pods that stay unbound, and removed; pods evicted over and over while
+//! the demand stays the same. It changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Checker, truth};
@@ -11,6 +13,8 @@ use headroom_simulator::store::{Entry, Kind, ObjectKey, Store, at, text};
 const CYCLES_MAX: usize = 2;
 /// Most purchases for a pod that stays unbound.
 const PURCHASES_MAX: usize = 6;
+/// Most evictions for each pod of a Deployment while no Deployment changes its size.
+const EVICTIONS_EACH_MAX: usize = 3;
 
 /// True if a pod is one of a Deployment's: its name is the Deployment's, a hash and a suffix.
 fn is_of(pod: &ObjectKey, deployment: &ObjectKey) -> bool {
@@ -24,6 +28,8 @@ pub struct Cycles {
     pods: BTreeMap<ObjectKey, Bought>,
     /// Sizes of workloads: when one changes the demand is another.
     sizes: BTreeMap<ObjectKey, Option<i64>>,
+    /// Pods of each Deployment that were evicted since then.
+    evicted: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
 /// Purchases for one pod.
@@ -34,9 +40,17 @@ struct Bought {
     cycles_count: usize,
     /// True if no node of the pool has been removed since the last one.
     open: bool,
+    /// Nodes whose removal had begun by then: they go for an earlier demand.
+    leaving: BTreeSet<String>,
 }
 
 impl Checker {
+    /// I31: a pod was evicted.
+    pub(super) fn note_eviction(&mut self, pod: &ObjectKey, now: Timestamp) {
+        let wrong = self.cycles.as_mut().and_then(|cycles| cycles.evicted(pod));
+        wrong.into_iter().for_each(|message| self.violated(now, "I31", message));
+    }
+
     /// I31: reads decisions and removed nodes.
     pub(super) fn note_cycle(&mut self, store: &Store, entry: &Entry) {
         let Some(cycles) = &mut self.cycles else { return };
@@ -53,13 +67,22 @@ impl Checker {
             }
             Kind::NodePool => {
                 let pods = cycles.new_purchases(entry).into_iter().filter(unbound).collect();
-                cycles.bought(&entry.key.name, pods)
+                cycles.bought(&entry.key.name, pods, &leaving(entry))
             }
-            Kind::Node if entry.deleted => cycles.removed(&truth::pool_of(&entry.object).unwrap_or_default()),
+            Kind::Node if entry.deleted => {
+                let pool = truth::pool_of(&entry.object).unwrap_or_default();
+                cycles.removed(&pool, &entry.key.name)
+            }
             _ => Vec::new(),
         };
         wrong.into_iter().for_each(|message| self.violated(entry.at, "I31", message));
     }
+}
+
+/// Nodes that open removals of a pool name.
+fn leaving(pool: &Entry) -> BTreeSet<String> {
+    let removals = truth::intents(&pool.object).into_iter().filter(truth::Intent::removes);
+    removals.flat_map(|removal| removal.instances).map(|(node, _)| node).collect()
 }
 
 impl Cycles {
@@ -69,6 +92,7 @@ impl Cycles {
         if self.sizes.insert(deployment.clone(), size) == Some(size) {
             return;
         }
+        self.evicted.clear();
         for (pod, bought) in &mut self.pods {
             bought.open = false;
             if is_of(pod, deployment) {
@@ -78,13 +102,14 @@ impl Cycles {
     }
 
     /// Nodes of a pool were bought for these pods.
-    fn bought(&mut self, pool: &str, pods: Vec<ObjectKey>) -> Vec<String> {
+    fn bought(&mut self, pool: &str, pods: Vec<ObjectKey>, leaving: &BTreeSet<String>) -> Vec<String> {
         let mut wrong = Vec::new();
         for key in pods {
             let bought = self.pods.entry(key.clone()).or_default();
             pool.clone_into(&mut bought.pool);
             bought.purchases_count += 1;
             bought.open = true;
+            bought.leaving.clone_from(leaving);
             if PURCHASES_MAX < bought.purchases_count {
                 let count = bought.purchases_count;
                 wrong.push(format!("nodes were bought {count} times for pod {key}, which stays unbound"));
@@ -93,10 +118,22 @@ impl Cycles {
         wrong
     }
 
+    /// A pod was evicted: its Deployment's pods have been moved so often since the demand was last another.
+    fn evicted(&mut self, pod: &ObjectKey) -> Option<String> {
+        let deployment = self.sizes.keys().find(|deployment| is_of(pod, deployment))?;
+        let size = self.sizes.get(deployment).copied().flatten().unwrap_or(1);
+        let most = EVICTIONS_EACH_MAX * usize::try_from(size).unwrap_or(0).max(1);
+        let evicted = self.evicted.entry(deployment.clone()).or_default();
+        let count = evicted.len() + usize::from(evicted.insert(pod.clone()));
+        (most < count)
+            .then(|| format!("{count} pods of the {size} of {deployment} were evicted for one demand"))
+    }
+
     /// A node of a pool was removed.
-    fn removed(&mut self, pool: &str) -> Vec<String> {
+    fn removed(&mut self, pool: &str, node: &str) -> Vec<String> {
         let mut wrong = Vec::new();
-        for (key, bought) in self.pods.iter_mut().filter(|(_, bought)| bought.open && bought.pool == pool) {
+        let counts = |bought: &Bought| bought.open && bought.pool == pool && !bought.leaving.contains(node);
+        for (key, bought) in self.pods.iter_mut().filter(|(_, bought)| counts(bought)) {
             bought.open = false;
             bought.cycles_count += 1;
             if CYCLES_MAX < bought.cycles_count {
@@ -107,10 +144,11 @@ impl Cycles {
         wrong
     }
 
-    /// The pods named by scale-ups that were not in the pool's status before.
-    fn new_purchases(&mut self, entry: &Entry) -> Vec<ObjectKey> {
+    /// The pods named by scale-ups that were not in the pool's status before. A plan that buys in several groups has a decision
+    /// for each, which is one purchase.
+    fn new_purchases(&mut self, entry: &Entry) -> BTreeSet<ObjectKey> {
         let decisions = at(&entry.object, &["status", "decisions"]).and_then(Value::as_array);
-        let mut named = Vec::new();
+        let mut named = BTreeSet::new();
         for decision in decisions.into_iter().flatten() {
             let id = text(decision, &["id"]).unwrap_or_default();
             let is_new = self.decisions.insert((entry.key.name.to_string(), id.to_owned()));
@@ -141,10 +179,10 @@ mod tests {
         let mut wrong = 0;
         for round in 0..4 {
             between(&mut cycles, round);
-            wrong += cycles.bought("p0", vec![key("odd-0-5d4f-x7k")]).len();
-            wrong += cycles.removed("other").len();
-            wrong += cycles.removed("p0").len();
-            wrong += cycles.removed("p0").len();
+            wrong += cycles.bought("p0", vec![key("odd-0-5d4f-x7k")], &BTreeSet::new()).len();
+            wrong += cycles.removed("other", "n").len();
+            wrong += cycles.removed("p0", "n").len();
+            wrong += cycles.removed("p0", "n").len();
         }
         wrong
     }
@@ -165,16 +203,51 @@ mod tests {
     fn removal_after_a_change_of_size_is_for_another_demand() {
         let mut cycles = Cycles::default();
         for size in 0..4 {
-            assert_eq!(cycles.bought("p0", vec![key("odd-0-5d4f-x7k")]), Vec::<String>::new());
+            assert_eq!(
+                cycles.bought("p0", vec![key("odd-0-5d4f-x7k")], &BTreeSet::new()),
+                Vec::<String>::new()
+            );
             cycles.sized(&key("web"), Some(size));
-            assert_eq!(cycles.removed("p0"), Vec::<String>::new());
+            assert_eq!(cycles.removed("p0", "n"), Vec::<String>::new());
         }
+    }
+
+    #[test]
+    fn removal_that_had_begun_before_the_purchase_is_for_an_earlier_demand() {
+        let mut cycles = Cycles::default();
+        for _ in 0..4 {
+            cycles.bought("p0", vec![key("odd-0-5d4f-x7k")], &BTreeSet::from(["old".to_owned()]));
+            assert_eq!(cycles.removed("p0", "old"), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn evictions_of_a_deployment_whose_demand_stays_are_bounded() {
+        let moved = |between: &dyn Fn(&mut Cycles, i64)| {
+            let mut cycles = Cycles::default();
+            cycles.sized(&key("web"), Some(2));
+            let rounds = 0..8;
+            rounds
+                .filter(|round| {
+                    between(&mut cycles, *round);
+                    let pod = key(&format!("web-5d4f-{round}"));
+                    let wrong = cycles.evicted(&pod).is_some();
+                    // The same eviction, asked for once more.
+                    assert_eq!(cycles.evicted(&pod).is_some(), wrong);
+                    wrong
+                })
+                .count()
+        };
+        assert_eq!(moved(&|_, _| {}), 2, "the seventh and the eighth");
+        assert_eq!(moved(&|cycles, _| cycles.sized(&key("web"), Some(2))), 2, "its size stays");
+        assert_eq!(moved(&|cycles, round| cycles.sized(&key("api"), Some(round))), 0, "another demand");
     }
 
     #[test]
     fn purchases_for_a_pod_that_stays_unbound_are_bounded() {
         let mut cycles = Cycles::default();
-        let wrong: usize = (0..8).map(|_| cycles.bought("p0", vec![key("odd-0-5d4f-x7k")]).len()).sum();
+        let wrong: usize =
+            (0..8).map(|_| cycles.bought("p0", vec![key("odd-0-5d4f-x7k")], &BTreeSet::new()).len()).sum();
         assert_eq!(wrong, 8 - PURCHASES_MAX);
     }
 }

@@ -8,7 +8,7 @@ use super::words::pruned;
 use super::{InitialState, metadata, pods};
 use crate::store::Kind;
 
-/// Adds the buffers that the simulation can hold. Deployments are not in a snapshot, and nobody counts for quotas here.
+/// Adds the buffers that the simulation can hold. Deployments are not in a snapshot, and nobody counts for quotas.
 pub(super) fn add(snapshot: &Snapshot, initial_state: &mut InitialState) {
     let Some(record) = &snapshot.world.standby else { return };
     for template in &record.templates {
@@ -25,7 +25,7 @@ pub(super) fn add(snapshot: &Snapshot, initial_state: &mut InitialState) {
     }
     if !record.quotas.is_empty() {
         let quotas = record.quotas.len();
-        initial_state.notes.push(format!("ResourceQuotas do not limit CapacityBuffers here: {quotas}"));
+        initial_state.notes.push(format!("ResourceQuotas are left out: {quotas}"));
     }
     for buffer in record.buffers.iter().filter(|buffer| !of_deployment(buffer)) {
         initial_state.objects.push((Kind::CapacityBuffer, manifest(buffer)));

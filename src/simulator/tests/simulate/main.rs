@@ -8,5 +8,6 @@ mod library;
 mod neighbours;
 mod protocol;
 mod refused;
+mod reported;
 mod storms;
 mod workloads;

@@ -1,5 +1,5 @@
-//! Follows kinds that a cluster may not have: CapacityBuffers and ProvisioningRequests with what decides on their shape and
-//! size, and gangs.
+//! Follows kinds without which everything else works: CapacityBuffers, ProvisioningRequests, gangs, the PodTemplates that
+//! they name, and ResourceQuotas.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(super) const BUFFERS: Watch = Watch::World(Kind::Buffer);
 pub(super) const REQUESTS: Watch = Watch::World(Kind::Request);
 /// The watch of PodTemplates, which both name.
 pub(super) const TEMPLATES: Watch = Watch::World(Kind::PodTemplate);
+/// The watch of ResourceQuotas.
+pub(super) const QUOTAS: Watch = Watch::World(Kind::Quota);
 /// Between two looks for a kind that is not installed: well within the age at which a view is too old.
 const ABSENT_PAUSE: Duration = Duration::from_secs(30);
 /// Between two looks when one failed.
@@ -43,39 +45,43 @@ pub(super) fn versions_of(watch: Watch) -> &'static [&'static str] {
     }
 }
 
-/// Follows the kind `lead`, in the first of its versions that the server has, with the other kinds of `wires`, which are
-/// read for its sake, as ResourceQuotas for buffers. Where the kind is not installed, nothing is read but a look for it twice
-/// a minute, through `server`; the kinds of `wires` are followed through `wired`. Once it is found, `templates` are wanted.
+/// Follows the kind of `wire`, in the first of its versions that the server has. Where it is not installed, there are two
+/// looks for it a minute, through `server`; it is followed through `wired`. Once it is found, `templates` are wanted.
 pub(super) async fn follow_optional(
     (server, wired): (Client, Client),
-    lead: Watch,
-    wires: Vec<Arc<KindWire>>,
+    wire: Arc<KindWire>,
     templates: Option<Arc<Sender<bool>>>,
 ) {
     loop {
-        match installed(&server, lead).await {
+        match installed(&server, wire.port.watch).await {
             Ok(Some(found)) => {
                 if let Some(wanted) = &templates {
                     wanted.send_replace(true);
                 }
-                until_one_is_absent(&wired, &wires, (lead, &found)).await;
+                follow_until_absent(wired.clone(), wire.clone(), found).await;
             }
             Ok(None) => {
-                wires.iter().filter(|wire| wire.port.watch == lead).for_each(|wire| wire.port.contact());
-                wires.iter().for_each(|wire| wire.port.absent());
+                wire.port.contact();
+                wire.port.absent();
                 sleep(ABSENT_PAUSE).await;
             }
             Err(look) => {
-                let leading = wires.iter().find(|wire| wire.port.watch == lead);
-                if let Some(wire) = leading {
-                    wire.port.trouble(&look.why);
-                }
+                wire.port.trouble(&look.why);
                 if look.forbidden {
-                    wires.iter().for_each(|wire| wire.port.absent());
+                    wire.port.absent();
                 }
                 sleep(if look.forbidden { ABSENT_PAUSE } else { FAILED_PAUSE }).await;
             }
         }
+    }
+}
+
+/// Follows ResourceQuotas. Without the permission none is known, and nothing waits for them.
+pub(super) async fn follow_quotas(wired: Client, wire: Arc<KindWire>) {
+    loop {
+        follow_until_absent(wired.clone(), wire.clone(), QUOTAS.resource()).await;
+        wire.port.absent();
+        sleep(ABSENT_PAUSE).await;
     }
 }
 
@@ -95,19 +101,6 @@ pub(super) async fn follow_templates(wired: Client, wire: Arc<KindWire>, mut wan
         wire.port.absent();
         sleep(ABSENT_PAUSE).await;
     }
-}
-
-async fn until_one_is_absent(
-    wired: &Client,
-    wires: &[Arc<KindWire>],
-    (lead, found): (Watch, &WatchedResource),
-) {
-    let kinds = wires.iter().map(|wire| {
-        let watch = wire.port.watch;
-        let resource = if watch == lead { found.clone() } else { watch.resource() };
-        Box::pin(follow_until_absent(wired.clone(), wire.clone(), resource))
-    });
-    futures::future::select_all(kinds).await;
 }
 
 /// A look for the kind that failed.
