@@ -164,9 +164,15 @@ fn group_state(scene: &Scene<'_>, store: &Store, own: &Own, notices: &mut Notice
         Some((min, max)) => (state.min, state.max) = (min, max),
         None => (state.min, state.max) = (state.target, state.target),
     }
-    if let Some(words) = frozen(store, own, group, &id, notices) {
-        notices.add(words.0, Some(&id), words.1);
-        (state.min, state.max) = (state.target, state.target);
+    if group.stopped().is_some() {
+        // The hold keeps its nodes, and is the reason to report.
+        (state.min, state.max) = (state.min.min(state.target), state.target);
+    }
+    if let Some((kind, words)) = frozen(store, own, group, &id, notices) {
+        if kind != NoticeKind::GroupSuspended {
+            (state.min, state.max) = (state.target, state.target);
+        }
+        notices.add(kind, Some(&id), words);
     }
     remark(scene, store, group, &id, &state, notices);
     state
@@ -280,6 +286,7 @@ fn remark(
     }
 }
 
+/// The machines that are there or may yet come. One whose launch has failed is an unfulfilled request: it is taken back.
 fn instances(namespace: &str, group: &Group) -> BTreeMap<Arc<str>, Instance> {
     let of = |machine: &super::wire::Machine| {
         let node = machine.node();
@@ -292,7 +299,7 @@ fn instances(namespace: &str, group: &Group) -> BTreeMap<Arc<str>, Instance> {
         let created_at = machine.metadata.created_at().filter(|_| node.is_none());
         (instance_id(namespace, machine), Instance { state, node: node.map(Into::into), created_at })
     };
-    group.machines.iter().map(of).collect()
+    group.machines.iter().filter(|machine| failures::of(machine).is_none()).map(of).collect()
 }
 
 fn launch_failures(id: &Arc<str>, group: &Group) -> Vec<LaunchFailure> {

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use e2e::cluster_api;
+use e2e::cluster_api::{self, NAMESPACE};
 use e2e::wait;
-use serde_json::json;
 
 use super::{MINUTES, SCALE, cluster_api_test, grown, nodes, pods, settles};
 
@@ -27,11 +26,9 @@ async fn health_check_that_takes_the_marked_machine_costs_no_other_node() {
         let victim = before.iter().find(|node| !homes.contains_key(*node)).context("no node is empty")?;
         ensure!(!cluster_api::marked(cluster).await?.is_empty(), "no machine is marked");
 
-        let broken = json!({"status": {"conditions": [{
-            "type": "Broken", "status": "True", "reason": "Fuse",
-            "lastTransitionTime": jiff::Timestamp::now().to_string(),
-        }]}});
-        cluster.kubectl(&["patch", "node", victim, "--subresource=status", "-p", &broken.to_string()])?;
+        // The machine has the name of its node. By this annotation a MachineHealthCheck replaces it at once.
+        let remediate = "cluster.x-k8s.io/remediate-machine=";
+        cluster.kubectl(&["annotate", "machine", victim, "--namespace", NAMESPACE, remediate])?;
         wait::until("another machine is in its place", MINUTES, async || {
             let now = nodes(cluster).await?;
             ensure!(now.len() == 3 && !now.contains(victim), "nodes are {now:?}");
