@@ -286,7 +286,6 @@ fn remark(
     }
 }
 
-/// The machines that are there or may yet come. One whose launch has failed is an unfulfilled request: it is taken back.
 fn instances(namespace: &str, group: &Group) -> BTreeMap<Arc<str>, Instance> {
     let of = |machine: &super::wire::Machine| {
         let node = machine.node();
@@ -299,7 +298,7 @@ fn instances(namespace: &str, group: &Group) -> BTreeMap<Arc<str>, Instance> {
         let created_at = machine.metadata.created_at().filter(|_| node.is_none());
         (instance_id(namespace, machine), Instance { state, node: node.map(Into::into), created_at })
     };
-    group.machines.iter().filter(|machine| failures::of(machine).is_none()).map(of).collect()
+    group.machines.iter().map(of).collect()
 }
 
 fn launch_failures(id: &Arc<str>, group: &Group) -> Vec<LaunchFailure> {
