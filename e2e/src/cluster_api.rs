@@ -190,7 +190,8 @@ pub async fn roll_out(cluster: &ControlPlane, name: &str, template: &str) -> Res
     patch(cluster, "MachineDeployment", name, json!({"spec": {"template": {"spec": machine}}})).await
 }
 
-/// A MachineHealthCheck that replaces machines whose node has the condition `Broken`.
+/// A MachineHealthCheck of all machines. It replaces those with the annotation `cluster.x-k8s.io/remediate-machine`; without an
+/// infrastructure object of the Cluster it looks at no node.
 pub async fn health_check(cluster: &ControlPlane) -> Result<()> {
     let unhealthy = json!([{"type": "Broken", "status": "True", "timeoutSeconds": 1}]);
     let check = json!({

@@ -164,9 +164,15 @@ fn group_state(scene: &Scene<'_>, store: &Store, own: &Own, notices: &mut Notice
         Some((min, max)) => (state.min, state.max) = (min, max),
         None => (state.min, state.max) = (state.target, state.target),
     }
-    if let Some(words) = frozen(store, own, group, &id, notices) {
-        notices.add(words.0, Some(&id), words.1);
-        (state.min, state.max) = (state.target, state.target);
+    if group.stopped().is_some() {
+        // The hold keeps its nodes, and is the reason to report.
+        (state.min, state.max) = (state.min.min(state.target), state.target);
+    }
+    if let Some((kind, words)) = frozen(store, own, group, &id, notices) {
+        if kind != NoticeKind::GroupSuspended {
+            (state.min, state.max) = (state.target, state.target);
+        }
+        notices.add(kind, Some(&id), words);
     }
     remark(scene, store, group, &id, &state, notices);
     state

@@ -12,11 +12,8 @@ use e2e::wait;
 use serde_json::{Value, json};
 
 mod crash_between_mark_and_size;
-mod failed_launches;
-mod health_check;
 mod named_machines;
 mod paused_cluster;
-mod quick_start_is_true;
 mod rollout;
 
 const MINUTES: Duration = Duration::from_secs(240);

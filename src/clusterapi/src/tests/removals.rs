@@ -113,7 +113,7 @@ async fn a_paused_cluster_is_left_alone() {
     unknown(&bench.delete(&[&victim]).await);
     let group = bench.group().await;
     assert_eq!(group.hold.map(|hold| hold.reason), Some(Reason::GroupPaused));
-    assert_eq!((group.min, group.max), (3, 3));
+    assert_eq!((group.min, group.max), (0, 3));
     {
         let world = bench.world();
         assert_eq!((world.sent("PUT", ""), world.sent("PATCH", "")), (0, 0));
