@@ -25,6 +25,8 @@ const WORDS: [(FailureClass, &[&str]); 5] = [
     (FailureClass::PermissionDenied, &["unauthorizedoperation", "authorizationfailed", "forbidden"]),
     (FailureClass::InvalidConfiguration, &["invalid"]),
 ];
+/// Cluster API's reason for a condition that it cannot read, in lower case. It names no failure.
+const UNREADABLE: &str = "invalidconditionreported";
 /// What is missing where a configuration is wrong.
 const PARTS: [&str; 6] = ["image", "network", "subnet", "flavor", "ami", "secret"];
 
@@ -58,7 +60,7 @@ pub fn of(machine: &Machine) -> Option<Failure> {
 }
 
 fn class_of(words: &str) -> Option<FailureClass> {
-    let words = words.to_lowercase();
+    let words = words.to_lowercase().replace(UNREADABLE, "");
     let found = WORDS.iter().find(|(_, known)| known.iter().any(|word| words.contains(word)));
     let missing = || {
         let lacks = words.contains("notfound") || words.contains("not found");
@@ -88,8 +90,12 @@ mod tests {
         for (words, class) in cases {
             assert_eq!(class_of(words), Some(class), "{words}");
         }
-        for still in ["WaitingForBootstrapData: ", "Provisioning: instance is pending", "NotFound: retrying"]
-        {
+        for still in [
+            "WaitingForBootstrapData: ",
+            "Provisioning: instance is pending",
+            "NotFound: retrying",
+            "InvalidConditionReported: condition Ready is not set",
+        ] {
             assert_eq!(class_of(still), None, "{still}");
         }
     }

@@ -327,6 +327,35 @@ fn no_pod_is_drained_that_could_take_the_room_of_one_that_waits() {
     assert_ne!(marks(&plan(&beside_a_promise(3), &history, &general(), NOW)), 0);
 }
 
+#[test]
+fn no_pod_is_drained_while_a_node_is_on_its_way_for_one_that_was_bought_for_late() {
+    let small = |name: &str, on: &str| pod(name).cpu("600m").owner("ReplicaSet", "web").on(on);
+    let old = |name: &str| node(name).of("general", "a");
+    let world = |pod_age: i64, target: u32| {
+        world()
+            .node(old("w1"))
+            .node(old("w2"))
+            .controller(controller(ControllerKind::ReplicaSet, "web", 2, pod("web").cpu("600m")))
+            .group("general", "a", "", target)
+            .pod(small("web-0", "w1"))
+            .pod(small("web-1", "w2"))
+            .pod(waiting("odd-0", pod_age))
+            .build()
+    };
+    let mut history = History::default();
+    history.pools.entry("general".into()).or_default().unneeded =
+        ["w1", "w2"].into_iter().map(|node| (Arc::from(node), at(-600))).collect();
+    let removals = |pod_age: i64| {
+        let bought = plan(&world(pod_age, 2), &history, &general(), NOW);
+        check(&bought, &[("general", "a", 2, 3)]);
+        let on_its_way = plan(&world(pod_age, 3), &bought.next_history, &general(), at(20));
+        on_its_way.next_history.pools["general"].removals().count()
+    };
+    assert_eq!(removals(SETTLE.0 + PATIENCE.0), 0);
+    // An ordinary purchase holds no removal up.
+    assert_eq!(removals(SETTLE.0), 1);
+}
+
 /// How many removals begin beside a promise where the nodes that are drained are outdated, and why `w1` stays.
 fn rotated(pod_age: i64) -> (usize, Vec<Reason>) {
     let made_by = |node: NodeBuilder, template: &str| node.annotation(TEMPLATE_ANNOTATION, template);

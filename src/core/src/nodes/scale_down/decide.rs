@@ -63,7 +63,7 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
     if scene.world.is_stale() {
         pass.all_stay(Reason::StaleView);
     } else {
-        pass.promised = Promised::of(scene, snapshot);
+        pass.promised = Promised::of(scene, snapshot, history);
         pass.reserve(snapshot, history);
         if !pass.scene.world.devices().has_no_local_slices() {
             snapshot.look_at_devices();

@@ -1,21 +1,23 @@
-//! Room on ready nodes that pods are waiting for: nothing is drained that could take it. It places none for good.
+//! Room on nodes that pods are waiting for: nothing is drained that could take it. It places none for good.
 
 use rustc_hash::FxHashMap;
 
+use crate::history::History;
 use crate::nodes::removal::Scene;
 use crate::nodes::rotation::is_rotation;
 use crate::nodes::scale_down::candidates::{self, Candidate};
 use crate::nodes::scale_down::decide::Pass;
 use crate::nodes::scale_down::trial::pods_to_move;
 use crate::nodes::scale_up::followers::SCHEDULER_LOOKS;
-use crate::nodes::scale_up::unbound::waiting_on;
+use crate::nodes::scale_up::unbound::{is_bought_late, waiting_on};
 use crate::reason::Reason;
-use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Snapshot};
+use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Presence, Snapshot};
 
 /// Most nodes that are looked at; beyond them nothing that could take room is drained.
 const NODES_MAX: usize = 100;
 
-/// Ready nodes on which pods have their place that have waited for longer than the scheduler needs.
+/// Ready nodes on which pods have their place that have waited for longer than the scheduler needs, and nodes on their way
+/// for pods that an earlier purchase did not help: these come in the middle of a drain that begins now.
 ///
 /// The scheduler knows nothing of these places: it puts what is evicted on the emptiest node, which is often the one that
 /// was just bought. Those who waited for it would be bought for once more, and so on. Pods whose class backs off have no
@@ -31,15 +33,20 @@ pub(in crate::nodes) struct Promised {
 
 impl Promised {
     /// Reads the places of a plan.
-    pub(in crate::nodes) fn of(scene: &Scene<'_>, snapshot: &Snapshot<'_>) -> Self {
+    pub(in crate::nodes) fn of(scene: &Scene<'_>, snapshot: &Snapshot<'_>, history: &History) -> Self {
         let mut promised = Self::default();
-        for (ix, _) in snapshot.nodes() {
-            if snapshot.untouched(ix) || !candidates::takes_pods(ix, snapshot) {
+        for (ix, view) in snapshot.nodes() {
+            if snapshot.untouched(ix) || view.presence() != Presence::Present {
                 continue;
             }
+            let ready = candidates::takes_pods(ix, snapshot);
             let waiting: Vec<PodRef> = waiting_on(scene.world, snapshot.pods(ix)).map(PodRef::Real).collect();
             let late = |pod: &PodRef| match pod {
-                PodRef::Real(id) => scene.world.pod(*id).pod.created_at.plus(SCHEDULER_LOOKS) <= scene.now,
+                PodRef::Real(id) => {
+                    let pod = &scene.world.pod(*id).pod;
+                    pod.created_at.plus(SCHEDULER_LOOKS) <= scene.now
+                        && (ready || is_bought_late(history, pod))
+                }
                 PodRef::Virtual(_) | PodRef::Standby(_) => false,
             };
             if !waiting.iter().any(late) {

@@ -213,6 +213,16 @@ fn bought_late(ctx: &Context<'_>) -> BTreeMap<PodClassKey, Found> {
     by_key(ctx, placed)
 }
 
+/// True if pods of its key have been bought for after they had waited for long, and are not known to have been bound since.
+pub(in crate::nodes) fn is_bought_late(history: &History, pod: &Pod) -> bool {
+    let mut noted = history.pools.values().filter(|memory| !memory.unbound.is_empty()).peekable();
+    if noted.peek().is_none() {
+        return false;
+    }
+    let key = key_of(pod);
+    noted.any(|memory| memory.unbound.get(&key).is_some_and(|row| 0 < row.bought_count))
+}
+
 /// Those of the pods that exist and are neither bound nor nominated for a node that exists.
 pub(in crate::nodes) fn waiting_on(
     world: &World,
