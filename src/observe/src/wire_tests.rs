@@ -550,11 +550,11 @@ async fn templates_are_read_for_requests_alone_too() {
 async fn quotas_are_read_without_buffers_and_without_their_permission_nothing_waits() {
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods",
         "namespace": "shop", "uid": "q", "resourceVersion": "6"}, "status": {"hard": {"pods": "3"}}});
-    let server = without_buffers(404)
-        .list("resourcequotas", Reply::Fails(403))
-        .list("resourcequotas", list("7", vec![quota]));
-    let mut rig = Rig::new(server);
-    rig.pass(0).await;
+    // Asked for at 0, 0.8, 2.4 and 5.6 s.
+    let denied = |server: Server, _| server.list("resourcequotas", Reply::Fails(403));
+    let server = (0..3).fold(without_buffers(404), denied);
+    let mut rig = Rig::new(server.list("resourcequotas", list("7", vec![quota])));
+    rig.pass(5).await;
     assert!(rig.feed.synced() && rig.world.standby().quotas.is_empty());
     let health = rig.health_of(Watch::World(Kind::Quota));
     assert!(health.listed && health.trouble.is_some_and(|why| why.contains("403")), "it says why");

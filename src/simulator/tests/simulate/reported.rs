@@ -194,9 +194,14 @@ fn parts_of_a_stored_status_that_are_not_used_leave_one_event_on_their_object() 
         (Kind::NodePool, spoilt),
         (Kind::NodePool, pool("sound")),
         (Kind::Deployment, deployment),
-        (Kind::ScalingPolicy, policy),
+        (Kind::ScalingPolicy, policy.clone()),
     ];
-    let scenario = scenario(SignedDuration::from_mins(5), Vec::new());
+    // The simulator runs the loop of workloads where a scenario has a policy.
+    let mut another = policy.clone();
+    another["metadata"] = json!({"name": "another", "namespace": "default"});
+    another["spec"]["target"]["scale"]["name"] = "another".into();
+    another.as_object_mut().expect("an object").remove("status");
+    let scenario = scenario(SignedDuration::from_mins(5), vec![(Kind::ScalingPolicy, another)]);
     let options = Options { initial_state: Arc::new(stored), ..Options::of(&scenario) };
     let found = noted(&scenario, &options, "StatusLeftOut");
     let regarding: Vec<(&str, &str)> = found.iter().map(|(kind, name, _)| (&**kind, &**name)).collect();
