@@ -109,7 +109,7 @@ struct Storm {
 impl Storm {
     async fn new(seed: u64) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
-        let others = if seed % 2 == 0 { Others::Harmless } else { Others::Any };
+        let others = if seed.is_multiple_of(2) { Others::Harmless } else { Others::Any };
         let bench = Bench::new(World::new(6)).await;
         if dice.u8(..6) == 0 {
             bench.world().edit("machinedeployments", "a", |object| {

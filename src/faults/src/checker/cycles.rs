@@ -11,7 +11,7 @@ use headroom_simulator::store::{Entry, Kind, ObjectKey, Store, at, text};
 
 /// Most times that a node is bought for a pod that stays unbound and a node of the pool is removed after it.
 const CYCLES_MAX: usize = 2;
-/// Most purchases for a pod that stays unbound.
+/// Most purchases for a pod that stays unbound, without those after which pods of others may have needed the nodes.
 const PURCHASES_MAX: usize = 6;
 /// Most evictions for each pod of a Deployment while no Deployment changes its size.
 const EVICTIONS_EACH_MAX: usize = 3;
@@ -37,6 +37,8 @@ pub struct Cycles {
 struct Bought {
     pool: String,
     purchases_count: usize,
+    /// True if a Deployment has more pods since the last one: they may have taken the room, and would have been bought for.
+    grown: bool,
     cycles_count: usize,
     /// True if no node of the pool has been removed since the last one.
     open: bool,
@@ -89,12 +91,15 @@ impl Cycles {
     /// A Deployment has a size. Where that is another one, a node that is removed from here on is so for another demand; and the
     /// Deployment's own pods begin anew.
     fn sized(&mut self, deployment: &ObjectKey, size: Option<i64>) {
-        if self.sizes.insert(deployment.clone(), size) == Some(size) {
+        let before = self.sizes.insert(deployment.clone(), size);
+        if before == Some(size) {
             return;
         }
+        let grown = before.is_none_or(|before| before < size);
         self.evicted.clear();
         for (pod, bought) in &mut self.pods {
             bought.open = false;
+            bought.grown |= grown && !is_of(pod, deployment);
             if is_of(pod, deployment) {
                 bought.cycles_count = 0;
             }
@@ -107,7 +112,7 @@ impl Cycles {
         for key in pods {
             let bought = self.pods.entry(key.clone()).or_default();
             pool.clone_into(&mut bought.pool);
-            bought.purchases_count += 1;
+            bought.purchases_count += usize::from(!std::mem::take(&mut bought.grown));
             bought.open = true;
             bought.leaving.clone_from(leaving);
             if PURCHASES_MAX < bought.purchases_count {
@@ -249,5 +254,20 @@ mod tests {
         let wrong: usize =
             (0..8).map(|_| cycles.bought("p0", vec![key("odd-0-5d4f-x7k")], &BTreeSet::new()).len()).sum();
         assert_eq!(wrong, 8 - PURCHASES_MAX);
+    }
+
+    #[test]
+    fn purchases_after_other_workloads_have_grown_are_for_their_pods_too() {
+        let wrong = |sizes: &dyn Fn(i64) -> i64| {
+            let mut cycles = Cycles::default();
+            cycles.sized(&key("web"), Some(100));
+            let mut buys = |round| {
+                cycles.sized(&key("web"), Some(sizes(round)));
+                cycles.bought("p0", vec![key("odd-0-5d4f-x7k")], &BTreeSet::new()).len()
+            };
+            (0..8).map(&mut buys).sum::<usize>()
+        };
+        assert_eq!(wrong(&|round| 101 + round), 0);
+        assert_eq!(wrong(&|round| 99 - round), 8 - PURCHASES_MAX, "pods that leave take no room");
     }
 }
