@@ -1000,9 +1000,10 @@ fn jobs_and_daemon_sets_are_explained_by_what_their_pods_wait_for() {
         };
         let evidence = Evidence { workloads: vec![workload], ..Evidence::default() };
         let case = case(world, vec![pool("general")], History::default(), evidence);
-        let told = workload::explain(&case.open().unwrap(), kind, &key("train")).unwrap();
-        assert_eq!(told.summary, "2 pods; 1 of its pods have no node", "{kind}");
-        let fact = |name: &str| told.facts.iter().find(|fact| fact.name == name).map(|fact| &*fact.value);
+        let explanation = workload::explain(&case.open().unwrap(), kind, &key("train")).unwrap();
+        assert_eq!(explanation.summary, "2 pods; 1 of its pods have no node", "{kind}");
+        let fact =
+            |name: &str| explanation.facts.iter().find(|fact| fact.name == name).map(|fact| &*fact.value);
         assert_eq!(fact("pods"), Some("2 wanted, 1 ready"), "{kind}");
         assert_eq!(fact("scaled by"), None, "nobody else sizes a {kind}");
     }

@@ -364,6 +364,43 @@ impl Reason {
         Self::ALL.iter().copied().find(|reason| reason.as_str() == word)
     }
 
+    /// True if the reason is a rule that a pod's own needs fail, whatever the size of the pool.
+    #[must_use]
+    pub fn is_scheduling_rule(self) -> bool {
+        matches!(
+            self,
+            Self::InsufficientResources
+                | Self::NodeUnschedulable
+                | Self::TaintNotTolerated
+                | Self::NodeSelectorMismatch
+                | Self::NodeAffinityMismatch
+                | Self::NodeNameMismatch
+                | Self::HostPortConflict
+                | Self::PodAffinityMismatch
+                | Self::PodAntiAffinityConflict
+                | Self::TopologySpreadViolation
+                | Self::VolumeNodeAffinityMismatch
+                | Self::VolumeNotReady
+                | Self::VolumeInUse
+                | Self::VolumeLimitReached
+                | Self::StorageCapacityInsufficient
+                | Self::DevicesInsufficient
+                | Self::DevicesDoNotMatch
+                | Self::DevicesUnknown
+                | Self::DeviceConstraint
+                | Self::DeviceTaint
+                | Self::DeviceCounters
+                | Self::DeviceCapacity
+                | Self::DevicePoolIncomplete
+                | Self::DevicePoolInvalid
+                | Self::ClaimNotReady
+                | Self::ClaimElsewhere
+                | Self::SelectorFails
+                | Self::DeviceSearchTooLarge
+                | Self::UnsupportedConstraint
+        )
+    }
+
     /// True if a pool has too few or too many nodes, and nothing is done about it.
     #[must_use]
     pub fn is_out_of_bounds(self) -> bool {

@@ -452,34 +452,9 @@ fn consider(row: &Considered) -> ConsideredPool {
 fn verdict(reason: Reason) -> &'static str {
     match reason {
         Reason::AnotherPoolChosen => "NotChosen",
-        Reason::InsufficientResources
-        | Reason::TaintNotTolerated
-        | Reason::NodeSelectorMismatch
-        | Reason::NodeAffinityMismatch
-        | Reason::NodeNameMismatch
-        | Reason::HostPortConflict
-        | Reason::PodAffinityMismatch
-        | Reason::PodAntiAffinityConflict
-        | Reason::TopologySpreadViolation
-        | Reason::VolumeNodeAffinityMismatch
-        | Reason::VolumeNotReady
-        | Reason::VolumeInUse
-        | Reason::VolumeLimitReached
-        | Reason::StorageCapacityInsufficient
-        | Reason::DevicesInsufficient
-        | Reason::DevicesDoNotMatch
-        | Reason::DevicesUnknown
-        | Reason::DeviceConstraint
-        | Reason::DeviceTaint
-        | Reason::DeviceCounters
-        | Reason::DeviceCapacity
-        | Reason::DevicePoolIncomplete
-        | Reason::DevicePoolInvalid
-        | Reason::ClaimNotReady
-        | Reason::ClaimElsewhere
-        | Reason::SelectorFails
-        | Reason::DeviceSearchTooLarge
-        | Reason::UnsupportedConstraint => "NoFit",
+        // A node is cordoned, which is not a verdict on the pool.
+        Reason::NodeUnschedulable => "Skipped",
+        reason if reason.is_scheduling_rule() => "NoFit",
         _ => "Skipped",
     }
 }

@@ -85,45 +85,10 @@ fn provisioning(verdict: &BufferVerdict) -> (bool, &'static str, String) {
     for answer in verdict.pools.iter().take(POOLS_MAX) {
         let _ = write!(message, "; pool {}: {}, {}", answer.pool, answer.reason.as_str(), answer.message);
     }
-    let fits_nowhere = fault.is_none() && verdict.pools.iter().all(|answer| is_rule(answer.reason));
+    let fits_nowhere =
+        fault.is_none() && verdict.pools.iter().all(|answer| answer.reason.is_scheduling_rule());
     let reason = if fits_nowhere { Reason::NoPoolFits.as_str() } else { LIMIT_REACHED };
     (false, reason, message)
-}
-
-/// True if the reason is a rule that a pod's own needs fail, whatever the size of the pool.
-pub(in crate::nodes) fn is_rule(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::InsufficientResources
-            | Reason::NodeUnschedulable
-            | Reason::TaintNotTolerated
-            | Reason::NodeSelectorMismatch
-            | Reason::NodeAffinityMismatch
-            | Reason::NodeNameMismatch
-            | Reason::HostPortConflict
-            | Reason::PodAffinityMismatch
-            | Reason::PodAntiAffinityConflict
-            | Reason::TopologySpreadViolation
-            | Reason::VolumeNodeAffinityMismatch
-            | Reason::VolumeNotReady
-            | Reason::VolumeInUse
-            | Reason::VolumeLimitReached
-            | Reason::StorageCapacityInsufficient
-            | Reason::DevicesInsufficient
-            | Reason::DevicesDoNotMatch
-            | Reason::DevicesUnknown
-            | Reason::DeviceConstraint
-            | Reason::DeviceTaint
-            | Reason::DeviceCounters
-            | Reason::DeviceCapacity
-            | Reason::DevicePoolIncomplete
-            | Reason::DevicePoolInvalid
-            | Reason::ClaimNotReady
-            | Reason::ClaimElsewhere
-            | Reason::SelectorFails
-            | Reason::DeviceSearchTooLarge
-            | Reason::UnsupportedConstraint
-    )
 }
 
 fn cut(mut message: String) -> String {

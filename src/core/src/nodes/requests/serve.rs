@@ -169,7 +169,7 @@ impl Wish<'_> {
         self.verdict.fault = Some(BufferFault::new(Reason::WaitingForNodes, message));
     }
 
-    /// There is no room: for now, or for good where the request asks for one answer only.
+    /// Refuses for lack of room: the request waits, or fails where it asks for one answer only.
     fn refuse(&mut self, message: &str) {
         let no_retry = state::parameters(self.request).no_retry && self.state != State::New;
         self.verdict.answer = if no_retry { RequestAnswer::Failed } else { RequestAnswer::Waits };

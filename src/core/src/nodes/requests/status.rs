@@ -101,7 +101,7 @@ fn not_yet(verdict: &RequestVerdict) -> (&'static str, String) {
     for answer in verdict.pools.iter().take(POOLS_MAX) {
         let _ = write!(message, "; pool {}: {}, {}", answer.pool, answer.reason.as_str(), answer.message);
     }
-    let structural = verdict.pools.iter().all(|answer| crate::nodes::buffers::status::is_rule(answer.reason));
+    let structural = verdict.pools.iter().all(|answer| answer.reason.is_scheduling_rule());
     let is_refusal = fault.reason == Reason::CapacityIsNotFound && !verdict.pools.is_empty();
     match (is_refusal, structural) {
         (true, true) => {
