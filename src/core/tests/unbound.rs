@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headroom_core::config::Config;
 use headroom_core::history::{History, Unbound};
-use headroom_core::nodes::scale_up::unbound::{LATE_PURCHASES_MAX, PATIENCE, PAUSE, SETTLE};
+use headroom_core::nodes::scale_up::unbound::{LATE_PURCHASES_MAX, PATIENCE, PAUSE, SETTLE, key_of};
 use headroom_core::plan;
 use headroom_core::plan::{Plan, Step};
 use headroom_core::reason::Reason;
@@ -256,8 +256,10 @@ fn clock_starts_anew_when_others_take_the_room() {
     let taken = world().node(refused_node(0)).group("general", "a", "", 1);
     let taken = taken.pod(waiting("odd-0", 0)).pod(pod("web").cpu("1").on("n")).build();
     let plan = plans(&taken, noted, &[HELD - 2]);
-    assert_eq!(row(&plan), None);
     check(&plan, &[("general", "a", 1, 2)]);
+    // The purchase counts although the pod is not old yet: it is not the first one for it.
+    let row = row(&plan).expect("a row");
+    assert_eq!((row.room_since, row.bought_at, row.bought_count), (None, Some(at(HELD - 2)), 1));
 }
 
 #[test]
@@ -345,15 +347,23 @@ fn no_pod_is_drained_while_a_node_is_on_its_way_for_one_that_was_bought_for_late
     let mut history = History::default();
     history.pools.entry("general".into()).or_default().unneeded =
         ["w1", "w2"].into_iter().map(|node| (Arc::from(node), at(-600))).collect();
-    let removals = |pod_age: i64| {
-        let bought = plan(&world(pod_age, 2), &history, &general(), NOW);
+    let removals = |pod_age: i64, history: &History| {
+        let bought = plan(&world(pod_age, 2), history, &general(), NOW);
         check(&bought, &[("general", "a", 2, 3)]);
         let on_its_way = plan(&world(pod_age, 3), &bought.next_history, &general(), at(20));
         on_its_way.next_history.pools["general"].removals().count()
     };
-    assert_eq!(removals(SETTLE.0 + PATIENCE.0), 0);
+    assert_eq!(removals(SETTLE.0 + PATIENCE.0, &history), 0);
     // An ordinary purchase holds no removal up.
-    assert_eq!(removals(SETTLE.0), 1);
+    assert_eq!(removals(SETTLE.0, &history), 1);
+    // Unless others have taken the room of an earlier one.
+    let mut robbed = history.clone();
+    robbed.pools.get_mut("general").expect("a memory").unbound = [(
+        key_of(&waiting("odd-0", SETTLE.0).build()),
+        Unbound { room_since: Some(at(-10)), ..Unbound::default() },
+    )]
+    .into();
+    assert_eq!(removals(SETTLE.0, &robbed), 0);
 }
 
 /// How many removals begin beside a promise where the nodes that are drained are outdated, and why `w1` stays.

@@ -13,6 +13,7 @@ pub mod explanation;
 pub mod journal;
 pub mod node;
 pub mod overview;
+pub mod owned;
 pub mod owners;
 pub mod pod;
 pub mod pool;

@@ -63,7 +63,7 @@ fn fits(text: &str) {
 }
 
 /// A pod that asks for zone b, and a pool in zone a and one with a taint.
-fn pending() -> Case {
+pub(super) fn pending() -> Case {
     let world = world()
         .group("general", "g-a", "a", 0)
         .group("gpu", "g-b", "b", 0)

@@ -11,12 +11,13 @@ use crate::source::{Output, Source};
 use crate::terminal;
 use headroom_explain::case::Opened;
 use headroom_explain::{
-    Explanation, buffer, compare, journal, node, overview, pod, pool, request, top, workload,
+    Explanation, buffer, compare, journal, node, overview, owned, pod, pool, request, top, workload,
 };
 
 /// Examples of `headroom explain`.
 pub const EXPLAIN_EXAMPLES: &str = "Examples:
   headroom explain pod web-5d4c7-x2x9p -n shop     why it waits, or how it got its node
+  headroom explain pod web -n shop                 of the pods of web, the one that waits for the longest
   headroom explain node general-3f-12-0            why it stays, since when, until when
   headroom explain deployment web -n shop          each step from metric to replicas
   headroom explain nodepool general                what it does and what holds it back
@@ -124,7 +125,7 @@ pub async fn explain(options: ExplainOptions) -> anyhow::Result<()> {
 
 pub(super) fn explanation_of(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> Option<Explanation> {
     match subject {
-        Subject::Pod => pod::explain(opened, key),
+        Subject::Pod => pod::explain(opened, key).or_else(|| owned::explain(opened, key)),
         Subject::Node => node::explain(opened, &key.name),
         Subject::Nodepool => pool::explain(opened, &key.name),
         Subject::Hpa => workload::explain_hpa(opened, key),

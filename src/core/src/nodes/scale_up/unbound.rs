@@ -24,7 +24,8 @@ pub const SETTLE: Seconds = Seconds(60);
 /// Time after that in which the scheduler may still bind. kube-scheduler tries each pod again after five minutes at the
 /// latest (podMaxInUnschedulablePodsDuration) and usually within a second, so six minutes in all are enough for a slow one.
 pub const PATIENCE: Seconds = Seconds::minutes(5);
-/// Purchases for pods older than both, whose nodes came and were taken by other pods, before their class backs off.
+/// Purchases for pods that are older than both or had room, whose nodes came and were taken by other pods, before their class
+/// backs off.
 pub const LATE_PURCHASES_MAX: u32 = 3;
 /// First and longest backoff; each is [`PAUSE_FACTOR`] times the one before. After the first two a class that is never bound
 /// costs two nodes a day.
@@ -69,10 +70,11 @@ pub fn note(ctx: &mut Context<'_>) {
         return;
     }
     let roomy = with_room(ctx);
+    let mut robbed: BTreeSet<PodClassKey> = BTreeSet::new();
     for memory in ctx.next.pools.values_mut() {
-        for (key, row) in &mut memory.unbound {
-            if !roomy.contains_key(key) {
-                row.room_since = None;
+        for (key, row) in memory.unbound.iter_mut().filter(|(key, _)| !roomy.contains_key(key)) {
+            if row.room_since.take().is_some() {
+                robbed.insert(key.clone());
             }
         }
     }
@@ -84,7 +86,7 @@ pub fn note(ctx: &mut Context<'_>) {
         }
         due.into_iter().for_each(|at| ctx.wake.note(at));
     }
-    for (key, found) in bought_late(ctx) {
+    for (key, found) in bought_late(ctx, &robbed) {
         note_purchase(ctx, &key, found);
     }
     for memory in ctx.next.pools.values_mut() {
@@ -199,13 +201,15 @@ fn with_room(ctx: &mut Context<'_>) -> BTreeMap<PodClassKey, Found> {
     by_key(ctx, placed)
 }
 
-/// Pods that this plan buys for although they have waited for long.
-fn bought_late(ctx: &Context<'_>) -> BTreeMap<PodClassKey, Found> {
+/// Pods that this plan buys for although they have waited for long, or had room that others have taken.
+fn bought_late(ctx: &Context<'_>, robbed: &BTreeSet<PodClassKey>) -> BTreeMap<PodClassKey, Found> {
     let mut placed: Vec<(Arc<str>, PodId)> = Vec::new();
     for planned in ctx.planned.iter().filter(|planned| planned.bought) {
         for pod in waiting_on(ctx.world, ctx.snapshot.pods(planned.node)) {
-            let late_at = ctx.world.pod(pod).pod.created_at.plus(SETTLE).plus(PATIENCE);
-            if late_at <= ctx.now {
+            let waiting = &ctx.world.pod(pod).pod;
+            let late_at = waiting.created_at.plus(SETTLE).plus(PATIENCE);
+            // The key of a pod is made only where it may matter: a burst has thousands.
+            if late_at <= ctx.now || !robbed.is_empty() && robbed.contains(&key_of(waiting)) {
                 placed.push((planned.pool.clone(), pod));
             }
         }
@@ -213,7 +217,8 @@ fn bought_late(ctx: &Context<'_>) -> BTreeMap<PodClassKey, Found> {
     by_key(ctx, placed)
 }
 
-/// True if pods of its key have been bought for after they had waited for long, and are not known to have been bound since.
+/// True if pods of its key have been bought for after they had waited for long or had lost their room, and are not known to
+/// have been bound since.
 pub(in crate::nodes) fn is_bought_late(history: &History, pod: &Pod) -> bool {
     let mut noted = history.pools.values().filter(|memory| !memory.unbound.is_empty()).peekable();
     if noted.peek().is_none() {
