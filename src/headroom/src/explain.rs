@@ -17,7 +17,7 @@ use headroom_explain::{
 /// Examples of `headroom explain`.
 pub const EXPLAIN_EXAMPLES: &str = "Examples:
   headroom explain pod web-5d4c7-x2x9p -n shop     why it waits, or how it got its node
-  headroom explain pod web -n shop                 of the pods of web, the one that waits for the longest
+  headroom explain pod web -n shop                 of its pods, the one that has waited longest
   headroom explain node general-3f-12-0            why it stays, since when, until when
   headroom explain deployment web -n shop          each step from metric to replicas
   headroom explain nodepool general                what it does and what holds it back
