@@ -71,40 +71,65 @@ pub enum LeftAlone {
     SpreadRequired,
 }
 
-/// Chooses the pods that go, and the fewest writes of costs by which the ReplicaSet controller chooses the same.
+/// Chooses the pods that go from workloads that shrink together, and the fewest writes of costs by which the ReplicaSet
+/// controller chooses the same; one answer a workload.
 ///
 /// `leaving` are unique ids of pods that earlier choices have sent away and that may still be there. What the ReplicaSet
 /// controller ranks before the cost goes first anyway: pods without a node, not running, not ready. Of the others those go
 /// - evenly by zone, so that what stays is spread over the zones as before or better;
 /// - in each zone first from nodes that leave or are cordoned; then from those that become empty without an eviction, as many
-///   nodes as possible; then from the emptiest of the others; and from nodes that stay whatever happens at last;
+///   nodes as possible, large ones before small ones; then from the emptiest of the others; and from nodes that stay whatever
+///   happens at last;
 /// - never so that all that stay are on one node, unless they were or only one stays.
 ///
-/// # Errors
-/// [`LeftAlone`] when nothing may be written.
+/// An answer is [`LeftAlone`] when nothing may be written.
 ///
 /// Source of the ranking: Kubernetes, pkg/controller/controller_utils.go, ActivePodsWithRanks.
 pub fn choose(
     world: &World,
-    scale_in: &ScaleIn,
+    scale_ins: &[ScaleIn],
     leaving: &BTreeSet<Arc<str>>,
     now: UnixTime,
-) -> Result<Choice, LeftAlone> {
-    let ready = ready_pods(world, scale_in)?;
-    let gone_early = scale_in.replicas.iter().filter(|replica| !replica.ready).count();
-    let n_going = scale_in.replicas.len().saturating_sub(scale_in.to).saturating_sub(gone_early);
-    if n_going == 0 || ready.is_empty() {
-        return Ok(Choice::default());
-    }
-    let shares = shares(world, &ready, leaving, now);
-    let chosen = pick(&shares, n_going.min(ready.len()));
-    let going: BTreeSet<PodId> = chosen.iter().copied().collect();
-    let uid = |id: &PodId| world.pod(*id).pod.uid.clone();
-    Ok(Choice { going: chosen.iter().map(uid).collect(), writes: writes(world, &ready, &chosen, &going) })
+) -> Vec<Result<Choice, LeftAlone>> {
+    let sets: Vec<_> = scale_ins.iter().map(|scale_in| Set::of(world, scale_in)).collect();
+    let shrinking: Vec<&Set> = sets.iter().flatten().filter(|set| 0 < set.n_going).collect();
+    let shares = shares(world, &shrinking, leaving, now);
+    let mut picked = pick(&shares, &shrinking).into_iter();
+    let mut choice = |set: &Set| {
+        let chosen = if 0 < set.n_going { picked.next().unwrap_or_default() } else { Vec::new() };
+        let going: BTreeSet<PodId> = chosen.iter().copied().collect();
+        let uid = |id: &PodId| world.pod(*id).pod.uid.clone();
+        let writes = if chosen.is_empty() { Vec::new() } else { writes(world, &set.ready, &chosen, &going) };
+        Choice { going: chosen.iter().map(uid).collect(), writes }
+    };
+    sets.iter().map(|set| set.as_ref().map(&mut choice).map_err(|left_alone| *left_alone)).collect()
 }
 
-/// The ready pods on nodes, with their costs.
-fn ready_pods(world: &World, scale_in: &ScaleIn) -> Result<Vec<(PodId, DeletionCost)>, LeftAlone> {
+/// The ReplicaSet of one workload.
+#[derive(Debug)]
+struct Set {
+    uid: Arc<str>,
+    /// The ready pods on nodes, with their costs.
+    ready: Vec<(PodId, DeletionCost)>,
+    /// Ready pods that go.
+    n_going: usize,
+}
+
+impl Set {
+    fn of(world: &World, scale_in: &ScaleIn) -> Result<Self, LeftAlone> {
+        let (uid, ready) = ready_pods(world, scale_in)?;
+        let gone_early = scale_in.replicas.iter().filter(|replica| !replica.ready).count();
+        let n_going = scale_in.replicas.len().saturating_sub(scale_in.to).saturating_sub(gone_early);
+        let n_going = n_going.min(ready.len());
+        Ok(Self { uid: uid.unwrap_or_default(), ready, n_going })
+    }
+}
+
+/// The unique id of the ReplicaSet, if there is a pod, and its ready pods on nodes with their costs.
+fn ready_pods(
+    world: &World,
+    scale_in: &ScaleIn,
+) -> Result<(Option<Arc<str>>, Vec<(PodId, DeletionCost)>), LeftAlone> {
     let mut ready = Vec::with_capacity(scale_in.replicas.len());
     let mut set: Option<&Arc<str>> = None;
     for replica in &scale_in.replicas {
@@ -127,10 +152,10 @@ fn ready_pods(world: &World, scale_in: &ScaleIn) -> Result<Vec<(PodId, DeletionC
             ready.push((id, replica.cost));
         }
     }
-    Ok(ready)
+    Ok((set.cloned(), ready))
 }
 
-/// How much is won when the pods of a node go; the least comes first.
+/// How much is won when the pods of a node go; the most comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Grade {
     /// The node goes, so that its pods move anyway.
@@ -143,7 +168,7 @@ enum Grade {
     Kept,
 }
 
-/// A node with pods of the workload.
+/// A node with pods of the workloads that shrink.
 #[derive(Debug)]
 struct Share<'w> {
     name: &'w str,
@@ -151,31 +176,42 @@ struct Share<'w> {
     grade: Grade,
     /// Requests of what would have to move, own pods included, in thousandths of the node.
     used_milli: i64,
-    /// Own pods in the order in which they go.
-    pods: Vec<PodId>,
+    /// CPUs of the node, in thousandths; at least 1.
+    cpu_milli: u64,
+    /// Own pods in the order in which they go, each with the index of its workload.
+    pods: Vec<(usize, PodId)>,
+}
+
+impl Share<'_> {
+    fn pods_of(&self, set: usize) -> impl Iterator<Item = PodId> {
+        self.pods.iter().filter(move |(of, _)| *of == set).map(|(_, pod)| *pod)
+    }
 }
 
 fn shares<'w>(
     world: &'w World,
-    ready: &[(PodId, DeletionCost)],
+    sets: &[&Set],
     leaving: &BTreeSet<Arc<str>>,
     now: UnixTime,
 ) -> Vec<Share<'w>> {
-    let mut by_node: BTreeMap<NodeId, Vec<PodId>> = BTreeMap::new();
-    for (id, _) in ready {
-        if let Some(node) = world.pod(*id).node {
-            by_node.entry(node).or_default().push(*id);
+    let mut by_node: BTreeMap<NodeId, Vec<(usize, PodId)>> = BTreeMap::new();
+    for (index, set) in sets.iter().enumerate() {
+        for (id, _) in &set.ready {
+            if let Some(node) = world.pod(*id).node {
+                by_node.entry(node).or_default().push((index, *id));
+            }
         }
     }
+    let own: BTreeSet<&Arc<str>> = sets.iter().map(|set| &set.uid).collect();
     let managed: BTreeSet<NodeId> = world.managed_nodes().collect();
     let shares = by_node.into_iter().map(|(id, mut pods)| {
         // Whatever was sent away before, then the youngest, as the ReplicaSet controller does it.
-        pods.sort_by_key(|pod| {
+        pods.sort_by_key(|(_, pod)| {
             let pod = &world.pod(*pod).pod;
             (!leaving.contains(&pod.uid), Reverse(pod.created_at), pod.key.clone())
         });
         let entry = world.node(id);
-        let others = Others::on(world, entry, &pods, leaving, now);
+        let others = Others::on(world, entry, &own, leaving, now);
         let grade = match &entry.node {
             Some(node) if is_leaving(node) => Grade::Leaving,
             Some(node) if managed.contains(&id) && !is_kept(node) && !others.keep => {
@@ -185,7 +221,10 @@ fn shares<'w>(
         };
         let used_milli =
             entry.node.as_ref().map_or(1000, |node| thousandths(&others.used, &node.allocatable));
-        Share { name: &entry.name, zone: entry.node.as_ref().map_or("", Node::zone), grade, used_milli, pods }
+        let cpu_milli = entry.node.as_ref().map_or(1, |node| node.allocatable.cpu_milli);
+        let cpu_milli = u64::try_from(cpu_milli).unwrap_or(1).max(1);
+        let zone = entry.node.as_ref().map_or("", Node::zone);
+        Share { name: &entry.name, zone, grade, used_milli, cpu_milli, pods }
     });
     shares.collect()
 }
@@ -219,12 +258,11 @@ impl Others {
     fn on(
         world: &World,
         entry: &NodeEntry,
-        own: &[PodId],
+        own: &BTreeSet<&Arc<str>>,
         leaving: &BTreeSet<Arc<str>>,
         now: UnixTime,
     ) -> Self {
         let mut others = Self::default();
-        let set = own.first().and_then(|own| world.pod(*own).pod.owner.as_ref()).map(|owner| &owner.uid);
         for id in &entry.pods {
             let pod = &world.pod(*id).pod;
             let goes = pod.phase.finished() || pod.deletion_at.is_some() || leaving.contains(&pod.uid);
@@ -232,7 +270,7 @@ impl Others {
                 continue;
             }
             others.used.add(&pod.class.requests);
-            if pod.owner.as_ref().map(|owner| &owner.uid) != set {
+            if pod.owner.as_ref().is_none_or(|owner| !own.contains(&owner.uid)) {
                 others.move_count += 1;
                 others.keep |= keeps_node(pod, now);
             }
@@ -249,92 +287,122 @@ fn keeps_node(pod: &Pod, now: UnixTime) -> bool {
     naked || annotated || class.unreadable || pod.is_protected(now)
 }
 
-/// Picks `n_going` pods, those that free most first.
-fn pick(shares: &[Share<'_>], n_going: usize) -> Vec<PodId> {
-    let mut picked = Picked::default();
-    for (zone, quota) in quotas(shares, n_going) {
-        let mut of_zone: Vec<&Share<'_>> = shares.iter().filter(|share| share.zone == zone).collect();
-        of_zone.sort_by_key(|share| (share.grade, share.pods.len(), share.used_milli, share.name));
-        picked.of_zone(&of_zone, quota);
+/// Picks the pods that go of each workload, those that free most first.
+fn pick(shares: &[Share<'_>], sets: &[&Set]) -> Vec<Vec<PodId>> {
+    let quotas = sets.iter().enumerate().map(|(index, set)| quotas(shares, index, set.n_going)).collect();
+    let mut picked = Picked { quotas, pods: vec![Vec::new(); sets.len()], set: BTreeSet::new() };
+    let of = |grade: Grade| shares.iter().filter(move |share| share.grade == grade);
+    of(Grade::Leaving).for_each(|share| picked.take(share));
+    let mut alone: Vec<_> = of(Grade::Alone).map(|share| (picked.price(share), share.name, share)).collect();
+    alone.sort_by_key(|(price, name, _)| (*price, *name));
+    for (_, _, share) in alone {
+        // Half an empty node is none: the rest may make another one emptier instead.
+        if picked.empties(share) {
+            picked.take(share);
+        }
     }
-    picked.stay_on_two(shares);
+    let mut rest: Vec<_> = of(Grade::Alone).chain(of(Grade::Shared)).collect();
+    rest.sort_by_key(|share| (share.used_milli, share.name));
+    rest.into_iter().for_each(|share| picked.take(share));
+    picked.thin_out(&of(Grade::Kept).collect::<Vec<_>>());
+    for index in 0..sets.len() {
+        picked.stay_on_two(shares, index);
+    }
     picked.pods
 }
 
-/// How many pods of each zone go: what stays is as even as it can be.
-fn quotas<'s>(shares: &[Share<'s>], n_going: usize) -> BTreeMap<&'s str, usize> {
-    let mut there: BTreeMap<&str, usize> = BTreeMap::new();
+/// How many pods of a workload go in each zone: what stays is as even as it can be.
+fn quotas<'s>(shares: &[Share<'s>], set: usize, n_going: usize) -> BTreeMap<&'s str, usize> {
+    let mut quotas: BTreeMap<&str, usize> = BTreeMap::new();
     for share in shares {
-        *there.entry(share.zone).or_default() += share.pods.len();
+        *quotas.entry(share.zone).or_default() += share.pods_of(set).count();
     }
-    let mut rest = there.values().sum::<usize>().saturating_sub(n_going);
-    let mut quotas = there;
-    // Each zone keeps one in turn; each turn keeps at least one, as `rest` is at most what is left.
-    while 0 < rest {
+    let mut stay = quotas.values().sum::<usize>().saturating_sub(n_going);
+    // Each zone keeps one in turn. A turn keeps at least one, as no more stay than there are.
+    while 0 < stay {
         for left in quotas.values_mut().filter(|left| 0 < **left) {
-            if rest == 0 {
+            if stay == 0 {
                 break;
             }
             *left -= 1;
-            rest -= 1;
+            stay -= 1;
         }
     }
     quotas
 }
 
-#[derive(Debug, Default)]
-struct Picked {
-    /// In the order in which they were picked.
-    pods: Vec<PodId>,
+/// A millionth of a quota, the unit of prices.
+const PRICE_UNIT: u64 = 1_000_000;
+
+#[derive(Debug)]
+struct Picked<'s> {
+    /// Pods that are still to go, by workload and zone.
+    quotas: Vec<BTreeMap<&'s str, usize>>,
+    /// By workload, in the order in which they were picked.
+    pods: Vec<Vec<PodId>>,
     set: BTreeSet<PodId>,
 }
 
-impl Picked {
-    fn take(&mut self, pods: &[PodId], quota: &mut usize) {
-        for pod in pods {
-            if *quota == 0 {
-                return;
-            }
-            if self.set.insert(*pod) {
-                self.pods.push(*pod);
-                *quota -= 1;
-            }
+impl Picked<'_> {
+    fn quota(&self, set: usize, zone: &str) -> usize {
+        self.quotas.get(set).and_then(|zones| zones.get(zone)).copied().unwrap_or(0)
+    }
+
+    /// What emptying a node costs of the quotas, for each CPU of it.
+    fn price(&self, share: &Share<'_>) -> u64 {
+        let part = |(set, _): &(usize, PodId)| {
+            let quota = u64::try_from(self.quota(*set, share.zone)).unwrap_or(u64::MAX);
+            PRICE_UNIT.checked_div(quota).unwrap_or(PRICE_UNIT)
+        };
+        let parts = share.pods.iter().map(part).fold(0, u64::saturating_add);
+        parts.saturating_mul(1000) / share.cpu_milli
+    }
+
+    /// True if all own pods of the node may go.
+    fn empties(&self, share: &Share<'_>) -> bool {
+        (0..self.quotas.len()).all(|set| share.pods_of(set).count() <= self.quota(set, share.zone))
+    }
+
+    /// Picks the pods of a node, as far as the quotas allow.
+    fn take(&mut self, share: &Share<'_>) {
+        share.pods.iter().for_each(|(set, pod)| self.take_one(*set, share.zone, *pod));
+    }
+
+    fn take_one(&mut self, set: usize, zone: &str, pod: PodId) {
+        let Some(quota) = self.quotas.get_mut(set).and_then(|zones| zones.get_mut(zone)) else { return };
+        if 0 < *quota && self.set.insert(pod) {
+            *quota -= 1;
+            self.pods[set].push(pod);
         }
     }
 
-    /// Picks from the nodes of one zone, sorted by grade and then by own pods.
-    fn of_zone(&mut self, shares: &[&Share<'_>], mut quota: usize) {
-        let of = |grade: Grade| shares.iter().filter(move |share| share.grade == grade);
-        of(Grade::Leaving).for_each(|share| self.take(&share.pods, &mut quota));
-        for share in of(Grade::Alone).filter(|share| !share.pods.is_empty()) {
-            // Half an empty node is none: the rest may make another one emptier instead.
-            if share.pods.len() <= quota {
-                self.take(&share.pods, &mut quota);
+    /// Picks from nodes on which nothing is won: the most crowded ones first, as the ReplicaSet controller does it.
+    fn thin_out(&mut self, shares: &[&Share<'_>]) {
+        for set in 0..self.quotas.len() {
+            let mut pods: Vec<(Reverse<usize>, &str, &str, PodId)> = Vec::new();
+            for share in shares {
+                let crowd = (1..).zip(share.pods_of(set));
+                pods.extend(crowd.map(|(place, pod)| (Reverse(place), share.name, share.zone, pod)));
             }
+            pods.sort_unstable();
+            pods.into_iter().for_each(|(_, _, zone, pod)| self.take_one(set, zone, pod));
         }
-        let mut rest: Vec<_> = of(Grade::Alone).chain(of(Grade::Shared)).collect();
-        rest.sort_by_key(|share| (share.used_milli, share.name));
-        rest.iter().for_each(|share| self.take(&share.pods, &mut quota));
-        // Nothing is won on these: the most crowded ones first, as the ReplicaSet controller does it.
-        let mut kept: Vec<(Reverse<usize>, &str, PodId)> = Vec::new();
-        for share in of(Grade::Kept) {
-            kept.extend((1..).zip(&share.pods).map(|(crowd, pod)| (Reverse(crowd), share.name, *pod)));
-        }
-        kept.sort_unstable();
-        kept.iter().for_each(|(_, _, pod)| self.take(&[*pod], &mut quota));
     }
 
     /// Swaps the last pod that was picked elsewhere for one of the only node that is left, so that no node has all.
-    fn stay_on_two(&mut self, shares: &[Share<'_>]) {
-        let stays = |share: &&Share<'_>| share.pods.iter().any(|pod| !self.set.contains(pod));
-        let mut left = shares.iter().filter(stays);
-        let (Some(only), None) = (left.next(), left.next()) else { return };
-        let staying: Vec<PodId> = only.pods.iter().copied().filter(|pod| !self.set.contains(pod)).collect();
-        let elsewhere = self.pods.iter().rposition(|pod| !only.pods.contains(pod));
-        if let (Some(place), Some(pod), true) = (elsewhere, staying.first(), 1 < staying.len()) {
-            self.set.remove(&self.pods[place]);
+    fn stay_on_two(&mut self, shares: &[Share<'_>], set: usize) {
+        let staying = |share: &Share<'_>| -> Vec<PodId> {
+            share.pods_of(set).filter(|pod| !self.set.contains(pod)).collect()
+        };
+        let mut left =
+            shares.iter().map(|share| (share, staying(share))).filter(|(_, pods)| !pods.is_empty());
+        let (Some((only, pods)), None) = (left.next(), left.next()) else { return };
+        let on_only: BTreeSet<PodId> = only.pods_of(set).collect();
+        let elsewhere = self.pods[set].iter().rposition(|pod| !on_only.contains(pod));
+        if let (Some(place), [pod, _, ..]) = (elsewhere, &pods[..]) {
+            self.set.remove(&self.pods[set][place]);
             self.set.insert(*pod);
-            self.pods[place] = *pod;
+            self.pods[set][place] = *pod;
         }
     }
 }

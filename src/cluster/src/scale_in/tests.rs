@@ -87,7 +87,7 @@ impl Cluster {
     }
 
     fn choose(&self, to: usize) -> Result<Choice, LeftAlone> {
-        choose(&self.world(), &self.scale_in(to), &BTreeSet::new(), NOW)
+        one_of(choose(&self.world(), &[self.scale_in(to)], &BTreeSet::new(), NOW))
     }
 
     /// Nodes of the pods that go, each as often as it loses a pod, sorted.
@@ -101,6 +101,11 @@ impl Cluster {
         nodes.sort();
         nodes
     }
+}
+
+fn one_of(choices: Vec<Result<Choice, LeftAlone>>) -> Result<Choice, LeftAlone> {
+    let [choice] = choices.try_into().expect("one answer a question");
+    choice
 }
 
 #[test]
@@ -129,6 +134,30 @@ fn nodes_with_pods_that_would_have_to_move_come_after_those_without() {
 }
 
 #[test]
+fn workloads_that_shrink_together_empty_the_same_nodes() {
+    let mut cluster = Cluster::default();
+    cluster.web(&[("a", 1), ("b", 1), ("c", 2), ("d", 2)]);
+    for (name, node) in [("api-1", "a"), ("api-2", "b")] {
+        cluster.pod(name, "api", node);
+    }
+    let api =
+        ["api-1", "api-2"].map(|name| Replica { name: name.into(), ready: true, cost: DeletionCost::Unset });
+    let api = ScaleIn { namespace: "shop".into(), replicas: api.into(), to: 1 };
+    let choices = choose(&cluster.world(), &[cluster.scale_in(3), api], &BTreeSet::new(), NOW);
+    let going: Vec<Vec<&str>> =
+        choices.iter().flatten().map(|choice| choice.going.iter().map(|uid| &**uid).collect()).collect();
+    assert_eq!(going, [vec!["uid-web-c-0", "uid-web-c-1", "uid-web-a-0"], vec!["uid-api-1"]]);
+}
+
+#[test]
+fn larger_nodes_become_empty_first() {
+    let mut cluster = Cluster::default();
+    cluster.web(&[("a", 2), ("b", 3), ("c", 2)]);
+    cluster.node("b").allocatable = Resources::new(16_000, 64 << 30);
+    assert_eq!(cluster.emptied(4), ["b", "b", "b"]);
+}
+
+#[test]
 fn pods_of_daemon_sets_and_pods_that_are_going_do_not_count_on_a_node() {
     let mut cluster = Cluster::default();
     cluster.web(&[("a", 1), ("b", 1), ("c", 1)]);
@@ -138,7 +167,8 @@ fn pods_of_daemon_sets_and_pods_that_are_going_do_not_count_on_a_node() {
     cluster.pod("old", "old", "c").deletion_at = Some(NOW);
     assert_eq!(cluster.emptied(1), ["b", "c"]);
     let leaving = BTreeSet::from([Arc::from("uid-api-1")]);
-    let choice = choose(&cluster.world(), &cluster.scale_in(2), &leaving, NOW).expect("a choice");
+    let choices = choose(&cluster.world(), &[cluster.scale_in(2)], &leaving, NOW);
+    let choice = one_of(choices).expect("a choice");
     assert_eq!(choice.going, [Arc::from("uid-web-a-0")], "what another scale-in sends away counts as gone");
 }
 

@@ -52,19 +52,18 @@ impl ScaleIns {
         self.bell.notified().await;
     }
 
-    /// Answers all who wait, one after the other: each sees what those before it have sent away.
+    /// Answers all who wait, together: workloads that shrink at one time empty the same nodes.
     pub(super) fn answer(&self, world: &World, now: UnixTime) {
         let mut state = self.state();
         if state.waiting.is_empty() {
             return;
         }
         state.sent_away.retain(|_, until| now < *until);
-        for (scale_in, answer) in std::mem::take(&mut state.waiting) {
-            if answer.is_closed() {
-                continue;
-            }
-            let leaving: BTreeSet<Arc<str>> = state.sent_away.keys().cloned().collect();
-            let choice = choose(world, &scale_in, &leaving, now);
+        let (questions, answers): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut state.waiting).into_iter().filter(|(_, answer)| !answer.is_closed()).unzip();
+        let leaving: BTreeSet<Arc<str>> = state.sent_away.keys().cloned().collect();
+        let choices = choose(world, &questions, &leaving, now);
+        for (choice, answer) in choices.into_iter().zip(answers) {
             let going = choice.iter().flat_map(|choice| choice.going.iter().cloned());
             state.sent_away.extend(going.map(|uid| (uid, now.plus(SENT_AWAY_FOR))));
             // Whoever has gone away in the meantime is not answered.

@@ -271,7 +271,11 @@ impl NodeLoop {
             Some(finished) = self.finished.recv() => { self.note(finished); false }
             () = feed.notified() => true,
             () = health.inspection.rung() => false,
-            () = health.scale_ins.rung() => false,
+            () = health.scale_ins.rung() => {
+                // Workloads that one `kubectl apply` shrinks ask one after the other, and are answered together.
+                self.ports.host.sleep(GATHERING).await;
+                false
+            }
             () = self.ports.host.sleep(pause.saturating_sub(PLAN_INTERVAL_MIN)) => false,
         };
         if rung {
