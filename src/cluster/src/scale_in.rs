@@ -117,42 +117,32 @@ struct Set {
 
 impl Set {
     fn of(world: &World, scale_in: &ScaleIn) -> Result<Self, LeftAlone> {
-        let (uid, ready) = ready_pods(world, scale_in)?;
+        let mut ready = Vec::with_capacity(scale_in.replicas.len());
+        let mut set: Option<&Arc<str>> = None;
+        for replica in &scale_in.replicas {
+            let key = ObjectKey::new(scale_in.namespace.clone(), &*replica.name);
+            // One that has gone in the meantime is nobody's concern.
+            let Some(id) = world.pod_id(&key) else { continue };
+            let entry = world.pod(id);
+            let owner = entry.pod.owner.as_ref().filter(|owner| &*owner.kind == "ReplicaSet");
+            let owner = owner.ok_or(LeftAlone::NotOneReplicaSet)?;
+            if *set.get_or_insert(&owner.uid) != &owner.uid {
+                return Err(LeftAlone::NotOneReplicaSet);
+            }
+            if replica.cost == DeletionCost::Foreign {
+                return Err(LeftAlone::CostOfOthers);
+            }
+            if entry.pod.class.topology_spread.iter().any(|spread| &*spread.topology_key != ZONE_LABEL) {
+                return Err(LeftAlone::SpreadRequired);
+            }
+            if replica.ready && entry.node.is_some() && entry.pod.deletion_at.is_none() {
+                ready.push((id, replica.cost));
+            }
+        }
         let gone_early = scale_in.replicas.iter().filter(|replica| !replica.ready).count();
         let n_going = scale_in.replicas.len().saturating_sub(scale_in.to).saturating_sub(gone_early);
-        let n_going = n_going.min(ready.len());
-        Ok(Self { uid: uid.unwrap_or_default(), ready, n_going })
+        Ok(Self { uid: set.cloned().unwrap_or_default(), n_going: n_going.min(ready.len()), ready })
     }
-}
-
-/// The unique id of the ReplicaSet, if there is a pod, and its ready pods on nodes with their costs.
-fn ready_pods(
-    world: &World,
-    scale_in: &ScaleIn,
-) -> Result<(Option<Arc<str>>, Vec<(PodId, DeletionCost)>), LeftAlone> {
-    let mut ready = Vec::with_capacity(scale_in.replicas.len());
-    let mut set: Option<&Arc<str>> = None;
-    for replica in &scale_in.replicas {
-        let key = ObjectKey::new(scale_in.namespace.clone(), &*replica.name);
-        // One that has gone in the meantime is nobody's concern.
-        let Some(id) = world.pod_id(&key) else { continue };
-        let entry = world.pod(id);
-        let owner = entry.pod.owner.as_ref().filter(|owner| &*owner.kind == "ReplicaSet");
-        let owner = owner.ok_or(LeftAlone::NotOneReplicaSet)?;
-        if *set.get_or_insert(&owner.uid) != &owner.uid {
-            return Err(LeftAlone::NotOneReplicaSet);
-        }
-        if replica.cost == DeletionCost::Foreign {
-            return Err(LeftAlone::CostOfOthers);
-        }
-        if entry.pod.class.topology_spread.iter().any(|spread| &*spread.topology_key != ZONE_LABEL) {
-            return Err(LeftAlone::SpreadRequired);
-        }
-        if replica.ready && entry.node.is_some() && entry.pod.deletion_at.is_none() {
-            ready.push((id, replica.cost));
-        }
-    }
-    Ok((set.cloned(), ready))
 }
 
 /// How much is won when the pods of a node go; the most comes first.
