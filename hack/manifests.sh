@@ -74,12 +74,12 @@ cp -r "$argo/NodePool/actions" "$argo/ScalingPolicy/actions"
 } >"$out/config/base/headroom.yaml"
 # The permissions of workloads, as components that an overlay takes in.
 component() {
-  local folder="$out/config/components/$1"
+  local folder="$out/config/components/$1" template=${3:-rbac-workloads}
   mkdir -p "$folder"
   {
     echo "$generated"
     "$tools/helm" template headroom "$out/charts/headroom" --namespace headroom-system \
-      --show-only templates/rbac-workloads.yaml --set "$2"
+      --show-only "templates/$template.yaml" --set "$2"
   } >"$folder/roles.yaml"
   {
     echo "$generated"
@@ -91,10 +91,12 @@ component() {
 }
 component scale workloads.scale=true
 component replace-hpas workloads.hpaOwnership=Replace
+component empty-nodes workloads.scaleIn=EmptyNodes scale-in
 
 {
   echo "$generated"
   "$tools/kustomize" build "$out/config/default"
 } >"$out/config/install.yaml"
 "$tools/gitops" -rbac-table "$out/config/base/headroom.yaml" "$out/config/components/replace-hpas/roles.yaml" \
+  "$out/config/components/empty-nodes/roles.yaml" \
   "$out/config/overlays/kwok/kwok-role.yaml" >"$out/docs/rbac.md"

@@ -129,6 +129,7 @@ fn operator_roles() -> Result<Vec<Value>> {
     for file in [
         "config/base/headroom.yaml",
         "config/components/replace-hpas/roles.yaml",
+        "config/components/empty-nodes/roles.yaml",
         "config/overlays/kwok/kwok-role.yaml",
     ] {
         for object in documents(file)? {

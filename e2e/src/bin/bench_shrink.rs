@@ -6,14 +6,16 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use e2e::burst::{MIX, cpus_asked, create_deployments, lower_bound, wait_until_running};
 use e2e::control_plane::{ControlPlane, Options, User};
 use e2e::operator::Operator;
 use e2e::shrink::{Settings, Shape, count_cpus, count_nodes, protect, settled, start_operator};
+use e2e::workloads::scaling_policy;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta};
+use serde_json::json;
 
 /// What is left of each Deployment, as a divisor.
 const CUT: u32 = 5;
@@ -29,9 +31,23 @@ struct Args {
     /// Seconds after the cut for which nodes are counted.
     #[arg(long, default_value_t = 240)]
     seconds: u64,
+    /// Who cuts, and who chooses the pods that go.
+    #[arg(long, value_enum, default_value = "by-hand")]
+    cut: Cut,
     /// Measure the operator as the tests run it, without an optimized build.
     #[arg(long)]
     debug: bool,
+}
+
+/// Who lowers the replicas, and who chooses the pods that go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Cut {
+    /// The bench itself; the ReplicaSet controller.
+    ByHand,
+    /// The operator by ScalingPolicies; the ReplicaSet controller.
+    ByReplicaSet,
+    /// The operator by ScalingPolicies; the operator by deletion costs.
+    EmptyNodes,
 }
 
 /// The shapes that the peers were measured with.
@@ -56,6 +72,8 @@ struct Measured {
     n_evicted: usize,
     n_refused: usize,
     n_deleted: usize,
+    /// Pods whose deletion cost was written.
+    n_marked: usize,
     /// The most pods without a node that were seen at once.
     n_pending_max: usize,
     n_bought: usize,
@@ -87,9 +105,21 @@ async fn measure(args: &Args, n_pods: u32) -> Result<Measured> {
     let n_before = settled(&cluster, Duration::from_secs(30), Duration::from_secs(180)).await?;
     let cpu_before = operator.process().cpu_seconds()?;
 
+    if args.cut != Cut::ByHand {
+        let scale_in = if args.cut == Cut::EmptyNodes { "EmptyNodes" } else { "ByReplicaSet" };
+        let change = json!({"spec": {"workloads": {"scaleIn": scale_in}}});
+        cluster.patch("ClusterScalingPolicy", "headroom.dev/v1alpha1", "default", change).await?;
+        size(&cluster, n_pods).await?;
+        // The policies are in force, and nobody has anything to do.
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
     let (cut_at, cut) = (jiff::Timestamp::now(), Instant::now());
-    for share in &MIX {
-        cluster.scale_deployment(share.name, n_pods * share.percent / 100 / CUT).await?;
+    if args.cut == Cut::ByHand {
+        for share in &MIX {
+            cluster.scale_deployment(share.name, n_pods * share.percent / 100 / CUT).await?;
+        }
+    } else {
+        size(&cluster, n_pods / CUT).await?;
     }
     let (nodes, n_pending_max) = follow(args, &cluster, &operator, cut).await?;
     let n_cpus = count_cpus(&cluster).await?;
@@ -102,12 +132,24 @@ async fn measure(args: &Args, n_pods: u32) -> Result<Measured> {
         n_cpus,
         n_evicted: evictions.clone().accepted().len(),
         n_refused: evictions.len() - evictions.accepted().len(),
-        n_deleted: writes.clone().to("pods").len(),
+        n_deleted: writes.clone().to("pods").with_verb("delete").len(),
+        n_marked: writes.clone().to("pods").with_verb("patch").accepted().len(),
         n_pending_max,
         n_bought: writes.to("nodes").with_verb("create").accepted().len(),
         cpu_seconds: operator.process().cpu_seconds()? - cpu_before,
         peak_bytes: operator.process().peak_memory_bytes()?,
     })
+}
+
+/// Gives each Deployment of the mix a policy that holds it at its share of `n_pods`.
+async fn size(cluster: &ControlPlane, n_pods: u32) -> Result<()> {
+    for share in &MIX {
+        let replicas = n_pods * share.percent / 100;
+        let mut policy = scaling_policy(share.name, share.name, replicas);
+        policy["spec"]["minReplicas"] = replicas.into();
+        cluster.apply(policy).await?;
+    }
+    Ok(())
 }
 
 /// Counts nodes and pending pods every two seconds.
@@ -187,13 +229,14 @@ fn verdict(run: &Measured) -> String {
     format!(
         "{} pods: wanted at most {most} nodes within {seconds:.0} s: {word}, {found} nodes then; {most} {when}. \
          In the end the nodes have {} CPUs for the {} that pods ask for. \
-         Evictions refused by a budget: {}, pods deleted past one: {}, nodes bought after the cut: {}.",
+         Evictions refused by a budget: {}, pods deleted past one: {}, nodes bought after the cut: {}, deletion costs written: {}.",
         run.n_pods,
         run.n_cpus,
         cpus_asked(run.n_pods / CUT),
         run.n_refused,
         run.n_deleted,
         run.n_bought,
+        run.n_marked,
     )
 }
 

@@ -135,8 +135,9 @@ mod rules_between_pods;
 #[cfg(test)]
 mod rules_of_volumes_and_priorities;
 #[cfg(test)]
-mod schedule_raises_the_minimum;
+mod scale_in_empties_nodes;
 #[cfg(test)]
+mod schedule_raises_the_minimum;
 mod schedule_raises_the_replicas;
 #[cfg(test)]
 mod scheduler_stopped;

@@ -86,6 +86,14 @@ pub struct WorkloadScaling {
     #[schemars(range(min = 1, max = POLICIES_PER_NAMESPACE_MAX))]
     pub max_policies_per_namespace: Option<i32>,
 
+    /// Who chooses the pods that go when the operator lowers the replicas of a workload. `ByReplicaSet`: the ReplicaSet
+    /// controller by its own ranking. `EmptyNodes`: the operator, so that nodes become empty without an eviction; it writes
+    /// `controller.kubernetes.io/pod-deletion-cost` to pods of ReplicaSets, keeps zones even, and leaves a workload alone whose
+    /// pods have costs of somebody else. The chart grants it by the value of the same name. Default: `ByReplicaSet`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ScaleInChoice")]
+    pub scale_in: Option<ScaleInChoice>,
+
     /// Prometheus servers that ScalingPolicies may ask. Default: none. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -102,6 +110,16 @@ pub enum HpaOwnership {
     Observe,
     /// The operator.
     Replace,
+}
+
+/// Who chooses the pods that go when replicas are lowered.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScaleInChoice {
+    /// The ReplicaSet controller.
+    #[default]
+    ByReplicaSet,
+    /// The operator, by deletion costs.
+    EmptyNodes,
 }
 
 /// A server that ScalingPolicies may ask for metrics.

@@ -1,5 +1,6 @@
 //! The cluster as the watches delivered it, and the scheduler's rules over it. Pure; it decides nothing.
 #![deny(missing_docs)]
 
+pub mod scale_in;
 pub mod scheduling;
 pub mod world;

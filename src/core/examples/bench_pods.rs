@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use headroom_core::deletion_cost::DeletionCost;
 use headroom_core::pods::decision::WriteOutcome;
 use headroom_core::pods::defaulting::defaulted;
 use headroom_core::pods::input::{
@@ -109,6 +110,7 @@ fn workload(index: usize) -> Workload {
         started_at: Some(long_ago),
         ready: Some(ReadyCondition { ready: Some(true), transition_at: long_ago }),
         requests: requests.clone(),
+        deletion_cost: DeletionCost::Unset,
     });
     let usage_milli = 250 + i64::try_from(index % 400).unwrap_or(0);
     let usage = names.iter().map(|name| PodUsage {

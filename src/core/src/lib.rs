@@ -13,8 +13,10 @@ pub mod snapshot;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use headroom_cluster::{scheduling, world};
+pub use headroom_cluster::{scale_in, scheduling, world};
 pub use headroom_pods as pods;
-pub use headroom_values::{go_values, known, labels, printable, quantity, reason, resources, time, window};
+pub use headroom_values::{
+    deletion_cost, go_values, known, labels, printable, quantity, reason, resources, time, window,
+};
 
 pub use nodes::plan_nodes::{absorb, plan};

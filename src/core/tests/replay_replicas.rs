@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headroom_core::deletion_cost::DeletionCost;
 use headroom_core::history::History;
 use headroom_core::labels::ObjectKey;
 use headroom_core::pods::after_write;
@@ -205,6 +206,7 @@ fn pods(draw: &mut Draw, name: &str, count: i32) -> Vec<Arc<PodSeen>> {
                 transition_at: draw.ago(900),
             }),
             requests: if draw.chance(80) { shared.clone() } else { requests(1 + draw.signed(400)) },
+            deletion_cost: DeletionCost::Unset,
         }));
     }
     pods

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use headroom_core::deletion_cost::DeletionCost;
 use headroom_core::pods::amount::Amount;
 use headroom_core::pods::decision::{Branch, Decision, FallbackStep, WriteOutcome};
 use headroom_core::pods::defaulting::defaulted;
@@ -123,6 +124,7 @@ fn ready_pod() -> PodSeen {
             containers: vec![ContainerRequests::default()],
             ..PodRequests::default()
         }),
+        deletion_cost: DeletionCost::Unset,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::moment::Moment;
 use crate::schedules::{Fallback, Schedule};
 use crate::spec::HpaSpec;
 use crate::status::HpaStatus;
+use headroom_values::deletion_cost::DeletionCost;
 use headroom_values::quantity::Quantity;
 use headroom_values::time::Seconds;
 
@@ -123,6 +124,8 @@ pub struct PodSeen {
     pub ready: Option<ReadyCondition>,
     /// What it requests; shared by the pods of a template.
     pub requests: Arc<PodRequests>,
+    /// Its deletion cost. No decision on a number reads it, and no snapshot holds it.
+    pub deletion_cost: DeletionCost,
 }
 
 /// The phase of a pod.

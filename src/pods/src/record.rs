@@ -16,6 +16,7 @@ use crate::moment::Moment;
 use crate::schedules::{Fallback, Schedule};
 use crate::spec::{HpaSpec, ScaleTargetRef};
 use crate::status::HpaStatus;
+use headroom_values::deletion_cost::DeletionCost;
 use headroom_values::labels::ObjectKey;
 
 /// Everything that one decision reads, owned, and whether its result is to be carried out.
@@ -292,7 +293,7 @@ impl ReplicaRecord {
             self.options.len() - 1
         });
         let pods = input.pods.iter().map(|pod| {
-            let PodSeen { name, phase, deleting, started_at, ready, requests } = &**pod;
+            let PodSeen { name, phase, deleting, started_at, ready, requests, deletion_cost: _ } = &**pod;
             let requests = *places.entry(requests.clone()).or_insert_with(|| {
                 self.requests.push(requests.clone());
                 self.requests.len() - 1
@@ -327,7 +328,8 @@ impl ReplicaRecord {
             let PodRecord { name, phase, deleting, started_at, ready, requests } = pod;
             let own = self.requests.get(requests);
             let requests = own.ok_or_else(|| missing("requests", requests, self.requests.len()))?.clone();
-            Ok(Arc::new(PodSeen { name, phase, deleting, started_at, ready, requests }))
+            let deletion_cost = DeletionCost::Unset;
+            Ok(Arc::new(PodSeen { name, phase, deleting, started_at, ready, requests, deletion_cost }))
         });
         let pods = pods.collect::<Result<_, _>>()?;
         Ok(workload.with(options.clone(), pods))

@@ -1,6 +1,7 @@
 //! Plain values that every part of Headroom shares: quantities, labels, resources, times, reasons.
 #![deny(missing_docs)]
 
+pub mod deletion_cost;
 pub mod go_values;
 pub mod known;
 pub mod labels;

@@ -6,7 +6,7 @@ use headroom_core::quantity::Quantity;
 
 use super::Checker;
 use crate::cluster_scaling_policy::{
-    HpaOwnership, MetricSource, POLICIES_PER_NAMESPACE_MAX, WorkloadScaling,
+    HpaOwnership, MetricSource, POLICIES_PER_NAMESPACE_MAX, ScaleInChoice, WorkloadScaling,
 };
 use crate::common;
 
@@ -27,6 +27,8 @@ pub struct ValidatedWorkloads {
     pub initial_readiness_delay: Duration,
     /// Maximum policies of one namespace, 1 to 100000.
     pub max_policies_per_namespace: usize,
+    /// Who chooses the pods that go when replicas are lowered.
+    pub scale_in: ScaleInChoice,
     /// Prometheus servers that policies may ask, no two of one name.
     pub metric_sources: Vec<MetricSource>,
 }
@@ -42,6 +44,7 @@ impl Default for ValidatedWorkloads {
             cpu_initialization_period: Duration::from_secs(300),
             initial_readiness_delay: Duration::from_secs(30),
             max_policies_per_namespace: POLICIES_PER_NAMESPACE,
+            scale_in: ScaleInChoice::ByReplicaSet,
             metric_sources: Vec::new(),
         }
     }
@@ -64,6 +67,7 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
         cpu_initialization_period,
         initial_readiness_delay,
         max_policies_per_namespace,
+        scale_in,
         metric_sources,
     } = written;
     let path = |field: &str| format!("spec.workloads.{field}");
@@ -110,6 +114,7 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
         cpu_initialization_period,
         initial_readiness_delay,
         max_policies_per_namespace: most.max(1),
+        scale_in: scale_in.unwrap_or_default(),
         metric_sources: metric_sources.clone(),
     }
 }

@@ -382,6 +382,14 @@ impl World {
         self.listings.get(pool)
     }
 
+    /// Nodes that the provider of any pool lists, in no particular order; one may come twice.
+    pub fn managed_nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.listings
+            .values()
+            .flat_map(|listing| listing.by_id().chain(listing.by_name()))
+            .map(|(node, _, _)| node)
+    }
+
     /// The pods of a class that are bound to a node, finished ones included, in no particular order.
     #[must_use]
     pub fn bound_pods(&self, class: InternedId) -> &[PodId] {

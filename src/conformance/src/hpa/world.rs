@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headroom_core::deletion_cost::DeletionCost;
 use headroom_core::labels::Labels;
 use headroom_core::pods::input::{
     Answer, ContainerRequests, ContainerUsage, InitContainerRequests, Number, PodPhase, PodRequests, PodSeen,
@@ -88,6 +89,7 @@ pub fn pod(pod: &Pod, default_containers: &[Container]) -> PodSeen {
             pod_level: pod.pod_requests.as_ref().map(amounts),
             overhead: pod.overhead.as_ref().map(amounts).unwrap_or_default(),
         }),
+        deletion_cost: DeletionCost::Unset,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use headroom_core::deletion_cost::{DELETION_COST_ANNOTATION, DeletionCost, OWN_DELETION_COST_ANNOTATION};
 use headroom_core::pods::input::{
     ContainerRequests, InitContainerRequests, PodPhase, PodRequests, PodSeen, ReadyCondition,
     ResourceAmounts, Scale,
@@ -46,7 +47,13 @@ pub fn pod_seen(slim: &SlimPod, decoder: &mut Decoder) -> Result<PodSeen, Error>
             transition_at: condition.last_transition_time.as_ref().map_or(EARLIEST, moment),
         }),
         requests: decoder.pod_requests(requests),
+        deletion_cost: deletion_cost(&slim.metadata),
     })
+}
+
+fn deletion_cost(metadata: &ObjectMeta) -> DeletionCost {
+    let annotation = |key| metadata.annotations.as_ref()?.get(key).map(String::as_str);
+    DeletionCost::read(annotation(DELETION_COST_ANNOTATION), annotation(OWN_DELETION_COST_ANNOTATION))
 }
 
 fn moment(time: &Time) -> Moment {
@@ -189,6 +196,20 @@ mod tests {
         assert_eq!(seen.requests.containers[0].requests.get("memory"), None);
         assert!(seen.requests.init_containers[0].restartable);
         assert_eq!(seen.requests.overhead.get("cpu").map(Quantity::milli), Some(10));
+    }
+
+    #[test]
+    fn deletion_cost_of_a_pod_is_read_with_who_has_set_it() {
+        let cost = |annotations: serde_json::Value| {
+            let metadata = serde_json::json!({"name": "a", "namespace": "shop", "annotations": annotations});
+            let slim: SlimPod =
+                serde_json::from_value(serde_json::json!({"metadata": metadata})).expect("a pod");
+            pod_seen(&slim, &mut Decoder::default()).expect("understood").deletion_cost
+        };
+        let (key, own) = ("controller.kubernetes.io/pod-deletion-cost", "headroom.dev/deletion-cost");
+        assert_eq!(cost(serde_json::json!({"other": "x"})), DeletionCost::Unset);
+        assert_eq!(cost(serde_json::json!({key: "7"})), DeletionCost::Foreign);
+        assert_eq!(cost(serde_json::json!({key: "-1", own: "-1"})), DeletionCost::Own(-1));
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub use workload::{
     SlimReplicationController, SlimStatefulSet,
 };
 
+use headroom_core::deletion_cost::DELETION_COST_ANNOTATION;
 use headroom_core::world::gang::VOLCANO_ANNOTATION;
 use headroom_core::world::node::keeps_annotation;
 use headroom_core::world::request::CONSUME_ANNOTATIONS;
@@ -59,8 +60,9 @@ use headroom_core::world::request::CONSUME_ANNOTATIONS;
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 /// Annotations of others that decisions read, beside those that the core names.
-const OTHER_ANNOTATIONS: [&str; 7] = [
+const OTHER_ANNOTATIONS: [&str; 8] = [
     MIRROR_ANNOTATION,
+    DELETION_COST_ANNOTATION,
     BIND_COMPLETED_ANNOTATION,
     SELECTED_NODE_ANNOTATION,
     DEFAULT_CLASS_ANNOTATION,

@@ -120,6 +120,7 @@ impl Namespace {
 
 #[cfg(test)]
 mod tests {
+    use headroom_core::deletion_cost::DeletionCost;
     use headroom_core::pods::input::{PodPhase, PodRequests};
 
     use super::*;
@@ -132,6 +133,7 @@ mod tests {
             started_at: None,
             ready: None,
             requests: Arc::new(PodRequests::default()),
+            deletion_cost: DeletionCost::Unset,
         }
     }
 

@@ -345,12 +345,12 @@ fn is_refusal(error: &KubeError) -> bool {
 }
 
 /// True if no role permits the call. Admission answers with the same code, but in words of its own.
-fn is_missing_permission(error: &KubeError) -> bool {
+pub(super) fn is_missing_permission(error: &KubeError) -> bool {
     matches!(error, KubeError::Api(status) if status.code == 403 && status.message.contains(" cannot "))
 }
 
 /// The API server's own words instead of the whole answer.
-fn plain(error: &KubeError) -> String {
+pub(super) fn plain(error: &KubeError) -> String {
     match error {
         KubeError::Api(status) => status.message.clone(),
         other => other.to_string(),

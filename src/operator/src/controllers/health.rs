@@ -16,6 +16,7 @@ use tracing::error;
 
 use super::inspection::Inspection;
 use super::listener::{self, Bounds};
+use super::scale_in::ScaleIns;
 use super::workloads::last::LastLooks;
 
 /// How often the watchdog looks; a stuck loop ends the process at most this much late.
@@ -32,8 +33,12 @@ pub struct Health {
     waits_for: Mutex<Option<String>>,
     /// The permission that the cluster's policy needs and the operator does not have, with how it is granted.
     missing_permission: Mutex<Option<String>>,
+    /// The permission to write deletion costs, in the same way.
+    missing_cost_permission: Mutex<Option<String>>,
     /// Where questions for its view wait.
     pub inspection: Inspection,
+    /// Where the loop of nodes is asked which pods should go.
+    pub scale_ins: ScaleIns,
     /// What each workload was last decided from.
     pub looks: Arc<LastLooks>,
 }
@@ -55,10 +60,16 @@ impl Health {
         *self.missing_permission.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
 
+    /// As [`Health::set_missing_permission`], of the permission to write deletion costs.
+    pub fn set_missing_cost_permission(&self, what: Option<String>) {
+        *self.missing_cost_permission.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
     /// The permission that the cluster's policy needs and the operator does not have.
     #[must_use]
     pub fn missing_permission(&self) -> Option<String> {
-        self.missing_permission.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let first = self.missing_permission.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        first.or_else(|| self.missing_cost_permission.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// Why a replica could not lead at once; `None` when it could: its caches are filled.

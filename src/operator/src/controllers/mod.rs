@@ -14,6 +14,7 @@ pub mod nodes;
 pub mod page;
 mod page_tables;
 mod rest;
+pub mod scale_in;
 mod turns;
 pub mod view;
 pub mod wiring;

@@ -199,11 +199,13 @@ impl NodeLoop {
         self.take_in();
         if !self.leads().await {
             self.ports.health.inspection.answer(|| None);
+            self.ports.health.scale_ins.send_away();
             self.show(false, None, &[]);
             return PLAN_INTERVAL_MAX;
         }
         let now = self.ports.host.now();
         self.follow_clock(now);
+        self.ports.health.scale_ins.answer(&self.world, now);
         self.look_for_missing().await;
         self.ask_providers(now).await;
         let news = !self.outcomes.is_empty();
@@ -269,6 +271,11 @@ impl NodeLoop {
             Some(finished) = self.finished.recv() => { self.note(finished); false }
             () = feed.notified() => true,
             () = health.inspection.rung() => false,
+            () = health.scale_ins.rung() => {
+                // Workloads that one `kubectl apply` shrinks ask one after the other, and are answered together.
+                self.ports.host.sleep(GATHERING).await;
+                false
+            }
             () = self.ports.host.sleep(pause.saturating_sub(PLAN_INTERVAL_MIN)) => false,
         };
         if rung {

@@ -19,15 +19,18 @@ use super::gather::{Load, ask};
 use super::last::{Last, Look};
 use super::ownership::{self, Circumstances, Judged, Stage};
 use super::reporting::{View, hpa_version, last_hpa_status};
+use super::scale_in;
 use super::sight::{Sight, notice_contest};
 use super::state::{DONE, FAILED, HELD, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, UNKNOWN};
 use super::survey::{Workload, WorkloadPhase};
+use crate::actuate::deletion_costs::DeletionCosts;
 use crate::actuate::scale::{ScaleError, Scales};
+use crate::controllers::health::Health;
 use crate::report::otlp::TraceSink;
 use crate::report::replica_traces::Course;
 use crate::report::{HpaOwned, KubeSink, Metrics, PolicyPhase, ScalingSink, WriteError};
 use headroom_api::conditions::reasons;
-use headroom_api::{HpaOwnership, Mode, ScalingDecision};
+use headroom_api::{HpaOwnership, Mode, ScaleInChoice, ScalingDecision};
 use headroom_observe::host::Host;
 use headroom_observe::metrics::MetricsSource;
 use headroom_observe::{HpaObject, KubeFeed};
@@ -40,6 +43,10 @@ pub struct Dependencies {
     pub feed: KubeFeed,
     /// Scales.
     pub scales: Scales,
+    /// Deletion costs of pods.
+    pub costs: DeletionCosts,
+    /// Where the loop of nodes is asked, and where a permission that is missing is shown.
+    pub health: Arc<Health>,
     /// Status.
     pub sink: ScalingSink,
     /// Events.
@@ -62,6 +69,8 @@ pub struct Rules {
     pub options: Options,
     /// Who runs HPAs.
     pub ownership: HpaOwnership,
+    /// Who chooses the pods that go when replicas are lowered.
+    pub scale_in: ScaleInChoice,
 }
 
 /// How a look ended.
@@ -139,6 +148,7 @@ impl Dependencies {
             gathered: load.gathered,
         };
         let decision = look.decide();
+        sight.scale_in = scale_in::wanted(&look, &decision, rules.scale_in);
         state.last = Some(Last::Decided(Arc::new(look)));
 
         let steps = decision.steps.clone();
@@ -248,8 +258,14 @@ impl Dependencies {
             self.recover(workload, state, &error).await;
             return None;
         }
-        let written_at = self.host.wall();
-        course.part("journal", true, (journalled_at, written_at), None);
+        let costs_at = self.host.wall();
+        course.part("journal", true, (journalled_at, costs_at), None);
+        let mut written_at = costs_at;
+        if let Some(scale_in) = &sight.scale_in {
+            let problem = self.write_costs(scale_in).await;
+            written_at = self.host.wall();
+            course.part("deletion costs", true, (costs_at, written_at), problem);
+        }
         let sizes = (rescale.from, rescale.to);
         let written = self.scales.write(target, sizes, &sight.resource_version).await;
         let problem = match &written {

@@ -10,6 +10,7 @@ pub mod outside;
 mod ownership;
 mod refused;
 mod reporting;
+mod scale_in;
 mod sight;
 mod state;
 mod survey;
@@ -39,6 +40,7 @@ use self::state::State;
 use self::survey::{Survey, Workload};
 use super::health::Health;
 use super::leader::Leadership;
+use crate::actuate::deletion_costs::DeletionCosts;
 use crate::actuate::guard::Guard;
 use crate::actuate::scale::Scales;
 use crate::options::{GATHERING, WORKLOADS_IN_FLIGHT_MAX};
@@ -158,6 +160,8 @@ impl WorkloadLoop {
         let began_at = host.monotonic();
         let dependencies = Dependencies {
             scales: Scales::new(work.clone(), host.clone()),
+            costs: DeletionCosts::new(work.clone()),
+            health: health.clone(),
             sink: ScalingSink::new(work.clone()),
             events: KubeSink::new(work),
             registry: Mutex::new(Registry::default()),
@@ -303,6 +307,8 @@ impl WorkloadLoop {
         let period = fresh.sync_period != self.settings.sync_period;
         self.kept();
         self.settings = fresh;
+        // A missing permission that is still needed is missed again.
+        self.health.set_missing_cost_permission(None);
         self.rules = Arc::new(rules(&self.settings, (self.metrics)(&self.settings)));
         if period {
             let keys: Vec<ObjectKey> = self.slots.keys().cloned().collect();
@@ -445,7 +451,8 @@ impl WorkloadLoop {
 
 /// The settings as decisions take them.
 fn rules(settings: &ValidatedWorkloads, metrics: Arc<dyn MetricsSource>) -> Rules {
-    Rules { metrics, ownership: settings.ownership, options: options_of(settings) }
+    let ValidatedWorkloads { ownership, scale_in, .. } = *settings;
+    Rules { metrics, ownership, scale_in, options: options_of(settings) }
 }
 
 fn options_of(settings: &ValidatedWorkloads) -> Options {
@@ -458,6 +465,7 @@ fn options_of(settings: &ValidatedWorkloads) -> Options {
         cpu_initialization_period,
         initial_readiness_delay,
         max_policies_per_namespace: _,
+        scale_in: _,
         metric_sources: _,
     } = settings;
     // At most 1000 thousandths: exact in 32 bits and so in a float.

@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use headroom_core::pods::input::{PodSeen, Scale};
 use headroom_core::pods::selector::Selector;
+use headroom_core::scale_in::ScaleIn;
 use headroom_core::time::{Seconds, UnixTime};
 
 use super::evaluate::{Dependencies, Rules};
@@ -19,6 +20,8 @@ pub(super) struct Sight {
     pub(super) pods: Vec<Arc<PodSeen>>,
     pub(super) rivals: Vec<Arc<str>>,
     pub(super) writers: Vec<Writer>,
+    /// The pods of which some go, where the decision lowers the replicas and the operator chooses.
+    pub(super) scale_in: Option<ScaleIn>,
 }
 
 impl Dependencies {
@@ -30,6 +33,7 @@ impl Dependencies {
             pods: Vec::new(),
             rivals: Vec::new(),
             writers: Vec::new(),
+            scale_in: None,
         };
         let Some(target) = &workload.target else {
             let reference = &workload.spec.scale_target_ref;
