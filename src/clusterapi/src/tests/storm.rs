@@ -2,6 +2,7 @@
 //! else has taken.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,7 @@ fn scale_by(world: &mut World, by: i64) {
     let to = (size + by).max(0);
     world.scale("a", to);
     world.hands.lowered += (size - to).max(0);
+    world.hands.raised += (to - size).max(0);
 }
 
 /// What somebody else does, or what happens to a request.
@@ -75,7 +77,10 @@ fn trouble(dice: &mut fastrand::Rng, others: Others) -> Option<(String, Fault)> 
         9 => meanwhile(World::let_arrive),
         12 => meanwhile(|world| scale_by(world, -1)),
         13 => meanwhile(move |world| mark_one(world, number)),
-        14 => meanwhile(|world| world.roll_out("a")),
+        14 => meanwhile(|world| {
+            world.roll_out("a");
+            world.hands.rollouts += 1;
+        }),
         15 => meanwhile(|world| {
             let paused =
                 world.get("clusters", "prod").is_some_and(|cluster| cluster["spec"]["paused"] == true);
@@ -89,12 +94,48 @@ fn trouble(dice: &mut fastrand::Rng, others: Others) -> Option<(String, Fault)> 
 /// What a run of seeds has come to.
 #[derive(Debug, Default)]
 struct Sums {
+    seeds: usize,
     attempts: usize,
     crashes: usize,
+    /// Machines that left for a lowered size and that the operator had named.
     named_left: usize,
-    lowered: i64,
+    /// Machines that left for a lowered size or a mark of somebody else.
     taken_by_others: usize,
-    deleted_by_others: i64,
+    lost_answers: i64,
+    foreign_marks: usize,
+    rollouts: i64,
+    health_check_deletions: i64,
+    sizes_lowered_by_hand: i64,
+}
+
+impl Sums {
+    fn add(&mut self, one: &Self) {
+        self.seeds += 1;
+        self.attempts += one.attempts;
+        self.crashes += one.crashes;
+        self.named_left += one.named_left;
+        self.taken_by_others += one.taken_by_others;
+        self.lost_answers += one.lost_answers;
+        self.foreign_marks += one.foreign_marks;
+        self.rollouts += one.rollouts;
+        self.health_check_deletions += one.health_check_deletions;
+        self.sizes_lowered_by_hand += one.sizes_lowered_by_hand;
+    }
+}
+
+impl fmt::Display for Sums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seeds, attempts, crashes, named_left, taken_by_others, .. } = self;
+        let Self { lost_answers, foreign_marks, rollouts, .. } = self;
+        let Self { health_check_deletions, sizes_lowered_by_hand, .. } = self;
+        write!(
+            f,
+            "{seeds} seeds, {attempts} attempts: {named_left} named machines left, {taken_by_others} others for sizes, \
+             marks and rollouts of somebody else, none for a size of the operator; {crashes} crashes, {lost_answers} lost \
+             answers, {foreign_marks} foreign marks, {rollouts} rollouts, {health_check_deletions} health-check deletions, \
+             {sizes_lowered_by_hand} machines taken off sizes by hand"
+        )
+    }
 }
 
 struct Storm {
@@ -205,12 +246,15 @@ impl Storm {
         );
         let gone = self.named.iter().filter(|name| world.get("machines", name).is_none()).count();
         let marked = world.hands.marked.len();
-        let paid = i64::try_from(gone + marked).expect("a count") + world.hands.deleted;
+        // A size that somebody raised between a lowering and the end of its machine gives the machine its place back: it
+        // stays, and a later lowering is for the same machine.
+        let (deleted, raised) = (world.hands.deleted, world.hands.raised);
+        let paid = i64::try_from(gone + marked).expect("a count") + deleted + raised;
         assert!(
             world.lowered <= paid,
-            "{place}: the size was lowered by {}, {gone} named machines left, others deleted {} and marked {marked}",
-            world.lowered,
-            world.hands.deleted
+            "{place}: the size was lowered by {}, {gone} named machines left, others deleted {deleted}, marked {marked} and \
+             raised the size by {raised}",
+            world.lowered
         );
     }
 
@@ -225,9 +269,13 @@ impl Storm {
     fn end(mut self) -> Sums {
         let world = self.bench.world();
         let left = |name: &&String| self.named.contains(*name);
-        self.sums.named_left = world.shrunk.iter().filter(left).count();
-        self.sums.taken_by_others = world.shrunk.len() - self.sums.named_left;
-        (self.sums.lowered, self.sums.deleted_by_others) = (world.lowered, world.hands.deleted);
+        let sums = &mut self.sums;
+        sums.named_left = world.shrunk.iter().filter(left).count();
+        sums.taken_by_others = world.shrunk.len() - sums.named_left;
+        sums.lost_answers = world.lost_answers;
+        (sums.foreign_marks, sums.rollouts) = (world.hands.marked.len(), world.hands.rollouts);
+        (sums.health_check_deletions, sums.sizes_lowered_by_hand) =
+            (world.hands.deleted, world.hands.lowered);
         drop(world);
         self.sums
     }
@@ -242,13 +290,7 @@ async fn run(seeds: impl Iterator<Item = u64>) -> Sums {
             storm.check(&format!("seed {seed}, round {round}"));
             storm.refill().await;
         }
-        let one = storm.end();
-        all.attempts += one.attempts;
-        all.crashes += one.crashes;
-        all.named_left += one.named_left;
-        all.lowered += one.lowered;
-        all.taken_by_others += one.taken_by_others;
-        all.deleted_by_others += one.deleted_by_others;
+        all.add(&storm.end());
     }
     all
 }
@@ -263,7 +305,7 @@ async fn no_machine_leaves_for_a_size_but_those_that_were_named() {
 #[ignore = "minutes: run by make soak-tests"]
 async fn soak_no_machine_leaves_for_a_size_but_those_that_were_named() {
     let sums = run(0..SEEDS).await;
-    eprintln!("{SEEDS} seeds of {ROUNDS} removals: {sums:?}");
+    println!("{sums}");
     assert!(1000 < sums.named_left, "the storm proves little: {sums:?}");
 }
 

@@ -72,6 +72,8 @@ pub struct World {
     pub lowered: i64,
     /// Deeds of others.
     pub hands: Hands,
+    /// Requests that took effect, or may yet, and whose answer never came.
+    pub lost_answers: i64,
     /// Version and switches at which the controllers had nothing left to do.
     quiet: Option<(u64, [bool; 8])>,
     /// Requests that are still on their way, with the tick in which they were sent.
@@ -84,10 +86,14 @@ pub struct World {
 pub struct Hands {
     /// Machines by which they have lowered sizes.
     pub lowered: i64,
+    /// Machines by which they have raised sizes.
+    pub raised: i64,
     /// Machines that they have deleted.
     pub deleted: i64,
     /// Machines that they have marked to go first.
     pub marked: BTreeSet<String>,
+    /// Rollouts that they have begun.
+    pub rollouts: i64,
 }
 
 fn key(plural: &str, name: &str) -> (String, String) {
