@@ -6,11 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headroom_core::history::Victim;
 use headroom_provider::CloudProvider;
 use serde_json::Value;
 
 use super::bench::{Bench, GROUP};
-use super::world::{Fault, World};
+use super::world::{Fault, NAMESPACE, World};
 use crate::wire::DELETE_MACHINE;
 
 const SEEDS: u64 = 1000;
@@ -75,6 +76,7 @@ fn trouble(dice: &mut fastrand::Rng, others: Others) -> Option<(String, Fault)> 
         7 => meanwhile(|world| world.deletions_wait = true),
         8 => return Some(("PUT".to_owned(), Fault::Delay)),
         9 => meanwhile(World::let_arrive),
+        10 => meanwhile(|world| world.launches_fail = None),
         12 => meanwhile(|world| scale_by(world, -1)),
         13 => meanwhile(move |world| mark_one(world, number)),
         14 => meanwhile(|world| {
@@ -104,6 +106,7 @@ struct Sums {
     lost_answers: i64,
     foreign_marks: usize,
     rollouts: i64,
+    failed_launches: usize,
     health_check_deletions: i64,
     sizes_lowered_by_hand: i64,
 }
@@ -118,6 +121,7 @@ impl Sums {
         self.lost_answers += one.lost_answers;
         self.foreign_marks += one.foreign_marks;
         self.rollouts += one.rollouts;
+        self.failed_launches += one.failed_launches;
         self.health_check_deletions += one.health_check_deletions;
         self.sizes_lowered_by_hand += one.sizes_lowered_by_hand;
     }
@@ -126,13 +130,13 @@ impl Sums {
 impl fmt::Display for Sums {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seeds, attempts, crashes, named_left, taken_by_others, .. } = self;
-        let Self { lost_answers, foreign_marks, rollouts, .. } = self;
+        let Self { lost_answers, foreign_marks, rollouts, failed_launches, .. } = self;
         let Self { health_check_deletions, sizes_lowered_by_hand, .. } = self;
         write!(
             f,
             "{seeds} seeds, {attempts} attempts: {named_left} named machines left, {taken_by_others} others for sizes, \
              marks and rollouts of somebody else, none for a size of the operator; {crashes} crashes, {lost_answers} lost \
-             answers, {foreign_marks} foreign marks, {rollouts} rollouts, {health_check_deletions} health-check deletions, \
+             answers, {foreign_marks} foreign marks, {rollouts} rollouts, {failed_launches} failed launches, {health_check_deletions} health-check deletions, \
              {sizes_lowered_by_hand} machines taken off sizes by hand"
         )
     }
@@ -144,6 +148,8 @@ struct Storm {
     bench: Bench,
     /// Machines that may leave: those that are gone after they were named, the victims, and those still marked.
     named: BTreeSet<String>,
+    /// True if the victims of this round are machines whose launch failed, and that may become nodes all the same.
+    failed: bool,
     sums: Sums,
 }
 
@@ -158,12 +164,14 @@ impl Storm {
             });
             bench.pass(2).await;
         }
-        Self { dice, others, bench, named: BTreeSet::new(), sums: Sums::default() }
+        Self { dice, others, bench, named: BTreeSet::new(), failed: false, sums: Sums::default() }
     }
 
     /// One intent: its step is tried some times, with crashes, and then the intent ends.
     async fn round(mut self, intent: &str) -> Self {
-        let victims = self.choose();
+        self.failed = self.dice.u8(..4) == 0;
+        let victims = if self.failed { self.launch().await } else { self.choose() };
+        self.sums.failed_launches += if self.failed { victims.len() } else { 0 };
         self.named.extend(victims.iter().cloned());
         self.bench.note_open(&[intent]);
         for _ in 0..self.dice.usize(1..8) {
@@ -176,6 +184,17 @@ impl Storm {
         });
         drop(world);
         self
+    }
+
+    /// One or two machines more, whose launches fail.
+    async fn launch(&mut self) -> BTreeSet<String> {
+        let before: BTreeSet<String> = self.bench.world().live().into_iter().collect();
+        let size = self.bench.world().size("a") + self.dice.i64(1..=2);
+        self.bench.world().launches_fail = Some("InsufficientInstanceCapacity: none");
+        self.bench.world().scale("a", size);
+        self.bench.pass(3).await;
+        let now = self.bench.world().live().into_iter();
+        now.filter(|name| !before.contains(name)).collect()
     }
 
     fn choose(&mut self) -> BTreeSet<String> {
@@ -194,7 +213,10 @@ impl Storm {
             (world.sets_are_held, world.informer_is_held) = (held, hidden);
         }
         let names: Vec<&str> = victims.iter().map(String::as_str).collect();
-        let deletion = self.bench.deletion(intent, GROUP, &names);
+        let mut deletion = self.bench.deletion(intent, GROUP, &names);
+        if self.failed {
+            deletion.victims = names.iter().map(|name| (never_a_node(name), None)).collect();
+        }
         let step = self.bench.provider.delete_together(&deletion);
         let life = Duration::from_millis(self.dice.u64(500..15_000));
         let is_killed = tokio::time::timeout(life, step).await.is_err();
@@ -215,6 +237,7 @@ impl Storm {
         {
             let mut world = self.bench.world();
             world.faults.clear();
+            world.launches_fail = None;
             (world.sets_are_held, world.informer_is_held, world.deletions_wait) = (false, false, false);
             world.edit("clusters", "prod", |cluster| cluster["spec"]["paused"] = false.into());
             for name in world.marked() {
@@ -307,6 +330,11 @@ async fn soak_no_machine_leaves_for_a_size_but_those_that_were_named() {
     let sums = run(0..SEEDS).await;
     println!("{sums}");
     assert!(1000 < sums.named_left, "the storm proves little: {sums:?}");
+}
+
+/// The machine as core names it before it has an id of its cloud.
+fn never_a_node(machine: &str) -> Victim {
+    Victim { node: "".into(), id: format!("capi://{NAMESPACE}/{machine}").into() }
 }
 
 fn is_marked(world: &World, name: &str) -> bool {
