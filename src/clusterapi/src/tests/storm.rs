@@ -47,6 +47,7 @@ fn delete_one(world: &mut World, number: usize) {
 
 fn mark_one(world: &mut World, number: usize) {
     if let Some(name) = live_one(world, number) {
+        world.hands.overwritten += usize::from(world.marked().contains(&name));
         world.annotate("machines", &name, DELETE_MACHINE, "somebody".into());
         world.hands.marked.insert(name);
     }
@@ -262,10 +263,11 @@ impl Storm {
             self.named.contains(*name) || world.hands.marked.contains(*name) || world.outdated.contains(*name)
         };
         let strangers: Vec<&String> = world.shrunk.iter().filter(|name| !may_go(name)).collect();
-        let by_hands = usize::try_from(world.hands.lowered).expect("a count");
+        // Whoever takes off a mark that replaced the operator's while its size has not taken effect lets another machine go.
+        let by_hands = usize::try_from(world.hands.lowered).expect("a count") + world.hands.overwritten;
         assert!(
             strangers.len() <= by_hands,
-            "{place}: {strangers:?} left without being named, and hands lowered the size by {by_hands}"
+            "{place}: {strangers:?} left without being named, and hands lowered the size and replaced marks {by_hands} times"
         );
         let gone = self.named.iter().filter(|name| world.get("machines", name).is_none()).count();
         let marked = world.hands.marked.len();

@@ -94,6 +94,8 @@ pub struct Hands {
     pub deleted: i64,
     /// Machines that they have marked to go first.
     pub marked: BTreeSet<String>,
+    /// Marks of the operator that they have replaced by their own.
+    pub overwritten: usize,
     /// Rollouts that they have begun.
     pub rollouts: i64,
 }
