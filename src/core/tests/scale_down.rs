@@ -713,8 +713,6 @@ fn instance_that_never_became_a_node_is_deleted_by_id() {
         _ => Vec::new(),
     };
     assert_eq!(ids(&steps), ["i-failed", "i-old"]);
-    let intent = &history.pools["a"].intents[0];
-    assert_eq!(&*intent.message, "1 instances did not become nodes within 15m, 1 launches failed");
     assert!(remove_never_registered(&scene, &mut history).is_empty(), "one intent names an instance once");
 }
 
