@@ -16,6 +16,7 @@ mod failed_launches;
 mod health_check;
 mod named_machines;
 mod paused_cluster;
+mod quick_start_is_true;
 mod rollout;
 
 const MINUTES: Duration = Duration::from_secs(240);
