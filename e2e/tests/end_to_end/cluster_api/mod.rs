@@ -11,6 +11,7 @@ use e2e::harness::cluster_test;
 use e2e::wait;
 use serde_json::{Value, json};
 
+mod calls;
 mod crash_between_mark_and_size;
 mod failed_launches;
 mod health_check;
