@@ -39,6 +39,7 @@ impl ClusterApi {
         let definitions = [
             definition(INFRASTRUCTURE, "LabMachine", true),
             definition(INFRASTRUCTURE, "LabMachineTemplate", false),
+            definition(INFRASTRUCTURE, "LabCluster", false),
             definition("controlplane.cluster.x-k8s.io", "LabControlPlane", false),
         ];
         let folder = cluster.folder().join("lab-crds");
@@ -190,8 +191,7 @@ pub async fn roll_out(cluster: &ControlPlane, name: &str, template: &str) -> Res
     patch(cluster, "MachineDeployment", name, json!({"spec": {"template": {"spec": machine}}})).await
 }
 
-/// A MachineHealthCheck of all machines. It replaces those with the annotation `cluster.x-k8s.io/remediate-machine`; without an
-/// infrastructure object of the Cluster it looks at no node.
+/// A MachineHealthCheck of all machines. It replaces those whose node has had the condition `Broken` for a second.
 pub async fn health_check(cluster: &ControlPlane) -> Result<()> {
     let unhealthy = json!([{"type": "Broken", "status": "True", "timeoutSeconds": 1}]);
     let check = json!({
@@ -257,6 +257,14 @@ fn objects(cluster: &ControlPlane) -> Result<Vec<Value>> {
                 "version": "v1.35.0",
             },
         }),
+        // Without an infrastructure that is there, MachineHealthChecks look at no node.
+        json!({
+            "apiVersion": format!("{INFRASTRUCTURE}/v1beta2"),
+            "kind": "LabCluster",
+            "metadata": labelled(CLUSTER),
+            "spec": {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}},
+            "status": {"initialization": {"provisioned": true}},
+        }),
         machine_template(TEMPLATE, json!({})),
         json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": labelled("boot"),
@@ -275,6 +283,7 @@ fn objects(cluster: &ControlPlane) -> Result<Vec<Value>> {
                 "controlPlaneRef": {
                     "apiGroup": "controlplane.cluster.x-k8s.io", "kind": "LabControlPlane", "name": CLUSTER,
                 },
+                "infrastructureRef": {"apiGroup": INFRASTRUCTURE, "kind": "LabCluster", "name": CLUSTER},
             },
         }),
     ])

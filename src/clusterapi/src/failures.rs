@@ -59,6 +59,13 @@ pub fn of(machine: &Machine) -> Option<Failure> {
     Some(Failure { class, message: words, at: condition.changed_at() })
 }
 
+/// True if nobody waits for a machine any more: its launch failed, and a later attempt of its provider would come too late
+/// for whom it was bought. A provider that is asked for fewer calls only comes later.
+#[must_use]
+pub fn is_final(machine: &Machine) -> bool {
+    of(machine).is_some_and(|failure| failure.class != FailureClass::Throttled)
+}
+
 fn class_of(words: &str) -> Option<FailureClass> {
     let words = words.to_lowercase().replace(UNREADABLE, "");
     let found = WORDS.iter().find(|(_, known)| known.iter().any(|word| words.contains(word)));

@@ -9,6 +9,7 @@ use headroom_provider::cluster_api::{GroupKind, Settings};
 use headroom_provider::{Error, Increase, Increased};
 
 use super::calls::Trouble;
+use super::failures;
 use super::group::{Group, instance_id};
 use super::options;
 use super::place::Place;
@@ -79,7 +80,8 @@ pub async fn increase(
     Ok(Increased::Pending(request.now.plus(AGAIN)))
 }
 
-/// Takes back what did not come: machines that no node belongs to, newest first, and sizes that no machine exists for.
+/// Takes back what will not come: machines whose launch failed, newest first, and sizes that no machine exists for. Machines
+/// that may still come are what the plan counts on; those that never do are deleted by their ids.
 ///
 /// # Errors
 /// [`Error`] when the server refused, or when it is unknown what a write did.
@@ -105,15 +107,15 @@ pub async fn cancel(
     if live < size {
         return lower_bare(place, kind, &group, live.max(floor), request).await;
     }
-    let mut unseen: Vec<&Machine> = group
+    let mut failed: Vec<&Machine> = group
         .live()
-        .filter(|machine| machine.node().is_none() && !machine.provider_id().is_some_and(&is_node))
+        .filter(|machine| failures::is_final(machine) && !machine.provider_id().is_some_and(&is_node))
         .collect();
-    unseen.sort_by_key(|machine| (Reverse(machine.metadata.created_at()), machine.metadata.name.clone()));
+    failed.sort_by_key(|machine| (Reverse(machine.metadata.created_at()), machine.metadata.name.clone()));
     let excess = usize::try_from(size - floor).unwrap_or(usize::MAX);
     let namespace = &place.address.namespace;
     let wanted = |machine: &&Machine| Wanted { id: instance_id(namespace, machine), joined: false };
-    let victims: Vec<Wanted> = unseen.iter().take(excess).map(wanted).collect();
+    let victims: Vec<Wanted> = failed.iter().take(excess).map(wanted).collect();
     if victims.is_empty() {
         return Ok(Increased::Accepted);
     }

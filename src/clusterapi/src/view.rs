@@ -291,6 +291,7 @@ fn instances(namespace: &str, group: &Group) -> BTreeMap<Arc<str>, Instance> {
         let node = machine.node();
         let state = match (machine.metadata.is_deleting(), node) {
             (true, _) => InstanceState::Deleting,
+            (false, None) if failures::is_final(machine) => InstanceState::Failed,
             (false, None) => InstanceState::Creating,
             (false, Some(_)) => InstanceState::Running,
         };

@@ -695,8 +695,11 @@ fn instance_that_never_became_a_node_is_deleted_by_id() {
         node: None,
         created_at: Some(UnixTime(NOW.0 - age)),
     };
-    let instances = [("i-old".into(), instance(901)), ("i-new".into(), instance(900))].into_iter().collect();
-    let state = GroupState { target: 2, min: 0, max: 10, instances, ..GroupState::default() };
+    let failed = Instance { state: InstanceState::Failed, ..instance(1) };
+    let instances =
+        [("i-old".into(), instance(901)), ("i-new".into(), instance(900)), ("i-failed".into(), failed)];
+    let instances = instances.into_iter().collect();
+    let state = GroupState { target: 3, min: 0, max: 10, instances, ..GroupState::default() };
     let world = world().group_state("a", "a-1", state).build();
     let config = settings();
     let members = Members::of(&world, &config);
@@ -709,7 +712,7 @@ fn instance_that_never_became_a_node_is_deleted_by_id() {
         [Step::Delete { victims, .. }] => victims.iter().map(|victim| victim.id.to_string()).collect(),
         _ => Vec::new(),
     };
-    assert_eq!(ids(&steps), ["i-old"]);
+    assert_eq!(ids(&steps), ["i-failed", "i-old"]);
     assert!(remove_never_registered(&scene, &mut history).is_empty(), "one intent names an instance once");
 }
 

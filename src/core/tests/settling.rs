@@ -176,3 +176,49 @@ fn increase_waits_for_an_earlier_one_of_its_own_group_and_for_none_that_ends_wit
     let three = journal(&[("b", 0, 1), ("a", 0, 1), ("a", 1, 2)]);
     assert_eq!(open(&three, &[("general-1-0-0", "b"), ("general-1-2-0", "a")]), ["1-1", "1-2"]);
 }
+
+/// Five machines were bought for five pods: three are on their way, and two have failed to launch.
+fn two_of_five_failed(failed: InstanceState, second: u32) -> World {
+    let of = |index: u32| {
+        let state = if index < 3 { InstanceState::Creating } else { failed };
+        (format!("m-{index}").into(), Instance { state, node: None, created_at: Some(NOW) })
+    };
+    let state = GroupState { instances: (0..5).map(of).collect(), ..failing(5, NOW) };
+    let other = GroupState { target: second, max: 10, ..GroupState::default() };
+    world()
+        .group_state("general", "a", state)
+        .group_state("general", "b", other)
+        .pods(pod("web").cpu("4").times(5))
+        .build()
+}
+
+#[test]
+fn failed_machines_are_bought_for_once_elsewhere_and_taken_back_at_once() {
+    let config = config([pool("general")]);
+    let world = two_of_five_failed(InstanceState::Failed, 0);
+    let start =
+        headroom_core::testing::world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(5));
+    let first = plan(&world, &accepted_from(&start.build(), &config, NOW), &config, NOW);
+    check(&first, &[("general", "b", 0, 2)]);
+    let deleted = |plan: &Plan| -> Vec<String> {
+        let victims = plan.steps.iter().filter_map(|step| match step {
+            Step::Delete { victims, .. } => Some(victims.iter().map(|victim| victim.id.to_string())),
+            _ => None,
+        });
+        victims.flatten().collect()
+    };
+    assert_eq!(deleted(&first), ["m-3", "m-4"], "those on their way stay");
+
+    // The cloud has taken the new size, and the failed machines are still there.
+    let mut history = first.next_history.clone();
+    let bought = |step: &Step| match step {
+        Step::Increase { pool, intent, .. } => Some(crate::increases::increased(pool, intent)),
+        _ => None,
+    };
+    let outcomes: Vec<_> = first.steps.iter().filter_map(bought).collect();
+    let world = two_of_five_failed(InstanceState::Failed, 2);
+    headroom_core::absorb(&mut history, &outcomes, &world, &config, NOW);
+    let second = plan(&world, &history, &config, NOW);
+    check(&second, &[]);
+    assert!(deleted(&second).is_empty(), "an open removal names them already");
+}

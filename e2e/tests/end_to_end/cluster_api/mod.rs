@@ -11,9 +11,13 @@ use e2e::harness::cluster_test;
 use e2e::wait;
 use serde_json::{Value, json};
 
+mod calls;
 mod crash_between_mark_and_size;
+mod failed_launches;
+mod health_check;
 mod named_machines;
 mod paused_cluster;
+mod quick_start_is_true;
 mod rollout;
 
 const MINUTES: Duration = Duration::from_secs(240);
@@ -24,9 +28,18 @@ const SCALE: &str = "PUT /apis/cluster.x-k8s.io/v1beta2/namespaces/capi/machined
 
 /// A test with Cluster API's controllers and the MachineDeployment `web` of 0 to 20 machines.
 async fn cluster_api_test(body: impl AsyncFnOnce(&ControlPlane) -> Result<()>) {
-    cluster_test(Options::new(), async |cluster| {
+    cluster_api_test_of(Options::new(), 20, body).await;
+}
+
+/// The same on another control plane, with up to `machines` machines.
+async fn cluster_api_test_of(
+    options: Options,
+    machines: u32,
+    body: impl AsyncFnOnce(&ControlPlane) -> Result<()>,
+) {
+    cluster_test(options, async |cluster| {
         let controllers = ClusterApi::start(cluster).await?;
-        controllers.deployment(cluster, "web", 20).await?;
+        controllers.deployment(cluster, "web", machines).await?;
         body(cluster).await?;
         controllers.process().check_running()
     })

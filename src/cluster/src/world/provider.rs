@@ -250,6 +250,8 @@ pub enum InstanceState {
     Creating,
     /// Running.
     Running,
+    /// Its launch failed: it counts as there until it has been taken back, and nobody waits for it.
+    Failed,
     /// Going away.
     Deleting,
 }

@@ -82,11 +82,18 @@ async fn refusals_are_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn machines_that_did_not_become_nodes_are_taken_back_and_nodes_stay() {
+async fn machines_that_failed_are_taken_back_and_nodes_and_machines_on_their_way_stay() {
     let bench = Bench::new(World::new(2)).await;
-    let nodes = bench.world().live();
     bench.world().machines_never_join = true;
-    assert_eq!(bench.increase(2, 5).await, Ok(Increased::Accepted));
+    assert_eq!(bench.increase(2, 3).await, Ok(Increased::Accepted));
+    bench.pass(2).await;
+    let stay = bench.world().live();
+    bench.world().launches_fail = Some("InsufficientInstanceCapacity: none");
+    let coming = bench.nodeless();
+    for name in &coming {
+        bench.world().edit("machines", name, |machine| machine["status"]["conditions"] = json!([]));
+    }
+    assert_eq!(bench.increase(3, 5).await, Ok(Increased::Accepted));
     bench.pass(2).await;
     assert_eq!(bench.world().live().len(), 5);
     let mut last = Ok(Increased::Superseded);
@@ -101,14 +108,14 @@ async fn machines_that_did_not_become_nodes_are_taken_back_and_nodes_stay() {
     bench.pass(1).await;
     {
         let world = bench.world();
-        assert_eq!((world.size("a"), world.live()), (2, nodes));
+        assert_eq!((world.size("a"), world.live()), (3, stay));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_becomes_a_node_while_it_is_taken_back_stays() {
     let bench = Bench::new(World::new(1)).await;
-    bench.world().machines_never_join = true;
+    bench.world().launches_fail = Some("InsufficientInstanceCapacity: none");
     assert_eq!(bench.increase(1, 2).await, Ok(Increased::Accepted));
     bench.pass(2).await;
     let late = bench.nodeless().pop();

@@ -45,7 +45,10 @@ impl Calls for Server {
             let fault = {
                 let mut world = server.world();
                 world.log.push(operation.clone());
-                world.fault(&operation)
+                let fault = world.fault(&operation);
+                let unanswered = matches!(fault, Some(Fault::LoseAnswer | Fault::HangAfter | Fault::Delay));
+                world.lost_answers += i64::from(unanswered);
+                fault
             };
             let lost = || Err(Trouble::NoAnswer("no answer".to_owned()));
             match fault {

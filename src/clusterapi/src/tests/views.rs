@@ -9,7 +9,7 @@ use headroom_provider::{Asked, CloudProvider};
 use serde_json::json;
 
 use super::bench::{Bench, GROUP, pool};
-use super::world::{Fault, World};
+use super::world::{Fault, World, not_launched};
 
 #[tokio::test(start_paused = true)]
 async fn at_rest_nothing_is_asked_for_but_the_watches() {
@@ -91,9 +91,8 @@ async fn a_launch_that_failed_is_reported_with_the_clouds_words() {
         let failed = bench.nodeless().pop().unwrap();
         bench.world().edit("machines", &failed, |machine| {
             let at = "2026-11-24T02:00:05Z";
-            let condition = json!({"type": "InfrastructureReady", "status": "False", "reason": "InstanceProvisionFailed",
-                "message": "InsufficientInstanceCapacity: no m5.large in z1", "lastTransitionTime": at});
-            machine["status"]["conditions"] = json!([condition]);
+            machine["status"]["conditions"] =
+                not_launched("InsufficientInstanceCapacity: no m5.large in z1", at);
         });
         bench.pass(1).await;
         let group = bench.group().await;
@@ -108,7 +107,15 @@ async fn a_launch_that_failed_is_reported_with_the_clouds_words() {
         );
         assert_eq!(&*failure.key.group, GROUP);
         let stuck = &group.instances[&*format!("capi://capi/{failed}")];
-        assert!(stuck.state == InstanceState::Creating && stuck.created_at.is_some());
+        assert!(stuck.state == InstanceState::Failed && stuck.created_at.is_some());
+        for coming in ["RequestLimitExceeded: slow down", "the instance is pending"] {
+            bench.world().edit("machines", &failed, |machine| {
+                machine["status"]["conditions"] = not_launched(coming, "2026-11-24T02:00:06Z");
+            });
+            bench.pass(1).await;
+            let now = bench.group().await.instances[&*format!("capi://capi/{failed}")].state;
+            assert_eq!(now, InstanceState::Creating, "{coming}");
+        }
     }
 }
 

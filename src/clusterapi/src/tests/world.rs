@@ -54,6 +54,8 @@ pub struct World {
     pub informer_is_held: bool,
     /// Machines get no provider id and no Node.
     pub machines_never_join: bool,
+    /// What the provider of machines says of their launches, if it has no machine for them.
+    pub launches_fail: Option<&'static str>,
     /// MachineSets make no machines.
     pub creates_nothing: bool,
     /// Machines being deleted stay.
@@ -72,8 +74,10 @@ pub struct World {
     pub lowered: i64,
     /// Deeds of others.
     pub hands: Hands,
+    /// Requests that took effect, or may yet, and whose answer never came.
+    pub lost_answers: i64,
     /// Version and switches at which the controllers had nothing left to do.
-    quiet: Option<(u64, [bool; 8])>,
+    quiet: Option<(u64, [bool; 9])>,
     /// Requests that are still on their way, with the tick in which they were sent.
     delayed: Vec<(u64, Request)>,
     ticks: u64,
@@ -84,10 +88,16 @@ pub struct World {
 pub struct Hands {
     /// Machines by which they have lowered sizes.
     pub lowered: i64,
+    /// Machines by which they have raised sizes.
+    pub raised: i64,
     /// Machines that they have deleted.
     pub deleted: i64,
     /// Machines that they have marked to go first.
     pub marked: BTreeSet<String>,
+    /// Marks of the operator that they have replaced by their own.
+    pub overwritten: usize,
+    /// Rollouts that they have begun.
+    pub rollouts: i64,
 }
 
 fn key(plural: &str, name: &str) -> (String, String) {
@@ -96,6 +106,14 @@ fn key(plural: &str, name: &str) -> (String, String) {
 
 fn owner(kind: &str, uid: &str) -> Value {
     json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind, "name": uid, "uid": uid, "controller": true}])
+}
+
+/// Conditions of a Machine whose provider reports a failed launch.
+pub fn not_launched(words: &str, at: &str) -> Value {
+    json!([{
+        "type": "InfrastructureReady", "status": "False", "reason": "InstanceProvisionFailed", "message": words,
+        "lastTransitionTime": at,
+    }])
 }
 
 pub fn int(value: &Value) -> i64 {
@@ -260,8 +278,9 @@ impl World {
         self.quiet = (self.version_of_all == before.0).then_some(before);
     }
 
-    fn switches(&self) -> [bool; 8] {
+    fn switches(&self) -> [bool; 9] {
         [
+            self.launches_fail.is_some(),
             self.watch_is_held,
             self.informer_is_held,
             self.machines_never_join,
@@ -446,8 +465,15 @@ impl World {
                     self.remove("machines", &name);
                     self.cache.remove(&name);
                 }
-            } else if machine["status"]["nodeRef"].is_null() && !self.machines_never_join {
-                self.join(&name);
+            } else if machine["status"]["nodeRef"].is_null() {
+                match self.launches_fail {
+                    Some(_) if !machine["status"]["conditions"].is_null() => {}
+                    Some(words) => self.edit("machines", &name, |machine| {
+                        machine["status"]["conditions"] = not_launched(words, "2026-11-24T02:00:05Z");
+                    }),
+                    None if self.machines_never_join => {}
+                    None => self.join(&name),
+                }
             }
         }
     }
@@ -455,6 +481,9 @@ impl World {
     pub fn join(&mut self, machine: &str) {
         self.nodes.insert(format!("node-{machine}"), BTreeMap::new());
         self.edit("machines", machine, |object| {
+            if let Some(status) = object["status"].as_object_mut() {
+                status.remove("conditions");
+            }
             object["spec"]["providerID"] = format!("lab://{machine}").into();
             object["status"]["nodeRef"] = json!({"name": format!("node-{machine}")});
         });

@@ -1,4 +1,4 @@
-//! Instances that never became nodes: they are deleted by id. Backing off after them is scale-up's concern.
+//! Instances that never became nodes, or whose launch failed: they are deleted by id. Backing off after them is scale-up's concern.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::time::Seconds;
 use crate::world::listing::Listing;
 use crate::world::provider::{GroupState, InstanceState};
 
-/// Deletes instances that never became nodes within the pool's provision timeout: by their own id, without drain and
-/// outside of budgets, but never below the group's own minimum.
+/// Deletes instances that never became nodes within the pool's provision timeout, and at once those whose launch failed:
+/// by their own id, without drain and outside of budgets, but never below the group's own minimum.
 ///
-/// Source: Cluster Autoscaler, static_autoscaler.go, removeOldUnregisteredNodes.
+/// Source: Cluster Autoscaler, static_autoscaler.go, removeOldUnregisteredNodes and deleteCreatedNodesWithErrors.
 /// Differs from upstream: without knowing when an instance was asked for, it is left alone; and what a process that has
 /// just started finds without a node is as old as the instance.
 #[must_use]
@@ -50,9 +50,16 @@ pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<
             if victims.is_empty() || unanswered || full || state.hold.is_some() {
                 continue;
             }
+            let (failed, count) = (failed_count(state, &victims), victims.len());
+            let message = match count - failed {
+                0 => format!("{failed} launches failed"),
+                late => format!(
+                    "{late} instances did not become nodes within {timeout}, {failed} launches failed"
+                ),
+            };
             let opening = Opening {
                 group: group.clone(),
-                message: format!("{} instances did not become nodes within {timeout}", victims.len()),
+                message,
                 victims,
                 reason: Reason::NeverRegistered,
                 pods_count: 0,
@@ -63,6 +70,11 @@ pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<
     }
     scene.work_done();
     steps
+}
+
+fn failed_count(state: &GroupState, victims: &[Victim]) -> usize {
+    let instances = victims.iter().filter_map(|victim| state.instances.get(&victim.id));
+    instances.filter(|instance| instance.state == InstanceState::Failed).count()
 }
 
 /// Provider ids that open removals name.
@@ -93,8 +105,12 @@ fn late_instances(
             None => instance.created_at,
         };
         let due = since.map(|at| at.plus(timeout));
-        let deleting = instance.state == InstanceState::Deleting;
-        !is_node && !deleting && !named.contains(&**id) && due.is_some_and(|due| due < seen_at)
+        let is_late = match instance.state {
+            InstanceState::Deleting => false,
+            InstanceState::Failed => true,
+            InstanceState::Creating | InstanceState::Running => due.is_some_and(|due| due < seen_at),
+        };
+        !is_node && is_late && !named.contains(&**id)
     });
     late.map(|(id, instance)| Victim { node: instance.node.clone().unwrap_or_default(), id: Arc::clone(id) })
         .collect()

@@ -113,7 +113,7 @@ pub struct GroupCounts<'w> {
     pub interrupted: u32,
     /// Instances that are no node yet and may still become one.
     pub unregistered: u32,
-    /// Instances that did not become nodes in time.
+    /// Instances that did not become nodes in time, or whose launch failed.
     pub long_unregistered: Vec<Arc<str>>,
     /// Nodes that will come: asked for or running, but not in the world yet.
     pub upcoming: u32,
@@ -650,6 +650,10 @@ fn instances_seen(
         seen.accounted += 1;
         let is_node = |name: &Arc<str>| world.node_named(name).is_some();
         if unseen.is_empty() || !unseen.contains(id) || instance.node.as_ref().is_some_and(is_node) {
+            continue;
+        }
+        if instance.state == InstanceState::Failed {
+            seen.long_unregistered.push(id.clone());
             continue;
         }
         if let Some(left_at) = listing.and_then(|listing| listing.left(id)) {
