@@ -138,6 +138,7 @@ mod rules_of_volumes_and_priorities;
 mod scale_in_empties_nodes;
 #[cfg(test)]
 mod schedule_raises_the_minimum;
+#[cfg(test)]
 mod schedule_raises_the_replicas;
 #[cfg(test)]
 mod scheduler_stopped;
