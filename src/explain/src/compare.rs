@@ -1,6 +1,8 @@
 //! What happens without us and what we would do: pools and workloads that are only looked at, beside what others do to them.
 //! It reads status, which the operator wrote, and decides nothing.
 
+use std::collections::BTreeSet;
+
 use headroom_core::config::Mode;
 use headroom_core::labels::ObjectKey;
 use headroom_core::world::node::POOL_LABEL;
@@ -79,12 +81,25 @@ pub fn compare(opened: &Opened<'_>) -> Comparison {
         let configured = opened.case.input.config.pool(name).is_some_and(|pool| pool.mode == Mode::Preview);
         configured || seen.looks_on()
     });
-    let workloads = evidence.policies.iter().filter(|policy| policy.looks_on());
     Comparison {
         pools: pools.map(|(name, seen)| pool(opened, name, seen)).collect(),
-        workloads: workloads.map(|policy| workload(opened, policy)).collect(),
+        workloads: workloads(opened),
         gaps: evidence.gaps.clone(),
     }
+}
+
+/// A row for each policy that only looks on, but for those that adopt an HPA whose workload another one names itself: what is
+/// imported from an HPA stands beside the policy that the operator keeps for it.
+fn workloads(opened: &Opened<'_>) -> Vec<WorkloadRow> {
+    let policies = opened.case.evidence.policies.iter().filter(|policy| policy.looks_on());
+    let (adopting, naming): (Vec<&PolicySeen>, Vec<&PolicySeen>) =
+        policies.partition(|policy| policy.target.0 == "HPA");
+    let mut rows: Vec<WorkloadRow> = naming.into_iter().map(|policy| workload(opened, policy)).collect();
+    let named: BTreeSet<String> = rows.iter().map(|row| row.workload.clone()).collect();
+    let adopted = adopting.into_iter().map(|policy| workload(opened, policy));
+    rows.extend(adopted.filter(|row| !named.contains(&row.workload)));
+    rows.sort_by(|a, b| (&a.workload, &a.policy).cmp(&(&b.workload, &b.policy)));
+    rows
 }
 
 fn pool(opened: &Opened<'_>, name: &str, seen: &PoolSeen) -> PoolRow {
@@ -144,7 +159,10 @@ fn workload(opened: &Opened<'_>, policy: &PolicySeen) -> WorkloadRow {
         format!("hpa {}{wants}{last}", hpa.key.name)
     });
     let name = hpa.map_or(policy.target.1.as_str(), |hpa| hpa.target.1.as_str());
-    let (replicas, ours) = (status.current_replicas.map(i64::from), status.desired_replicas.map(i64::from));
+    let replicas = status.current_replicas.map(i64::from);
+    // As in the status of an HPA, zero also stands for a size that was never worked out.
+    let unknown = status.metrics_failing_since.is_some() && replicas != Some(0);
+    let ours = status.desired_replicas.map(i64::from).filter(|ours| *ours != 0 || !unknown);
     let message = status.decisions.first().and_then(|decision| decision.message.clone());
     WorkloadRow {
         workload: format!("{}/{name}", policy.key.namespace),
@@ -216,10 +234,11 @@ impl Comparison {
                      ScalingPolicy, or start the operator with --preview.\n";
         }
         let others = self.pools.iter().map(|row| (&row.pool, &row.theirs));
-        let others: Vec<(&String, &String)> = others
+        let mut others: Vec<(&String, &String)> = others
             .chain(self.workloads.iter().map(|row| (&row.workload, &row.theirs)))
             .filter(|(_, theirs)| !theirs.is_empty())
             .collect();
+        others.dedup();
         if !others.is_empty() {
             text += "\nWHO ACTS\n";
         }
@@ -241,7 +260,13 @@ fn cost(micro: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use headroom_api::ScalingPolicyStatus;
+    use headroom_core::testing::NOW;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
+    use crate::evidence::HpaSeen;
+    use crate::tests::pending;
 
     #[test]
     fn differences_have_a_sign_and_what_is_unknown_is_not_nothing() {
@@ -273,5 +298,46 @@ mod tests {
         let nothing = Comparison::default().text();
         assert!(nothing.contains("--preview"), "{nothing}");
         assert!(nothing.lines().all(|line| line.chars().count() <= 100), "{nothing}");
+    }
+
+    /// An HPA that is observed, the policy that the operator keeps for it, and the one that was imported from it.
+    fn imported(failing: bool) -> Comparison {
+        let key = |name: &str| ObjectKey::new("default", name);
+        let policy = |name: &str, target: (&str, &str)| PolicySeen {
+            key: key(name),
+            target: (target.0.to_owned(), target.1.to_owned()),
+            mode: "Preview".to_owned(),
+            spec: None,
+            status: ScalingPolicyStatus {
+                current_replicas: Some(2),
+                desired_replicas: Some(0),
+                metrics_failing_since: failing.then(|| Time(NOW.to_jiff())),
+                ..ScalingPolicyStatus::default()
+            },
+        };
+        let mut case = pending();
+        case.evidence.hpas = vec![HpaSeen {
+            key: key("web"),
+            target: ("Deployment".to_owned(), "web".to_owned()),
+            ..HpaSeen::default()
+        }];
+        case.evidence.policies =
+            vec![policy("web", ("Deployment", "web")), policy("web-hpa-59fed7eb", ("HPA", "web"))];
+        compare(&case.open().unwrap())
+    }
+
+    #[test]
+    fn workload_is_listed_once_where_a_policy_was_imported_from_its_hpa() {
+        let comparison = imported(true);
+        let policies: Vec<&str> = comparison.workloads.iter().map(|row| row.policy.as_str()).collect();
+        assert_eq!(policies, ["web"]);
+        assert_eq!(comparison.text().matches("hpa web").count(), 1, "{}", comparison.text());
+    }
+
+    #[test]
+    fn size_that_was_never_worked_out_is_unknown_and_not_zero() {
+        let ours = |failing: bool| imported(failing).workloads[0].ours;
+        assert_eq!((ours(true), ours(false)), (None, Some(0)));
+        assert_eq!(imported(true).workloads[0].difference, None);
     }
 }
