@@ -31,7 +31,7 @@ async fn half_of_the_replicas_leave_half_of_the_nodes_without_an_eviction() {
         let by_node = cluster.pods_by_node("app=web").await?;
         ensure!(by_node.values().all(|pods| pods.len() == 2), "pods are placed as {by_node:?}");
         let ours = cluster.writes()?.by(User::Headroom).accepted();
-        ensure!(ours.clone().to("pods/eviction").len() == 0, "{}", ours.describe());
+        ensure!(ours.clone().to("pods/eviction").is_empty(), "{}", ours.describe());
         ensure!(ours.clone().to("pods").with_verb("patch").len() == 4, "{}", ours.describe());
         ensure!(ours.clone().to("pods").len() == 4, "{}", ours.describe());
 
