@@ -6,6 +6,7 @@ use headroom_core::history::{
 use headroom_core::labels::ObjectKey;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL, Readiness};
+use headroom_core::world::pod::Pod;
 
 use super::case::Opened;
 use super::evidence::{EventSeen, HpaSeen, PolicySeen};
@@ -34,6 +35,14 @@ pub fn owners(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Vec<(String, 
         }
     }
     chain
+}
+
+/// Who makes a pod, from its controller up; empty where it has none.
+#[must_use]
+pub fn owners_of(opened: &Opened<'_>, pod: &Pod) -> Vec<(String, ObjectKey)> {
+    pod.owner.as_ref().map_or_else(Vec::new, |owner| {
+        owners(opened, &owner.kind, &ObjectKey::new(pod.key.namespace.clone(), &*owner.name))
+    })
 }
 
 /// What scaled a workload: decisions of its ScalingPolicy, events of its HPA and of its controllers. With the name of a

@@ -45,9 +45,7 @@ fn kind_of_owner(opened: &Opened<'_>, pod: &Pod, owner: &ObjectKey) -> Option<St
     if pod.key.namespace != owner.namespace {
         return None;
     }
-    let controller = pod.owner.as_ref()?;
-    let key = ObjectKey::new(pod.key.namespace.clone(), &*controller.name);
-    let chain = chain::owners(opened, &controller.kind, &key);
+    let chain = chain::owners_of(opened, pod);
     chain.into_iter().find(|(_, key)| key.name == owner.name).map(|(kind, _)| kind)
 }
 

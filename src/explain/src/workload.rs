@@ -284,13 +284,8 @@ fn why_of_hpa(hpa: &HpaSeen) -> Option<String> {
 /// What the workload's pods wait for; returns how many have no node.
 fn pods(explanation: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> usize {
     let mine = |pod: &headroom_core::world::pod::Pod| {
-        pod.owner.as_ref().is_some_and(|owner| {
-            let controller = ObjectKey::new(pod.key.namespace.clone(), &*owner.name);
-            pod.key.namespace == key.namespace
-                && chain::owners(opened, &owner.kind, &controller)
-                    .iter()
-                    .any(|(k, one)| k == kind && one == key)
-        })
+        pod.key.namespace == key.namespace
+            && chain::owners_of(opened, pod).iter().any(|(k, one)| k == kind && one == key)
     };
     let waiting: Vec<_> =
         opened.world.unbound().map(|(_, entry)| &entry.pod).filter(|pod| mine(pod)).collect();
