@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use headroom_core::time::Seconds;
 
-/// From a bell to the plan that answers it: changes that arrive together are decided together.
+/// From a wake-up to the plan that answers it: changes that arrive together are decided together.
 pub const GATHERING: Duration = Duration::from_millis(300);
 /// Longest wait for demand that is still growing: what one client applies, its controllers take up in pieces.
 pub const GATHERING_MAX: Duration = Duration::from_secs(2);

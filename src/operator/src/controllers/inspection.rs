@@ -27,7 +27,7 @@ const WAITING_MAX: usize = 4;
 #[derive(Debug, Default)]
 pub struct Inspection {
     waiting: Mutex<Vec<oneshot::Sender<Option<Arc<Snapshot>>>>>,
-    bell: Notify,
+    wake_up: Notify,
 }
 
 /// Why there is no answer.
@@ -54,7 +54,7 @@ impl Inspection {
             }
             waiting.push(answer);
         }
-        self.bell.notify_one();
+        self.wake_up.notify_one();
         match timeout(ANSWER_DEADLINE, answered).await {
             Ok(Ok(Some(snapshot))) => Ok(snapshot),
             Ok(Ok(None)) => Err(NoAnswer::NotLeading),
@@ -63,8 +63,8 @@ impl Inspection {
     }
 
     /// Resolves when somebody asks. One loop waits.
-    pub(super) async fn rung(&self) {
-        self.bell.notified().await;
+    pub(super) async fn asked(&self) {
+        self.wake_up.notified().await;
     }
 
     /// Answers all who wait; `look` is called only if there is one.
@@ -126,7 +126,7 @@ mod tests {
         let inspection = std::sync::Arc::new(Inspection::default());
         let asked = inspection.clone();
         let (answer, ()) = tokio::join!(asked.ask(), async {
-            inspection.rung().await;
+            inspection.asked().await;
             inspection.answer(|| None);
         });
         assert_eq!(answer.err(), Some(NoAnswer::NotLeading));
@@ -156,7 +156,7 @@ mod tests {
         };
         assert_eq!(answered("evil.example").await, "HTTP/1.1 403 Forbidden");
         let (answer, ()) = tokio::join!(answered("localhost:8082"), async {
-            health.inspection.rung().await;
+            health.inspection.asked().await;
             health.inspection.answer(|| None);
         });
         assert_eq!(answer, "HTTP/1.1 503 Service Unavailable");

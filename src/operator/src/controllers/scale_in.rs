@@ -23,7 +23,7 @@ pub type Answer = Result<Choice, LeftAlone>;
 #[derive(Debug, Default)]
 pub struct ScaleIns {
     state: Mutex<State>,
-    bell: Notify,
+    wake_up: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl ScaleIns {
     pub async fn ask(&self, host: &Host, scale_in: ScaleIn) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
         self.state().waiting.push((scale_in, answer));
-        self.bell.notify_one();
+        self.wake_up.notify_one();
         tokio::select! {
             biased;
             answer = answered => answer.ok(),
@@ -48,8 +48,8 @@ impl ScaleIns {
     }
 
     /// Resolves when somebody asks. One loop waits.
-    pub(super) async fn rung(&self) {
-        self.bell.notified().await;
+    pub(super) async fn asked(&self) {
+        self.wake_up.notified().await;
     }
 
     /// Answers all who wait, together: workloads that shrink at one time empty the same nodes.
@@ -90,7 +90,7 @@ mod tests {
         let (scale_ins, host) = (Arc::new(ScaleIns::default()), Host::machine());
         let asked = scale_ins.clone();
         let (answer, ()) = tokio::join!(asked.ask(&host, ScaleIn::default()), async {
-            scale_ins.rung().await;
+            scale_ins.asked().await;
             scale_ins.send_away();
         });
         assert_eq!(answer, None);
@@ -101,7 +101,7 @@ mod tests {
         let (scale_ins, host) = (Arc::new(ScaleIns::default()), Host::machine());
         let asked = scale_ins.clone();
         let (answer, ()) = tokio::join!(asked.ask(&host, ScaleIn::default()), async {
-            scale_ins.rung().await;
+            scale_ins.asked().await;
             scale_ins.answer(&World::new(), UnixTime(1));
         });
         assert_eq!(answer, Some(Ok(Choice::default())));

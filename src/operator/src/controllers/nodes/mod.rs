@@ -257,9 +257,9 @@ impl NodeLoop {
         snapshot.watched(&self.blocked_since).with_replicas(self.ports.health.looks.record())
     }
 
-    /// Waits for a bell, an outcome, a change of leadership, the stop, or the end of the pause.
+    /// Waits for a wake-up, an outcome, a change of leadership, the stop, or the end of the pause.
     ///
-    /// A bell is answered a moment later: what one `kubectl apply` brings arrives one object after the other, and nodes
+    /// A wake-up is answered a moment later: what one `kubectl apply` brings arrives one object after the other, and nodes
     /// bought for all of it together are fewer than those bought for each.
     async fn rest(&mut self, pause: Duration) {
         self.ports.host.sleep(PLAN_INTERVAL_MIN).await;
@@ -270,8 +270,8 @@ impl NodeLoop {
             _ = self.ports.leadership.changed() => false,
             Some(finished) = self.finished.recv() => { self.note(finished); false }
             () = feed.notified() => true,
-            () = health.inspection.rung() => false,
-            () = health.scale_ins.rung() => {
+            () = health.inspection.asked() => false,
+            () = health.scale_ins.asked() => {
                 // Workloads that one `kubectl apply` shrinks ask one after the other, and are answered together.
                 self.ports.host.sleep(GATHERING).await;
                 false
