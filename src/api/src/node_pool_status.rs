@@ -476,7 +476,7 @@ pub struct ReplacementStatus {
     #[schemars(length(max = 10))]
     pub nodes: Vec<ReplacedNode>,
 
-    /// When it was decided.
+    /// Nodes of the group that were created then or later were bought for it.
     pub since: Time,
 
     /// When it has failed, if they have not left by then.

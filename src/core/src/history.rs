@@ -93,7 +93,8 @@ pub struct Replacement {
     pub bought_count: u32,
     /// The nodes that leave, by pool; at most [`REPLACED_MAX`].
     pub nodes: Vec<Replaced>,
-    /// When it was decided: nodes of the group that are not older were bought for it.
+    /// Nodes of the group that were created then or later were bought for it: some seconds before the decision, or the second
+    /// after its youngest node was created.
     pub since: UnixTime,
     /// After this it has failed.
     pub until: UnixTime,

@@ -166,6 +166,18 @@ fn outdated_nodes_leave_when_all_that_was_bought_is_ready() {
 }
 
 #[test]
+fn node_that_joined_just_before_the_purchase_is_not_the_one_that_was_bought() {
+    let world = || cluster([member("o1", OLD), member("o2", PRESENT).age(3)]);
+    let (config, history) = (settings(), bought(world(), &settings()));
+    let starting = world().node(fresh("b1").age(-1).unready_for(1)).group("a", "a-1", "z1", 3).build();
+    let waiting = plan(&starting, &history, &config, later(2));
+    assert_eq!(reason(&waiting, "o1"), Reason::AwaitingReplacement);
+    assert_eq!(waiting.next_history.pools["a"].consolidation_backoff, None);
+    let ready = world().node(fresh("b1").age(-1)).group("a", "a-1", "z1", 3).build();
+    assert_eq!(marked(&plan(&ready, &waiting.next_history, &config, later(4))), ["o1"]);
+}
+
+#[test]
 fn planning_again_from_memory_buys_nothing_twice() {
     let (config, world) = (settings(), three_of_four().build());
     let mut history = History::default();

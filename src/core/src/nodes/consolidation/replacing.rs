@@ -18,8 +18,6 @@ use crate::world::node::{Node, Readiness};
 
 /// The longest that a replacement may be open, whatever a hand has written.
 pub const OPEN_MAX: Seconds = Seconds::hours(24);
-/// Clocks of API server and operator may differ by so much when a node's creation is compared with a decision.
-const CLOCKS_DIFFER: Seconds = Seconds(5);
 
 /// How far a replacement has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,7 +191,7 @@ fn left<'r>(replacement: &'r Replacement, scene: &'r Scene<'_>) -> impl Iterator
     })
 }
 
-/// Nodes of the group that are not older than the decision, or bear the names that its intent gives.
+/// Nodes of the group that came after the decision, or bear the names that its intent gives.
 fn bought<'s>(pool: &str, replacement: &Replacement, scene: &Scene<'s>) -> impl Iterator<Item = &'s Node> {
     let prefix = format!("{pool}-{}-", replacement.intent);
     let (group, since) = (replacement.group.clone(), replacement.since);
@@ -202,7 +200,7 @@ fn bought<'s>(pool: &str, replacement: &Replacement, scene: &Scene<'s>) -> impl 
     scene.world.nodes().filter_map(move |(id, node, _)| {
         let member = members.member(id)?;
         let ours = Some(member.pool) == index && *member.group == group;
-        let new = since <= node.created_at.plus(CLOCKS_DIFFER) || node.name.starts_with(&prefix);
+        let new = since <= node.created_at || node.name.starts_with(&prefix);
         (ours && new).then_some(node)
     })
 }

@@ -22,12 +22,13 @@ use crate::nodes::scale_down::relocation::Destinations;
 use crate::nodes::scale_down::trial::pods_to_move;
 use crate::nodes::scale_up;
 use crate::nodes::scale_up::limits;
+use crate::nodes::state::cluster_state::GroupCounts;
 use crate::nodes::state::group_settings::GroupSettings;
 use crate::plan::Step;
 use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Presence};
-use crate::time::Seconds;
+use crate::time::{Seconds, UnixTime};
 
 /// Nodes that are looked at one by one, those with most to save first.
 const SINGLES_MAX: usize = 20;
@@ -37,6 +38,8 @@ const GROUPS_MAX: usize = 4;
 const WORK_MAX: u64 = 2_000_000;
 /// From the new nodes being ready to the last old one having left.
 pub(super) const REMOVAL_TIME: Seconds = Seconds::hours(1);
+/// Clocks of API server and operator may differ by so much when a node's creation is compared with a decision.
+const CLOCKS_DIFFER: Seconds = Seconds(5);
 
 /// Nodes of one group in place of others.
 #[derive(Clone, Debug)]
@@ -343,6 +346,7 @@ pub(in crate::nodes) fn buy(ctx: &mut Context<'_>, purchase: Purchase) {
     let Some(group) = state.groups.get(&offer.group) else { return };
     let (pool, from, to) = (state.pool, group.target, group.target.saturating_add(offer.count));
     let pool_from = state.target();
+    let since = first_of_the_new(ctx, group);
     let own = group.state.and_then(|state| state.options.as_deref());
     let provision_timeout = GroupSettings::new(pool, own).provision_timeout();
     let timeouts = provision_timeout.0.saturating_add(pool.scale_up.startup_timeout.0);
@@ -386,7 +390,7 @@ pub(in crate::nodes) fn buy(ctx: &mut Context<'_>, purchase: Purchase) {
         group: offer.group.clone(),
         bought_count: offer.count,
         nodes,
-        since: ctx.now,
+        since,
         until: ctx.now.plus(Seconds(timeouts)).plus(REMOVAL_TIME),
     });
     if 0 < offer.count {
@@ -402,6 +406,15 @@ pub(in crate::nodes) fn buy(ctx: &mut Context<'_>, purchase: Purchase) {
         // Nothing need come first: the next plan lets them go.
         ctx.wake.note(ctx.now.plus(Seconds(1)));
     }
+}
+
+/// From when on new nodes of the group are those that are bought now. What is there already is no such node, however young it
+/// is: in a quick rotation the node that was bought before joined a moment ago.
+fn first_of_the_new(ctx: &Context<'_>, group: &GroupCounts<'_>) -> UnixTime {
+    let nodes = group.nodes.iter().filter_map(|id| ctx.world.node(*id).node.as_ref());
+    let youngest = nodes.map(|node| node.created_at).max();
+    let earliest = UnixTime(ctx.now.0.saturating_sub(CLOCKS_DIFFER.0));
+    youngest.map_or(earliest, |youngest| earliest.max(youngest.plus(Seconds(1))))
 }
 
 fn message(offer: &Offer) -> Arc<str> {
