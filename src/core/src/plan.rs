@@ -263,6 +263,9 @@ pub struct Reasons {
     /// Outdated nodes of each pool that rotates.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub outdated: BTreeMap<Arc<str>, u32>,
+    /// Rows of each pool's memory that status cannot hold and that are forgotten therefore; pools without any are left out.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<Arc<str>, u32>,
 }
 
 /// The verdict on one CapacityBuffer.

@@ -9,5 +9,6 @@ pub mod printable;
 pub mod quantity;
 pub mod reason;
 pub mod resources;
+pub mod text;
 pub mod time;
 pub mod window;

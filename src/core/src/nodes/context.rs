@@ -334,6 +334,13 @@ impl<'w> Context<'w> {
         self.next.pools.retain(|name, memory| {
             known.contains_key(name) || *memory != crate::history::PoolHistory::default()
         });
+        // What status cannot hold may not be remembered either (law 2).
+        for (name, memory) in &mut self.next.pools {
+            let left_out = memory.fit();
+            if 0 < left_out {
+                self.reasons.left_out.insert(name.clone(), left_out);
+            }
+        }
         Plan {
             steps: self.steps,
             reasons: self.reasons,

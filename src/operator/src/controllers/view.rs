@@ -86,6 +86,7 @@ fn describe<'a>(view: &mut PoolView<'a>, state: &'a PoolState<'_>, reasons: &'a 
     let pool = state.pool;
     view.reasons = reasons.pools.get(&pool.name).map(Vec::as_slice).unwrap_or_default();
     view.preview = reasons.preview.iter().find(|action| action.pool == pool.name);
+    view.left_out = reasons.left_out.get(&pool.name).copied().unwrap_or(0);
     view.acceptance = match state.provider.and_then(|provider| provider.conflict.as_deref()) {
         Some(words) => Acceptance::Conflict(words.to_owned()),
         None => acceptance(pool, view.reasons),
@@ -186,4 +187,54 @@ fn counts(state: &PoolState<'_>) -> NodeCounts {
 /// A count as status holds it.
 fn int(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::history::{DECISIONS_MAX, Decision, DecisionAction, DecisionOutcome};
+    use headroom_core::testing::{NOW, config, pool};
+    use headroom_core::world::World;
+    use serde_json::json;
+
+    use super::*;
+    use crate::controllers::memory::StoredPool;
+
+    #[test]
+    fn rows_that_status_cannot_hold_are_counted_in_it() {
+        let decision = Decision {
+            id: "1-1".into(),
+            time: NOW,
+            action: DecisionAction::ScaleUp,
+            group: "g".into(),
+            from: 0,
+            to: 1,
+            reason: Reason::PodsUnschedulable,
+            message: "+1 nodes".into(),
+            outcome: DecisionOutcome::Done,
+            pods_count: 1,
+            examples: Vec::new(),
+            considered: Vec::new(),
+        };
+        let memory = PoolHistory { decisions: vec![decision; DECISIONS_MAX + 3], ..PoolHistory::default() };
+        let history = History { pools: BTreeMap::from([("a".into(), memory)]) };
+        let settings = Settings { config: config([pool("a")]), ..Settings::default() };
+        let world = World::new();
+        let plan = headroom_core::plan(&world, &history, &settings.config, NOW);
+        let object = api::PolicyObject {
+            name: "a".into(),
+            namespace: "".into(),
+            uid: "u".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created_at: NOW,
+            deleting: false,
+            controller_uid: None,
+            managed: false,
+            spec: Err("not read here".to_owned()),
+            status: json!({}),
+        };
+        let stored = StoredPools::from([("a".into(), StoredPool::of(&object))]);
+        let shown = statuses(&world, &plan.next_history, &plan.reasons, &settings, &stored, NOW);
+        assert_eq!((shown["a"].decisions.len(), shown["a"].truncated), (DECISIONS_MAX, Some(3)));
+    }
 }

@@ -12,13 +12,13 @@ use headroom_core::history::{Decision, DecisionAction, DecisionOutcome, History,
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan::{GangVerdict, NodeVerdict, Outcome, Plan, PodVerdict, StepResult};
 use headroom_core::reason::Reason;
+use headroom_core::text::cut;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::gang::GangRef;
 use headroom_core::world::provider::BackoffKey;
 
 use super::conditions::listed;
-use super::fit::cut;
 use super::news::{News, Tracker};
 
 /// Longest note. Source: events.k8s.io/v1 validation, NoteLengthLimit.

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::fit::cut;
 use headroom_api::ScalingPolicyStatus;
+use headroom_core::text::cut;
 
 /// Most bytes of a status as JSON, as law 9 bounds it.
 pub const STATUS_BYTES_MAX: usize = 32 * 1024;

@@ -4,7 +4,6 @@
 mod ca_metrics;
 mod conditions;
 pub mod events;
-pub mod fit;
 pub mod fit_workload;
 pub mod metrics;
 pub mod news;
@@ -26,7 +25,6 @@ mod write_requests;
 pub mod write_scaling;
 
 pub use events::{EventNote, EventRecorder};
-pub use fit::fit;
 pub use metrics::Metrics;
 pub use parse::{parse, scaling_status_of, status_of};
 pub use policy::{ClusterView, render_cluster};

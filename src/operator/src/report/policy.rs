@@ -1,11 +1,12 @@
 //! The status of the ClusterScalingPolicy: which pods have no place, and what each pool says to them. Pure.
 
+use headroom_core::history::EXAMPLES_MAX;
 use headroom_core::plan::{PodVerdict, PoolReason};
 use headroom_core::reason::Reason;
+use headroom_core::text::cut;
 use headroom_core::time::UnixTime;
 
 use super::conditions::Sheet;
-use super::fit::{EXAMPLES, cut};
 use super::render::{Acceptance, int, time};
 use headroom_api::conditions::{ConditionStatus, reasons, types};
 use headroom_api::{ClusterScalingPolicyStatus, PoolVerdict, UnplacedPods};
@@ -117,7 +118,7 @@ fn row(verdict: &PodVerdict, old: &[UnplacedPods], now: UnixTime) -> UnplacedPod
         examples: verdict
             .examples
             .iter()
-            .take(EXAMPLES)
+            .take(EXAMPLES_MAX)
             .map(
                 |pod| {
                     if pod.contains('/') { pod.to_string() } else { format!("{}/{pod}", verdict.namespace) }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use headroom_core::history::fit::GROUPS_MAX;
 use headroom_core::history::{
     Action, Anticipation, Backoff, Blocked, Considered, Decision, Intent, LearnedTemplate, PodClassKey,
     PoolHistory, Refusal, Removal, Replaced, Replacement, Unbound, Victim,
@@ -13,12 +14,12 @@ use headroom_core::plan::{PoolReason, PreviewAction};
 use headroom_core::quantity::{format_bytes, format_cpu};
 use headroom_core::reason::Reason;
 use headroom_core::resources::Resources;
+use headroom_core::text::cut;
 use headroom_core::time::UnixTime;
 use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::Notice;
 
 use super::conditions;
-use super::fit::{GROUPS_MAX, ZONES_MAX, cut, fit};
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use headroom_api::{
     self as api, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool,
@@ -26,6 +27,9 @@ use headroom_api::{
     PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, UnboundStatus,
     UnneededNodes,
 };
+
+/// Most zones of a group; the schema says the same.
+const ZONES_MAX: usize = 16;
 
 /// What the status of a pool shows besides its memory.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +52,8 @@ pub struct PoolView<'a> {
     pub reasons: &'a [PoolReason],
     /// What a Preview pool would have done.
     pub preview: Option<&'a PreviewAction>,
+    /// Rows of the memory that status cannot hold, from the plan.
+    pub left_out: u32,
 }
 
 /// True if a pool's spec can be acted on.
@@ -103,7 +109,7 @@ pub enum TemplateSource {
 }
 
 /// The status to write. `old` is the status that stands: times of what has not changed are taken from it. The memory is
-/// cut to what status can hold; see [`fit`].
+/// one that status can hold, as every plan leaves it.
 #[must_use]
 pub fn render(
     memory: &PoolHistory,
@@ -111,7 +117,6 @@ pub fn render(
     old: Option<&NodePoolStatus>,
     now: UnixTime,
 ) -> NodePoolStatus {
-    let (memory, truncated) = fit(memory);
     let PoolHistory {
         intents,
         sequence,
@@ -129,12 +134,12 @@ pub fn render(
         last_scale_down,
         last_failure,
         decisions,
-    } = &memory;
+    } = memory;
     NodePoolStatus {
         observed_generation: view.generation,
-        conditions: conditions::of_pool(&memory, view, old.map_or(&[][..], |old| &old.conditions), now),
+        conditions: conditions::of_pool(memory, view, old.map_or(&[][..], |old| &old.conditions), now),
         last_decision: decisions.first().map(headline),
-        reason: Some(headline_reason(&memory, view, now).as_str().to_owned()),
+        reason: Some(headline_reason(memory, view, now).as_str().to_owned()),
         bounds: view.bounds.clone(),
         nodes: view.nodes.clone(),
         groups: groups(learned, &view.groups),
@@ -159,7 +164,7 @@ pub fn render(
         last_failure: last_failure.map(time),
         preview: view.preview.map(|plan| preview(plan, old.and_then(|old| old.preview.as_ref()), now)),
         decisions: decisions.iter().map(decision).collect(),
-        truncated: Some(int(truncated)).filter(|count| *count > 0),
+        truncated: Some(int(view.left_out)).filter(|count| *count > 0),
     }
 }
 

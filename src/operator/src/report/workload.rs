@@ -5,13 +5,13 @@ use headroom_core::pods::input::Unknown;
 use headroom_core::pods::memory::{self, Memory, StoredEvent, StoredMemory, StoredRecommendation};
 use headroom_core::pods::status::HpaStatus;
 use headroom_core::reason::Reason;
+use headroom_core::text::cut;
 use headroom_core::time::UnixTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::conditions::Sheet;
-use super::fit::cut;
 use super::fit_workload;
 use headroom_api::conditions::{ConditionStatus, clear, get, reasons, types};
 use headroom_api::{

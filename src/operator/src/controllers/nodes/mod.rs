@@ -306,12 +306,8 @@ impl NodeLoop {
         self.world.set_nodes_silent_for(now.since(self.nodes_as_of(now)));
         self.world.set_asking(self.in_flight.increases());
         let started = self.ports.host.monotonic();
-        let mut plan = headroom_core::plan(&self.world, &self.history, &self.settings.config, now);
+        let plan = headroom_core::plan(&self.world, &self.history, &self.settings.config, now);
         let took = self.ports.host.monotonic() - started;
-        // What status cannot hold may not be remembered either (law 2).
-        for memory in plan.next_history.pools.values_mut() {
-            *memory = crate::report::fit(memory).0;
-        }
         if !self.world.is_stale() {
             self.blocked_since.note(&plan.reasons.nodes, now);
         }

@@ -390,7 +390,7 @@ fn decision_reported(rescale: &Rescale, steps: &Steps, outcome: &str, now: UnixT
         from: rescale.from,
         to: rescale.to,
         reason: reason.to_owned(),
-        message: Some(crate::report::fit::cut(&message, 512).to_owned()),
+        message: Some(headroom_core::text::cut(&message, 512).to_owned()),
         outcome: outcome.to_owned(),
     }
 }

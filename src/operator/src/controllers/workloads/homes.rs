@@ -131,7 +131,7 @@ fn spec_for(hpa: &HpaObject) -> ScalingPolicySpec {
 pub fn own_name(hpa: &HpaObject) -> String {
     let id = hpa.uid.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
     let suffix: String = "-hpa-".chars().chain(id.take(ID_LENGTH)).collect();
-    let stem = crate::report::fit::cut(&hpa.key.name, NAME_MAX - suffix.len());
+    let stem = headroom_core::text::cut(&hpa.key.name, NAME_MAX - suffix.len());
     format!("{}{suffix}", stem.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()))
 }
 

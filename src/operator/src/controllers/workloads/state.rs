@@ -218,7 +218,7 @@ impl State {
         let hold_until = if 2 <= count { now.plus(window) } else { now };
         let manager = by.map_or("somebody else", |writer| &*writer.manager);
         self.memory.contest = Some(ContestStatus {
-            manager: crate::report::fit::cut(manager, 128).to_owned(),
+            manager: headroom_core::text::cut(manager, 128).to_owned(),
             last_time: Time(now.to_jiff()),
             count,
             hold_until: Time(hold_until.to_jiff()),

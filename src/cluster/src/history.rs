@@ -1,12 +1,16 @@
 //! What the operator remembers: exactly what status holds, in whole seconds (law 2). Nothing here decides.
 
+pub mod fit;
+mod pairs;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reason::Reason;
-use crate::time::UnixTime;
+use headroom_values::reason::Reason;
+use headroom_values::time::UnixTime;
+
 use crate::world::IntentId;
 use crate::world::provider::{BackoffKey, FailureClass};
 
@@ -47,14 +51,14 @@ pub struct PoolHistory {
     /// The highest number used in an intent's or decision's id.
     pub sequence: u64,
     /// Failures that hold groups back.
-    #[serde(with = "crate::snapshot::pairs")]
+    #[serde(with = "pairs")]
     pub backoffs: BTreeMap<BackoffKey, Backoff>,
     /// Since when each node has been unneeded without a break.
     pub unneeded: BTreeMap<Arc<str>, UnixTime>,
     /// Controllers whose missing replicas were bought for before they existed.
     pub anticipations: BTreeMap<Arc<str>, Anticipation>,
     /// Classes of pods that had room on a ready node, or lost it again and again, and that their scheduler did not bind.
-    #[serde(with = "crate::snapshot::pairs")]
+    #[serde(with = "pairs")]
     pub unbound: BTreeMap<PodClassKey, Unbound>,
     /// What was learned of each group from live nodes: allocatable amounts, for scale from zero.
     pub learned: BTreeMap<Arc<str>, LearnedTemplate>,
