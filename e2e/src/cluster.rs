@@ -260,14 +260,21 @@ impl ControlPlane {
 
     /// What a user sees: kubectl's output. Errors with its complaint when it fails.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
-        let output = Command::new(self.kubectl_path())
-            .args(args)
-            .env("KUBECONFIG", self.kubeconfig())
-            .env("HOME", self.folder())
-            .output()
-            .context("failed to run kubectl")?;
+        self.output_of(&self.kubectl_path(), args)
+    }
+
+    /// The output of `headroom`, once an operator has been started here. Errors with its complaint when it fails.
+    pub fn headroom(&self, args: &[&str]) -> Result<String> {
+        self.output_of(&self.folder().join("headroom"), args)
+    }
+
+    fn output_of(&self, program: &Path, args: &[&str]) -> Result<String> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let mut command = Command::new(program);
+        command.args(args).env("KUBECONFIG", self.kubeconfig()).env("HOME", self.folder());
+        let output = command.output().with_context(|| format!("failed to run {name}"))?;
         if !output.status.success() {
-            bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+            bail!("{name} {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
         }
         Ok(String::from_utf8(output.stdout)?)
     }

@@ -9,7 +9,7 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 
 use crate::control_plane::ControlPlane;
-use crate::fixtures::{Pool, deployment};
+use crate::fixtures::{Pool, Workload, deployment};
 use crate::wait;
 
 /// The taint that says that a node is leaving.
@@ -112,8 +112,21 @@ impl ControlPlane {
     }
 
     /// Sets the scene of a drain: the pool with this many nodes as its minimum, and a Deployment `web` whose pods of
-    /// 1 CPU and 1 GiB run `per_node` to a node. The scheduler spreads them over the empty nodes. Needs an operator.
+    /// 1 CPU and 1 GiB run `per_node` to a node. Needs an operator.
     pub async fn spread_web(&self, pool: Pool, n_nodes: u32, per_node: u32) -> Result<Vec<String>> {
+        let web = deployment("web").replicas(n_nodes * per_node);
+        self.spread(pool, web, "app=web", [n_nodes, per_node]).await
+    }
+
+    /// The pool with this many nodes as its minimum, and on each of them this many pods of a workload, which `selector`
+    /// finds. The scheduler spreads them over the empty nodes. Needs an operator.
+    pub async fn spread(
+        &self,
+        pool: Pool,
+        workload: Workload,
+        selector: &str,
+        [n_nodes, per_node]: [u32; 2],
+    ) -> Result<Vec<String>> {
         let object = self.apply(pool.set("/spec/minNodes", n_nodes)).await?;
         let pool = object.metadata.name.unwrap_or_default();
         let n_ready = usize::try_from(n_nodes)?;
@@ -127,11 +140,11 @@ impl ControlPlane {
             Ok(())
         })
         .await?;
-        self.apply(deployment("web").replicas(n_nodes * per_node)).await?;
+        self.apply(workload).await?;
         let each = usize::try_from(per_node)?;
         wait::until("the pods are spread over the nodes", Duration::from_secs(60), async || {
-            self.running_pods_are("default", "app=web", n_ready * each).await?;
-            let by_node = self.pods_by_node("app=web").await?;
+            self.running_pods_are("default", selector, n_ready * each).await?;
+            let by_node = self.pods_by_node(selector).await?;
             ensure!(
                 by_node.len() == n_ready && by_node.values().all(|pods| pods.len() == each),
                 "pods are placed as {by_node:?}"

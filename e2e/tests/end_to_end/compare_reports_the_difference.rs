@@ -1,7 +1,6 @@
 //! An operator that only previews writes to no node, HPA or workload, and `headroom compare` shows what it would have done.
 
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -42,7 +41,7 @@ async fn an_operator_that_previews_reports_what_it_would_have_done_and_does_noth
             report["workloads"][0]["theirs"].as_str().is_some_and(|by| by.starts_with("hpa web")),
             "{report:#}"
         );
-        let text = headroom(cluster, &["compare"])?;
+        let text = cluster.headroom(&["compare"])?;
         ensure!(text.contains("POOL") && text.contains("+0.250") && text.contains("-2"), "{text}");
         ensure!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         follow_page(&text)?;
@@ -77,13 +76,5 @@ fn follow_page(printed: &str) -> Result<()> {
 }
 
 fn compared(cluster: &ControlPlane) -> Result<Value> {
-    Ok(serde_json::from_str(&headroom(cluster, &["compare", "-o", "json"])?)?)
-}
-
-fn headroom(cluster: &ControlPlane, arguments: &[&str]) -> Result<String> {
-    let mut command = Command::new(cluster.folder().join("headroom"));
-    let output = command.args(arguments).env("KUBECONFIG", cluster.kubeconfig()).output();
-    let output = output.context("failed to run headroom")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
+    Ok(serde_json::from_str(&cluster.headroom(&["compare", "-o", "json"])?)?)
 }

@@ -53,7 +53,7 @@ async fn nodes_come_for_all_pods_of_a_gang_or_for_none() {
 }
 
 /// As much of the definition of coscheduling's PodGroup as is read.
-fn definition() -> Value {
+pub(crate) fn definition() -> Value {
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -72,7 +72,8 @@ fn definition() -> Value {
     })
 }
 
-fn pod_group(name: &str, min: i32) -> Value {
+/// A PodGroup in namespace `default` that needs `min` pods at once.
+pub(crate) fn pod_group(name: &str, min: i32) -> Value {
     json!({
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",

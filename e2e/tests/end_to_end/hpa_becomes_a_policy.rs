@@ -2,7 +2,6 @@
 //! keeps for HPAs.
 
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -49,7 +48,7 @@ async fn migrate(cluster: &ControlPlane, name: &str, apply: &[&str]) -> Result<(
     let old = ["get", "horizontalpodautoscalers.v2.autoscaling", name, "--output=yaml"];
     fs::write(&source, cluster.kubectl(&old)?)?;
     let (source_path, file_path) = (source.display().to_string(), file.display().to_string());
-    let printed = headroom(cluster, &["import", "hpa", source_path.as_str(), "--preview"])?;
+    let printed = cluster.headroom(&["import", "hpa", source_path.as_str(), "--preview"])?;
     fs::write(&file, &printed)?;
     println!(
         "$ kubectl {} {name}.yaml\n{}",
@@ -60,7 +59,7 @@ async fn migrate(cluster: &ControlPlane, name: &str, apply: &[&str]) -> Result<(
         cluster.scaling_condition_is(name, "Ready", "True", "PreviewOnly")
     })
     .await?;
-    let compared = headroom(cluster, &["compare"])?;
+    let compared = cluster.headroom(&["compare"])?;
     println!("$ headroom compare\n{compared}");
     ensure!(compared.contains(&format!("default/{name}")), "{compared}");
 
@@ -181,12 +180,4 @@ fn own_policies(cluster: &ControlPlane, hpa: &str) -> Result<Vec<String>> {
 
 fn policy(cluster: &ControlPlane, name: &str) -> Result<Value> {
     Ok(serde_json::from_str(&cluster.kubectl(&["get", POLICIES, name, "--output=json"])?)?)
-}
-
-fn headroom(cluster: &ControlPlane, arguments: &[&str]) -> Result<String> {
-    let mut command = Command::new(cluster.folder().join("headroom"));
-    let output = command.args(arguments).env("KUBECONFIG", cluster.kubeconfig()).output();
-    let output = output.context("failed to run headroom")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
 }

@@ -59,6 +59,8 @@ mod foreign_scheduler_buys_nothing;
 #[cfg(test)]
 mod from_zero_to_running;
 #[cfg(test)]
+mod gang_keeps_its_nodes;
+#[cfg(test)]
 mod gangs;
 #[cfg(test)]
 mod gitops_tools_understand_us;

@@ -24,6 +24,7 @@ fn group(kind: GangKind, name: &str, min: u32) -> Delta {
         created_at: UnixTime(NOW.0 - 600),
         minimums: [("".into(), min)].into(),
         done_count: 0,
+        disrupted_at_once: false,
     }))
 }
 
@@ -191,6 +192,7 @@ fn a_group_that_a_workload_does_not_have_is_a_missing_one() {
             created_at: NOW,
             minimums: [(group.into(), 2)].into(),
             done_count: 0,
+            disrupted_at_once: false,
         };
         let gang = Arc::new(gang.clone());
         let pods = pod("w").cpu("3").with_class(|class| class.gang = Some(gang)).times(2);
@@ -220,6 +222,7 @@ fn the_older_of_two_gangs_gets_the_room_and_a_smaller_one_passes_a_larger() {
             created_at: UnixTime(NOW.0 - age),
             minimums: [("".into(), min)].into(),
             done_count: 0,
+            disrupted_at_once: false,
         }))
     };
     let world = empty()

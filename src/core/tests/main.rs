@@ -18,6 +18,7 @@ mod ending;
 mod floods;
 mod followers;
 mod gangs;
+mod gangs_leaving;
 mod group_options;
 mod in_doubt;
 mod increases;

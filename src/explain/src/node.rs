@@ -291,6 +291,10 @@ fn when(
                 verdict.object.as_deref().unwrap_or("a budget")
             ));
         }
+        Reason::GangWouldBreak => explanation.next.push(format!(
+            "the gang of {} must end, or run more pods than it needs at once; docs/gangs.md says what goes on",
+            verdict.object.as_deref().unwrap_or("a pod")
+        )),
         Reason::NoPlaceForClaims => {
             explanation
                 .next

@@ -355,6 +355,7 @@ fn is_stuck(reason: Reason) -> bool {
             | Reason::GroupGoesAsWhole
             | Reason::NoPlaceToMovePods
             | Reason::NoPlaceForClaims
+            | Reason::GangWouldBreak
             | Reason::WorkLimitReached
     )
 }

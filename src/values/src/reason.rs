@@ -283,6 +283,8 @@ reasons! {
     NoPlaceToMovePods,
     /// A pod has no other place, since no other node has the devices that its claims ask for.
     NoPlaceForClaims,
+    /// The gang of a pod would have fewer pods than its scheduler needs at once.
+    GangWouldBreak,
     /// The pod's controller does not exist.
     ControllerNotFound,
     /// The pod's controller has too few replicas.

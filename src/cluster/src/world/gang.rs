@@ -103,6 +103,9 @@ pub struct Gang {
     /// Pods that have finished and count as scheduled (Volcano).
     #[serde(default)]
     pub done_count: u32,
+    /// True if its pods are disrupted all at once or not at all: `disruptionMode` of a PodGroup of `scheduling.k8s.io`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disrupted_at_once: bool,
 }
 
 /// What is known of gangs.

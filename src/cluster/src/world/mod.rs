@@ -13,6 +13,7 @@ pub mod pod;
 pub mod provider;
 pub mod record;
 pub mod request;
+pub mod running_gangs;
 pub mod template;
 mod twins;
 pub mod volume;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use headroom_core::world::gang::{COSCHEDULING_LABEL, Gang, GangKind, GangRef, VOLCANO_ANNOTATION};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 
 use super::{instant, key_of};
 use crate::decoder::{Decoder, Error};
@@ -32,7 +33,14 @@ pub fn gang<const KIND: usize, const VERSION: usize>(
     };
     let done_count = if kind == GangKind::Volcano { count(slim.status.succeeded) } else { 0 };
     let created_at = instant(meta.creation_timestamp.as_ref());
-    Ok(Gang { kind, key: key_of(meta, decoder)?, created_at, minimums, done_count })
+    let disrupted_at_once = kind == GangKind::PodGroup && spec.disruption_mode.as_ref().is_some_and(is_whole);
+    Ok(Gang { kind, key: key_of(meta, decoder)?, created_at, minimums, done_count, disrupted_at_once })
+}
+
+/// True if a disruption mode means all pods at once: `{all: {}}` since v1alpha3, the word `PodGroup` in v1alpha2. What is
+/// neither lets pods be disrupted one by one, as an absent mode does.
+fn is_whole(mode: &Value) -> bool {
+    mode.get("all").is_some_and(|all| !all.is_null()) || mode == "PodGroup"
 }
 
 fn minimum(policy: Option<&GangPolicy>) -> u32 {
@@ -70,7 +78,7 @@ pub fn reference(meta: &ObjectMeta, spec: &PodSpec, decoder: &mut Decoder) -> Op
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::convert::pod::pod;
@@ -99,6 +107,18 @@ mod tests {
         assert_eq!(only(&read::<2>(json!({"minMember": 3}), json!({"succeeded": 2}))), 3);
         let volcano = read::<3>(json!({"minMember": 3}), json!({"phase": "Running", "succeeded": 2}));
         assert_eq!((volcano.kind, only(&volcano), volcano.done_count), (GangKind::Volcano, 3, 2));
+    }
+
+    #[test]
+    fn the_pods_of_a_pod_group_are_disrupted_at_once_if_it_says_so() {
+        let of = |mode: Value| {
+            let spec = json!({"schedulingPolicy": {"gang": {"minCount": 8}}, "disruptionMode": mode});
+            read::<0>(spec, json!({})).disrupted_at_once
+        };
+        assert!(of(json!({"all": {}})) && of(json!("PodGroup")));
+        for other in [json!({"single": {}}), json!({"all": null}), json!("Pod"), json!(null), json!(7)] {
+            assert!(!of(other));
+        }
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub struct GangSpec {
     pub pod_groups: Vec<WorkloadGroup>,
     /// Of a PodGroup of Kubernetes.
     pub scheduling_policy: Option<GangPolicy>,
+    /// Of a PodGroup of Kubernetes: the unit of disruption, one of two spellings.
+    pub disruption_mode: Option<serde_json::Value>,
     /// Of a PodGroup of others.
     pub min_member: Option<i64>,
 }

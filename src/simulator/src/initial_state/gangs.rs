@@ -30,6 +30,9 @@ fn manifest(gang: &Gang) -> Value {
     };
     let only = gang.minimums.get("").copied().unwrap_or(0);
     let spec = match gang.kind {
+        GangKind::PodGroup if gang.disrupted_at_once => {
+            json!({"schedulingPolicy": policy(only), "disruptionMode": {"all": {}}})
+        }
         GangKind::PodGroup => json!({"schedulingPolicy": policy(only)}),
         GangKind::Workload => {
             let groups = gang.minimums.iter();

@@ -108,6 +108,7 @@ impl Reason {
             | Self::ProviderIdShared
             | Self::NoPlaceToMovePods
             | Self::NoPlaceForClaims
+            | Self::GangWouldBreak
             | Self::ControllerNotFound
             | Self::MinReplicasReached
             | Self::NotReplicated

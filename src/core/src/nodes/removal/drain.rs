@@ -8,6 +8,7 @@ use crate::history::{DecisionOutcome, Intent, Removal, RemovalPhase, Victim};
 use crate::nodes::removal::phases::One;
 use crate::nodes::removal::{EVICTIONS_MAX, GONE_EXTRA, RETRY, RETRY_SOON, Scene};
 use crate::nodes::scale_down::drainability::{Block, Disruptions, Drainability, Rules};
+use crate::nodes::scale_down::gangs::waits_for_gangs;
 use crate::nodes::scale_down::utilization::long_terminating;
 use crate::plan::{Eviction, Step};
 use crate::reason::Reason;
@@ -195,6 +196,12 @@ impl One<'_, '_> {
             let words = format!("pod {} on node {} may not be evicted any more", entry.pod.key, victim.node);
             return Progress::Failed(reason, words, DecisionOutcome::Cancelled);
         }
+        if waits_for_gangs(self.intent.reason, &victim.node, self.pool, self.scene)
+            && let Some(entry) = self.breaks_gang(load)
+        {
+            let words = format!("the gang of pod {} on node {} needs it", entry.pod.key, victim.node);
+            return Progress::Failed(Reason::GangWouldBreak, words, DecisionOutcome::Cancelled);
+        }
         if load.waiting.is_empty() && load.leaving.is_empty() {
             let kept = taken && (load.blocked.is_some() || !self.keeps_minimum());
             return if kept { Progress::Kept } else { Progress::Empty };
@@ -219,6 +226,15 @@ impl One<'_, '_> {
         let due: Vec<&PodEntry> =
             load.waiting.iter().copied().filter(|entry| critical(entry) == band).collect();
         if due.is_empty() { Progress::Stopping } else { Progress::Evicting(due) }
+    }
+
+    /// The first pod still to be evicted whose gang cannot do without all that leave.
+    fn breaks_gang<'w>(&self, load: &Load<'w>) -> Option<&'w PodEntry> {
+        let world = self.scene.world;
+        let id = |entry: &&PodEntry| world.pod_id(&entry.pod.key);
+        let waiting: Vec<PodId> = load.waiting.iter().filter_map(id).collect();
+        let broken = self.gangs.broken(world, &waiting, self.intent.started_at)?;
+        load.waiting.iter().copied().find(|entry| id(entry) == Some(broken))
     }
 
     /// When a stopping pod has been waited for long enough: the longest grace of the pool after its eviction, and a

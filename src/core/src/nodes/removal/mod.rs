@@ -17,7 +17,7 @@ pub use drain::holds_node;
 pub use open::{Opening, open_intent};
 
 use crate::config::{Config, Pool};
-use crate::history::{Action, History, Intent, PoolHistory, Removal};
+use crate::history::{Action, History, Intent, PoolHistory, Removal, RemovalPhase};
 use crate::nodes::context::{Part, Quarantine};
 use crate::nodes::scale_down::drainability::Disruptions;
 use crate::nodes::state::foreign::Members;
@@ -26,6 +26,7 @@ use crate::plan::Step;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::World;
+use crate::world::running_gangs::RunningGangs;
 use phases::One;
 use sweep::{keep_within_min, take_orphans_off};
 
@@ -112,6 +113,7 @@ pub fn advance(history: &mut History, scene: &Scene<'_>) -> Advance {
     }
     let mut disruptions = Disruptions::of(scene.world);
     // What the cloud takes comes first: it has the first word about what budgets still allow.
+    let gangs = gangs_after(history, scene);
     for taken in [true, false] {
         for (name, memory) in &mut history.pools {
             let Some(pool) = scene.config.pool(name) else {
@@ -120,7 +122,7 @@ pub fn advance(history: &mut History, scene: &Scene<'_>) -> Advance {
                 continue;
             };
             if scene.work_on(name) {
-                advance_pool(scene, pool, memory, taken, &mut disruptions, &mut advance);
+                advance_pool(scene, pool, memory, taken, (&mut disruptions, &gangs), &mut advance);
             }
         }
     }
@@ -128,6 +130,18 @@ pub fn advance(history: &mut History, scene: &Scene<'_>) -> Advance {
     take_orphans_off(history, scene, &mut advance);
     advance.steps.sort_by_key(order);
     advance
+}
+
+/// The gangs that run, less all pods on nodes of open removals.
+fn gangs_after(history: &History, scene: &Scene<'_>) -> RunningGangs {
+    let mut gangs = RunningGangs::of(scene.world, scene.config.cluster.expendable_pods_priority_cutoff);
+    for (_, removal) in history.pools.values().flat_map(PoolHistory::removals) {
+        let victims = removal.victims.iter().filter(|_| removal.phase != RemovalPhase::Undoing);
+        for (id, _, _) in victims.filter_map(|victim| scene.world.node_named(&victim.node)) {
+            gangs.leave(scene.world, &scene.world.node(id).pods);
+        }
+    }
+    gangs
 }
 
 fn order(step: &Step) -> u8 {
@@ -146,7 +160,7 @@ fn advance_pool<'s>(
     pool: &Pool,
     memory: &mut PoolHistory,
     taken: bool,
-    disruptions: &mut Disruptions<'s>,
+    (disruptions, gangs): (&mut Disruptions<'s>, &RunningGangs),
     advance: &mut Advance,
 ) {
     if taken {
@@ -157,7 +171,7 @@ fn advance_pool<'s>(
             Action::Increase(_) => true,
             Action::Remove(_) if taken != (intent.reason == Reason::Interrupted) => true,
             Action::Remove(_) => {
-                let mut one = One { scene, pool, memory, intent: &mut intent, disruptions, advance };
+                let mut one = One { scene, pool, memory, intent: &mut intent, disruptions, gangs, advance };
                 one.advance()
             }
         };

@@ -22,6 +22,7 @@ use crate::world::node::{
 };
 use crate::world::pod::Pod;
 use crate::world::provider::InstanceState;
+use crate::world::running_gangs::RunningGangs;
 use crate::world::{NodeEntry, NodeId};
 
 /// One open removal and its surroundings.
@@ -32,6 +33,8 @@ pub(super) struct One<'a, 's> {
     pub(super) intent: &'a mut Intent,
     /// Evictions that budgets still allow, over all removals of this plan.
     pub(super) disruptions: &'a mut Disruptions<'s>,
+    /// Gangs that run, less all pods of open removals.
+    pub(super) gangs: &'a RunningGangs,
     pub(super) advance: &'a mut Advance,
 }
 

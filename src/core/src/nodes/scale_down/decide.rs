@@ -33,6 +33,7 @@ use crate::time::{Seconds, UnixTime};
 use crate::world::NodeId;
 use crate::world::digest::NodeDigest;
 use crate::world::node::POOL_LABEL;
+use crate::world::running_gangs::RunningGangs;
 
 /// What was decided.
 #[derive(Clone, Debug, Default)]
@@ -95,6 +96,8 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
 pub(in crate::nodes) struct Pass<'a, 's> {
     pub(in crate::nodes) scene: &'a Scene<'s>,
     pub(in crate::nodes) disruptions: Disruptions<'s>,
+    /// Gangs that run, less the pods of nodes that leave.
+    pub(in crate::nodes) gangs: RunningGangs,
     pub(in crate::nodes) allowance: Allowance<'s>,
     /// Nodes that may still go before a bound is reached, by pool and by group.
     pub(in crate::nodes) room: Room,
@@ -135,6 +138,7 @@ impl<'a, 's> Pass<'a, 's> {
         Self {
             scene,
             disruptions: Disruptions::of(scene.world),
+            gangs: RunningGangs::of(scene.world, scene.config.cluster.expendable_pods_priority_cutoff),
             allowance: Allowance::new(scene.config, history, scene.health.ready.clone(), scene.now),
             room: minimums::of(scene, &leaving),
             spare: Spare::of(scene, &leaving),
@@ -204,6 +208,7 @@ impl<'a, 's> Pass<'a, 's> {
             }
         }
         for id in self.interrupted.keys() {
+            self.gangs.leave(self.scene.world, &self.scene.world.node(*id).pods);
             // They have been placed with the pods that want a node.
             for pod in interruption::displaced(*id, self.scene.world, self.scene.config) {
                 let entry = self.scene.world.pod(pod);
@@ -217,6 +222,11 @@ impl<'a, 's> Pass<'a, 's> {
         let order = order.filter(|ix| candidates::takes_pods(*ix, snapshot)).collect();
         let mut destinations = Destinations::new(order);
         for ix in nodes {
+            if let Some((id, _)) =
+                snapshot.node(ix).real().filter(|(id, _)| !self.interrupted.contains_key(id))
+            {
+                self.gangs.leave(self.scene.world, &self.scene.world.node(id).pods);
+            }
             snapshot.set_presence(ix, Presence::Ghost);
             let mut pods: Vec<PodRef> = snapshot.pods(ix).collect();
             trial::most_important_first(&mut pods, snapshot);
@@ -274,7 +284,9 @@ impl<'a, 's> Pass<'a, 's> {
                 continue;
             }
             let since = pool.and_then(|pool| clocks[pool]?.get(name).copied());
-            match candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated) {
+            let judged =
+                candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated);
+            match self.keep_gang(judged) {
                 Judgement::Stays(verdict) => {
                     self.replacing.refuse(name, verdict.reason);
                     if keeps_clock(verdict.reason) {
@@ -382,6 +394,7 @@ impl<'a, 's> Pass<'a, 's> {
         begin_elsewhere(&mut found, history, self.scene);
         let mut destinations = Destinations::new(destination_order(&found, snapshot));
         self.work_before = snapshot.work_units;
+        let gangs = self.gangs.clone();
         self.take_places(&mut found, snapshot, &destinations);
         self.foresee(&found, snapshot, &destinations);
         let mark = snapshot.checkpoint();
@@ -402,6 +415,7 @@ impl<'a, 's> Pass<'a, 's> {
         snapshot.rollback(mark);
         self.wait_for_what_is_held_up();
         self.keep_what_fits_together(snapshot);
+        self.keep_gangs_whole(gangs);
     }
 
     /// Nodes that were replaced go together or not at all: where one of them has no place for its pods any more, buying

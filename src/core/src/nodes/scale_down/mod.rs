@@ -3,7 +3,7 @@
 //! In the order in which `decide` uses them: `candidates` judges each node by its own state (`utilization`,
 //! `drainability`, `minimums`), `promised` keeps room that pods are waiting for, `trial` looks for other places for the
 //! pods (`relocation`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance`
-//! orders equal candidates, `budgets`, `whole` and `together` bound what leaves at once, `bundles` shares intents, and
+//! orders equal candidates, `budgets`, `whole`, `together` and `gangs` bound what leaves at once, `bundles` shares intents, and
 //! `verdicts` keeps one reason for each node. `unregistered` deletes instances that never became nodes.
 
 pub mod budgets;
@@ -11,6 +11,7 @@ pub mod bundles;
 pub mod candidates;
 mod decide;
 pub mod drainability;
+pub(in crate::nodes) mod gangs;
 mod interrupted;
 pub(in crate::nodes) mod minimums;
 pub(in crate::nodes) mod promised;

@@ -66,7 +66,7 @@ impl Pass<'_, '_> {
                 self.ripe(candidate, pool, memory)?;
                 return Err(guard.unwrap_or(no_place));
             }
-            if guard.is_none() && is_tight(pool) {
+            if guard.is_none() && is_tight(pool) && self.splits_gang(candidate).is_none() {
                 self.replaceable.push(candidate.clone());
             }
             return Err(match guard {
@@ -92,6 +92,7 @@ impl Pass<'_, '_> {
         if let Some(held) = self.held(candidate, pool, memory) {
             return Err(held);
         }
+        self.gangs.leave(self.scene.world, &candidate.movable);
         for pod in &candidate.movable {
             let entry = self.scene.world.pod(*pod);
             self.disruptions.spend(entry.class, &entry.pod.class);
@@ -230,6 +231,9 @@ impl Pass<'_, '_> {
             if let Some(budget) = guard {
                 return Some(Verdict::pdb(self.disruptions.key(budget)));
             }
+        }
+        if let Some(breaks) = self.breaks_gang(candidate, true) {
+            return Some(breaks);
         }
         let held = self.allowance.take(pool, candidate.reason).err()?;
         Some(Verdict { reason: held.reason, object: held.object })

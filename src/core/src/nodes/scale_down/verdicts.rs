@@ -54,6 +54,7 @@ pub fn actionable(reason: Reason) -> bool {
         reason,
         Reason::NoPlaceToMovePods
             | Reason::NoPlaceForClaims
+            | Reason::GangWouldBreak
             | Reason::DevicePoolIncomplete
             | Reason::ClaimNotReady
             | Reason::HoldsBuffer

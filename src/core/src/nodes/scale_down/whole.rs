@@ -77,6 +77,7 @@ impl Pass<'_, '_> {
     ) {
         let mark = snapshot.checkpoint();
         let (room, spare, disruptions) = (self.room.clone(), self.spare, self.disruptions.clone());
+        let gangs = self.gangs.clone();
         let (allowance, chosen, moved) = (self.allowance.clone(), self.chosen.len(), destinations.clone());
         self.allowance.begin_whole();
         let tried: Vec<Result<(), Verdict>> =
@@ -85,7 +86,7 @@ impl Pass<'_, '_> {
         let refused = members.iter().zip(&tried).find(|(_, tried)| tried.is_err());
         let Some(stays) = outside.or_else(|| refused.map(|(one, _)| one.victim.node.clone())) else { return };
         snapshot.rollback(mark);
-        (self.room, self.spare, self.disruptions) = (room, spare, disruptions);
+        (self.room, self.spare, self.disruptions, self.gangs) = (room, spare, disruptions, gangs);
         (self.allowance, *destinations) = (allowance, moved);
         self.chosen.truncate(chosen);
         let object: Arc<str> = format!("node/{stays}").into();
