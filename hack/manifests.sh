@@ -48,6 +48,7 @@ for file in crds/optional/*.yaml; do
   name=$(basename "$file" .yaml)
   case $name in
     capacitybuffers.*) value=capacityBuffers ;;
+    capacityquotas.*) value=capacityQuotas ;;
     provisioningrequests.*) value=provisioningRequests ;;
     *) echo "manifests.sh: no value of the chart switches $file" >&2; exit 1 ;;
   esac
@@ -72,7 +73,7 @@ cp -r "$argo/NodePool/actions" "$argo/ScalingPolicy/actions"
   echo "$generated"
   "$tools/helm" template headroom "$out/charts/headroom" --namespace headroom-system --no-hooks
 } >"$out/config/base/headroom.yaml"
-# The permissions of workloads, as components that an overlay takes in.
+# Permissions that are switched on by themselves, as components that an overlay takes in.
 component() {
   local folder="$out/config/components/$1" template=${3:-rbac-workloads}
   mkdir -p "$folder"
@@ -92,11 +93,12 @@ component() {
 component scale workloads.scale=true
 component replace-hpas workloads.hpaOwnership=Replace
 component empty-nodes workloads.scaleIn=EmptyNodes scale-in
+component capacity-quotas capacityQuotas=true capacity-quotas
 
 {
   echo "$generated"
   "$tools/kustomize" build "$out/config/default"
 } >"$out/config/install.yaml"
 "$tools/gitops" -rbac-table "$out/config/base/headroom.yaml" "$out/config/components/replace-hpas/roles.yaml" \
-  "$out/config/components/empty-nodes/roles.yaml" \
+  "$out/config/components/empty-nodes/roles.yaml" "$out/config/components/capacity-quotas/roles.yaml" \
   "$out/config/overlays/kwok/kwok-role.yaml" >"$out/docs/rbac.md"

@@ -24,8 +24,8 @@ pub const NAMESPACE: &str = "headroom-system";
 const LEASE_NAMESPACES: [&str; 2] = [NAMESPACE, "kube-system"];
 
 impl ControlPlane {
-    /// Applies the roles of config/base with its admission policy, those that scaling workloads takes, and those that KWOK's nodes
-    /// need.
+    /// Applies the roles of config/base with its admission policy, those that are switched on by themselves, and those that
+    /// KWOK's nodes need.
     pub(crate) async fn grant_operator_roles(&self) -> Result<()> {
         self.apply_all(&operator_roles()?).await
     }
@@ -130,6 +130,7 @@ fn operator_roles() -> Result<Vec<Value>> {
         "config/base/headroom.yaml",
         "config/components/replace-hpas/roles.yaml",
         "config/components/empty-nodes/roles.yaml",
+        "config/components/capacity-quotas/roles.yaml",
         "config/overlays/kwok/kwok-role.yaml",
     ] {
         for object in documents(file)? {

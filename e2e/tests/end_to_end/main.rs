@@ -29,6 +29,8 @@ mod budget_window;
 #[cfg(test)]
 mod capacity_buffer;
 #[cfg(test)]
+mod capacity_quota;
+#[cfg(test)]
 mod cheaper_node_takes_over;
 #[cfg(test)]
 mod clocks_survive_a_restart;

@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 pub mod capacity_buffer;
+pub mod capacity_quota;
 pub mod cluster_api;
 pub mod cluster_scaling_policy;
 pub mod common;

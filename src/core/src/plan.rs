@@ -254,6 +254,9 @@ pub struct Reasons {
     /// Per CapacityBuffer that is served, in the order of service.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferVerdict>,
+    /// What of each CapacityQuota is in use once the plan is carried out, in order of names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaVerdict>,
     /// Per ProvisioningRequest that is served and has not ended, in the order of service.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<RequestVerdict>,
@@ -266,6 +269,16 @@ pub struct Reasons {
     /// Rows of each pool's memory that status cannot hold and that are forgotten therefore; pools without any are left out.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<Arc<str>, u32>,
+}
+
+/// What of a CapacityQuota is in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaVerdict {
+    /// Name.
+    pub name: Arc<str>,
+    /// What nodes have that exist, are on their way or bought by this plan, by resource in the units of its limits.
+    pub used: BTreeMap<Arc<str>, i64>,
 }
 
 /// The verdict on one CapacityBuffer.

@@ -55,6 +55,9 @@ impl Trials<'_> {
                 let words = "raise the limits of the ClusterScalingPolicy, or free nodes elsewhere";
                 self.with(pool, unlimited, words)
             }
+            Reason::CapacityQuotaReached => {
+                Some("raise the limit of the CapacityQuota, or free nodes that it counts".to_owned())
+            }
             Reason::Suspended => self.in_pool(pool, |pool| pool.mode = Mode::Apply, "set spec.mode to Apply"),
             Reason::PreviewOnly => {
                 let words = "set spec.mode to Apply, under an operator without --preview";

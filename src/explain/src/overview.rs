@@ -332,6 +332,7 @@ fn is_up_to_pool(reason: Reason) -> bool {
             | Reason::MaxNodesReached
             | Reason::PoolLimitReached
             | Reason::ClusterLimitReached
+            | Reason::CapacityQuotaReached
             | Reason::Suspended
             | Reason::PreviewOnly
             | Reason::ScaleUpDisabled

@@ -30,11 +30,11 @@ use headroom_explain::{Case, Evidence, ProviderView};
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{self, ClusterMetrics};
 use headroom_observe::slim::{
-    SlimCapacityBuffer, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode, SlimDaemonSet,
-    SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimJob, SlimNamespace, SlimNode,
-    SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController,
-    SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet, SlimStorageCapacity,
-    SlimStorageClass, SlimVolume,
+    SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode,
+    SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimJob, SlimNamespace,
+    SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
+    SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
+    SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 use headroom_observe::{Feed, KubeFeed, Policies, Watched};
 use headroom_operator::controllers::config::Settings;
@@ -399,6 +399,9 @@ impl Reader {
         self.feed::<SlimClaim>(feed, Need::May).await?;
         self.buffers(feed).await?;
         self.requests(feed).await?;
+        if !self.optional::<SlimCapacityQuota>(feed).await {
+            self.optional::<SlimCapacityQuota<true>>(feed).await;
+        }
         self.gangs(feed).await;
         self.devices(feed).await;
         let mut world = World::new();

@@ -1,11 +1,11 @@
-//! Follows kinds without which everything else works: CapacityBuffers, ProvisioningRequests, gangs, the PodTemplates that
-//! they name, and ResourceQuotas.
+//! Follows kinds without which everything else works: CapacityBuffers, ProvisioningRequests, CapacityQuotas, gangs, the
+//! PodTemplates that they name, and ResourceQuotas.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_api::capacity_buffer::VERSIONS;
-use headroom_api::provisioning_request;
+use headroom_api::{capacity_quota, provisioning_request};
 use headroom_core::world::Kind;
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -36,6 +36,7 @@ pub(super) fn versions_of(watch: Watch) -> &'static [&'static str] {
     match watch {
         BUFFERS => &VERSIONS,
         REQUESTS => &provisioning_request::VERSIONS,
+        Watch::World(Kind::CapacityQuota) => &capacity_quota::VERSIONS,
         Watch::World(Kind::Gang(kind)) => {
             let wire = GANG_WIRES.iter().find(|wire| wire.kind == kind);
             wire.map_or(&[], |wire| wire.versions)

@@ -162,6 +162,8 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
         Delta::QuotaDeleted(key) => (Kind::Quota, key.clone()),
         Delta::RequestApplied(request) => (Kind::Request, request.key.clone()),
         Delta::RequestDeleted(key) => (Kind::Request, key.clone()),
+        Delta::CapacityQuotaApplied(quota) => (Kind::CapacityQuota, cluster(&quota.name)),
+        Delta::CapacityQuotaDeleted(name) => (Kind::CapacityQuota, cluster(name)),
         Delta::GangApplied(gang) => (Kind::Gang(gang.kind), gang.key.clone()),
         Delta::GangDeleted(kind, key) => (Kind::Gang(*kind), key.clone()),
         Delta::DeviceApplied(object) => {
@@ -192,6 +194,9 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::PodTemplateApplied(_)
         | Delta::RequestApplied(_)
         | Delta::RequestDeleted(_)
+        // What it holds back may be bought now.
+        | Delta::CapacityQuotaApplied(_)
+        | Delta::CapacityQuotaDeleted(_)
         | Delta::GangApplied(_)
         // Devices that a driver publishes may be what pods wait for.
         | Delta::DeviceApplied(_)
@@ -273,6 +278,7 @@ fn content_hash(delta: &Delta) -> Option<u64> {
         }
         Delta::QuotaApplied(quota) => quota.hash(&mut hasher),
         Delta::RequestApplied(request) => request.hash(&mut hasher),
+        Delta::CapacityQuotaApplied(quota) => quota.hash(&mut hasher),
         Delta::GangApplied(gang) => gang.hash(&mut hasher),
         _ => return None,
     }

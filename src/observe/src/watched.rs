@@ -13,14 +13,16 @@ use headroom_core::world::gang::GangKind;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, Kind};
 
-use super::convert::{buffer, device, gang, key_of, name_of, node, pod, request, scale, volume, workload};
+use super::convert::{
+    buffer, capacity_quota, device, gang, key_of, name_of, node, pod, request, scale, volume, workload,
+};
 use super::decoder::{Decoder, Error};
 use super::policies::PolicyChange;
 use super::remains::Remains;
 use super::slim::{
-    GANG_WIRES, SlimCapacityBuffer, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode, SlimDaemonSet,
-    SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob, SlimNamespace,
-    SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
+    GANG_WIRES, SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate, SlimCsiDriver,
+    SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa,
+    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
     SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
     SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
@@ -47,7 +49,7 @@ pub enum Watch {
 impl Watch {
     /// Every watch that node decisions depend on. All must have been listed once before anything is decided about nodes.
     /// Those of replica decisions are [`super::workloads::Workloads::WATCHES`].
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::World(Kind::Pod),
         Self::World(Kind::Node),
         Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
@@ -68,6 +70,7 @@ impl Watch {
         Self::World(Kind::PodTemplate),
         Self::World(Kind::Quota),
         Self::World(Kind::Request),
+        Self::World(Kind::CapacityQuota),
         Self::World(Kind::Gang(GangKind::PodGroup)),
         Self::World(Kind::Gang(GangKind::Workload)),
         Self::World(Kind::Gang(GangKind::Coscheduling)),
@@ -105,6 +108,7 @@ impl Watch {
             Self::World(Kind::PodTemplate) => "podtemplates",
             Self::World(Kind::Quota) => "resourcequotas",
             Self::World(Kind::Request) => "provisioningrequests",
+            Self::World(Kind::CapacityQuota) => "capacityquotas",
             Self::World(Kind::Gang(kind)) => kind.resource(),
             Self::World(Kind::Device(kind)) => kind.resource(),
             Self::World(Kind::Deployment) => "deployments",
@@ -141,6 +145,7 @@ impl Watch {
             Self::World(Kind::PodTemplate) => work.run::<SlimPodTemplate>(),
             Self::World(Kind::Quota) => work.run::<SlimQuota>(),
             Self::World(Kind::Request) => work.run::<SlimRequest>(),
+            Self::World(Kind::CapacityQuota) => work.run::<SlimCapacityQuota>(),
             Self::World(Kind::Gang(GangKind::PodGroup)) => work.run::<SlimGang<0>>(),
             Self::World(Kind::Gang(GangKind::Workload)) => work.run::<SlimGang<1>>(),
             Self::World(Kind::Gang(GangKind::Coscheduling)) => work.run::<SlimGang<2>>(),
@@ -513,6 +518,18 @@ impl<const BETA: bool> Watched for SlimRequest<BETA> {
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::RequestDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl<const ALPHA: bool> Watched for SlimCapacityQuota<ALPHA> {
+    const WATCH: Watch = Watch::World(Kind::CapacityQuota);
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let quota = capacity_quota::capacity_quota(&self, decoder)?;
+        Ok(Change::World(Delta::CapacityQuotaApplied(Box::new(quota))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::CapacityQuotaDeleted(name_of(meta, decoder)?)))
     }
 }
 

@@ -17,9 +17,9 @@ use super::wire::ApiServer;
 use headroom_api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 use headroom_observe::host::Host;
 use headroom_observe::slim::{
-    SlimCapacityBuffer, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode, SlimDaemonSet,
-    SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob, SlimNamespace,
-    SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
+    SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode,
+    SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob,
+    SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
     SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
     SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
@@ -186,6 +186,7 @@ fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
         (Kind::ResourceQuota, of::<SlimQuota>(feed)),
         (Kind::CapacityBuffer, of::<SlimCapacityBuffer>(feed)),
         (Kind::ProvisioningRequest, of::<SlimRequest>(feed)),
+        (Kind::CapacityQuota, of::<SlimCapacityQuota>(feed)),
         (Kind::PodGroup, of::<SlimGang<0>>(feed)),
         (Kind::Workload, of::<SlimGang<1>>(feed)),
         (Kind::CoschedulingPodGroup, of::<SlimGang<2>>(feed)),

@@ -111,6 +111,8 @@ reasons! {
     PoolLimitReached,
     /// A limit of the ClusterScalingPolicy is reached.
     ClusterLimitReached,
+    /// A CapacityQuota allows no more of a resource.
+    CapacityQuotaReached,
     /// A failure holds the group back.
     BackingOff,
     /// The pool is suspended.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::world::buffer::Standby;
+use crate::world::capacity_quota::CapacityQuota;
 use crate::world::devices::Devices;
 use crate::world::digest::{Badge, NodeDigest};
 use crate::world::gang::Gangs;
@@ -37,6 +38,7 @@ pub struct Canonical {
     standby: Option<Standby>,
     gangs: Gangs,
     requests: Requests,
+    capacity_quotas: BTreeMap<Arc<str>, CapacityQuota>,
     devices: Devices,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     listings: Vec<CanonicalListing>,
@@ -89,6 +91,7 @@ impl World {
             standby: self.standby.referred_to(),
             gangs: self.gangs.clone(),
             requests: self.requests.clone(),
+            capacity_quotas: self.capacity_quotas.clone(),
             devices: self.devices.clone(),
             providers: self.providers.clone(),
             listings: self

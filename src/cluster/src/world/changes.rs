@@ -119,6 +119,12 @@ impl World {
             Delta::RequestDeleted(key) => {
                 self.requests.objects.remove(&key);
             }
+            Delta::CapacityQuotaApplied(quota) => {
+                self.capacity_quotas.insert(quota.name.clone(), *quota);
+            }
+            Delta::CapacityQuotaDeleted(name) => {
+                self.capacity_quotas.remove(&name);
+            }
             Delta::GangApplied(gang) => {
                 self.gangs.served.insert(gang.kind);
                 self.gangs.objects.insert((gang.kind, gang.key.clone()), *gang);
@@ -401,6 +407,7 @@ impl World {
             Delta::DeploymentApplied(template) => (Kind::Deployment, template.key.clone()),
             Delta::QuotaApplied(quota) => (Kind::Quota, quota.key.clone()),
             Delta::RequestApplied(request) => (Kind::Request, request.key.clone()),
+            Delta::CapacityQuotaApplied(quota) => (Kind::CapacityQuota, cluster_key(&quota.name)),
             Delta::GangApplied(gang) => (Kind::Gang(gang.kind), gang.key.clone()),
             Delta::DeviceApplied(object) => {
                 let (kind, key) = object.place();
@@ -444,6 +451,7 @@ impl World {
             Kind::Deployment => self.standby.deployments.retain(|key, _| !gone(key)),
             Kind::Quota => self.standby.quotas.retain(|key, _| !gone(key)),
             Kind::Request => self.requests.objects.retain(|key, _| !gone(key)),
+            Kind::CapacityQuota => self.capacity_quotas.retain(|name, _| !gone(&cluster_key(name))),
             Kind::Device(kind) => self.devices.retain(kind, |key| !gone(key)),
             Kind::Gang(kind) => {
                 self.gangs.served.insert(kind);

@@ -2,6 +2,7 @@
 
 pub mod buffer;
 mod canonical;
+pub mod capacity_quota;
 mod changes;
 pub mod devices;
 pub mod digest;
@@ -11,6 +12,7 @@ pub mod listing;
 pub mod node;
 pub mod pod;
 pub mod provider;
+pub mod quota_use;
 pub mod record;
 pub mod request;
 pub mod running_gangs;
@@ -26,6 +28,7 @@ use rustc_hash::FxHashMap;
 
 use buffer::{CapacityBuffer, Quota, Standby, Template};
 pub use canonical::Canonical;
+use capacity_quota::CapacityQuota;
 use devices::{DeviceKind, DeviceObject, Devices};
 use digest::{Badge, NodeDigest};
 use gang::{Gang, GangKind, Gangs};
@@ -128,6 +131,10 @@ pub enum Delta {
     RequestApplied(Box<ProvisioningRequest>),
     /// A ProvisioningRequest is gone.
     RequestDeleted(ObjectKey),
+    /// A CapacityQuota is new or has changed.
+    CapacityQuotaApplied(Box<CapacityQuota>),
+    /// A CapacityQuota is gone, by name.
+    CapacityQuotaDeleted(Arc<str>),
     /// An object that makes pods a gang is new or has changed.
     GangApplied(Box<Gang>),
     /// An object that makes pods a gang is gone.
@@ -189,6 +196,8 @@ pub enum Kind {
     Quota,
     /// ProvisioningRequests.
     Request,
+    /// CapacityQuotas.
+    CapacityQuota,
     /// Objects that make pods a gang: each kind is listed on its own.
     Gang(GangKind),
     /// Objects of resource.k8s.io: each kind is listed on its own.
@@ -252,6 +261,7 @@ pub struct World {
     standby: Standby,
     gangs: Gangs,
     requests: Requests,
+    capacity_quotas: BTreeMap<Arc<str>, CapacityQuota>,
     devices: Devices,
     providers: BTreeMap<Arc<str>, Known<ProviderState>>,
     /// By pool, where the provider's state is known.
@@ -490,6 +500,12 @@ impl World {
     #[must_use]
     pub fn requests(&self) -> &Requests {
         &self.requests
+    }
+
+    /// CapacityQuotas, by name.
+    #[must_use]
+    pub fn capacity_quotas(&self) -> &BTreeMap<Arc<str>, CapacityQuota> {
+        &self.capacity_quotas
     }
 
     /// Devices that the cluster offers, and claims of devices.

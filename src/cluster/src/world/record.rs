@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::buffer::{CapacityBuffer, Quota, Standby, Template};
+use super::capacity_quota::CapacityQuota;
 use super::devices::DevicesRecord;
 use super::gang::{Gang, GangKind};
 use super::node::Node;
@@ -76,6 +77,9 @@ pub struct WorldRecord {
     /// Requests that another controller writes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub requests_of_others: BTreeSet<ObjectKey>,
+    /// CapacityQuotas.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub capacity_quotas: Vec<CapacityQuota>,
     /// Objects that make pods a gang.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gangs: Vec<Gang>,
@@ -314,6 +318,7 @@ impl WorldRecord {
             requests: world.requests.objects.values().cloned().collect(),
             request_templates,
             requests_of_others: world.requests.of_others.clone(),
+            capacity_quotas: world.capacity_quotas.values().cloned().collect(),
             gangs: world.gangs.objects.values().cloned().collect(),
             gang_kinds: world.gangs.served.clone(),
             devices: DevicesRecord::of(&world.devices),
@@ -433,6 +438,8 @@ impl WorldRecord {
                 .map(|(name, class)| Delta::PriorityClassApplied(name.clone(), *class)),
         );
         deltas.extend(self.requests.iter().map(|request| Delta::RequestApplied(Box::new(request.clone()))));
+        let quotas = self.capacity_quotas.iter();
+        deltas.extend(quotas.map(|quota| Delta::CapacityQuotaApplied(Box::new(quota.clone()))));
         // A list that names nothing says that the kind is there.
         for kind in &self.gang_kinds {
             deltas.push(Delta::ListStarted(Kind::Gang(*kind)));

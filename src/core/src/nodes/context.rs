@@ -22,6 +22,7 @@ use crate::scheduling::{ClassIx, Mark, NodeIx, PodRef, Presence, Snapshot, Templ
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::GROUP_LABEL;
 use crate::world::pod::PodClass;
+use crate::world::quota_use::QuotaUse;
 use crate::world::{PodId, World};
 
 /// How long drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
@@ -124,6 +125,8 @@ pub struct Context<'w> {
     pub part: &'w RefCell<Part>,
     /// Nodes in the snapshot that no node of the world is: those on their way, and those bought so far.
     pub planned: Vec<PlannedNode>,
+    /// CapacityQuotas, and what of them registered nodes have.
+    pub quotas: Vec<QuotaUse<'w>>,
     templates: Templates,
     daemons: Daemons,
     base: Mark,
@@ -198,6 +201,7 @@ impl<'w> Context<'w> {
             quarantine,
             part,
             planned: Vec::new(),
+            quotas: Vec::new(),
             templates: BTreeMap::new(),
             daemons: Daemons::default(),
             starting: Vec::new(),
@@ -271,6 +275,12 @@ impl<'w> Context<'w> {
     #[must_use]
     pub fn purchased(&self, pool: &str) -> u32 {
         self.purchases.iter().filter(|((name, _), _)| &**name == pool).map(|(_, bought)| bought.nodes).sum()
+    }
+
+    /// Nodes bought so far for a group.
+    #[must_use]
+    pub fn purchased_of(&self, pool: &Arc<str>, group: &Arc<str>) -> u32 {
+        self.purchases.get(&(pool.clone(), group.clone())).map_or(0, |purchase| purchase.nodes)
     }
 
     /// Nodes bought so far for all pools.

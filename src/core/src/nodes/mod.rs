@@ -12,7 +12,8 @@
 //! 6. `scale_down`: which nodes go, from candidates to those that leave now; then `rotation` and `consolidation`, whose
 //!    replacements are bought first.
 //!
-//! `context` is what all of it works on; `interruption` finds the nodes that their cloud is about to take.
+//! `context` is what all of it works on; `interruption` finds the nodes that their cloud is about to take,
+//! and `quotas` says how many nodes CapacityQuotas leave.
 
 pub mod buffers;
 pub mod consolidation;
@@ -24,6 +25,7 @@ pub mod interruption;
 pub mod packing;
 pub mod plan_nodes;
 pub mod preview;
+pub mod quotas;
 pub mod removal;
 pub mod requests;
 pub mod rotation;

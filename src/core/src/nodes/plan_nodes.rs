@@ -17,7 +17,7 @@ use crate::nodes::state::foreign::Members;
 use crate::nodes::state::health::Health;
 use crate::nodes::state::learn;
 use crate::nodes::{
-    buffers, consolidation, explain, gangs, preview, requests, rotation, scale_down, scale_up,
+    buffers, consolidation, explain, gangs, preview, quotas, requests, rotation, scale_down, scale_up,
 };
 use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
@@ -99,6 +99,7 @@ fn plan_once(
     let scene = Scene { world, config, members: &members, health: &health, now, guard };
     let advanced = removal::advance(&mut ctx.next, &scene);
     learn::learn(&mut ctx);
+    quotas::prepare(&mut ctx);
     grow(&mut ctx);
 
     ctx.steps = increase::steps(&ctx.next, &ctx.cluster);
@@ -106,6 +107,7 @@ fn plan_once(
         !matches!(step, Step::Increase { pool, .. } | Step::Cancel { pool, .. } if quarantine.pools.contains(pool))
     });
     shrink(&mut ctx, &scene, advanced);
+    ctx.reasons.quotas = quotas::verdicts(&ctx);
     note_deadlines(&mut ctx);
     ctx.finish()
 }

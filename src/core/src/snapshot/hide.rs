@@ -279,6 +279,13 @@ impl<'a> Hider<'a> {
             request.status.conditions.values_mut().for_each(|condition| condition.message = HIDDEN.into());
         }
         world.requests.sort_by(|a, b| a.key.cmp(&b.key));
+        for quota in &mut world.capacity_quotas {
+            (quota.name, quota.uid) = (self.name(&quota.name), self.name(&quota.uid));
+            self.selector(&mut quota.selector);
+            quota.fault = quota.fault.as_ref().map(|_| HIDDEN.into());
+            quota.status.conditions.values_mut().for_each(|condition| condition.message = HIDDEN.into());
+        }
+        world.capacity_quotas.sort_by(|a, b| a.name.cmp(&b.name));
         world.request_templates.iter_mut().for_each(|template| self.key(&mut template.key));
         world.request_templates.sort_by(|a, b| a.key.cmp(&b.key));
         let others = std::mem::take(&mut world.requests_of_others);

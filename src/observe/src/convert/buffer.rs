@@ -107,17 +107,6 @@ fn read(spec: &CapacityBufferSpec, buffer: &mut CapacityBuffer, decoder: &mut De
 /// What status says; nothing for what cannot be read.
 fn status(value: &Value) -> BufferStatus {
     let Ok(status) = CapacityBufferStatus::deserialize(value) else { return BufferStatus::default() };
-    let condition = |written: headroom_api::capacity_buffer::BufferCondition| {
-        let changed_at = written.last_transition_time.parse::<jiff::Timestamp>().ok();
-        let condition = BufferCondition {
-            holds: written.status == "True",
-            reason: written.reason.into(),
-            message: written.message.into(),
-            observed_generation: written.observed_generation,
-            changed_at: changed_at.map(UnixTime::from_jiff).unwrap_or_default(),
-        };
-        (Arc::from(written.type_), condition)
-    };
     BufferStatus {
         template: status.pod_template_ref.map(|used| used.name.into()),
         template_generation: status.pod_template_generation,
@@ -125,6 +114,21 @@ fn status(value: &Value) -> BufferStatus {
         strategy: status.provisioning_strategy.map(Into::into),
         conditions: status.conditions.into_iter().map(condition).collect(),
     }
+}
+
+/// A condition, by its type.
+pub(super) fn condition(
+    written: headroom_api::capacity_buffer::BufferCondition,
+) -> (Arc<str>, BufferCondition) {
+    let changed_at = written.last_transition_time.parse::<jiff::Timestamp>().ok();
+    let condition = BufferCondition {
+        holds: written.status == "True",
+        reason: written.reason.into(),
+        message: written.message.into(),
+        observed_generation: written.observed_generation,
+        changed_at: changed_at.map(UnixTime::from_jiff).unwrap_or_default(),
+    };
+    (Arc::from(written.type_), condition)
 }
 
 /// A PodTemplate.

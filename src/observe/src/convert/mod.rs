@@ -1,6 +1,7 @@
 //! From slim wire objects to the core's types: one file a kind. Rules are those of the scheduler; nothing is decided.
 
 pub mod buffer;
+pub mod capacity_quota;
 pub mod class;
 pub mod device;
 pub mod gang;

@@ -5,6 +5,7 @@
 
 mod affinity;
 mod buffer;
+mod capacity_quota;
 mod device;
 mod gang;
 mod node;
@@ -27,6 +28,7 @@ pub use affinity::{
 pub use buffer::{
     QuotaSpec, ScopeRequirement, ScopeSelector, SlimCapacityBuffer, SlimPodTemplate, SlimQuota,
 };
+pub use capacity_quota::SlimCapacityQuota;
 pub use device::{
     AllocationStatus, ClaimStatus, Consumer, DEVICE_VERSION, DeviceResult, SlimClaimTemplate,
     SlimDeviceClass, SlimResourceClaim, SlimResourceSlice, TemplateSpec,

@@ -219,6 +219,7 @@ pub(super) fn limit(memory: &PoolHistory) -> Option<&Refusal> {
                 | Reason::GroupMaxNodesReached
                 | Reason::PoolLimitReached
                 | Reason::ClusterLimitReached
+                | Reason::CapacityQuotaReached
         )
     })
 }

@@ -20,6 +20,7 @@ pub mod workload;
 pub mod workload_metrics;
 pub mod write;
 mod write_buffers;
+mod write_capacity_quotas;
 mod write_foreign;
 mod write_requests;
 pub mod write_scaling;

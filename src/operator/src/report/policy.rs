@@ -154,7 +154,8 @@ fn distance(reason: Reason) -> u8 {
         Reason::MaxNodesReached
         | Reason::GroupMaxNodesReached
         | Reason::PoolLimitReached
-        | Reason::ClusterLimitReached => 1,
+        | Reason::ClusterLimitReached
+        | Reason::CapacityQuotaReached => 1,
         Reason::Suspended | Reason::PreviewOnly | Reason::ScaleUpDisabled | Reason::PoolDeleting => 2,
         Reason::InsufficientResources | Reason::HostPortConflict => 3,
         Reason::PodAffinityMismatch

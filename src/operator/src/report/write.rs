@@ -6,6 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use headroom_core::labels::ObjectKey;
 use headroom_core::world::buffer::BufferStatus;
+use headroom_core::world::capacity_quota::QuotaStatus;
 use headroom_core::world::request::RequestStatus;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
@@ -16,7 +17,7 @@ use kube::{Api, Client, Resource};
 use serde::{Deserialize, Serialize};
 
 use super::events::{EventNote, Regarding, RegardingKind};
-use super::{write_buffers, write_requests};
+use super::{write_buffers, write_capacity_quotas, write_requests};
 use headroom_api::{
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePoolSpec, NodePoolStatus, PolicyObject, Stored,
     StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy,
@@ -108,6 +109,13 @@ pub trait StatusSink: Send + Sync {
         status: Option<&'a RequestStatus>,
     ) -> BoxFuture<'a, Result<(), WriteError>>;
 
+    /// Applies the status of a CapacityQuota, or with `None` gives up what was applied before.
+    fn write_capacity_quota<'a>(
+        &'a self,
+        name: &'a str,
+        status: Option<&'a QuotaStatus>,
+    ) -> BoxFuture<'a, Result<(), WriteError>>;
+
     /// Writes an event that happened at `at`. Writing it twice writes it once.
     fn write_event<'a>(
         &'a self,
@@ -193,6 +201,14 @@ impl StatusSink for KubeSink {
         status: Option<&'a RequestStatus>,
     ) -> BoxFuture<'a, Result<(), WriteError>> {
         write_requests::apply_status(&self.client, key, status).boxed()
+    }
+
+    fn write_capacity_quota<'a>(
+        &'a self,
+        name: &'a str,
+        status: Option<&'a QuotaStatus>,
+    ) -> BoxFuture<'a, Result<(), WriteError>> {
+        write_capacity_quotas::apply_status(&self.client, name, status).boxed()
     }
 
     fn write_event<'a>(
@@ -414,6 +430,24 @@ mod tests {
         assert_eq!((&written["type"], &written["status"]), (&json!("Provisioning"), &json!("True")));
         assert_eq!(written["lastTransitionTime"], "1970-01-01T00:00:00Z");
         assert_eq!(calls[1].1.get("status"), None);
+    }
+
+    #[tokio::test]
+    async fn the_status_of_a_quota_shows_amounts_as_a_user_writes_them() {
+        let stored = json!({"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityQuota",
+            "metadata": {"name": "gpus"}});
+        let (sink, calls) = sink(200, stored);
+        let used = [("cpu", 1_500), ("memory", 3 << 30), ("nvidia.com/gpu", 8), (PRICE, 2_500_000)];
+        let used = used.into_iter().map(|(resource, amount)| (resource.into(), amount)).collect();
+        let status = QuotaStatus { observed_generation: Some(2), used, ..QuotaStatus::default() };
+        assert_eq!(sink.write_capacity_quota("gpus", Some(&status)).await, Ok(()));
+        let calls = calls.lock().expect("no test panics in it");
+        let (line, body) = &calls[0];
+        let path = "PATCH /apis/autoscaling.x-k8s.io/v1beta1/capacityquotas/gpus/status?";
+        assert!(line.starts_with(path) && !line.contains("force"), "{line}");
+        let shown = json!({"cpu": "1500m", "memory": "3Gi", "nvidia.com/gpu": "8", (PRICE): "2500m"});
+        assert_eq!(body["status"]["used"]["resources"], shown);
+        assert_eq!(body["metadata"].get("namespace"), None);
     }
 
     #[tokio::test]

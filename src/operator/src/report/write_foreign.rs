@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::write::{FIELD_MANAGER, WriteError};
 
-/// A namespaced kind that a definition may serve in its older version alone.
+/// A kind that a definition may serve in its older version alone.
 pub(super) struct ForeignKind {
     /// Its API group.
     pub(super) group: &'static str,
@@ -25,7 +25,8 @@ pub(super) struct ForeignKind {
     pub(super) versions: &'static [&'static str],
 }
 
-/// Writes the status of an object, or with `None` gives up what this operator has written there.
+/// Writes the status of an object, or with `None` gives up what this operator has written there. A key without a namespace
+/// is that of an object of the whole cluster.
 ///
 /// # Errors
 /// [`WriteError::Conflict`] where another manager has written other values: nothing is written then.
@@ -61,11 +62,17 @@ async fn apply_as(
         plural: kind.plural.to_owned(),
     };
     let mut body = json!({"apiVersion": resource.api_version, "kind": kind.kind,
-        "metadata": {"name": &*key.name, "namespace": &*key.namespace}});
+        "metadata": {"name": &*key.name}});
+    if !key.namespace.is_empty() {
+        body["metadata"]["namespace"] = Value::from(&*key.namespace);
+    }
     if let Some(status) = status {
         body["status"] = status.clone();
     }
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &key.namespace, &resource);
+    let api: Api<DynamicObject> = match &*key.namespace {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    };
     api.patch_status(&key.name, &PatchParams::apply(FIELD_MANAGER), &Patch::Apply(&body)).await?;
     Ok(())
 }

@@ -25,6 +25,7 @@ use headroom_core::labels::ObjectKey as CoreKey;
 use headroom_core::scheduling::node_affinity::selects;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::Seconds;
+use headroom_core::world::capacity_quota::{CapacityQuota, format_amount};
 use headroom_core::world::node::{GROUP_LABEL, Node, POOL_LABEL, Readiness, ZONE_LABEL};
 use headroom_core::world::pod::PodPhase;
 use headroom_core::world::record;
@@ -102,6 +103,8 @@ pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<InitialState, reco
     gangs::add(snapshot, &mut initial_state);
     devices::add(snapshot, &mut initial_state);
     requests::add(snapshot, &mut initial_state);
+    let quotas = world.capacity_quotas.iter();
+    initial_state.objects.extend(quotas.map(|quota| (Kind::CapacityQuota, capacity_quota(quota))));
     let jobs = world.controllers.iter().filter(|one| one.kind == ControllerKind::Job && one.desired > 0);
     let jobs = jobs.count();
     if jobs > 0 {
@@ -203,6 +206,16 @@ fn disruption_budget(budget: &DisruptionBudget, snapshot: &Snapshot) -> Value {
     json!({
         "metadata": metadata(&budget.key, &format!("budget-{}-{}", budget.key.namespace, budget.key.name)),
         "spec": {"minAvailable": kept, "selector": budget.selector},
+    })
+}
+
+fn capacity_quota(quota: &CapacityQuota) -> Value {
+    let limits = quota.limits.iter();
+    let limits = limits.map(|(name, limit)| (name.to_string(), Value::from(format_amount(name, *limit))));
+    let limits: serde_json::Map<String, Value> = limits.collect();
+    json!({
+        "metadata": {"name": quota.name, "uid": quota.uid, "generation": quota.generation},
+        "spec": {"selector": quota.selector, "limits": {"resources": limits}},
     })
 }
 

@@ -17,6 +17,7 @@ use headroom_core::testing::{NOW, config, controller, node, pod, pool, world};
 use headroom_core::time::Seconds;
 use headroom_core::window::Window;
 use headroom_core::world::World;
+use headroom_core::world::capacity_quota::{CapacityQuota, PRICE};
 use headroom_core::world::devices::{DeviceClaimSource, PodDeviceClaim};
 use headroom_core::world::gang::{GangKind, GangRef};
 use headroom_core::world::node::ConditionStatus;
@@ -30,10 +31,11 @@ use serde_json::json;
 
 use super::*;
 use headroom_api::{ClusterScalingPolicySpec, NodePoolSpec};
-use headroom_observe::convert::{class, volume as storage};
+use headroom_observe::convert::{capacity_quota as quotas, class, volume as storage};
 use headroom_observe::decoder::Decoder;
 use headroom_observe::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimPod, SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimCapacityQuota, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimPod, SlimStorageCapacity, SlimStorageClass,
+    SlimVolume,
 };
 use headroom_observe::{Policies, PolicyObject};
 use headroom_operator::controllers::config::Settings;
@@ -176,6 +178,25 @@ fn a_gang_is_read_back_as_it_was() {
         let class = PodClass { gang: Some(Arc::new(gang)), ..every_constraint() };
         assert_eq!(read_back(&class), class);
     }
+}
+
+#[test]
+fn a_quota_is_read_back_as_it_was() {
+    let limits = [("cpu", 64_500), ("memory", 3 << 30), ("nvidia.com/gpu", 8), (PRICE, 2_500_000)];
+    let quota = CapacityQuota {
+        name: "gpus".into(),
+        uid: "u-1".into(),
+        generation: 3,
+        selector: LabelSelector {
+            match_expressions: vec![requirement("team", Operator::In, &["research"])],
+            ..LabelSelector::default()
+        },
+        limits: limits.into_iter().map(|(name, limit)| (Arc::from(name), limit)).collect(),
+        ..CapacityQuota::default()
+    };
+    let slim: SlimCapacityQuota = serde_json::from_value(capacity_quota(&quota)).expect("it decodes");
+    let read = quotas::capacity_quota(&slim, &mut Decoder::default()).expect("it has a name");
+    assert_eq!(read, quota);
 }
 
 fn snapshot_of(world: &World, config: &Config) -> Snapshot {

@@ -96,6 +96,7 @@ kinds! {
     CustomResourceDefinition: "apiextensions.k8s.io" "v1" "customresourcedefinitions" NO YES NO;
     ProvisioningRequest: "autoscaling.x-k8s.io" "v1" "provisioningrequests" YES YES NO;
     CapacityBuffer: "autoscaling.x-k8s.io" "v1beta1" "capacitybuffers" YES YES NO;
+    CapacityQuota: "autoscaling.x-k8s.io" "v1beta1" "capacityquotas" NO YES NO;
     NodePool: "headroom.dev" "v1alpha1" "nodepools" NO YES NO;
     ClusterScalingPolicy: "headroom.dev" "v1alpha1" "clusterscalingpolicies" NO YES NO;
     ScalingPolicy: "headroom.dev" "v1alpha1" "scalingpolicies" YES YES NO;

@@ -81,6 +81,7 @@ impl Reason {
             | Self::GroupMaxNodesReached
             | Self::PoolLimitReached
             | Self::ClusterLimitReached
+            | Self::CapacityQuotaReached
             | Self::Suspended
             | Self::PreviewOnly
             | Self::ScaleUpDisabled

@@ -266,7 +266,7 @@ pub(in crate::nodes) fn packed(
     growable: &Growable,
     rest: &BTreeMap<ClassIx, Vec<PodRef>>,
 ) -> Option<u32> {
-    let most = scale_up::serve::room(ctx, &pool.name, &growable.template.node.capacity);
+    let most = scale_up::bounds::room(ctx, &pool.name, &growable.template.node.capacity);
     let wanted: Vec<Wanted<'_>> = rest
         .iter()
         .map(|(class, pods)| Wanted { class: *class, priority: ctx.snapshot.class(*class).priority, pods })
@@ -394,6 +394,8 @@ pub(in crate::nodes) fn buy(ctx: &mut Context<'_>, purchase: Purchase) {
         until: ctx.now.plus(Seconds(timeouts)).plus(REMOVAL_TIME),
     });
     if 0 < offer.count {
+        // What is bought in place of others takes room of the same limits as all else.
+        ctx.purchases.entry((offer.pool.clone(), offer.group.clone())).or_default().nodes += offer.count;
         ctx.steps.push(Step::Increase {
             pool: offer.pool,
             intent: id,

@@ -197,7 +197,7 @@ fn purchase(
     groups.into_iter().find_map(|group| {
         let needed = if rest.is_empty() { 0 } else { packed(ctx, pool, &group, rest)? };
         let new = &group.template.node.capacity;
-        let most = scale_up::serve::room(ctx, &pool.name, new)
+        let most = scale_up::bounds::room(ctx, &pool.name, new)
             .min(group.size.max.saturating_sub(group.size.current));
         let short = minimum_short(turn, &room, &pool.name);
         let count = needed.max(short);

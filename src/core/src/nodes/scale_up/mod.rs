@@ -2,12 +2,13 @@
 //!
 //! In the order in which a plan uses them: `demand` collects pods that want a node (`unbound` and `anticipation` leave
 //! out those that nodes were bought for in vain), `placement` places them on nodes that exist or are on their way,
-//! `serve` asks each pool for an offer (`packing`, `limits`), `expander` chooses one, `balance` spreads it over the
+//! `serve` asks each pool for an offer (`packing`, `bounds`, `limits`), `expander` chooses one, `balance` spreads it over the
 //! groups (`similar_pools`, `similarity`), `followers` holds back pods that follow others into a domain, `spare` gives
 //! up what is not needed after all, and `increase` is the life of the intent.
 
 pub mod anticipation;
 pub mod balance;
+pub(in crate::nodes) mod bounds;
 pub mod demand;
 pub mod expander;
 pub mod followers;
@@ -20,4 +21,5 @@ pub mod similarity;
 pub(in crate::nodes) mod spare;
 pub mod unbound;
 
-pub use serve::{barrier, enforce_min, journal, new_capacity, note_pods, rooms, serve, serve_all};
+pub use bounds::{barrier, new_capacity, rooms};
+pub use serve::{enforce_min, journal, note_pods, serve, serve_all};

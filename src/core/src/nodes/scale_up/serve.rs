@@ -10,12 +10,14 @@ use crate::history::{
 };
 use crate::nodes::context::{Context, Part, Purchase};
 use crate::nodes::packing::{self, Growable, Packing, PackingLimits, Wanted};
+use crate::nodes::quotas;
 use crate::nodes::scale_up::anticipation;
 use crate::nodes::scale_up::balance::{self, Size};
+use crate::nodes::scale_up::bounds::{new_capacity, room, whole_barrier};
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
 use crate::nodes::scale_up::expander::{self, Offer};
 use crate::nodes::scale_up::followers::{self, Held};
-use crate::nodes::scale_up::limits::{self, Limit};
+use crate::nodes::scale_up::limits;
 use crate::nodes::scale_up::similar_pools;
 use crate::nodes::scale_up::spare;
 use crate::nodes::state::group_settings::GroupSettings;
@@ -50,12 +52,14 @@ pub fn enforce_min(ctx: &mut Context<'_>, mode: Mode) {
             if pool.scales_whole() && whole_barrier(ctx, &pool.name, &ids[group]).is_some() {
                 continue;
             }
+            let before = ctx.purchased_of(&pool.name, &ids[group]);
             for _ in 0..step {
                 buy(ctx, &pool.name, &ids[group]);
             }
             if let Some(purchase) = ctx.purchases.get_mut(&(pool.name.clone(), ids[group].clone())) {
-                purchase.for_min += step;
-                purchase.kept += step;
+                let bought = purchase.nodes - before;
+                purchase.for_min += bought;
+                purchase.kept += bought;
             }
             left = left.saturating_sub(step);
         }
@@ -241,43 +245,16 @@ fn requested(ctx: &Context<'_>, indexes: &[usize], packing: &Packing) -> Resourc
     sum
 }
 
-/// How many nodes the pool may still get by its own and the cluster's limits.
-pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> u32 {
-    rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
-}
-
-/// What a new node of the pool has, by the first group with a template; nothing without one, and then only limits that are
-/// reached hold it back.
-pub fn new_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> Resources {
-    let groups = ctx.cluster.pools.get(pool).into_iter().flat_map(|state| state.groups.keys().cloned());
-    let groups: Vec<Arc<str>> = groups.collect();
-    let template = groups.into_iter().find_map(|group| ctx.template(pool, &group));
-    template.map(|template| template.node.capacity.clone()).unwrap_or_default()
-}
-
-/// The rooms that bound a pool: its own and the cluster's.
-pub fn rooms(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> Vec<limits::Room> {
-    let Some(state) = ctx.cluster.pools.get(pool) else { return Vec::new() };
-    let own = limits::pool_room(state, ctx.purchased(pool), capacity);
-    let all = limits::cluster_room(
-        &ctx.config.cluster,
-        &ctx.cluster,
-        ctx.purchased_total(),
-        &ctx.unseen_capacity,
-        capacity,
-    );
-    vec![own, all]
-}
-
 /// Groups of a pool that can grow, with their sizes in this plan.
 fn open_groups(ctx: &Context<'_>, pool: &Arc<str>) -> (Vec<Arc<str>>, Vec<Size>) {
     let Some(state) = ctx.cluster.pools.get(pool) else { return (Vec::new(), Vec::new()) };
     let most = limits::per_scale_up(ctx.config);
     let open = state.groups.iter().filter(|(id, group)| limits::group_barrier(id, group).is_none());
     open.map(|(id, group)| {
-        let bought = ctx.purchases.get(&(pool.clone(), id.clone())).map_or(0, |purchase| purchase.nodes);
+        let current = group.target.saturating_add(ctx.purchased_of(pool, id));
+        let quota = quotas::room_of_group(ctx, pool, id).map_or(u32::MAX, |room| room.nodes);
         let max = group.state.map_or(0, |state| state.max).min(group.target.saturating_add(most));
-        (id.clone(), Size { current: group.target.saturating_add(bought), max })
+        (id.clone(), Size { current, max: max.min(current.saturating_add(quota)) })
     })
     .unzip()
 }
@@ -296,24 +273,14 @@ pub(in crate::nodes) fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec
     groups
 }
 
-/// Why a group that grows as a whole cannot do so now; `None` for others.
-fn whole_barrier(ctx: &mut Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<Limit> {
-    if !ctx.cluster.pools.get(pool)?.pool.scales_whole() {
+/// Adds a node of the group to the purchases, and to the snapshot if its shape is known; not if a CapacityQuota has no room
+/// for it: one that counts some groups of a pool was looked at for each of them alone.
+fn buy(ctx: &mut Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<NodeIx> {
+    if quotas::room_of_group(ctx, pool, group).is_some_and(|room| room.nodes == 0) {
         return None;
     }
-    let capacity = new_capacity(ctx, pool);
-    let state = ctx.cluster.pools.get(pool)?;
-    let counts = state.groups.get(group)?;
-    let bought = ctx.purchases.get(&(pool.clone(), group.clone())).map_or(0, |purchase| purchase.nodes);
-    let size = counts.target.saturating_add(bought);
-    let missing = counts.state.map_or(0, |state| state.max).saturating_sub(size);
-    limits::whole_barrier(group, missing, limits::per_scale_up(ctx.config), rooms(ctx, pool, &capacity))
-}
-
-/// Adds a node of the group to the purchases, and to the snapshot if its shape is known.
-fn buy(ctx: &mut Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<NodeIx> {
     let key = (pool.clone(), group.clone());
-    let number = ctx.purchases.get(&key).map_or(0, |purchase| purchase.nodes);
+    let number = ctx.purchased_of(pool, group);
     let node = ctx.add_planned(pool, group, format!("bought-{pool}-{group}-{number}"), true);
     ctx.purchases.entry(key).or_default().nodes += 1;
     node
@@ -568,30 +535,4 @@ fn message(ctx: &Context<'_>, purchase: &Purchase, reason: Reason, min: u32) -> 
 
 fn owner_of(group: &PodGroup) -> String {
     format!("{}/{}", group.key.namespace, group.owner)
-}
-
-/// Why a group of the pool cannot take part; for verdicts.
-#[must_use]
-pub fn barrier(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Limit> {
-    let state = ctx.cluster.pools.get(pool)?;
-    if let Some(barrier) = limits::pool_barrier(state, ctx.next.pools.get(pool)) {
-        return Some(barrier);
-    }
-    if state.groups.is_empty() {
-        return Some(Limit::new(Reason::ProviderUnknown, "the provider has no group for this pool"));
-    }
-    let barriers: Vec<Limit> =
-        state.groups.iter().filter_map(|(id, group)| limits::group_barrier(id, group)).collect();
-    if barriers.len() != state.groups.len() {
-        let open = state.groups.iter().filter(|(id, group)| limits::group_barrier(id, group).is_none());
-        let open: Vec<Arc<str>> = open.map(|(id, _)| id.clone()).collect();
-        let whole: Vec<Option<Limit>> = open.iter().map(|id| whole_barrier(ctx, pool, id)).collect();
-        return whole.into_iter().collect::<Option<Vec<Limit>>>()?.into_iter().next();
-    }
-    // A full pool says so itself: its groups' maximum may be no more than the pool's, seen from inside the cloud.
-    let full = state.bounds.max <= state.target();
-    if full && barriers.iter().all(|barrier| barrier.reason == Reason::GroupMaxNodesReached) {
-        return Some(limits::pool_room(state, 0, &Resources::default()).limit);
-    }
-    barriers.into_iter().next()
 }

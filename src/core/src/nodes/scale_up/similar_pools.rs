@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::nodes::context::Context;
 use crate::nodes::scale_up::balance::{self, Size};
-use crate::nodes::scale_up::serve::{self, PoolOption};
+use crate::nodes::scale_up::bounds;
+use crate::nodes::scale_up::serve::PoolOption;
 use crate::nodes::scale_up::similarity::{Comparator, Shape, Similarity};
 use crate::scheduling::TemplateNode;
 use crate::world::node::{GROUP_LABEL, POOL_LABEL};
@@ -78,6 +79,6 @@ fn size(ctx: &Context<'_>, option: &PoolOption) -> Size {
     let current = target.saturating_add(ctx.purchased(&option.pool));
     let groups = option.groups.iter().map(|group| group.size.max.saturating_sub(group.size.current));
     let open = groups.fold(0, u32::saturating_add);
-    let room = serve::room(ctx, &option.pool, &option.offer.node);
+    let room = bounds::room(ctx, &option.pool, &option.offer.node);
     Size { current, max: current.saturating_add(room.min(open)) }
 }

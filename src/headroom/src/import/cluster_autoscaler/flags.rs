@@ -203,7 +203,7 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "capacity-quotas-enabled",
         Switch,
-        NoEffect("CapacityQuotas are not read: set limits in the pools and in the ClusterScalingPolicy"),
+        NoEffect("CapacityQuotas are obeyed with the chart value capacityQuotas (docs/capacity-quotas.md)"),
     ),
     flag("max-total-unready-percentage", Percent, Policy("nodes.health.maxUnreadyPercent")),
     flag("ok-total-unready-count", Number, Policy("nodes.health.okUnreadyCount")),

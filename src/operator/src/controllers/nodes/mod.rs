@@ -2,6 +2,7 @@
 
 mod acting;
 mod buffers;
+mod capacity_quotas;
 mod live;
 mod reporting;
 mod requests;
@@ -119,6 +120,7 @@ pub struct NodeLoop {
     missing: BTreeMap<Arc<str>, Instant>,
     cluster: Option<StoredCluster>,
     buffer_writes: buffers::BufferWrites,
+    quota_writes: capacity_quotas::QuotaWrites,
     request_writes: requests::RequestWrites,
     recorder: EventRecorder,
     history: History,
@@ -160,6 +162,7 @@ impl NodeLoop {
             missing: BTreeMap::new(),
             cluster: None,
             buffer_writes: buffers::BufferWrites::default(),
+            quota_writes: capacity_quotas::QuotaWrites::default(),
             request_writes: requests::RequestWrites::default(),
             recorder: EventRecorder::default(),
             history: History::default(),
@@ -235,7 +238,8 @@ impl NodeLoop {
         let said = self.report_cluster(&plan, now).await;
         let buffers_due = self.report_buffers(&plan, now).await;
         let requests_due = self.report_requests(&plan, now).await;
-        let status_due: Option<Instant> = buffers_due.into_iter().chain(requests_due).min();
+        let quotas_due = self.report_capacity_quotas(&plan, now).await;
+        let status_due: Option<Instant> = buffers_due.into_iter().chain(requests_due).chain(quotas_due).min();
         self.send_events(&plan);
         self.rest = (at_rest && reported.all && said && status_due.is_none()).then(|| Rest {
             revision: self.world.revision(),

@@ -1,0 +1,92 @@
+//! CapacityQuotas in a plan: what of each is in use, and how many more nodes it leaves. It buys nothing.
+//!
+//! In use is what registered nodes have, foreign and leaving ones too, what is on its way, and what this plan has bought.
+
+use std::sync::Arc;
+
+use crate::nodes::context::Context;
+use crate::nodes::scale_up::limits::{Limit, Room};
+use crate::nodes::state::cluster_state::Stage;
+use crate::plan::QuotaVerdict;
+use crate::reason::Reason;
+use crate::world::capacity_quota::CapacityQuota;
+use crate::world::quota_use::{GroupKey, QuotaUse, Registered};
+
+/// Sums up what is in use of each quota, and which groups it bounds.
+pub fn prepare(ctx: &mut Context<'_>) {
+    let quotas = ctx.world.capacity_quotas().values();
+    ctx.quotas = quotas.map(|quota| in_use(ctx, quota)).collect();
+}
+
+fn in_use<'w>(ctx: &mut Context<'w>, quota: &'w CapacityQuota) -> QuotaUse<'w> {
+    let mut found = QuotaUse::new(quota);
+    let pools = ctx.cluster.pools.iter();
+    let keys = pools.flat_map(|(pool, state)| state.groups.keys().map(|group| (pool.clone(), group.clone())));
+    for key in keys.collect::<Vec<GroupKey>>() {
+        let template = ctx.template(&key.0, &key.1);
+        let price = price(ctx, &key.0);
+        found.note_group(key, template.as_deref(), price);
+    }
+    for (id, node, _) in ctx.world.nodes() {
+        let member = ctx.cluster.member(id);
+        found.count_node(&Registered {
+            labels: &node.labels,
+            capacity: &node.capacity,
+            price_micro: member.and_then(|member| price(ctx, &member.pool)),
+            group: member.map(|member| (member.pool.clone(), member.group.clone())),
+            starts: member.is_some_and(|member| member.stage == Stage::NotStarted),
+        });
+    }
+    found
+}
+
+fn price(ctx: &Context<'_>, pool: &str) -> Option<i64> {
+    ctx.config.pool(pool)?.price_per_hour_micro
+}
+
+/// Nodes of a group on their way, with those that this plan has bought.
+fn coming(ctx: &Context<'_>, (pool, group): &GroupKey) -> u32 {
+    let counts = ctx.cluster.pools.get(pool).and_then(|state| state.groups.get(group));
+    counts.map_or(0, |counts| counts.upcoming).saturating_add(ctx.purchased_of(pool, group))
+}
+
+fn room(ctx: &Context<'_>, quota: &QuotaUse<'_>, key: &GroupKey) -> Option<Room> {
+    let (nodes, message) = quota.room(key, |key| coming(ctx, key))?;
+    Some(Room { nodes, limit: Limit::new(Reason::CapacityQuotaReached, message) })
+}
+
+/// What quotas leave to a pool as a whole: those that count all its groups, by the group with the most room, and one that
+/// keeps every group from growing.
+pub fn rooms_of_pool(ctx: &Context<'_>, pool: &Arc<str>) -> Vec<Room> {
+    let Some(state) = ctx.cluster.pools.get(pool).filter(|_| !ctx.quotas.is_empty()) else {
+        return Vec::new();
+    };
+    let keys: Vec<GroupKey> = state.groups.keys().map(|group| (pool.clone(), group.clone())).collect();
+    let most = |quota: &QuotaUse<'_>| {
+        let rooms: Option<Vec<Room>> = keys.iter().map(|key| room(ctx, quota, key)).collect();
+        rooms?.into_iter().max_by_key(|room| room.nodes)
+    };
+    let mut rooms: Vec<Room> = ctx.quotas.iter().filter_map(most).collect();
+    let groups = keys.iter().map(|(_, group)| room_of_group(ctx, pool, group));
+    let full: Option<Vec<Room>> = groups.map(|room| room.filter(|room| room.nodes == 0)).collect();
+    rooms.extend(full.into_iter().flatten().next());
+    rooms
+}
+
+/// What quotas leave to one group; `None` if none bounds it.
+pub fn room_of_group(ctx: &Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<Room> {
+    let key = (pool.clone(), group.clone());
+    let rooms = ctx.quotas.iter().filter_map(|quota| room(ctx, quota, &key));
+    rooms.min_by_key(|room| room.nodes)
+}
+
+/// What of each quota is in use once this plan is carried out, in order of names.
+#[must_use]
+pub fn verdicts(ctx: &Context<'_>) -> Vec<QuotaVerdict> {
+    let used = |quota: &QuotaUse<'_>, resource: &Arc<str>| quota.used(resource, |key| coming(ctx, key));
+    let verdict = |quota: &QuotaUse<'_>| QuotaVerdict {
+        name: quota.quota.name.clone(),
+        used: quota.quota.limits.keys().map(|name| (name.clone(), used(quota, name))).collect(),
+    };
+    ctx.quotas.iter().map(verdict).collect()
+}

@@ -1,0 +1,84 @@
+//! What bounds a pool in a plan: its own limits, the cluster's, and CapacityQuotas. It buys nothing.
+
+use std::sync::Arc;
+
+use crate::nodes::context::Context;
+use crate::nodes::quotas;
+use crate::nodes::scale_up::limits::{self, Limit};
+use crate::reason::Reason;
+use crate::resources::Resources;
+
+/// How many nodes the pool may still get by its own and the cluster's limits.
+pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> u32 {
+    rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
+}
+
+/// What a new node of the pool has, by the first group with a template; nothing without one, and then only limits that are
+/// reached hold it back.
+pub fn new_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> Resources {
+    let groups = ctx.cluster.pools.get(pool).into_iter().flat_map(|state| state.groups.keys().cloned());
+    let groups: Vec<Arc<str>> = groups.collect();
+    let template = groups.into_iter().find_map(|group| ctx.template(pool, &group));
+    template.map(|template| template.node.capacity.clone()).unwrap_or_default()
+}
+
+/// The rooms that bound a pool: its own, the cluster's, and those of CapacityQuotas.
+pub fn rooms(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> Vec<limits::Room> {
+    let Some(state) = ctx.cluster.pools.get(pool) else { return Vec::new() };
+    let own = limits::pool_room(state, ctx.purchased(pool), capacity);
+    let all = limits::cluster_room(
+        &ctx.config.cluster,
+        &ctx.cluster,
+        ctx.purchased_total(),
+        &ctx.unseen_capacity,
+        capacity,
+    );
+    let mut rooms = vec![own, all];
+    rooms.extend(quotas::rooms_of_pool(ctx, pool));
+    rooms
+}
+
+/// Why a group that grows as a whole cannot do so now; `None` for others.
+pub(in crate::nodes) fn whole_barrier(
+    ctx: &mut Context<'_>,
+    pool: &Arc<str>,
+    group: &Arc<str>,
+) -> Option<Limit> {
+    if !ctx.cluster.pools.get(pool)?.pool.scales_whole() {
+        return None;
+    }
+    let capacity = new_capacity(ctx, pool);
+    let state = ctx.cluster.pools.get(pool)?;
+    let counts = state.groups.get(group)?;
+    let size = counts.target.saturating_add(ctx.purchased_of(pool, group));
+    let missing = counts.state.map_or(0, |state| state.max).saturating_sub(size);
+    let mut rooms = rooms(ctx, pool, &capacity);
+    rooms.extend(quotas::room_of_group(ctx, pool, group));
+    limits::whole_barrier(group, missing, limits::per_scale_up(ctx.config), rooms)
+}
+
+/// Why a group of the pool cannot take part; for verdicts.
+#[must_use]
+pub fn barrier(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Limit> {
+    let state = ctx.cluster.pools.get(pool)?;
+    if let Some(barrier) = limits::pool_barrier(state, ctx.next.pools.get(pool)) {
+        return Some(barrier);
+    }
+    if state.groups.is_empty() {
+        return Some(Limit::new(Reason::ProviderUnknown, "the provider has no group for this pool"));
+    }
+    let barriers: Vec<Limit> =
+        state.groups.iter().filter_map(|(id, group)| limits::group_barrier(id, group)).collect();
+    if barriers.len() != state.groups.len() {
+        let open = state.groups.iter().filter(|(id, group)| limits::group_barrier(id, group).is_none());
+        let open: Vec<Arc<str>> = open.map(|(id, _)| id.clone()).collect();
+        let whole: Vec<Option<Limit>> = open.iter().map(|id| whole_barrier(ctx, pool, id)).collect();
+        return whole.into_iter().collect::<Option<Vec<Limit>>>()?.into_iter().next();
+    }
+    // A full pool says so itself: its groups' maximum may be no more than the pool's, seen from inside the cloud.
+    let full = state.bounds.max <= state.target();
+    if full && barriers.iter().all(|barrier| barrier.reason == Reason::GroupMaxNodesReached) {
+        return Some(limits::pool_room(state, 0, &Resources::default()).limit);
+    }
+    barriers.into_iter().next()
+}
