@@ -28,7 +28,8 @@ fn wire(status: &QuotaStatus) -> Result<Value, WriteError> {
     };
     let status = CapacityQuotaStatus {
         observed_generation: status.observed_generation,
-        used: Some(QuotaResources { resources: status.used.iter().map(amount).collect() }),
+        used: (!status.used.is_empty())
+            .then(|| QuotaResources { resources: status.used.iter().map(amount).collect() }),
         conditions: write_foreign::conditions(&status.conditions),
     };
     serde_json::to_value(status).map_err(|error| WriteError::Invalid(error.to_string()))

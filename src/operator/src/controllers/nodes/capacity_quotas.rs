@@ -119,11 +119,13 @@ fn status(quota: &CapacityQuota, verdict: &QuotaVerdict, now: UnixTime) -> Quota
         let used = if **resource == *PRICE { used / 1_000 * 1_000 } else { *used };
         (resource.clone(), used)
     };
-    QuotaStatus {
-        observed_generation: Some(quota.generation),
-        used: verdict.used.iter().map(written).collect(),
-        conditions: [(kind, condition)].into(),
-    }
+    // Of a quota that cannot be read nothing is counted, and what was counted last stays: where the last amount that is
+    // owned goes, server-side apply leaves a null, which the definition refuses.
+    let used = match quota.fault {
+        Some(_) => quota.status.used.clone(),
+        None => verdict.used.iter().map(written).collect(),
+    };
+    QuotaStatus { observed_generation: Some(quota.generation), used, conditions: [(kind, condition)].into() }
 }
 
 /// True if a status says all that is wanted; conditions of others do not matter.
@@ -146,9 +148,11 @@ mod tests {
         quota.status = first.clone();
         assert!(says(&quota.status, &status(&quota, &verdict, UnixTime(200))));
         quota.fault = Some("spec.selector cannot be read".into());
-        let broken = status(&quota, &verdict, UnixTime(300));
+        let uncounted = QuotaVerdict { name: "gpus".into(), ..QuotaVerdict::default() };
+        let broken = status(&quota, &uncounted, UnixTime(300));
         let condition = &broken.conditions[RECONCILED];
         assert_eq!((condition.holds, condition.changed_at), (false, UnixTime(300)));
+        assert_eq!(broken.used, first.used);
         assert!(!says(&quota.status, &broken));
     }
 }
