@@ -76,7 +76,8 @@ impl<'w> QuotaUse<'w> {
     /// Counts a registered node if it is one that the selector chooses. Groups have been noted before.
     pub fn count_node(&mut self, node: &Registered<'_>) {
         let expected = node.group.as_ref().and_then(|key| self.groups.get(key));
-        if !self.quota.counts(node.labels, |_| false) && !(node.starts && expected.is_some()) {
+        let starts = node.starts && expected.is_some();
+        if !starts && !self.quota.counts(node.labels, |_| false) {
             return;
         }
         for resource in self.quota.limits.keys() {

@@ -32,7 +32,7 @@ fn in_use<'w>(ctx: &mut Context<'w>, quota: &'w CapacityQuota) -> QuotaUse<'w> {
         found.count_node(&Registered {
             labels: &node.labels,
             capacity: &node.capacity,
-            price_micro: member.and_then(|member| price(ctx, &member.pool)),
+            price_micro: member.and_then(|member| price(ctx, member.pool)),
             group: member.map(|member| (member.pool.clone(), member.group.clone())),
             starts: member.is_some_and(|member| member.stage == Stage::NotStarted),
         });
