@@ -5,12 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::reason::Reason;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::provider::Hold;
 use headroom_observe::convert::node::machine_id;
 use headroom_provider::cluster_api::GroupKind;
 
 use super::mark::{Mark, is_ours};
 use super::wire::{Cluster, Machine, REPLICAS_MANAGED_BY, Scalable};
+
+/// The replacement of a machine whose deletion takes longer is not waited for: about the time of a drain, and of a new node
+/// on most clouds.
+const SLOW_DELETION: Seconds = Seconds(300);
+/// A group whose MachineSets make no missing machine for so long is not waited for: longer than their controller needs to
+/// start again.
+const LONG_SHORTAGE: Seconds = Seconds(120);
 
 /// A group as one read, or the watches, gave it.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +84,39 @@ impl Group {
     #[must_use]
     pub fn live_count(&self) -> u32 {
         u32::try_from(self.live().count()).unwrap_or(u32::MAX)
+    }
+
+    /// Machines that are missing though none that is being deleted takes their place: its MachineSets make them at once.
+    #[must_use]
+    pub fn shortage(&self) -> u32 {
+        let count = u32::try_from(self.machines.len()).unwrap_or(u32::MAX);
+        self.object.replicas().saturating_sub(count)
+    }
+
+    /// Why its MachineSets make no machine, if they say so.
+    #[must_use]
+    pub fn makes_nothing(&self) -> Option<&str> {
+        self.object.news().filter(|news| news.contains("preflight") || news.contains("not exist"))
+    }
+
+    /// Machines that its MachineSets make without a new size: the shortage, unless it has lasted for long since
+    /// `short_since`, and the replacements of machines whose deletion has not. Victims of the operator are not replaced. 0
+    /// where nothing is made, and for a MachinePool, whose cloud decides.
+    #[must_use]
+    pub fn replacements(&self, short_since: Option<UnixTime>, now: UnixTime) -> u32 {
+        if self.kind == GroupKind::Pool || self.stopped().is_some() || self.makes_nothing().is_some() {
+            return 0;
+        }
+        let is_replaced = |machine: &&Machine| {
+            let soon = |at: UnixTime| now < at.plus(SLOW_DELETION);
+            machine.metadata.deleted_at().is_some_and(soon) && !machine.mark().is_some_and(is_ours)
+        };
+        let going = self.machines.iter().filter(is_replaced).count();
+        let shortage = self.shortage();
+        let later = self.object.replicas().saturating_sub(self.live_count()).saturating_sub(shortage);
+        let later = later.min(u32::try_from(going).unwrap_or(u32::MAX));
+        let is_long = short_since.is_some_and(|since| since.plus(LONG_SHORTAGE) <= now);
+        later + if is_long { 0 } else { shortage }
     }
 
     fn live_of<'a>(&'a self, set: &'a Scalable) -> impl Iterator<Item = &'a Machine> {

@@ -143,7 +143,9 @@ impl ClusterApi {
         let state = {
             let mut store = place.store();
             for (id, group) in &found {
-                store.sizes.entry(id.clone()).or_default().see(group.object.replicas(), now);
+                let sizes = store.sizes.entry(id.clone()).or_default();
+                sizes.see(group.object.replicas(), now);
+                sizes.see_shortage(group.shortage(), now);
             }
             let state = view::state_of(&scene, &mut store, &own);
             if state.wrong_cluster.is_some() {

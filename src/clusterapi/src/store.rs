@@ -142,6 +142,8 @@ pub struct Sizes {
     /// The last change by somebody else: from, to, when.
     pub foreign: Option<(u32, u32, UnixTime)>,
     undone: Vec<UnixTime>,
+    /// Since when it has had fewer machines than its size.
+    pub short_since: Option<UnixTime>,
 }
 
 impl Sizes {
@@ -173,6 +175,11 @@ impl Sizes {
             }
             None => self.foreign = Some((before, size, now)),
         }
+    }
+
+    /// So many machines were missing.
+    pub fn see_shortage(&mut self, count: u32, now: UnixTime) {
+        self.short_since = (0 < count).then(|| self.short_since.unwrap_or(now));
     }
 
     /// True if what is written here is undone again and again.

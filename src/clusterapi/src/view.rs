@@ -145,6 +145,7 @@ fn group_state(scene: &Scene<'_>, store: &Store, own: &Own, notices: &mut Notice
         instances: instances(namespace, group),
         failures: launch_failures(&id, group),
         hold: group.removals_held(namespace, is_open),
+        replacements: group.replacements(store.sizes.get(&id).and_then(|sizes| sizes.short_since), scene.now),
         ..GroupState::default()
     };
     let (options, problems) = options::read(&object.metadata.annotations);
@@ -270,8 +271,7 @@ fn remark(
         notices.add(NoticeKind::GroupUnsupported, Some(id), store.choosing[id].as_str());
     }
     if group.live_count() < state.target
-        && let Some(news) =
-            group.object.news().filter(|news| news.contains("preflight") || news.contains("not exist"))
+        && let Some(news) = group.makes_nothing()
     {
         notices.add(NoticeKind::Unfulfilled, Some(id), news);
     }

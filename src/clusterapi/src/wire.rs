@@ -71,6 +71,12 @@ impl Meta {
         self.deletion_timestamp.is_some()
     }
 
+    /// When its deletion began.
+    #[must_use]
+    pub fn deleted_at(&self) -> Option<UnixTime> {
+        self.deletion_timestamp.as_deref().and_then(UnixTime::parse)
+    }
+
     /// When it was created.
     #[must_use]
     pub fn created_at(&self) -> Option<UnixTime> {

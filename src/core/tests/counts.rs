@@ -289,3 +289,20 @@ fn a_node_without_labels_belongs_to_the_group_that_lists_its_instance() {
         expected(&[("a/", 1), ("a/a-1", 1), ("a/a-2", 2), ("b/a-1", 0)])
     );
 }
+
+#[test]
+fn replacements_that_the_group_makes_by_itself_are_upcoming_and_no_other_missing_instance_is() {
+    let world = |replacements| {
+        let running = |name| instance(InstanceState::Running, Some(name), None);
+        let going = instance(InstanceState::Deleting, Some("n3"), None);
+        let instances = [("kwok://n1", running("n1")), ("kwok://n2", running("n2")), ("kwok://n3", going)];
+        let state = GroupState { replacements, ..listing(4, instances) };
+        world().node(member("n1")).node(member("n2")).node(member("n3")).group_state("general", "a", state)
+    };
+    let upcoming =
+        |replacements, history: &History| group(world(replacements), history, |found| found.upcoming);
+    assert_eq!(upcoming(0, &History::default()), 0);
+    assert_eq!(upcoming(1, &History::default()), 1);
+    assert_eq!(upcoming(9, &History::default()), 2, "none is beyond the target");
+    assert_eq!(upcoming(1, &growing()), 2, "an open increase counts the same missing instances");
+}

@@ -15,6 +15,7 @@ mod calls;
 mod crash_between_mark_and_size;
 mod failed_launches;
 mod health_check;
+mod health_check_buys_once;
 mod named_machines;
 mod paused_cluster;
 mod quick_start_is_true;

@@ -79,6 +79,15 @@ pub struct GroupState {
     /// What keeps any of its machines from being removed; `None` when nothing does. It may grow all the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// Instances that the group's own controller makes without a new size, in place of some that are gone or going. They
+    /// are within `target`; 0 where the cloud does not say.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub replacements: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What keeps the machines of a group from being removed.

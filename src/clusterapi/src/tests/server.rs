@@ -30,7 +30,9 @@ impl Server {
         host.spawn(async move {
             loop {
                 own.sleep(std::time::Duration::from_millis(200)).await;
-                server.world().tick();
+                let mut world = server.world();
+                world.clock = own.now();
+                world.tick();
             }
         });
     }

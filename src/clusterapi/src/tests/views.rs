@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::bench::{Bench, GROUP, pool};
 use super::world::{Fault, World, not_launched};
+use crate::wire::DELETE_MACHINE;
 
 #[tokio::test(start_paused = true)]
 async fn at_rest_nothing_is_asked_for_but_the_watches() {
@@ -220,4 +221,48 @@ async fn annotations_that_make_no_sense_freeze_their_group() {
         notices.iter().any(|words| words.starts_with("TagUnreadable") && words.contains("lots")),
         "{notices:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_that_are_deleted_by_others_are_replaced_as_long_as_the_group_makes_machines() {
+    let bench = Bench::new(World::new(3)).await;
+    assert_eq!(bench.group().await.replacements, 0);
+    let sick = bench.healthy_last();
+    bench.world().deletions_wait = true;
+    bench.world().delete_machine(&sick);
+    bench.pass(1).await;
+    let group = bench.group().await;
+    assert_eq!((group.target, group.replacements), (3, 1), "it is going, and still there");
+    bench.world().edit("clusters", "prod", |cluster| cluster["spec"]["paused"] = true.into());
+    bench.pass(1).await;
+    assert_eq!(bench.group().await.replacements, 0, "a paused Cluster makes none");
+    bench.world().edit("clusters", "prod", |cluster| cluster["spec"]["paused"] = false.into());
+    bench.world().creates_nothing = true;
+    bench.world().deletions_wait = false;
+    bench.pass(1).await;
+    assert_eq!(bench.group().await.replacements, 1, "it is gone, and its replacement is not there yet");
+    bench.pass(130).await;
+    assert_eq!(bench.group().await.replacements, 0, "nobody waits for long");
+    bench.world().creates_nothing = false;
+    bench.pass(1).await;
+    let group = bench.group().await;
+    assert_eq!((group.instances.len(), group.replacements), (3, 0), "it is an instance now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_takes_long_and_victims_of_the_operator_are_not_waited_for() {
+    let bench = Bench::new(World::new(3)).await;
+    let sick = bench.healthy_last();
+    bench.world().deletions_wait = true;
+    bench.world().delete_machine(&sick);
+    bench.pass(5).await;
+    assert_eq!(bench.group().await.replacements, 1);
+    bench.world().annotate("machines", &sick, DELETE_MACHINE, "headroom/general/1-7 generation=1".into());
+    bench.pass(1).await;
+    assert_eq!(bench.group().await.replacements, 0, "it was a victim");
+    bench.world().annotate("machines", &sick, DELETE_MACHINE, "somebody".into());
+    bench.pass(1).await;
+    assert_eq!(bench.group().await.replacements, 1);
+    bench.pass(1_000).await;
+    assert_eq!(bench.group().await.replacements, 0, "its deletion waits for somebody");
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use headroom_core::time::UnixTime;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -81,6 +82,8 @@ pub struct World {
     /// Requests that are still on their way, with the tick in which they were sent.
     delayed: Vec<(u64, Request)>,
     ticks: u64,
+    /// The time of deletions.
+    pub clock: UnixTime,
 }
 
 /// What others than the operator have done.
@@ -228,9 +231,8 @@ impl World {
 
     /// Somebody deletes a machine.
     pub fn delete_machine(&mut self, name: &str) {
-        self.edit("machines", name, |object| {
-            object["metadata"]["deletionTimestamp"] = "2026-11-24T01:00:00Z".into()
-        });
+        let at = self.clock.to_rfc3339();
+        self.edit("machines", name, |object| object["metadata"]["deletionTimestamp"] = at.into());
     }
 
     /// A new template: a rollout begins.

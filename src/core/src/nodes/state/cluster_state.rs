@@ -568,7 +568,9 @@ fn count_instances(
         let asked_for = memory.is_some_and(|memory| memory.increases_of(id).next().is_some());
         let expected = match group.backed_off_until {
             None if asked_for => missing,
-            None => 0,
+            // Differs from upstream: what the group's own controller replaces is on its way though nobody asked for it,
+            // because pods of the lost machine would be bought for twice.
+            None => missing.min(group.state.map_or(0, |state| state.replacements)),
             // What the cloud has not answered yet is still being asked for, though another purchase of the group failed.
             Some(_) => missing.min(memory.map_or(0, |memory| being_asked_for(memory, id))),
         };
