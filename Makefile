@@ -6,7 +6,7 @@ CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/soak/mutants/tool --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak soak-tests soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages cluster aws-cluster capi-cluster provider-suite bench-burst bench-hpa bench-shrink
+.PHONY: help check test soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages cluster aws-cluster capi-cluster provider-suite bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,7 @@ SHARD ?= 1/1
 MUTANTS ?= 0/1
 THEMES ?= refused outage silence choice load handover pools forgery
 CASES ?= 1000000
+STORMS ?= 1000
 FUZZ_SECONDS ?= 600
 
 soak: soak-tests incidents soak-fuzz soak-seeds soak-mutants ## The long runs of the simulator and of the properties, in release mode. SEEDS=20000
@@ -32,6 +33,9 @@ soak-tests: ## Of these, the tests that are too long for every day, and hostile 
 	cargo test $(CARGO_FLAGS) --test end_to_end -- --ignored soak
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --test faults -- hostile
 	HEADROOM_CASES=$(CASES) cargo test --workspace --release --locked --lib -- no_body_is_an_answer
+
+soak-removals: ## Of soak-tests, random removals on a model of Cluster API's controllers. STORMS=1000; HEADROOM_STORM=17 runs one seed alone.
+	HEADROOM_STORMS=$(STORMS) cargo test --release --locked --package headroom-clusterapi --lib -- --ignored soak --nocapture
 
 soak-seeds: ## Random worlds with random trouble, and those of THEMES="refused load"; SEEDS=20000, SHARD=1/4 for a part. Interrupted, it goes on where it was.
 	@mkdir -p target/soak
