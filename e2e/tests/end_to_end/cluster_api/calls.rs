@@ -25,6 +25,12 @@ async fn group_grows_with_few_calls_and_rests_with_none() {
     calls_of(50, Duration::from_secs(300)).await;
 }
 
+#[tokio::test]
+#[ignore = "many minutes: run by make soak-tests"]
+async fn soak_group_of_a_thousand_machines_grows_with_few_calls_and_rests_with_none() {
+    calls_of(1000, Duration::from_secs(3_600)).await;
+}
+
 async fn calls_of(machines: u32, deadline: Duration) {
     let options = Options::new().with_reads_audited();
     cluster_api_test_of(options, machines, async |cluster| {
