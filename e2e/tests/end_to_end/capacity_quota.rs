@@ -117,9 +117,9 @@ async fn used_is(cluster: &ControlPlane, used: &Value) -> Result<()> {
 
 async fn reconciled(cluster: &ControlPlane) -> Result<Value> {
     let status = status(cluster).await?;
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let found = conditions.cloned().find(|condition| condition["type"] == "Reconciled");
-    found.with_context(|| format!("no condition Reconciled in {status}"))
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let found = conditions.find(|condition| condition["type"] == "Reconciled");
+    found.cloned().with_context(|| format!("no condition Reconciled in {status}"))
 }
 
 async fn status(cluster: &ControlPlane) -> Result<Value> {

@@ -153,11 +153,14 @@ fn an_open_label_may_be_what_the_quota_counts() {
     assert_eq!(bought(&plan_fresh(&world, &config([pool("c")]))), 1);
 }
 
+/// The pool and the zone that a quota selects, and its limits, as indexes of resources.
+type Bounds = (Option<usize>, Option<usize>, Vec<(usize, i64)>);
+
 /// A cluster that grows: what was bought becomes nodes little by little, first without their GPUs and labels.
 #[derive(Clone, Debug)]
 struct Growing {
     pools: Vec<(i64, i64, usize)>,
-    quotas: Vec<(Option<usize>, Option<usize>, Vec<(usize, i64)>)>,
+    quotas: Vec<Bounds>,
     pods_count: usize,
     /// For each step: of ten nodes on their way, how many register, and how many of the registered get ready.
     steps: Vec<(u32, u32)>,
@@ -196,7 +199,7 @@ impl Growing {
     }
 
     fn quotas(&self) -> Vec<CapacityQuota> {
-        let of = |(at, (pool, zone, limits)): (usize, &(Option<usize>, Option<usize>, Vec<(usize, i64)>))| {
+        let of = |(at, (pool, zone, limits)): (usize, &Bounds)| {
             let mut labels = Labels::default();
             if let Some(pool) = pool {
                 labels.insert(POOL_LABEL, format!("p{pool}"));
