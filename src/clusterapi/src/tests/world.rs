@@ -381,7 +381,19 @@ impl World {
                 });
             }
         }
+        let ready = self.owned("machinesets", uid);
+        let ready =
+            ready.iter().map(|set| int(&self.get("machinesets", set).unwrap()["status"]["readyReplicas"]));
+        let ready = ready.sum();
+        self.ready("machinedeployments", name, ready);
         self.observed("machinedeployments", name);
+    }
+
+    /// A machine that goes, or joins, moves the version of its owners: a size that is on its way is refused then.
+    fn ready(&mut self, plural: &str, name: &str, count: i64) {
+        if int(&self.get(plural, name).unwrap()["status"]["readyReplicas"]) != count {
+            self.edit(plural, name, |object| object["status"]["readyReplicas"] = count.into());
+        }
     }
 
     fn observed(&mut self, plural: &str, name: &str) {
@@ -443,6 +455,12 @@ impl World {
         if int(&object["status"]["replicas"]) != live as i64 {
             self.edit(plural, name, |object| object["status"]["replicas"] = live.into());
         }
+        let joined = self.names("machines", |machine| {
+            machine["metadata"]["ownerReferences"][0]["uid"] == uid
+                && machine["metadata"]["deletionTimestamp"].is_null()
+                && !machine["status"]["nodeRef"].is_null()
+        });
+        self.ready(plural, name, joined.len() as i64);
         self.observed(plural, name);
     }
 
