@@ -337,6 +337,7 @@ mod tests {
 
     use bytes::Bytes;
     use headroom_core::world::buffer::BufferCondition;
+    use headroom_core::world::capacity_quota::PRICE;
     use http::Response;
     use http_body_util::{BodyExt, Full};
     use kube::client::Body;
