@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::world::node::{DELETION_TAINT, Node, SCALE_DOWN_DISABLED_ANNOTATION, ZONE_LABEL};
 use crate::world::pod::{Pod, SafeToEvict};
-use crate::world::{NodeEntry, NodeId, PodId, World};
+use crate::world::{NodeEntry, NodeId, PodEntry, PodId, World};
 use headroom_values::deletion_cost::{COST_FIRST, COST_LAST, DeletionCost};
 use headroom_values::labels::ObjectKey;
 use headroom_values::resources::Resources;
@@ -40,8 +40,8 @@ pub struct Replica {
 /// The pods that should go, and what makes the ReplicaSet controller delete them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Unique ids of the pods that go, those that are not ready left out.
-    pub going: Vec<Arc<str>>,
+    /// The pods that go, those that are not ready left out.
+    pub going: Vec<ObjectKey>,
     /// Costs to be written, at most [`WRITES_MAX`].
     pub writes: Vec<CostWrite>,
 }
@@ -74,8 +74,8 @@ pub enum LeftAlone {
 /// Chooses the pods that go from workloads that shrink together, and the fewest writes of costs by which the ReplicaSet
 /// controller chooses the same; one answer a workload.
 ///
-/// `leaving` are unique ids of pods that earlier choices have sent away and that may still be there. What the ReplicaSet
-/// controller ranks before the cost goes first anyway: pods without a node, not running, not ready. Of the others those go
+/// Pods that earlier choices have sent away ([`World::send_away`]) count as gone. What the ReplicaSet controller ranks before
+/// the cost goes first anyway: pods without a node, not running, not ready. Of the others those go
 /// - evenly by zone, so that what stays is spread over the zones as before or better;
 /// - in each zone first from nodes that leave or are cordoned; then from those that become empty without an eviction, as many
 ///   nodes as possible, large ones before small ones; then from the emptiest of the others; and from nodes that stay whatever
@@ -85,22 +85,17 @@ pub enum LeftAlone {
 /// An answer is [`LeftAlone`] when nothing may be written.
 ///
 /// Source of the ranking: Kubernetes, pkg/controller/controller_utils.go, ActivePodsWithRanks.
-pub fn choose(
-    world: &World,
-    scale_ins: &[ScaleIn],
-    leaving: &BTreeSet<Arc<str>>,
-    now: UnixTime,
-) -> Vec<Result<Choice, LeftAlone>> {
+pub fn choose(world: &World, scale_ins: &[ScaleIn], now: UnixTime) -> Vec<Result<Choice, LeftAlone>> {
     let sets: Vec<_> = scale_ins.iter().map(|scale_in| Set::of(world, scale_in)).collect();
     let shrinking: Vec<&Set> = sets.iter().flatten().filter(|set| 0 < set.n_going).collect();
-    let shares = shares(world, &shrinking, leaving, now);
+    let shares = shares(world, &shrinking, now);
     let mut picked = pick(&shares, &shrinking).into_iter();
     let mut choice = |set: &Set| {
         let chosen = if 0 < set.n_going { picked.next().unwrap_or_default() } else { Vec::new() };
         let going: BTreeSet<PodId> = chosen.iter().copied().collect();
-        let uid = |id: &PodId| world.pod(*id).pod.uid.clone();
+        let key = |id: &PodId| world.pod(*id).pod.key.clone();
         let writes = if chosen.is_empty() { Vec::new() } else { writes(world, &set.ready, &chosen, &going) };
-        Choice { going: chosen.iter().map(uid).collect(), writes }
+        Choice { going: chosen.iter().map(key).collect(), writes }
     };
     sets.iter().map(|set| set.as_ref().map(&mut choice).map_err(|left_alone| *left_alone)).collect()
 }
@@ -178,12 +173,7 @@ impl Share<'_> {
     }
 }
 
-fn shares<'w>(
-    world: &'w World,
-    sets: &[&Set],
-    leaving: &BTreeSet<Arc<str>>,
-    now: UnixTime,
-) -> Vec<Share<'w>> {
+fn shares<'w>(world: &'w World, sets: &[&Set], now: UnixTime) -> Vec<Share<'w>> {
     let mut by_node: BTreeMap<NodeId, Vec<(usize, PodId)>> = BTreeMap::new();
     for (index, set) in sets.iter().enumerate() {
         for (id, _) in &set.ready {
@@ -198,10 +188,10 @@ fn shares<'w>(
         // Whatever was sent away before, then the youngest, as the ReplicaSet controller does it.
         pods.sort_by_key(|(_, pod)| {
             let pod = &world.pod(*pod).pod;
-            (!leaving.contains(&pod.uid), Reverse(pod.created_at), pod.key.clone())
+            (!world.is_sent_away(pod, now), Reverse(pod.created_at), pod.key.clone())
         });
         let entry = world.node(id);
-        let others = Others::on(world, entry, &own, leaving, now);
+        let others = Others::on(world, entry, &own, now);
         let grade = match &entry.node {
             Some(node) if is_leaving(node) => Grade::Leaving,
             Some(node) if managed.contains(&id) && !is_kept(node) && !others.keep => {
@@ -245,17 +235,11 @@ struct Others {
 }
 
 impl Others {
-    fn on(
-        world: &World,
-        entry: &NodeEntry,
-        own: &BTreeSet<&Arc<str>>,
-        leaving: &BTreeSet<Arc<str>>,
-        now: UnixTime,
-    ) -> Self {
+    fn on(world: &World, entry: &NodeEntry, own: &BTreeSet<&Arc<str>>, now: UnixTime) -> Self {
         let mut others = Self::default();
         for id in &entry.pods {
             let pod = &world.pod(*id).pod;
-            let goes = pod.phase.finished() || pod.deletion_at.is_some() || leaving.contains(&pod.uid);
+            let goes = pod.phase.finished() || pod.deletion_at.is_some() || world.is_sent_away(pod, now);
             if goes || pod.class.mirror || pod.class.daemon_set {
                 continue;
             }
@@ -406,7 +390,8 @@ fn writes(
     going: &BTreeSet<PodId>,
 ) -> Vec<CostWrite> {
     let costs: BTreeMap<PodId, DeletionCost> = ready.iter().copied().collect();
-    let staying: Vec<PodId> = ready.iter().map(|(id, _)| *id).filter(|id| !going.contains(id)).collect();
+    let mut staying: Vec<PodId> = ready.iter().map(|(id, _)| *id).filter(|id| !going.contains(id)).collect();
+    by_node(world, &mut staying);
     let plan = |off: &[PodId], on: &[PodId], cost: i32| -> Vec<(PodId, Option<i32>)> {
         let has = |id: &&PodId| costs.get(*id) == Some(&DeletionCost::Own(cost));
         let off = off.iter().filter(has).map(|id| (*id, None));
@@ -421,6 +406,16 @@ fn writes(
         CostWrite { name: Arc::from(&*pod.key.name), uid: pod.uid.clone(), cost }
     };
     fewest.into_iter().take(WRITES_MAX).map(write).collect()
+}
+
+/// Orders pods by node, nodes with the most of them first: writes that end early have kept whole nodes.
+fn by_node(world: &World, pods: &mut [PodId]) {
+    let mut counts: BTreeMap<Option<NodeId>, usize> = BTreeMap::new();
+    pods.iter().for_each(|pod| *counts.entry(world.pod(*pod).node).or_default() += 1);
+    pods.sort_by_cached_key(|pod| {
+        let PodEntry { pod, node, .. } = world.pod(*pod);
+        (Reverse(counts.get(node).copied()), *node, pod.key.clone())
+    });
 }
 
 #[cfg(test)]

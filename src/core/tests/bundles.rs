@@ -23,6 +23,7 @@ fn nodes(pool: usize, reason: Reason, groups: u32, each: u32) -> impl Iterator<I
             reason,
             movable: Vec::new(),
             waits_for: None,
+            sent_away: None,
             guarded_by: None,
             since: None,
             fresh_until: None,

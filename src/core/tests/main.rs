@@ -55,6 +55,7 @@ mod scale_down;
 mod scale_down_order;
 mod scale_up;
 mod selectors;
+mod sent_away;
 mod settling;
 mod shapes;
 mod shared_ids;

@@ -305,6 +305,8 @@ reasons! {
     NotEnoughPdb,
     /// A pod must run to its end first.
     BlockedByOnCompletionPod,
+    /// Replicas are being lowered, and pods of the node are about to go for that.
+    AwaitsScaleIn,
     /// A pod on the node cannot be read: whether it may move is unknown.
     UnreadablePod,
     /// Room on the node belongs to a CapacityBuffer, and there is no other place for it.

@@ -7,6 +7,7 @@ use crate::world::pod::{DO_NOT_DISRUPT_ANNOTATION, Owner, PROTECTED_FOREVER, Pod
 use crate::world::provider::{GroupState, Instance, InstanceState, ProviderState};
 use headroom_values::known::Known;
 use headroom_values::labels::Labels;
+use headroom_values::time::Seconds;
 
 const NOW: UnixTime = UnixTime(1_000_000);
 
@@ -87,14 +88,14 @@ impl Cluster {
     }
 
     fn choose(&self, to: usize) -> Result<Choice, LeftAlone> {
-        one_of(choose(&self.world(), &[self.scale_in(to)], &BTreeSet::new(), NOW))
+        one_of(choose(&self.world(), &[self.scale_in(to)], NOW))
     }
 
     /// Nodes of the pods that go, each as often as it loses a pod, sorted.
     fn emptied(&self, to: usize) -> Vec<String> {
         let choice = self.choose(to).expect("nothing is in the way");
-        let node = |uid: &Arc<str>| {
-            let pod = self.pods.iter().find(|pod| pod.uid == *uid);
+        let node = |key: &ObjectKey| {
+            let pod = self.pods.iter().find(|pod| pod.key == *key);
             pod.and_then(|pod| pod.node.as_ref()).map(ToString::to_string)
         };
         let mut nodes: Vec<String> = choice.going.iter().filter_map(node).collect();
@@ -143,10 +144,9 @@ fn workloads_that_shrink_together_empty_the_same_nodes() {
     let api =
         ["api-1", "api-2"].map(|name| Replica { name: name.into(), ready: true, cost: DeletionCost::Unset });
     let api = ScaleIn { namespace: "shop".into(), replicas: api.into(), to: 1 };
-    let choices = choose(&cluster.world(), &[cluster.scale_in(3), api], &BTreeSet::new(), NOW);
-    let going: Vec<Vec<&str>> =
-        choices.iter().flatten().map(|choice| choice.going.iter().map(|uid| &**uid).collect()).collect();
-    assert_eq!(going, [vec!["uid-web-c-0", "uid-web-c-1", "uid-web-a-0"], vec!["uid-api-1"]]);
+    let choices = choose(&cluster.world(), &[cluster.scale_in(3), api], NOW);
+    let going: Vec<Vec<&str>> = choices.iter().flatten().map(|choice| names(choice)).collect();
+    assert_eq!(going, [vec!["web-c-0", "web-c-1", "web-a-0"], vec!["api-1"]]);
 }
 
 #[test]
@@ -166,10 +166,11 @@ fn pods_of_daemon_sets_and_pods_that_are_going_do_not_count_on_a_node() {
     agent.class = Arc::new(PodClass { daemon_set: true, ..PodClass::default() });
     cluster.pod("old", "old", "c").deletion_at = Some(NOW);
     assert_eq!(cluster.emptied(1), ["b", "c"]);
-    let leaving = BTreeSet::from([Arc::from("uid-api-1")]);
-    let choices = choose(&cluster.world(), &[cluster.scale_in(2)], &leaving, NOW);
-    let choice = one_of(choices).expect("a choice");
-    assert_eq!(choice.going, [Arc::from("uid-web-a-0")], "what another scale-in sends away counts as gone");
+    let mut world = cluster.world();
+    world.send_away(&[ObjectKey::new("shop", "api-1")], NOW.plus(Seconds(60)), NOW);
+    let choose_at = |now| one_of(choose(&world, &[cluster.scale_in(2)], now)).expect("a choice");
+    assert_eq!(names(&choose_at(NOW)), ["web-a-0"], "what another scale-in sends away counts as gone");
+    assert_eq!(names(&choose_at(NOW.plus(Seconds(60)))), ["web-b-0"], "for a time");
 }
 
 #[test]
@@ -278,6 +279,11 @@ fn required_spread_over_nodes_is_left_alone() {
     }
 }
 
+/// Names of the pods that go.
+fn names(choice: &Choice) -> Vec<&str> {
+    choice.going.iter().map(|key| &*key.name).collect()
+}
+
 /// The writes as name and cost.
 fn written(choice: &Choice) -> Vec<(&str, Option<i32>)> {
     choice.writes.iter().map(|write| (&*write.name, write.cost)).collect()
@@ -295,6 +301,16 @@ fn few_that_go_get_a_low_cost_and_few_that_stay_a_high_one() {
     assert_eq!(few_stay.going.len(), 7);
     assert_eq!(few_stay.writes.len(), 3);
     assert!(few_stay.writes.iter().all(|write| write.cost == Some(COST_LAST)), "{few_stay:?}");
+}
+
+#[test]
+fn nodes_that_keep_most_are_written_first_and_whole() {
+    let mut cluster = Cluster::default();
+    cluster.web(&[("a", 3), ("b", 1), ("c", 1), ("d", 2), ("e", 9)]);
+    // One stays elsewhere, so that no node has all.
+    let choice = cluster.choose(7).expect("a choice");
+    let names: Vec<&str> = choice.writes.iter().map(|write| &*write.name).collect();
+    assert_eq!(names, ["web-e-3", "web-e-4", "web-e-5", "web-e-6", "web-e-7", "web-e-8", "web-a-2"]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod quota_use;
 pub mod record;
 pub mod request;
 pub mod running_gangs;
+mod sent_away;
 pub mod template;
 mod twins;
 pub mod volume;
@@ -274,6 +275,7 @@ pub struct World {
     stale: bool,
     nodes_silent_for: Seconds,
     asking: BTreeSet<(Arc<str>, IntentId)>,
+    sent_away: sent_away::SentAway,
 }
 
 /// Names seen since a full list began.

@@ -18,7 +18,7 @@ use headroom_observe::host::Host;
 /// Patches under way at once.
 const AT_ONCE: usize = 16;
 /// No patch is begun later than this after the first one: the replicas are lowered then, whatever is marked.
-const BEGIN_DEADLINE: Duration = Duration::from_secs(5);
+const BEGIN_DEADLINE: Duration = Duration::from_secs(10);
 /// How the permission is granted.
 pub const WRITE_COSTS: &str = "workloads.scaleIn is EmptyNodes; grant what that takes by the value of the same name of the chart, or by \
      the component config/components/empty-nodes";

@@ -1,7 +1,6 @@
 //! Where the loop of workloads asks that of nodes which pods should go. It holds no rule of its own, and writes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headroom_core::scale_in::{Choice, LeftAlone, ScaleIn, choose};
@@ -13,8 +12,9 @@ use headroom_observe::host::Host;
 
 /// Longest wait for the loop of nodes: replicas are not kept for longer because a cloud is slow.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
-/// How long a pod that was sent away counts as gone while it still shows: the ReplicaSet controller has taken it by then.
-const SENT_AWAY_FOR: Seconds = Seconds(60);
+/// How long a pod that was sent away counts as gone while it still shows. Its cost is written, the size after it, and the
+/// ReplicaSet controller deletes at most 500 pods at a time: by then it has taken it.
+const SENT_AWAY_FOR: Seconds = Seconds(120);
 
 /// What comes of one question.
 pub type Answer = Result<Choice, LeftAlone>;
@@ -22,23 +22,15 @@ pub type Answer = Result<Choice, LeftAlone>;
 /// Where questions wait for the loop of nodes.
 #[derive(Debug, Default)]
 pub struct ScaleIns {
-    state: Mutex<State>,
+    waiting: Mutex<Vec<(ScaleIn, oneshot::Sender<Answer>)>>,
     wake_up: Notify,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    waiting: Vec<(ScaleIn, oneshot::Sender<Answer>)>,
-    /// Unique ids of pods of earlier answers, and until when each counts as gone. Workloads that shrink together see one
-    /// another's choices by it, and empty the same nodes.
-    sent_away: BTreeMap<Arc<str>, UnixTime>,
 }
 
 impl ScaleIns {
     /// Which pods should go; `None` when the loop of nodes does not come to answer, or does not lead.
     pub async fn ask(&self, host: &Host, scale_in: ScaleIn) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
-        self.state().waiting.push((scale_in, answer));
+        self.waiting().push((scale_in, answer));
         self.wake_up.notify_one();
         tokio::select! {
             biased;
@@ -52,20 +44,21 @@ impl ScaleIns {
         self.wake_up.notified().await;
     }
 
-    /// Answers all who wait, together: workloads that shrink at one time empty the same nodes.
-    pub(super) fn answer(&self, world: &World, now: UnixTime) {
-        let mut state = self.state();
-        if state.waiting.is_empty() {
+    /// Answers all who wait, together: workloads that shrink at one time empty the same nodes. The world remembers for a while
+    /// which pods go, so that workloads that follow empty the same nodes too, and no node is drained meanwhile for what is about
+    /// to change.
+    pub(super) fn answer(&self, world: &mut World, now: UnixTime) {
+        let waiting = std::mem::take(&mut *self.waiting());
+        let (questions, answers): (Vec<_>, Vec<_>) =
+            waiting.into_iter().filter(|(_, answer)| !answer.is_closed()).unzip();
+        if questions.is_empty() {
             return;
         }
-        state.sent_away.retain(|_, until| now < *until);
-        let (questions, answers): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut state.waiting).into_iter().filter(|(_, answer)| !answer.is_closed()).unzip();
-        let leaving: BTreeSet<Arc<str>> = state.sent_away.keys().cloned().collect();
-        let choices = choose(world, &questions, &leaving, now);
+        let choices = choose(world, &questions, now);
         for (choice, answer) in choices.into_iter().zip(answers) {
-            let going = choice.iter().flat_map(|choice| choice.going.iter().cloned());
-            state.sent_away.extend(going.map(|uid| (uid, now.plus(SENT_AWAY_FOR))));
+            if let Ok(choice) = &choice {
+                world.send_away(&choice.going, now.plus(SENT_AWAY_FOR), now);
+            }
             // Whoever has gone away in the meantime is not answered.
             let _ = answer.send(choice);
         }
@@ -73,16 +66,18 @@ impl ScaleIns {
 
     /// Lets all who wait go without an answer.
     pub(super) fn send_away(&self) {
-        *self.state() = State::default();
+        self.waiting().clear();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, Vec<(ScaleIn, oneshot::Sender<Answer>)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[tokio::test]
@@ -102,7 +97,7 @@ mod tests {
         let asked = scale_ins.clone();
         let (answer, ()) = tokio::join!(asked.ask(&host, ScaleIn::default()), async {
             scale_ins.asked().await;
-            scale_ins.answer(&World::new(), UnixTime(1));
+            scale_ins.answer(&mut World::new(), UnixTime(1));
         });
         assert_eq!(answer, Some(Ok(Choice::default())));
     }

@@ -162,6 +162,7 @@ impl Reason {
             | Self::NotStarted
             | Self::GroupGoesAsWhole
             | Self::BlockedByOnCompletionPod
+            | Self::AwaitsScaleIn
             | Self::PlannedFor
             | Self::PromisedRoom
             | Self::RecentlyDisrupted

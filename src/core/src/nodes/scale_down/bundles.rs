@@ -136,6 +136,7 @@ mod tests {
                 reason,
                 movable: Vec::new(),
                 waits_for: None,
+                sent_away: None,
                 guarded_by: None,
                 since: None,
                 fresh_until: None,

@@ -56,6 +56,8 @@ pub struct Candidate {
     pub movable: Vec<PodId>,
     /// The first pod that must run to its end before.
     pub waits_for: Option<PodId>,
+    /// The first pod that its controller is about to delete. It is none of `movable`, and the node waits for it.
+    pub sent_away: Option<PodId>,
     /// The PodDisruptionBudget that allows no eviction of one of them now.
     pub guarded_by: Option<usize>,
     /// Since when it has been unneeded.
@@ -71,6 +73,7 @@ pub struct Candidate {
 struct Load {
     movable: Vec<PodId>,
     waits_for: Option<PodId>,
+    sent_away: Option<PodId>,
     guarded_by: Option<usize>,
 }
 
@@ -211,7 +214,7 @@ pub fn judge(
     if !requested && !unready && !device_use::is_measurable(&entry.name, scene.world.devices()) {
         return stays(Reason::DevicePoolIncomplete);
     }
-    match load(id, scene, pool, disruptions) {
+    match load(id, scene, pool, disruptions, !requested && !unready) {
         // A node that is well used stays for that, whatever else would keep it.
         Err(_) if above => stays(Reason::NotUnderutilized),
         Err(verdict) => Judgement::Stays(verdict),
@@ -250,7 +253,7 @@ fn candidate(
     load: Load,
     since: Option<UnixTime>,
 ) -> Candidate {
-    let Load { movable, waits_for, guarded_by } = load;
+    let Load { movable, waits_for, sent_away, guarded_by } = load;
     Candidate {
         ix,
         pool: member.pool,
@@ -260,6 +263,7 @@ fn candidate(
         reason,
         movable,
         waits_for,
+        sent_away,
         guarded_by,
         since,
         fresh_until: None,
@@ -377,11 +381,14 @@ fn planned_for(ix: NodeIx, name: &Arc<str>, scene: &Scene<'_>, snapshot: &Snapsh
 ///
 /// Differs from upstream: a budget without room says nothing about whether the node is needed. It holds
 /// the removal back and not the clock, which would else start anew after each eviction of a neighbour's pod.
+///
+/// Where the node `waits`, pods that a scale-in has sent away are not moved: their controller is about to delete them.
 fn load(
     id: NodeId,
     scene: &Scene<'_>,
     pool: &Pool,
     disruptions: &mut Disruptions<'_>,
+    waits: bool,
 ) -> Result<Load, Verdict> {
     let rules = Rules::of(&pool.scale_down.drain);
     let cutoff = scene.config.cluster.expendable_pods_priority_cutoff;
@@ -390,6 +397,10 @@ fn load(
         let entry = scene.world.pod(*pod);
         let expendable = entry.pod.class.priority < cutoff;
         if entry.pod.phase.finished() {
+            continue;
+        }
+        if waits && scene.world.is_sent_away(&entry.pod, scene.now) {
+            load.sent_away = load.sent_away.or(Some(*pod));
             continue;
         }
         let answer = rules.judge(entry, scene.world, disruptions, scene.now);

@@ -78,6 +78,9 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
         if let Some(at) = budgets::next_change(scene.config, scene.now) {
             pass.wake(at);
         }
+        if let Some(at) = scene.world.sent_away_until(scene.now) {
+            pass.wake(at);
+        }
     }
     pass.verdicts.sort_by(|a, b| a.node.cmp(&b.node));
     verdicts::remember(history, &pass.verdicts, scene.world, scene.now);

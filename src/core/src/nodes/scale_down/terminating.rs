@@ -78,7 +78,7 @@ impl Pass<'_, '_> {
         self.work_before = snapshot.work_units;
     }
 
-    /// Terminating pods on ready nodes that are still within their grace period.
+    /// Terminating pods on ready nodes that are still within their grace period, and pods that a scale-in has sent away.
     fn pods_that_end(&self, snapshot: &Snapshot<'_>) -> Vec<(PodRef, NodeIx)> {
         let world = self.scene.world;
         let mut found = Vec::new();
@@ -96,6 +96,11 @@ impl Pass<'_, '_> {
                 PodRef::Virtual(_) | PodRef::Standby(_) => false,
             };
             found.extend(snapshot.pods(ix).filter(ends).map(|pod| (pod, ix)));
+        }
+        for id in world.sent_away(self.scene.now) {
+            let ix = world.pod(id).node.and_then(|node| snapshot.index_of(node));
+            let ix = ix.filter(|ix| snapshot.node(*ix).presence() == Presence::Present);
+            found.extend(ix.map(|ix| (PodRef::Real(id), ix)));
         }
         found
     }

@@ -34,6 +34,10 @@ impl Pass<'_, '_> {
         let pool = &config.pools[candidate.pool];
         let well_used = candidate.reason == Reason::Consolidated;
         let memory = history.pools.get(&pool.name);
+        if candidate.sent_away.is_some() {
+            // Soon there will be more room, and most of it on nodes that become empty.
+            self.ending.hold_up(is_tight(pool));
+        }
         let keys = [(pool.name.clone(), None), (pool.name.clone(), Some(candidate.group.clone()))];
         if keys.iter().any(|key| self.room.get(key).copied().unwrap_or(0) == 0) {
             return Err(if well_used { Reason::NotUnderutilized } else { Reason::MinNodesReached }.into());
@@ -149,6 +153,9 @@ impl Pass<'_, '_> {
         if let Some(pod) = candidate.waits_for {
             let key = &self.scene.world.pod(pod).pod.key;
             return Err(Verdict::pod(Reason::BlockedByOnCompletionPod, key));
+        }
+        if let Some(pod) = candidate.sent_away {
+            return Err(Verdict::pod(Reason::AwaitsScaleIn, &self.scene.world.pod(pod).pod.key));
         }
         // What has just come to nothing would again: the view may be behind, or a permission missing. Without a wait it
         // would be journalled and given up with each plan, many times a second.

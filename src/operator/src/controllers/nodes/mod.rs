@@ -208,7 +208,7 @@ impl NodeLoop {
         }
         let now = self.ports.host.now();
         self.follow_clock(now);
-        self.ports.health.scale_ins.answer(&self.world, now);
+        self.ports.health.scale_ins.answer(&mut self.world, now);
         self.look_for_missing().await;
         self.ask_providers(now).await;
         let news = !self.outcomes.is_empty();

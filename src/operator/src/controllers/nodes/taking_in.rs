@@ -271,6 +271,8 @@ impl NodeLoop {
             warn!(seconds = jump, "the wall clock was set; every clock moves with it");
             clocks::shift_clocks(&mut self.history, Seconds(jump));
             self.blocked_since.shift(Seconds(jump));
+            // What a scale-in sent away by the old clock is waited for no longer.
+            self.world.send_away([], now, UnixTime(i64::MAX));
             self.rest = None;
         }
     }
