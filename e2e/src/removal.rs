@@ -14,6 +14,8 @@ use crate::wait;
 
 /// The taint that says that a node is leaving.
 pub const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+/// The soft taint of nodes that go next.
+pub const CANDIDATE_TAINT: &str = "headroom.dev/removal-candidate";
 /// The annotation that names the removal a node is marked for.
 pub const INTENT_ANNOTATION: &str = "headroom.dev/intent";
 /// The annotation that says whose cordon it is.
@@ -42,6 +44,14 @@ pub fn traces(node: &Node) -> Vec<&'static str> {
         found.push("cordon");
     }
     found
+}
+
+/// True if the node carries the soft taint of nodes that go next.
+pub fn is_candidate(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.is_some_and(|all| {
+        all.iter().any(|taint| taint.key == CANDIDATE_TAINT && taint.effect == "PreferNoSchedule")
+    })
 }
 
 impl ControlPlane {

@@ -98,6 +98,7 @@ mod metrics_are_read;
 mod metrics_server_stops;
 #[cfg(test)]
 mod nodes_are_counted_as_the_scheduler_counts;
+mod nodes_that_go_next_are_tainted_softly;
 #[cfg(test)]
 mod operator_may_change_only_its_marks_on_nodes;
 #[cfg(test)]

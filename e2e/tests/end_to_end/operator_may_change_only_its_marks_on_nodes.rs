@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 const NODE: &str = "web-1";
 const TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+const SOFT_TAINT: &str = "headroom.dev/removal-candidate";
 
 #[tokio::test]
 async fn marks_are_accepted_and_everything_else_is_denied() {
@@ -49,6 +50,9 @@ async fn marks_are_accepted_and_everything_else_is_denied() {
             (json!({"spec": {"taints": []}}), "taints"),
             (json!({"spec": {"taints": [foreign, {"key": "other", "effect": "NoExecute"}]}}), "taints"),
             (json!({"spec": {"taints": [foreign, {"key": TAINT, "effect": "NoExecute"}]}}), "taints"),
+            (json!({"spec": {"taints": [foreign, {"key": SOFT_TAINT, "effect": "NoSchedule"}]}}), "taints"),
+            (json!({"spec": {"taints": [foreign, {"key": TAINT, "effect": "PreferNoSchedule"}]}}), "taints"),
+            (json!({"spec": {"taints": [{"key": SOFT_TAINT, "effect": "PreferNoSchedule"}]}}), "taints"),
             (json!({"spec": {"providerID": "kwok://another"}}), "only its taint"),
             (json!({"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}}), "only its taint"),
             (json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "o", "uid": "o"}]}}),
@@ -72,9 +76,11 @@ async fn marks_are_accepted_and_everything_else_is_denied() {
             ensure!(refused.to_string().contains(named), "{args:?}: {refused}");
         }
 
+        let soft = json!({"key": SOFT_TAINT, "effect": "PreferNoSchedule"});
+        patch(cluster, &json!({"spec": {"taints": [foreign, soft]}}))?;
         let mark = json!({
             "metadata": {"annotations": {"headroom.dev/intent": "3f2-5-17", "headroom.dev/cordoned": "true"}},
-            "spec": {"taints": [foreign, mine], "unschedulable": true},
+            "spec": {"taints": [foreign, soft, mine], "unschedulable": true},
         });
         patch(cluster, &mark)?;
         let unmark = json!({
@@ -103,11 +109,11 @@ fn a_node_of_no_provider() -> Result<String> {
     Ok(file.to_string_lossy().into_owned())
 }
 
-/// The node's taints but the operator's: the cordon brings one of the node controller's.
+/// The node's taints but those of the operator: the cordon brings one of the node controller's.
 fn others(cluster: &ControlPlane) -> Result<Vec<Value>> {
     let live: Value = serde_json::from_str(&cluster.kubectl(&["get", "node", NODE, "-o", "json"])?)?;
     let taints = live["spec"]["taints"].as_array().cloned().unwrap_or_default();
-    Ok(taints.into_iter().filter(|taint| taint["key"] != TAINT).collect())
+    Ok(taints.into_iter().filter(|taint| taint["key"] != TAINT && taint["key"] != SOFT_TAINT).collect())
 }
 
 fn patch(cluster: &ControlPlane, change: &Value) -> Result<String> {

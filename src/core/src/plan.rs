@@ -25,6 +25,27 @@ pub struct Plan {
     pub next_history: History,
     /// When something may change although nothing happens; `None` for never.
     pub wake_at: Option<UnixTime>,
+    /// Nodes that get or lose the soft taint of those that go next.
+    #[serde(skip_serializing_if = "CandidateTaints::is_empty")]
+    pub candidate_taints: CandidateTaints,
+}
+
+/// Nodes whose soft taint ([`crate::world::node::CANDIDATE_TAINT`]) is to change; few at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CandidateTaints {
+    /// Nodes that get it, those that go soonest first.
+    pub on: Vec<Arc<str>>,
+    /// Nodes that lose it.
+    pub off: Vec<Arc<str>>,
+}
+
+impl CandidateTaints {
+    /// True if none is to change.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.on.is_empty() && self.off.is_empty()
+    }
 }
 
 /// One effect on the outside world. The executor has no choices left, but refuses what is no longer true.

@@ -6,6 +6,7 @@ mod anticipation;
 mod arithmetic;
 mod buffers;
 mod bundles;
+mod candidate_taints;
 mod capacity_quotas;
 mod consolidation;
 mod consolidation_guards;

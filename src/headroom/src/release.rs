@@ -13,7 +13,7 @@ use crate::{run, terminal};
 use headroom_observe::host::Host;
 use headroom_operator::actuate::guard::{Claim, CrashPoint, Guard};
 use headroom_operator::actuate::layer::ClientKind;
-use headroom_operator::actuate::nodes::{ActionError, KubeActions, NodeActions};
+use headroom_operator::actuate::nodes::{ActionError, KubeActions, NodeActions, is_soft};
 use headroom_operator::controllers::leader;
 
 /// How long no replica leads after `--take-lease`: enough to delete them, short enough for one who changed their mind.
@@ -38,7 +38,7 @@ pub struct ReleaseOptions {
 /// Attempts per node: another writer may come in between a few times, not for ever.
 const ATTEMPTS: u32 = 5;
 
-/// Unmarks every node that carries our annotation and says how many there were.
+/// Unmarks every node that carries our annotation or our soft taint, and says how many there were.
 ///
 /// # Errors
 /// When the cluster cannot be reached, or a node stays marked after several attempts; the others are done all the same.
@@ -68,14 +68,16 @@ pub async fn release(options: ReleaseOptions) -> anyhow::Result<()> {
         .items
         .into_iter()
         .filter(|node| {
+            let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
             node.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(INTENT_ANNOTATION))
+                || taints.is_some_and(|all| all.iter().any(is_soft))
         })
         .filter_map(|node| node.metadata.name)
         .collect();
     let mut stuck = Vec::new();
     for name in &marked {
         match unmark(actions.as_ref(), name).await {
-            Ok(()) => info!(node = %name, "mark taken off"),
+            Ok(()) => info!(node = %name, "marks taken off"),
             Err(error) => stuck.push(format!("{name}: {error}")),
         }
     }
@@ -85,10 +87,14 @@ pub async fn release(options: ReleaseOptions) -> anyhow::Result<()> {
 }
 
 async fn unmark(actions: &dyn NodeActions, name: &str) -> Result<(), ActionError> {
-    let mut result = actions.unmark(name).await;
+    let both = async || {
+        actions.unmark(name).await?;
+        actions.set_candidate(name, false).await
+    };
+    let mut result = both().await;
     for _ in 1..ATTEMPTS {
         match result {
-            Err(ActionError::Conflict(_) | ActionError::Unknown(_)) => result = actions.unmark(name).await,
+            Err(ActionError::Conflict(_) | ActionError::Unknown(_)) => result = both().await,
             Ok(()) | Err(ActionError::Gone(_) | ActionError::Refused(_)) => break,
         }
     }

@@ -293,6 +293,7 @@ fn hash_node(node: &Node, hasher: &mut DefaultHasher) {
         labels,
         annotations,
         taints,
+        candidate,
         unschedulable,
         allocatable,
         capacity,
@@ -302,7 +303,7 @@ fn hash_node(node: &Node, hasher: &mut DefaultHasher) {
         deleting,
         conditions,
     } = node;
-    (uid, provider_id, labels, annotations, taints, unschedulable).hash(hasher);
+    (uid, provider_id, labels, annotations, taints, candidate, unschedulable).hash(hasher);
     (allocatable, capacity, ready, ready_changed_at, created_at, deleting, conditions).hash(hasher);
 }
 

@@ -254,6 +254,11 @@ impl World {
         } else {
             self.annotated.remove(&node.name);
         }
+        if node.candidate {
+            self.candidates.insert(node.name.clone(), id);
+        } else {
+            self.candidates.remove(&node.name);
+        }
         let badge = self.badges.acquire(&Arc::new(Badge::of(&node)));
         let before = self.digests[id.0 as usize];
         self.digests[id.0 as usize].take(&node, badge);
@@ -334,6 +339,7 @@ impl World {
     fn delete_node(&mut self, name: &str) {
         let Some(&id) = self.node_ids.get(name) else { return };
         self.annotated.remove(name);
+        self.candidates.remove(name);
         let known = self.node_mut(id).node.take();
         if known.is_some() {
             let digest = &mut self.digests[id.0 as usize];

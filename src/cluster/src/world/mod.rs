@@ -247,6 +247,7 @@ pub struct World {
     free_nodes: Vec<NodeId>,
     node_ids: BTreeMap<Arc<str>, NodeId>,
     annotated: BTreeMap<Arc<str>, NodeId>,
+    candidates: BTreeMap<Arc<str>, NodeId>,
     unbound: BTreeMap<ObjectKey, PodId>,
     owned_count: FxHashMap<Arc<str>, u32>,
     owners: Interner<Owner>,
@@ -401,6 +402,11 @@ impl World {
             .values()
             .flat_map(|listing| listing.by_id().chain(listing.by_name()))
             .map(|(node, _, _)| node)
+    }
+
+    /// Delivered nodes that carry the soft taint of those that go next, in order of their names.
+    pub fn candidate_nodes(&self) -> impl Iterator<Item = (NodeId, &Arc<str>)> {
+        self.candidates.iter().map(|(name, id)| (*id, name))
     }
 
     /// The pods of a class that are bound to a node, finished ones included, in no particular order.

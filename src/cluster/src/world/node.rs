@@ -24,6 +24,8 @@ pub const TEMPLATE_ANNOTATION: &str = "headroom.dev/template";
 pub const REMOVE_ANNOTATION: &str = "headroom.dev/remove";
 /// Key of the hard taint on nodes that are leaving; kube-proxy and the service controller drain by it.
 pub const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+/// Key of the soft taint on nodes that go next, its effect PreferNoSchedule: what is evicted elsewhere shall not come here.
+pub const CANDIDATE_TAINT: &str = "headroom.dev/removal-candidate";
 /// Cluster Autoscaler's annotation that keeps a node for ever.
 pub const SCALE_DOWN_DISABLED_ANNOTATION: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 /// Annotations by which others ask to wait with the deletion of an empty node begin so.
@@ -49,8 +51,11 @@ pub struct Node {
     pub labels: Labels,
     /// The annotations that decisions read, and no others (see [`keeps_annotation`]).
     pub annotations: Labels,
-    /// Taints.
+    /// Taints, without the operator's own [`CANDIDATE_TAINT`]: a plan's own mark is in nobody's way.
     pub taints: Vec<Taint>,
+    /// True if it carries [`CANDIDATE_TAINT`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub candidate: bool,
     /// `spec.unschedulable`: cordoned.
     pub unschedulable: bool,
     /// What pods can have.

@@ -15,7 +15,7 @@ use crate::nodes::state::cluster_state::{ClusterState, Stage};
 use crate::nodes::state::daemons::Daemons;
 use crate::nodes::state::template;
 use crate::nodes::wake::Wake;
-use crate::plan::{Plan, Reasons, Step};
+use crate::plan::{CandidateTaints, Plan, Reasons, Step};
 use crate::resources::Resources;
 use crate::scheduling::devices::Slice;
 use crate::scheduling::{ClassIx, Mark, NodeIx, PodRef, Presence, Snapshot, TemplateNode};
@@ -115,6 +115,8 @@ pub struct Context<'w> {
     pub reasons: Reasons,
     /// When to plan again.
     pub wake: Wake,
+    /// Nodes whose soft taint is to change.
+    pub candidate_taints: CandidateTaints,
     /// Nodes bought so far, by pool and group.
     pub purchases: Purchases,
     /// Capacity of upcoming nodes and of those bought so far, which no node of the world shows.
@@ -196,6 +198,7 @@ impl<'w> Context<'w> {
             steps: Vec::new(),
             reasons: Reasons::default(),
             wake,
+            candidate_taints: CandidateTaints::default(),
             purchases: BTreeMap::new(),
             unseen_capacity: Resources::default(),
             quarantine,
@@ -356,6 +359,7 @@ impl<'w> Context<'w> {
             reasons: self.reasons,
             next_history: self.next,
             wake_at: self.wake.earliest(),
+            candidate_taints: self.candidate_taints,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::config::{Config, Mode};
 use crate::history::History;
 use crate::nodes::context::{Context, Part, Quarantine};
 use crate::nodes::removal::{self, Scene};
-use crate::nodes::scale_down::unregistered;
+use crate::nodes::scale_down::{candidate_taints, unregistered};
 use crate::nodes::scale_up::anticipation;
 use crate::nodes::scale_up::demand::{self, Skipped};
 use crate::nodes::scale_up::{increase, unbound};
@@ -108,6 +108,9 @@ fn plan_once(
     });
     shrink(&mut ctx, &scene, advanced);
     ctx.reasons.quotas = quotas::verdicts(&ctx);
+    let (taints, due) = candidate_taints::of(&scene, &ctx.next);
+    ctx.candidate_taints = taints;
+    due.into_iter().for_each(|at| ctx.wake.note(at));
     note_deadlines(&mut ctx);
     ctx.finish()
 }

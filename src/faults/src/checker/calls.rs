@@ -1,6 +1,6 @@
 //! Calls to the API server: who makes them, what they may touch, and what must be true of the world when they are done.
 
-use headroom_core::world::node::DELETION_TAINT;
+use headroom_core::world::node::{CANDIDATE_TAINT, DELETION_TAINT};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -19,6 +19,9 @@ const OWN_FIELDS: [[&str; 2]; 6] = [
     ["metadata", "resourceVersion"],
     ["metadata", "managedFields"],
 ];
+/// Taints that are the operator's, each with its effect.
+const OWN_TAINTS: [(&str, Option<&str>); 2] =
+    [(DELETION_TAINT, Some("NoSchedule")), (CANDIDATE_TAINT, Some("PreferNoSchedule"))];
 /// Annotations that are the operator's.
 const OWN_ANNOTATIONS: [&str; 2] = [truth::INTENT, "headroom.dev/cordoned"];
 
@@ -243,8 +246,10 @@ impl Checker {
         };
         let foreign = |node: &Value| {
             let taints = at(node, &["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
-            let others: Vec<Value> =
-                taints.into_iter().filter(|taint| text(taint, &["key"]) != Some(DELETION_TAINT)).collect();
+            let own = |taint: &Value| {
+                text(taint, &["key"]).is_some_and(|key| OWN_TAINTS.contains(&(key, text(taint, &["effect"]))))
+            };
+            let others: Vec<Value> = taints.into_iter().filter(|taint| !own(taint)).collect();
             let mut annotations = at(node, &["metadata", "annotations"]).cloned().unwrap_or_default();
             if let Some(all) = annotations.as_object_mut() {
                 OWN_ANNOTATIONS.iter().for_each(|own| drop(all.remove(*own)));

@@ -1,11 +1,13 @@
 //! A slim node as the core's node.
 
 use headroom_core::scheduling::constraints::Taint;
-use headroom_core::world::node::{ConditionStatus, Node, NodeCondition, Readiness, keeps_condition};
+use headroom_core::world::node::{
+    CANDIDATE_TAINT, ConditionStatus, Node, NodeCondition, Readiness, keeps_condition,
+};
 
 use super::{class, instant, name_of, uid_of};
 use crate::decoder::{Decoder, Error};
-use crate::slim::SlimNode;
+use crate::slim::{self, SlimNode};
 
 /// The node in the core's words.
 ///
@@ -16,7 +18,8 @@ pub fn node(slim: &SlimNode, decoder: &mut Decoder) -> Result<Node, Error> {
     let condition = |type_: &str| slim.status.conditions.iter().find(|condition| condition.type_ == type_);
     let (ready, suspended) = (condition("Ready"), condition("Suspended"));
     let changed_at = ready.and_then(|condition| condition.last_transition_time.as_ref());
-    let taints = slim.spec.taints.iter().map(|taint| {
+    let own = |taint: &&slim::Taint| taint.key == CANDIDATE_TAINT && taint.effect == "PreferNoSchedule";
+    let taints = slim.spec.taints.iter().filter(|taint| !own(taint)).map(|taint| {
         Ok(Taint {
             key: decoder.text(&taint.key),
             value: decoder.text(&taint.value),
@@ -31,6 +34,7 @@ pub fn node(slim: &SlimNode, decoder: &mut Decoder) -> Result<Node, Error> {
         labels: decoder.labels(meta.labels.iter().flatten()),
         annotations: decoder.labels(meta.annotations.iter().flatten()),
         taints,
+        candidate: slim.spec.taints.iter().any(|taint| own(&taint)),
         unschedulable: slim.spec.unschedulable,
         allocatable: decoder.resources(&slim.status.allocatable)?,
         capacity: decoder.resources(&slim.status.capacity)?,
@@ -106,6 +110,17 @@ mod tests {
         {
             assert_eq!(known_as(other), other);
         }
+    }
+
+    #[test]
+    fn own_soft_taint_is_a_mark_and_no_taint() {
+        let decoded = |effect: &str| {
+            decode(serde_json::json!({"metadata": {"name": "n"}, "spec": {"taints": [
+                {"key": "headroom.dev/removal-candidate", "effect": effect}, {"key": "k", "effect": "NoSchedule"}]}}))
+        };
+        let (own, other) = (decoded("PreferNoSchedule"), decoded("NoSchedule"));
+        assert_eq!((own.candidate, own.taints.len()), (true, 1));
+        assert_eq!((other.candidate, other.taints.len()), (false, 2), "that is somebody else's");
     }
 
     #[test]

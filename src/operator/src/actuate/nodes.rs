@@ -7,7 +7,9 @@ use futures::future::BoxFuture;
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan::Eviction;
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::node::{CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION, REMOVE_ANNOTATION};
+use headroom_core::world::node::{
+    CANDIDATE_TAINT, CORDONED_ANNOTATION, DELETION_TAINT, INTENT_ANNOTATION, REMOVE_ANNOTATION,
+};
 use headroom_core::world::pod::{DO_NOT_DISRUPT_ANNOTATION, Pod, PodClass, PodPhase, protected_until};
 use k8s_openapi::api::core::v1::{self, Node, Taint};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
@@ -17,6 +19,8 @@ use serde_json::{Value, json};
 use super::carriers::Carriers;
 use headroom_provider::NodeMetadata;
 
+/// The effect of the soft taint.
+const SOFT: &str = "PreferNoSchedule";
 /// Nodes of one page of a live list.
 const NODES_PER_PAGE: u32 = 500;
 
@@ -26,6 +30,8 @@ pub trait NodeActions: Send + Sync {
     fn mark<'a>(&'a self, node: &'a str, intent: &'a str) -> BoxFuture<'a, Result<(), ActionError>>;
     /// Takes them off again; Ok when they are not there, or the node is gone.
     fn unmark<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<(), ActionError>>;
+    /// Puts the soft taint of nodes that go next on a node, or takes it off; Ok when it is so already, or the node is gone.
+    fn set_candidate<'a>(&'a self, node: &'a str, candidate: bool) -> BoxFuture<'a, Result<(), ActionError>>;
     /// A live look at a node; `None` when it is gone.
     fn look<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>>;
     /// Which nodes carry which provider ids, by one live look at all nodes.
@@ -132,6 +138,17 @@ impl KubeActions {
         }
     }
 
+    /// Writes the taints with the resourceVersion that was read, and nothing else.
+    async fn write_taints(&self, node: &Node, taints: &[Taint]) -> Result<(), ActionError> {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let patch = json!({
+            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "spec": {"taints": taints},
+        });
+        let written = self.nodes().patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        written.map(drop).map_err(|error| action_error(name, &error))
+    }
+
     async fn get(&self, name: &str) -> Result<Option<Node>, ActionError> {
         self.nodes().get_opt(name).await.map_err(|error| action_error(name, &error))
     }
@@ -161,6 +178,26 @@ impl NodeActions for KubeActions {
                 return Ok(());
             }
             match self.write(&node, &Mark::Off).await {
+                Err(ActionError::Gone(_)) => Ok(()),
+                other => other,
+            }
+        })
+    }
+
+    fn set_candidate<'a>(&'a self, name: &'a str, candidate: bool) -> BoxFuture<'a, Result<(), ActionError>> {
+        Box::pin(async move {
+            let Some(node) = self.get(name).await? else { return Ok(()) };
+            let mut taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+            if taints.iter().any(is_soft) == candidate {
+                return Ok(());
+            }
+            if candidate {
+                let (key, effect) = (CANDIDATE_TAINT.to_owned(), SOFT.to_owned());
+                taints.push(Taint { key, effect, ..Taint::default() });
+            } else {
+                taints.retain(|taint| !is_soft(taint));
+            }
+            match self.write_taints(&node, &taints).await {
                 Err(ActionError::Gone(_)) => Ok(()),
                 other => other,
             }
@@ -265,6 +302,12 @@ fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
 fn marked_by(node: &Node) -> Option<&str> {
     let taints = node.spec.as_ref()?.taints.as_ref()?;
     taints.iter().any(|taint| taint.key == DELETION_TAINT).then(|| annotation(node, INTENT_ANNOTATION))?
+}
+
+/// True if the taint is the soft one of nodes that go next. One of that key with another effect is somebody else's.
+#[must_use]
+pub fn is_soft(taint: &Taint) -> bool {
+    taint.key == CANDIDATE_TAINT && taint.effect == SOFT
 }
 
 /// True if the cordon is ours to take off.

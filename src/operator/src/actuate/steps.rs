@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 use headroom_core::history::Victim;
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::removal::holds_node;
-use headroom_core::plan::{Eviction, Outcome, Step, StepResult};
+use headroom_core::plan::{CandidateTaints, Eviction, Outcome, Step, StepResult};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::Pod;
 use tokio::sync::Mutex;
@@ -105,6 +106,16 @@ impl Executor {
             .into_iter()
             .map(|result| Outcome { pool: pool.clone(), intent: intent.clone(), result })
             .collect()
+    }
+
+    /// Puts the soft taint on nodes and takes it off others, all at once. Returns the last thing that went wrong, nodes left out
+    /// that somebody else has changed meanwhile: the next plan finds them again.
+    pub async fn taint_candidates(&self, taints: &CandidateTaints) -> Option<ActionError> {
+        let CandidateTaints { on, off } = taints;
+        let calls = on.iter().map(|node| (node, true)).chain(off.iter().map(|node| (node, false)));
+        let calls: Vec<_> = calls.map(|(node, on)| self.nodes.set_candidate(node, on)).collect();
+        let errors = join_all(calls).await.into_iter().filter_map(Result::err);
+        errors.filter(|error| !matches!(error, ActionError::Conflict(_))).next_back()
     }
 
     async fn increase(&self, request: Option<provider::Increase>, facts: &Facts) -> StepResult {
@@ -485,6 +496,16 @@ mod tests {
             self.note("unmark");
             Box::pin(async { Ok(()) })
         }
+        fn set_candidate<'a>(&'a self, node: &'a str, on: bool) -> BoxFuture<'a, Result<(), ActionError>> {
+            self.note(&format!("{node} is a candidate: {on}"));
+            Box::pin(async move {
+                match node {
+                    "changed" => Err(ActionError::Conflict(node.to_owned())),
+                    "denied" => Err(ActionError::Refused(node.to_owned())),
+                    _ => Ok(()),
+                }
+            })
+        }
         fn look<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>> {
             Box::pin(async { Ok(self.live.clone()) })
         }
@@ -798,5 +819,21 @@ mod tests {
     async fn pods_of_one_budget_are_evicted_a_few_at_a_time_and_not_long_after_the_look() {
         let budget = Some(ObjectKey::new("default", "web"));
         assert_eq!((evicted_of_thirty(budget).await, evicted_of_thirty(None).await), (24, 30));
+    }
+
+    #[tokio::test]
+    async fn soft_taints_are_written_one_by_one_and_only_a_refusal_is_reported() {
+        let fake = Arc::new(Fake::default());
+        let executor = Executor::new(fake.clone(), fake.clone(), Host::machine());
+        let taints = |on: &[&str], off: &[&str]| {
+            let names = |nodes: &[&str]| nodes.iter().map(|node| Arc::from(*node)).collect();
+            CandidateTaints { on: names(on), off: names(off) }
+        };
+        assert_eq!(executor.taint_candidates(&taints(&["changed", "a"], &["b"])).await, None);
+        let done = fake.done.lock().expect("no panic inside").clone();
+        let wanted = ["changed is a candidate: true", "a is a candidate: true", "b is a candidate: false"];
+        assert_eq!(done, wanted);
+        let refused = executor.taint_candidates(&taints(&["denied"], &["b"])).await;
+        assert_eq!(refused, Some(ActionError::Refused("denied".to_owned())));
     }
 }

@@ -419,6 +419,12 @@ impl NodeShape {
         hard.all(|taint| pod.tolerations.iter().any(|toleration| toleration.tolerates(taint)))
     }
 
+    /// Soft taints that the pod does not tolerate.
+    pub(crate) fn soft_taints(&self, pod: &PodShape) -> usize {
+        let soft = self.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
+        soft.filter(|taint| !pod.tolerations.iter().any(|toleration| toleration.tolerates(taint))).count()
+    }
+
     /// True if the pod's node selector and required node affinity hold.
     pub(crate) fn is_selected_by(&self, pod: &PodShape) -> bool {
         let selected = pod.selector.iter().all(|(key, value)| self.labels.get(key) == Some(value));

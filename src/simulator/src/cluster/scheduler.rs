@@ -17,6 +17,9 @@ use crate::store::{Author, Kind, ObjectKey, Store, set_condition};
 
 const ME: Author<'static> = Author::actor("scheduler");
 
+/// What decides between nodes, the highest first: soft taints, then the free share.
+type Score = (Reverse<usize>, i64);
+
 /// Highest priority, then oldest, then name.
 type Turn = (Reverse<i64>, Timestamp, ObjectKey);
 
@@ -267,9 +270,11 @@ impl Scheduler {
         self.repellents.concern(shape).then(|| Around::of(shape, placed, nodes))
     }
 
-    /// The node that would be left with the largest free share; the first by name among equals.
+    /// The node with the fewest soft taints that the pod does not tolerate; of those the one that would be left with the
+    /// largest free share; the first by name among equals.
     ///
-    /// Source: noderesources LeastAllocated, with cpu and memory of equal weight.
+    /// Source: noderesources LeastAllocated, with cpu and memory of equal weight; tainttoleration, whose weight of 3 is more
+    /// than what free shares differ by.
     fn best_node(&self, shape: &PodShape, reach: Option<&Reach>) -> Option<Arc<str>> {
         let around = self.around(shape);
         let takes = |state: &NodeState| {
@@ -280,9 +285,9 @@ impl Scheduler {
         if let Some(pinned) = &shape.pinned {
             return self.nodes.get(pinned).filter(|state| takes(state)).map(|_| pinned.clone());
         }
-        let mut best: Option<(i64, &Arc<str>)> = None;
+        let mut best: Option<(Score, &Arc<str>)> = None;
         for (name, state) in self.nodes.iter().filter(|(_, state)| takes(state)) {
-            let score = state.free_share(&shape.requests);
+            let score = (Reverse(state.shape.soft_taints(shape)), state.free_share(&shape.requests));
             if best.is_none_or(|(highest, _)| highest < score) {
                 best = Some((score, name));
             }

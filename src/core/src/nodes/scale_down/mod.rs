@@ -3,11 +3,13 @@
 //! In the order in which `decide` uses them: `candidates` judges each node by its own state (`utilization`,
 //! `drainability`, `minimums`), `promised` keeps room that pods are waiting for, `trial` looks for other places for the
 //! pods (`relocation`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance`
-//! orders equal candidates, `budgets`, `whole`, `together` and `gangs` bound what leaves at once, `bundles` shares intents, and
-//! `verdicts` keeps one reason for each node. `unregistered` deletes instances that never became nodes.
+//! orders equal candidates, `budgets`, `whole`, `together` and `gangs` bound what leaves at once, `bundles` shares intents,
+//! `verdicts` keeps one reason for each node, and `candidate_taints` keeps pods away from nodes that go next. `unregistered`
+//! deletes instances that never became nodes.
 
 pub mod budgets;
 pub mod bundles;
+pub mod candidate_taints;
 pub mod candidates;
 mod decide;
 pub mod drainability;

@@ -2,6 +2,7 @@
 
 mod acting;
 mod buffers;
+mod candidates;
 mod capacity_quotas;
 mod live;
 mod reporting;
@@ -143,6 +144,8 @@ pub struct NodeLoop {
     providers_due_at: Option<Instant>,
     /// The wall clock and the clock that never jumps, as both stood at the last turn.
     clocks: Option<(UnixTime, Instant)>,
+    /// Soft taints are not written before this.
+    candidates_due_at: Option<Instant>,
     /// What the last plan was made of, if it left nothing to do.
     rest: Option<Rest>,
 }
@@ -178,6 +181,7 @@ impl NodeLoop {
             providers_due: true,
             providers_due_at: None,
             clocks: None,
+            candidates_due_at: None,
             rest: None,
         }
     }
@@ -239,7 +243,9 @@ impl NodeLoop {
         let buffers_due = self.report_buffers(&plan, now).await;
         let requests_due = self.report_requests(&plan, now).await;
         let quotas_due = self.report_capacity_quotas(&plan, now).await;
-        let status_due: Option<Instant> = buffers_due.into_iter().chain(requests_due).chain(quotas_due).min();
+        let taints_due = self.taint_candidates(&plan).await;
+        let dues = [buffers_due, requests_due, quotas_due, taints_due];
+        let status_due: Option<Instant> = dues.into_iter().flatten().min();
         self.send_events(&plan);
         self.rest = (at_rest && reported.all && said && status_due.is_none()).then(|| Rest {
             revision: self.world.revision(),
