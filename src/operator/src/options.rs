@@ -14,9 +14,12 @@ pub const PLAN_INTERVAL_MIN: Duration = Duration::from_millis(50);
 pub const PLAN_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Shortest pause between two reports of one pool; the journal does not wait for it.
 pub const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Shortest pause between two batches of soft taints. Source: Cluster Autoscaler, max-bulk-soft-taint-time, 3 s a loop.
+/// Shortest pause between two batches of soft taints.
 pub const CANDIDATE_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Pause after a batch of soft taints that was refused: they are a courtesy.
+/// Longest wait for a batch of soft taints: purchases do not wait for a slow admission webhook of nodes. Source: Cluster Autoscaler, flag
+/// max-bulk-soft-taint-time, the same.
+pub const CANDIDATE_DEADLINE: Duration = Duration::from_secs(3);
+/// Pause after a batch of soft taints that was refused or took too long: they are a courtesy.
 pub const CANDIDATE_RETRY: Duration = Duration::from_secs(60);
 /// Providers are asked again after this long, even if nothing has changed: their answer ages (law 6).
 pub const PROVIDER_INTERVAL_MAX: Duration = Duration::from_secs(60);
