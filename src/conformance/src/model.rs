@@ -247,6 +247,7 @@ impl Node {
             labels,
             annotations: self.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
             taints: self.taints.iter().map(Taint::to_core).collect(),
+            candidate: false,
             unschedulable: self.unschedulable,
             allocatable,
             capacity,
