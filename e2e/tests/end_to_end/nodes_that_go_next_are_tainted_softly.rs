@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::ensure;
 use e2e::control_plane::{Options, User};
 use e2e::fixtures::{deployment, pool};
 use e2e::harness::cluster_test;

@@ -114,8 +114,8 @@ impl Executor {
         let CandidateTaints { on, off } = taints;
         let calls = on.iter().map(|node| (node, true)).chain(off.iter().map(|node| (node, false)));
         let calls: Vec<_> = calls.map(|(node, on)| self.nodes.set_candidate(node, on)).collect();
-        let errors = join_all(calls).await.into_iter().filter_map(Result::err);
-        errors.filter(|error| !matches!(error, ActionError::Conflict(_))).next_back()
+        let mut errors = join_all(calls).await.into_iter().filter_map(Result::err);
+        errors.rfind(|error| !matches!(error, ActionError::Conflict(_)))
     }
 
     async fn increase(&self, request: Option<provider::Increase>, facts: &Facts) -> StepResult {
