@@ -28,6 +28,7 @@ mod interruption;
 mod leaving;
 mod messages;
 mod mixes;
+mod new_domains;
 mod offers;
 mod open_labels;
 mod packed;

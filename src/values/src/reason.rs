@@ -159,6 +159,8 @@ reasons! {
     RefusedByScheduler,
     /// The pod goes where the first of its kind goes, and the scheduler has not chosen that place yet.
     FollowsFirstPod,
+    /// A node for the pod would be the first of its zone, or of another domain, and pods that spread over these domains and wait for nodes would lose their places to it: it is bought once they run.
+    WaitsForSpreadPods,
     /// The pod's gang has fewer pods than it needs to be scheduled: no node is bought before the others exist.
     GangIncomplete,
     /// Not all pods that the gang needs at once have room or can get it, so nothing is bought for any of them.

@@ -151,6 +151,7 @@ impl Reason {
             | Self::AnticipationBackoff
             | Self::AwaitsScheduler
             | Self::FollowsFirstPod
+            | Self::WaitsForSpreadPods
             | Self::GangIncomplete
             | Self::WaitingForNodes
             | Self::WaitsForRequest

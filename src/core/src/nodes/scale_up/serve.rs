@@ -18,6 +18,7 @@ use crate::nodes::scale_up::demand::{Demand, PodGroup};
 use crate::nodes::scale_up::expander::{self, Offer};
 use crate::nodes::scale_up::followers::{self, Held};
 use crate::nodes::scale_up::limits;
+use crate::nodes::scale_up::new_domains;
 use crate::nodes::scale_up::similar_pools;
 use crate::nodes::scale_up::spare;
 use crate::nodes::state::group_settings::GroupSettings;
@@ -78,6 +79,21 @@ pub fn serve_all(ctx: &mut Context<'_>) {
     let all = ctx.demand.clone();
     for _ in 0..ROUNDS_MAX {
         let (base, before) = (ctx.purchases.clone(), ctx.purchased_total());
+        let served = serve_wanted(ctx, all.clone());
+        // What is bought without a new domain is on its way to the next plan, which looks at all again.
+        if !new_domains::hold_back(ctx, &served, &base) || ctx.purchased_total() == before {
+            break;
+        }
+        ctx.purchases.values_mut().for_each(|purchase| purchase.kept = purchase.nodes);
+    }
+    set_aside_cut(ctx);
+    note_pods(ctx);
+}
+
+/// Returns the demand that was served in the end: all of it, but for those that are held back.
+fn serve_wanted(ctx: &mut Context<'_>, all: Demand) -> Demand {
+    for _ in 0..ROUNDS_MAX {
+        let (base, before) = (ctx.purchases.clone(), ctx.purchased_total());
         serve_rounds(ctx, &all);
         if ctx.purchased_total() == before {
             break;
@@ -94,12 +110,11 @@ pub fn serve_all(ctx: &mut Context<'_>) {
         ctx.purchases = base;
         serve_rounds(ctx, &wanted);
         if ctx.purchased_total() == before {
-            break;
+            return wanted;
         }
         ctx.purchases.values_mut().for_each(|purchase| purchase.kept = purchase.nodes);
     }
-    set_aside_cut(ctx);
-    note_pods(ctx);
+    all
 }
 
 /// Pods for which the search ended early are no demand of this plan: whether they have a place is not known.
@@ -115,7 +130,8 @@ fn set_aside_cut(ctx: &mut Context<'_>) {
     }
 }
 
-fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {
+/// Buys and places anew until nothing more is bought, then gives up what is not needed.
+pub(super) fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {
     for _ in 0..ROUNDS_MAX {
         spare::place_anew(ctx, wanted);
         let before = ctx.purchased_total();
