@@ -11,8 +11,8 @@ use crate::plan::Plan;
 use crate::pods::record::{self, ReplicaDecision, ReplicaRecord};
 use crate::reason::Reason;
 use crate::time::UnixTime;
-use crate::world::World;
 use crate::world::record::{Error, WorldRecord};
+use crate::world::view::View;
 
 /// Everything that [`crate::plan`] reads, what decisions on replicas have read, and the clocks that explanations show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,8 +38,8 @@ pub struct Snapshot {
 impl Snapshot {
     /// What a plan made from these four reads.
     #[must_use]
-    pub fn of(world: &World, history: &History, config: &Config, now: UnixTime) -> Self {
-        let world = WorldRecord::of(world);
+    pub fn of<'w>(view: impl Into<View<'w>>, history: &History, config: &Config, now: UnixTime) -> Self {
+        let world = WorldRecord::of(view);
         Self {
             now,
             config: config.clone(),
@@ -76,7 +76,8 @@ impl Snapshot {
     /// # Errors
     /// If the record of the world is none.
     pub fn replay(&self) -> Result<Plan, Error> {
-        Ok(crate::plan(&self.world.world()?, &self.history, &self.config, self.now))
+        let (world, freshness) = (self.world.world()?, self.world.freshness());
+        Ok(crate::plan(View::new(&world, &freshness), &self.history, &self.config, self.now))
     }
 
     /// Makes the last decision on each workload's replicas again, in order of the policies; `None` where their inputs were

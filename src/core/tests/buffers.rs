@@ -346,7 +346,7 @@ fn buffers_of_others_are_left_alone() {
 #[test]
 fn a_buffer_that_another_controller_writes_holds_nothing() {
     let mut world = empty([buffer("b", 4)]);
-    world.set_buffers_of_others([key("b")].into());
+    world.apply(Delta::BuffersOfOthers([key("b")].into()));
     let plan = plan_fresh(&world, &config([pool("general")]));
     check(&plan, &[]);
     assert_eq!(fault(&plan, "b"), Reason::ServedByAnother);

@@ -8,6 +8,7 @@ use headroom_core::plan::{CandidateTaints, Plan};
 use headroom_core::testing::{NOW, NodeBuilder, PodBuilder, WorldBuilder, config, controller, pod, world};
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
+use headroom_core::world::view::{Freshness, View};
 use headroom_core::world::workload::ControllerKind;
 
 use crate::consolidation::{bought, oversized, settings as cheaper};
@@ -44,8 +45,8 @@ fn named(plan: &Plan) -> (Vec<&str>, Vec<&str>) {
     (on.iter().map(|node| &**node).collect(), off.iter().map(|node| &**node).collect())
 }
 
-fn planned(world: &World, history: &History, config: &Config) -> Plan {
-    plan(world, history, config, NOW)
+fn planned<'w>(view: impl Into<View<'w>>, history: &History, config: &Config) -> Plan {
+    plan(view, history, config, NOW)
 }
 
 #[test]
@@ -100,9 +101,12 @@ fn it_is_taken_off_where_the_pool_removes_nothing_any_more() {
 
 #[test]
 fn stale_view_changes_none() {
-    let mut world = lightly_used([candidate("n"), member("m")], &["n", "m"]);
-    world.set_stale(true);
-    assert_eq!(named(&planned(&world, &History::default(), &settings())), (vec![], vec![]));
+    let world = lightly_used([candidate("n"), member("m")], &["n", "m"]);
+    let stale = Freshness { stale: true, ..Freshness::default() };
+    assert_eq!(
+        named(&planned(View::new(&world, &stale), &History::default(), &settings())),
+        (vec![], vec![])
+    );
 }
 
 #[test]

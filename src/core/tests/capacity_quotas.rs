@@ -339,7 +339,7 @@ proptest! {
                 _ => None,
             }).collect();
             history = plan.next_history;
-            absorb(&mut history, &outcomes, &world, &config, now);
+            absorb(&mut history, &outcomes, &config, now);
             Growing::advance(&mut machines, *step);
         }
     }

@@ -112,7 +112,7 @@ pub(crate) fn bought() -> History {
     assert_eq!(increases(&plan), [("small-1".into(), 0, 1)]);
     let mut history = plan.next_history;
     let intent = history.pools["small"].intents[0].id.clone();
-    absorb(&mut history, &[increased("small", &intent)], &oversized().build(), &settings(), NOW);
+    absorb(&mut history, &[increased("small", &intent)], &settings(), NOW);
     history
 }
 

@@ -17,6 +17,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::pod::PodClass;
 use headroom_core::world::provider::{GroupOptions, GroupState, Hold, Instance, InstanceState};
+use headroom_core::world::view::FRESH;
 use headroom_core::world::workload::ControllerKind;
 
 /// Of each of the groups a-1 and a-2 a node whose one pod asks for this cpu, beside a node with room.
@@ -45,7 +46,8 @@ fn decided(world: &World, config: &Config, unneeded: i64) -> ScaleDown {
     let mut history = History { pools: BTreeMap::from([("a".into(), memory)]) };
     let members = Members::of(world, config);
     let health = Health::of(world, config, &members, NOW);
-    let scene = Scene { world, config, members: &members, health: &health, now: NOW, guard: None };
+    let scene =
+        Scene { world, freshness: &FRESH, config, members: &members, health: &health, now: NOW, guard: None };
     decide(&scene, &mut Snapshot::new(world), &mut history)
 }
 
@@ -142,8 +144,15 @@ fn time_to_join_of_a_group_goes_before_that_of_its_pool() {
     let config = settings(|_| ());
     let members = Members::of(&world, &config);
     let health = Health::of(&world, &config, &members, NOW);
-    let scene =
-        Scene { world: &world, config: &config, members: &members, health: &health, now: NOW, guard: None };
+    let scene = Scene {
+        world: &world,
+        freshness: &FRESH,
+        config: &config,
+        members: &members,
+        health: &health,
+        now: NOW,
+        guard: None,
+    };
     let steps = remove_never_registered(&scene, &mut History::default());
     let [Step::Delete { victims, .. }] = &steps[..] else { panic!("{steps:?}") };
     assert_eq!(victims.iter().map(|victim| &*victim.id).collect::<Vec<_>>(), ["i-2"]);

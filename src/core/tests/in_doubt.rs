@@ -8,6 +8,7 @@ use headroom_core::testing::{NOW, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState, ProviderState};
+use headroom_core::world::view::{FRESH, Freshness, View};
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
 
@@ -112,13 +113,15 @@ fn increase_does_not_end_while_its_call_is_under_way() {
     let before = config([pool("general")]);
     let history = plan_fresh(&start(), &before).next_history;
     let unwanted = config([pool("general").with(|pool| pool.scale_up.enabled = false)]);
-    let outcome = |world: &World| {
-        plan(world, &history, &unwanted, NOW).next_history.pools["general"].decisions[0].outcome
+    let world = start();
+    let outcome = |freshness: &Freshness| {
+        plan(View::new(&world, freshness), &history, &unwanted, NOW).next_history.pools["general"].decisions
+            [0]
+        .outcome
     };
-    let mut world = start();
-    assert_eq!(outcome(&world), DecisionOutcome::Cancelled);
-    world.set_asking([("general".into(), "1-1".into())].into());
-    assert_eq!(outcome(&world), DecisionOutcome::InProgress);
+    assert_eq!(outcome(&FRESH), DecisionOutcome::Cancelled);
+    let asking = [("general".into(), "1-1".into())].into();
+    assert_eq!(outcome(&Freshness { asking, ..Freshness::default() }), DecisionOutcome::InProgress);
 }
 
 #[test]
@@ -138,26 +141,21 @@ fn nodes_have_their_whole_time_from_the_acceptance_on() {
 fn time_in_which_nothing_is_heard_of_nodes_is_not_counted_against_them() {
     let config = config([pool("general")]);
     let history = accepted(&config, NOW);
-    let made = |silence| {
-        let slow =
-            |name: &str| node(name).of("general", "a").age(0).taint("node.kubernetes.io/not-ready", "");
-        let mut world = world()
-            .node(slow("ip-0"))
-            .node(slow("ip-1"))
-            .group("general", "a", "", 2)
-            .pods(pod("web").cpu("4").times(2))
-            .build();
-        world.set_nodes_silent_for(silence);
-        world
-    };
+    let slow = |name: &str| node(name).of("general", "a").age(0).taint("node.kubernetes.io/not-ready", "");
+    let made = world()
+        .node(slow("ip-0"))
+        .node(slow("ip-1"))
+        .group("general", "a", "", 2)
+        .pods(pod("web").cpu("4").times(2))
+        .build();
+    let silent = Freshness { nodes_silent_for: Seconds(800), ..Freshness::default() };
     // They started long ago, and the watch has fallen silent before it could show that.
     let late = later(901);
-    check(&plan(&made(Seconds(800)), &history, &config, late), &[]);
-    check(&plan(&made(Seconds(0)), &history, &config, late), &[("general", "a", 2, 4)]);
+    check(&plan(View::new(&made, &silent), &history, &config, late), &[]);
+    check(&plan(&made, &history, &config, late), &[("general", "a", 2, 4)]);
 
-    let mut nothing = start();
-    nothing.set_nodes_silent_for(Seconds(800));
-    let waiting = plan(&nothing, &history, &config, late);
+    let nothing = start();
+    let waiting = plan(View::new(&nothing, &silent), &history, &config, late);
     assert!(waiting.next_history.pools["general"].backoffs.is_empty(), "a node may have come unseen");
 }
 
@@ -210,6 +208,6 @@ fn instance_that_never_became_a_node_stays_while_a_size_is_asked_for_again() {
     let mut history = plan(&world, &History::default(), &config, late).next_history;
     assert_eq!((history.pools["general"].growing("a").count(), removals(&history)), (1, 0));
     let intent = history.pools["general"].intents[0].id.clone();
-    absorb(&mut history, &[increased("general", &intent)], &world, &config, late);
+    absorb(&mut history, &[increased("general", &intent)], &config, late);
     assert_eq!(removals(&plan(&world, &history, &config, late).next_history), 1);
 }

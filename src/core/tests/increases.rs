@@ -63,7 +63,7 @@ fn more_pods_open_a_second_increase_of_the_same_group() {
     let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
     let config = config([pool("general")]);
     let mut history = plan_fresh(&world, &config).next_history;
-    absorb(&mut history, &[increased("general", "1-1")], &world, &config, NOW);
+    absorb(&mut history, &[increased("general", "1-1")], &config, NOW);
     let mut world = world;
     for pod in pod("api").cpu("4").times(3) {
         world.apply(Delta::PodApplied(Box::new(pod)));
@@ -90,7 +90,7 @@ fn increase_of_a_cloud_group_is_done_when_all_instances_are_nodes() {
     let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
     let config = config([pool("general")]);
     let mut history = plan_fresh(&world, &config).next_history;
-    absorb(&mut history, &[increased("general", "1-1")], &world, &config, NOW);
+    absorb(&mut history, &[increased("general", "1-1")], &config, NOW);
     let after = |count: u32| {
         let mut builder = headroom_core::testing::world();
         for index in 0..count {
@@ -129,7 +129,7 @@ fn increase_that_misses_its_deadline_fails_and_holds_the_group_back() {
     let world = world().group("general", "a", "", 0).pods(pod("web").cpu("4").times(2)).build();
     let config = config([pool("general")]);
     let mut history = plan_fresh(&world, &config).next_history;
-    absorb(&mut history, &[increased("general", "1-1")], &world, &config, NOW);
+    absorb(&mut history, &[increased("general", "1-1")], &config, NOW);
     let at_deadline = UnixTime(NOW.0 + 900);
     let waiting = plan(&world, &history, &config, at_deadline);
     assert_eq!(waiting.next_history.pools["general"].intents.len(), 1);
@@ -153,7 +153,7 @@ fn refused_increase_is_tried_on_the_next_pool_at_once() {
     let first = plan_fresh(&world, &config);
     check(&first, &[("a", "g", 0, 2)]);
     let mut history = first.next_history;
-    absorb(&mut history, &[failed("a", "1-1")], &world, &config, NOW);
+    absorb(&mut history, &[failed("a", "1-1")], &config, NOW);
     let second = plan(&world, &history, &config, NOW);
     check(&second, &[("b", "g", 0, 2)]);
     assert_eq!(second.wake_at, Some(UnixTime(NOW.0 + 301)));
@@ -165,7 +165,7 @@ fn superseded_increase_is_planned_anew() {
     let config = config([pool("general")]);
     let mut history = plan_fresh(&start, &config).next_history;
     let outcome = Outcome { pool: "general".into(), intent: "1-1".into(), result: StepResult::Superseded };
-    absorb(&mut history, &[outcome], &start, &config, NOW);
+    absorb(&mut history, &[outcome], &config, NOW);
     let moved = world().node(node("n").of("general", "a")).group("general", "a", "", 1);
     let busy = moved.pod(pod("busy").cpu("4").on("n")).pods(pod("web").cpu("4").times(2)).build();
     let second = plan(&busy, &history, &config, NOW);
@@ -187,7 +187,7 @@ fn purchases_that_are_overtaken_one_after_the_other_hold_their_group_back() {
             intent: intent.as_str().into(),
             result: StepResult::Superseded,
         };
-        absorb(&mut history, &[outcome], &world, &config, NOW);
+        absorb(&mut history, &[outcome], &config, NOW);
     }
     let held = plan(&world, &history, &config, NOW);
     check(&held, &[]);
@@ -265,7 +265,7 @@ fn what_a_failed_increase_did_not_get_is_taken_back_before_it_is_forgotten() {
     let config = config([pool("general")]);
     let mut history = plan_fresh(&start, &config).next_history;
     let outcome = |result| Outcome { pool: "general".into(), intent: "1-1".into(), result };
-    absorb(&mut history, &[outcome(StepResult::Increased)], &start, &config, NOW);
+    absorb(&mut history, &[outcome(StepResult::Increased)], &config, NOW);
     let mut state = GroupState { target: 2, max: 10, ..GroupState::default() };
     state.failures.push(headroom_core::world::provider::LaunchFailure {
         key: headroom_core::world::provider::BackoffKey { group: "a".into(), ..Default::default() },
@@ -282,7 +282,7 @@ fn what_a_failed_increase_did_not_get_is_taken_back_before_it_is_forgotten() {
     assert_eq!((cancels.count(), second.steps.len()), (1, 1), "{:?}", second.steps);
     let mut history = second.next_history;
     assert_eq!(history.pools["general"].backoffs.len(), 1);
-    absorb(&mut history, &[outcome(StepResult::Increased)], &failed, &config, UnixTime(NOW.0 + 6));
+    absorb(&mut history, &[outcome(StepResult::Increased)], &config, UnixTime(NOW.0 + 6));
     assert!(history.pools["general"].intents.is_empty());
 }
 
@@ -298,7 +298,7 @@ fn shown(at: UnixTime, state: GroupState) -> World {
 /// The memory after an increase that `start` asks for, which the cloud accepted at `at`.
 pub fn accepted_from(start: &World, config: &Config, at: UnixTime) -> History {
     let mut history = plan_fresh(start, config).next_history;
-    absorb(&mut history, &[increased("general", "1-1")], start, config, at);
+    absorb(&mut history, &[increased("general", "1-1")], config, at);
     history
 }
 
@@ -359,7 +359,7 @@ fn only_what_the_cloud_accepted_counts_as_added_from_the_moment_it_was_decided()
     let later = UnixTime(NOW.0 + 7);
     let after = |outcome| {
         let mut history = decided.clone();
-        absorb(&mut history, &[outcome], &start, &config, later);
+        absorb(&mut history, &[outcome], &config, later);
         history.pools["general"].last_scale_up
     };
     assert_eq!(after(increased("general", "1-1")), Some(NOW));
@@ -464,7 +464,7 @@ fn a_refused_increase_ends_what_was_decided_on_top_of_it_and_not_what_was_accept
         increase.phase = phase;
         memory.intents.push(intent);
     }
-    absorb(&mut history, &[failed("general", "1-1")], &start, &config, NOW);
+    absorb(&mut history, &[failed("general", "1-1")], &config, NOW);
     let left: Vec<&str> = history.pools["general"].intents.iter().map(|intent| &*intent.id).collect();
     assert_eq!(left, ["1-2"]);
 }
@@ -484,7 +484,7 @@ fn only_purchases_of_the_group_that_were_overtaken_within_a_minute_hold_it_back(
         }
         let result = StepResult::Superseded;
         let outcome = Outcome { pool: "general".into(), intent: "1-1".into(), result };
-        absorb(&mut history, &[outcome], &start, &config, NOW);
+        absorb(&mut history, &[outcome], &config, NOW);
         !history.pools["general"].backoffs.is_empty()
     };
     assert!(held(|_| {}));

@@ -13,6 +13,7 @@ use headroom_core::nodes::wake::Wake;
 use headroom_core::testing::{NOW, config, node, pool, world};
 use headroom_core::time::UnixTime;
 use headroom_core::world::provider::{GroupState, Instance, InstanceState};
+use headroom_core::world::view::FRESH;
 use headroom_core::world::{Delta, World};
 
 #[test]
@@ -45,8 +46,15 @@ fn instance_on_its_way_out_or_with_a_node_is_not_deleted_as_one_that_never_becam
     let config = config([pool("a")]);
     let members = Members::of(&world, &config);
     let health = Health::of(&world, &config, &members, NOW);
-    let scene =
-        Scene { world: &world, config: &config, members: &members, health: &health, now: NOW, guard: None };
+    let scene = Scene {
+        world: &world,
+        freshness: &FRESH,
+        config: &config,
+        members: &members,
+        health: &health,
+        now: NOW,
+        guard: None,
+    };
     let mut history = History::default();
     assert_eq!(remove_never_registered(&scene, &mut history).len(), 1);
     let removals = history.pools["a"].removals();
@@ -75,7 +83,15 @@ fn late_and_upcoming(world: &World, now: UnixTime) -> (bool, u32) {
     let upcoming = state.pools["a"].groups["g1"].upcoming;
     let members = Members::of(world, &config);
     let health = Health::of(world, &config, &members, now);
-    let scene = Scene { world, config: &config, members: &members, health: &health, now, guard: None };
+    let scene = Scene {
+        world,
+        freshness: &FRESH,
+        config: &config,
+        members: &members,
+        health: &health,
+        now,
+        guard: None,
+    };
     let deleted = !remove_never_registered(&scene, &mut History::default()).is_empty();
     let counted = !state.pools["a"].groups["g1"].long_unregistered.is_empty();
     assert_eq!(deleted, counted, "what is counted as late is what is deleted");

@@ -212,7 +212,7 @@ impl Play {
             let (pool, intent) = (pool.clone(), intent.clone());
             outcomes.push(Outcome { pool, intent, result: StepResult::Increased });
         }
-        absorb(&mut self.history, &outcomes, &world, &self.config, at(round));
+        absorb(&mut self.history, &outcomes, &self.config, at(round));
     }
 
     /// Pods that should run and do not, and nodes that have no pod.

@@ -217,7 +217,7 @@ proptest! {
             }),
             _ => None,
         }).collect();
-        absorb(&mut history, &outcomes, &world, &config, NOW);
+        absorb(&mut history, &outcomes, &config, NOW);
         let second = plan(&world, &history, &config, NOW);
         let ids = |history: &History| -> Vec<_> {
             history.pools.values().flat_map(|memory| memory.intents.iter().map(|i| i.id.clone())).collect()

@@ -18,9 +18,9 @@ use headroom_core::testing::{
     NOW, NodeBuilder, PodBuilder, WorldBuilder, budget, config, controller, node, pod, pool, world,
 };
 use headroom_core::time::{Seconds, UnixTime};
-use headroom_core::world::World;
 use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION};
 use headroom_core::world::pod::SafeToEvict;
+use headroom_core::world::view::{Freshness, View};
 use headroom_core::world::workload::ControllerKind;
 
 pub(crate) const ID: &str = "1-1";
@@ -99,10 +99,19 @@ pub(crate) fn draining() -> History {
     open(Reason::Underutilized, RemovalPhase::Draining, &["n"])
 }
 
-pub(crate) fn step(world: &World, config: &Config, history: &mut History, now: UnixTime) -> Advance {
+pub(crate) fn step<'w>(
+    view: impl Into<View<'w>>,
+    config: &Config,
+    history: &mut History,
+    now: UnixTime,
+) -> Advance {
+    let View { world, freshness } = view.into();
     let members = Members::of(world, config);
     let health = Health::of(world, config, &members, now);
-    advance(history, &Scene { world, config, members: &members, health: &health, now, guard: None })
+    advance(
+        history,
+        &Scene { world, freshness, config, members: &members, health: &health, now, guard: None },
+    )
 }
 
 pub(crate) fn phase(history: &History) -> Option<RemovalPhase> {
@@ -504,11 +513,12 @@ fn pool_that_is_gone_leaves_no_mark() {
 
 #[test]
 fn stale_view_moves_nothing() {
-    let mut world = cluster([marked("n")], [replica("p").on("n")]).build();
-    world.set_stale(true);
+    let world = cluster([marked("n")], [replica("p").on("n")]).build();
+    let stale = Freshness { stale: true, ..Freshness::default() };
     let mut history = draining();
     let before = history.clone();
-    assert!(step(&world, &settings(|_| {}), &mut history, later(500)).steps.is_empty());
+    let view = View::new(&world, &stale);
+    assert!(step(view, &settings(|_| {}), &mut history, later(500)).steps.is_empty());
     assert_eq!(history, before);
 }
 

@@ -16,6 +16,7 @@ use headroom_core::testing::{NOW, NodeBuilder, PodBuilder, config, node, pod, po
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::node::{POOL_LABEL, REMOVE_ANNOTATION};
+use headroom_core::world::view::FRESH;
 
 use crate::scale_down::{cluster, marked, member, reasons, replica, run, settings, unneeded, with_pool};
 
@@ -278,7 +279,15 @@ fn guarded(world: &World, quarantine: &Quarantine) -> (ScaleDown, Part) {
     let health = Health::of(world, &config, &members, NOW);
     let part = RefCell::new(Part::Whole);
     let guard = Some((quarantine, &part));
-    let scene = Scene { world, config: &config, members: &members, health: &health, now: NOW, guard };
+    let scene = Scene {
+        world,
+        freshness: &FRESH,
+        config: &config,
+        members: &members,
+        health: &health,
+        now: NOW,
+        guard,
+    };
     let decided = decide(&scene, &mut Snapshot::new(world), &mut unneeded(&["n", "m"]));
     (decided, part.into_inner())
 }

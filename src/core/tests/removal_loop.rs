@@ -19,6 +19,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION, Node, Readiness};
 use headroom_core::world::pod::Pod;
 use headroom_core::world::provider::{Instance, InstanceState};
+use headroom_core::world::view::{Freshness, View};
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
@@ -57,6 +58,7 @@ enum Crash {
 /// A cluster whose other controllers are simple and obedient.
 struct Cluster {
     world: World,
+    freshness: Freshness,
     history: History,
     config: Config,
     now: UnixTime,
@@ -95,6 +97,7 @@ impl Cluster {
         let target = u32::try_from(nodes).expect("few nodes");
         let mut cluster = Self {
             world: builder.group("a", "a-1", "z1", target).build(),
+            freshness: Freshness::default(),
             history: History::default(),
             config,
             now: NOW,
@@ -166,7 +169,7 @@ impl Cluster {
     /// One tick of the operator: plan, journal, effects, outcomes.
     fn tick(&mut self, crash: Crash, arrival: bool) {
         let before: Vec<_> = self.history.pools.values().flat_map(|memory| memory.intents.clone()).collect();
-        let planned = plan(&self.world, &self.history, &self.config, self.now);
+        let planned = plan(View::new(&self.world, &self.freshness), &self.history, &self.config, self.now);
         self.history = planned.next_history;
         let steps = planned.steps;
         self.check_bounds(before.iter().map(|intent| intent.id.clone()).collect(), &steps);
@@ -180,7 +183,7 @@ impl Cluster {
             for outcome in self.effect(&step) {
                 let lost = crash == Crash::BeforeOutcomes;
                 if !lost {
-                    absorb(&mut self.history, &[outcome], &self.world, &self.config, self.now);
+                    absorb(&mut self.history, &[outcome], &self.config, self.now);
                 }
             }
         }
@@ -512,7 +515,7 @@ impl Cluster {
                 }
             }),
             10 => self.flip(|node, _| node.annotations.insert("headroom.dev/remove", "requested")),
-            _ => self.world.set_stale(self.chance.one_in(4)),
+            _ => self.freshness.stale = self.chance.one_in(4),
         }
     }
 
@@ -532,7 +535,7 @@ impl Cluster {
 
     /// Nothing new is begun; what is under way ends.
     fn come_to_rest(&mut self) {
-        self.world.set_stale(false);
+        self.freshness.stale = false;
         self.config.cluster.voluntary_disruption_stopped = true;
         for _ in 0..80 {
             self.tick(Crash::No, false);

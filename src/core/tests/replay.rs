@@ -202,7 +202,7 @@ fn a_snapshot_of_open_intents_goes_on_where_the_process_was() {
     let Some(Step::Increase { pool, intent, .. }) = first.steps.first() else { panic!("no increase") };
     let mut history = first.next_history.clone();
     let accepted = Outcome { pool: pool.clone(), intent: intent.clone(), result: StepResult::Increased };
-    absorb(&mut history, &[accepted], &world, &config, NOW);
+    absorb(&mut history, &[accepted], &config, NOW);
     let later = UnixTime(NOW.0 + 5);
     let text = serde_json::to_string(&Snapshot::of(&world, &history, &config, later)).expect("JSON");
     let read: Snapshot = serde_json::from_str(&text).expect("a snapshot");

@@ -69,7 +69,7 @@ fn bought(world: WorldBuilder, config: &Config) -> History {
     let world = world.build();
     let mut history = plan(&world, &History::default(), config, NOW).next_history;
     let intent = history.pools["a"].intents[0].id.clone();
-    absorb(&mut history, &[increased("a", &intent)], &world, config, NOW);
+    absorb(&mut history, &[increased("a", &intent)], config, NOW);
     history
 }
 

@@ -20,11 +20,11 @@ use headroom_core::testing::{
 };
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::window::Window;
-use headroom_core::world::World;
 use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION, POOL_LABEL};
 use headroom_core::world::pod::SafeToEvict;
 use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState};
+use headroom_core::world::view::{FRESH, Freshness, View};
 use headroom_core::world::workload::ControllerKind;
 
 /// A replica of a ReplicaSet that exists in every [`cluster`].
@@ -72,20 +72,27 @@ pub(crate) fn unneeded(nodes: &[&str]) -> History {
     History { pools: BTreeMap::from([("a".into(), memory)]) }
 }
 
-pub(crate) fn run(world: &World, config: &Config, history: &mut History, now: UnixTime) -> ScaleDown {
-    run_on(&mut Snapshot::new(world), world, config, history, now)
-}
-
-fn run_on(
-    snapshot: &mut Snapshot<'_>,
-    world: &World,
+pub(crate) fn run<'w>(
+    view: impl Into<View<'w>>,
     config: &Config,
     history: &mut History,
     now: UnixTime,
 ) -> ScaleDown {
+    let view = view.into();
+    run_on(&mut Snapshot::new(view.world), view, config, history, now)
+}
+
+fn run_on(
+    snapshot: &mut Snapshot<'_>,
+    view: View<'_>,
+    config: &Config,
+    history: &mut History,
+    now: UnixTime,
+) -> ScaleDown {
+    let View { world, freshness } = view;
     let members = Members::of(world, config);
     let health = Health::of(world, config, &members, now);
-    let scene = Scene { world, config, members: &members, health: &health, now, guard: None };
+    let scene = Scene { world, freshness, config, members: &members, health: &health, now, guard: None };
     let advanced = advance(history, &scene);
     let mut decided = decide(&scene, snapshot, history);
     decided.steps.splice(0..0, advanced.steps);
@@ -105,8 +112,12 @@ fn verdict(world: WorldBuilder, config: &Config) -> (Reason, Option<String>) {
     verdict_on(&world.build(), config, &mut unneeded(&["n"]))
 }
 
-fn verdict_on(world: &World, config: &Config, history: &mut History) -> (Reason, Option<String>) {
-    let decided = run(world, config, history, NOW);
+fn verdict_on<'w>(
+    view: impl Into<View<'w>>,
+    config: &Config,
+    history: &mut History,
+) -> (Reason, Option<String>) {
+    let decided = run(view, config, history, NOW);
     let found = reasons(&decided).into_iter().find(|(node, _, _)| node == "n");
     let (_, reason, object) = found.expect("a verdict on node n");
     (reason, object)
@@ -163,7 +174,7 @@ fn clock_is_lost_when_the_node_is_needed_and_kept_while_pods_are_planned_for_it(
     let (id, _) = planned.unbound().next().expect("a pending pod");
     let n = snapshot.named("n").expect("delivered");
     snapshot.place(PodRef::Real(id), n);
-    let decided = run_on(&mut snapshot, &planned, &settings(), &mut history, NOW);
+    let decided = run_on(&mut snapshot, (&planned).into(), &settings(), &mut history, NOW);
     assert_eq!(reasons(&decided)[1].1, Reason::PlannedFor);
     assert!(history.pools["a"].unneeded.contains_key("n"));
 }
@@ -659,10 +670,10 @@ fn healthy_nodes_stay_while_a_fifth_of_the_cluster_is_unready() {
 
 #[test]
 fn stale_view_removes_nothing_and_keeps_clocks() {
-    let mut world = beside_busy(member("n"), []).build();
-    world.set_stale(true);
+    let world = beside_busy(member("n"), []).build();
+    let stale = Freshness { stale: true, ..Freshness::default() };
     let mut history = unneeded(&["n"]);
-    assert_eq!(verdict_on(&world, &settings(), &mut history).0, Reason::StaleView);
+    assert_eq!(verdict_on(View::new(&world, &stale), &settings(), &mut history).0, Reason::StaleView);
     assert!(history.pools["a"].unneeded.contains_key("n"));
 }
 
@@ -704,8 +715,15 @@ fn instance_that_never_became_a_node_is_deleted_by_id() {
     let config = settings();
     let members = Members::of(&world, &config);
     let health = Health::of(&world, &config, &members, NOW);
-    let scene =
-        Scene { world: &world, config: &config, members: &members, health: &health, now: NOW, guard: None };
+    let scene = Scene {
+        world: &world,
+        freshness: &FRESH,
+        config: &config,
+        members: &members,
+        health: &health,
+        now: NOW,
+        guard: None,
+    };
     let mut history = History::default();
     let steps = remove_never_registered(&scene, &mut history);
     let ids = |steps: &[Step]| match steps {

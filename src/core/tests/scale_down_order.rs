@@ -19,6 +19,7 @@ use headroom_core::window::Window;
 use headroom_core::world::World;
 use headroom_core::world::node::REMOVE_ANNOTATION;
 use headroom_core::world::provider::{GroupState, Instance, InstanceState};
+use headroom_core::world::view::FRESH;
 
 use crate::scale_down::{cluster, marked, member, reasons, replica, run, settings, unneeded, with_pool};
 
@@ -169,8 +170,15 @@ fn what_never_became_a_node_is_deleted_only_where_there_is_work_and_room_for_it(
     let deleted = |config: &Config, intents: usize| {
         let members = Members::of(&world, config);
         let health = Health::of(&world, config, &members, NOW);
-        let scene =
-            Scene { world: &world, config, members: &members, health: &health, now: NOW, guard: None };
+        let scene = Scene {
+            world: &world,
+            freshness: &FRESH,
+            config,
+            members: &members,
+            health: &health,
+            now: NOW,
+            guard: None,
+        };
         let open = removing(History::default(), "another", RemovalPhase::Draining);
         let intent = open.pools["a"].intents[0].clone();
         let memory = PoolHistory { intents: vec![intent; intents], ..PoolHistory::default() };

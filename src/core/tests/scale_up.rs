@@ -360,7 +360,7 @@ fn group_that_is_held_back_leaves_growth_to_the_others() {
     let config = config([pool("general")]);
     let first = plan_fresh(&world, &config);
     let mut history = first.next_history.clone();
-    absorb(&mut history, &[failed("general", "1-1"), failed("general", "1-2")][..1], &world, &config, NOW);
+    absorb(&mut history, &[failed("general", "1-1"), failed("general", "1-2")][..1], &config, NOW);
     let second = plan(&world, &history, &config, NOW);
     check(&second, &[("general", "b", 1, 2)]);
 }
@@ -416,7 +416,7 @@ fn requested_increase_of_a_suspended_pool_is_watched_to_its_end() {
     let first = plan_fresh(&world, &config([pool("general")]));
     let suspended = config([pool("general").mode(Mode::Suspend)]);
     let mut history = first.next_history;
-    absorb(&mut history, &[increased("general", "1-1")], &world, &suspended, NOW);
+    absorb(&mut history, &[increased("general", "1-1")], &suspended, NOW);
     let second = plan(&world, &history, &suspended, NOW);
     assert_eq!(second.next_history.pools["general"].intents.len(), 1);
     check(&second, &[]);

@@ -217,7 +217,7 @@ fn failed_machines_are_bought_for_once_elsewhere_and_taken_back_at_once() {
     };
     let outcomes: Vec<_> = first.steps.iter().filter_map(bought).collect();
     let world = two_of_five_failed(InstanceState::Failed, 2);
-    headroom_core::absorb(&mut history, &outcomes, &world, &config, NOW);
+    headroom_core::absorb(&mut history, &outcomes, &config, NOW);
     let second = plan(&world, &history, &config, NOW);
     check(&second, &[]);
     assert!(deleted(&second).is_empty(), "an open removal names them already");

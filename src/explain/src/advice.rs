@@ -7,6 +7,7 @@ use headroom_core::plan::{Plan, PodVerdict, PoolReason};
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::constraints::{Toleration, TolerationOperator};
 use headroom_core::world::pod::Pod;
+use headroom_core::world::view::View;
 
 use super::case::Opened;
 use super::explanation::about;
@@ -86,7 +87,7 @@ impl Trials<'_> {
         let mut config: Config = self.opened.case.config();
         edit(&mut config);
         let input = &self.opened.case.input;
-        let plan = headroom_core::plan(&self.opened.world, &input.history, &config, input.now);
+        let plan = headroom_core::plan(self.opened.view(), &input.history, &config, input.now);
         Some(match self.answer(&plan, name)? {
             Answer::Takes => format!("pool {name}: {words}"),
             Answer::Refuses(why) => format!("pool {name}: it is not enough to {words}: {why}"),
@@ -122,8 +123,9 @@ impl Trials<'_> {
             value: "".into(),
             effect: None,
         });
-        let world = record.world().ok()?;
-        Some(headroom_core::plan(&world, &input.history, &self.opened.case.config(), input.now))
+        let (world, freshness) = (record.world().ok()?, record.freshness());
+        let view = View::new(&world, &freshness);
+        Some(headroom_core::plan(view, &input.history, &self.opened.case.config(), input.now))
     }
 
     /// True if the pool takes the pod in a plan; `None` where the plan does not say.

@@ -10,6 +10,7 @@ use headroom_core::snapshot::Snapshot;
 use headroom_core::snapshot::hide::{Hider, hide};
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
+use headroom_core::world::view::{Freshness, View};
 use serde::{Deserialize, Serialize};
 
 use super::checked;
@@ -155,10 +156,11 @@ impl Case {
     /// # Errors
     /// If a record in it is damaged.
     pub fn open(&self) -> Result<Opened<'_>, Error> {
-        let world = self.input.world.world()?;
-        let plan = headroom_core::plan(&world, &self.input.history, &self.config(), self.input.now);
+        let (world, freshness) = (self.input.world.world()?, self.input.world.freshness());
+        let view = View::new(&world, &freshness);
+        let plan = headroom_core::plan(view, &self.input.history, &self.config(), self.input.now);
         let replicas = self.input.replay_replicas()?;
-        Ok(Opened { case: self, world, plan, replicas })
+        Ok(Opened { case: self, world, freshness, plan, replicas })
     }
 
     /// The settings of plans. A pool that the operator only looks at is planned so, whatever its spec says.
@@ -202,6 +204,8 @@ pub struct Opened<'a> {
     pub case: &'a Case,
     /// What is.
     pub world: World,
+    /// How far that may be trusted.
+    pub freshness: Freshness,
     /// What is decided on it.
     pub plan: Plan,
     /// What was last decided on the replicas of each workload, in order of the policies; `None` where the case does not
@@ -214,5 +218,11 @@ impl Opened<'_> {
     #[must_use]
     pub fn now(&self) -> UnixTime {
         self.case.input.now
+    }
+
+    /// The world as a plan reads it.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        View::new(&self.world, &self.freshness)
     }
 }

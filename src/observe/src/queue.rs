@@ -175,6 +175,8 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
         | Delta::ProviderForgotten(_)
         | Delta::GangKindMissing(_)
         | Delta::DeviceKindMissing(_)
+        | Delta::BuffersOfOthers(_)
+        | Delta::RequestsOfOthers(_)
         | Delta::ListStarted(_)
         | Delta::ListEnded(_) => return None,
     })
@@ -233,6 +235,8 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::GangKindMissing(_)
         | Delta::DeviceDeleted(..)
         | Delta::DeviceKindMissing(_)
+        | Delta::BuffersOfOthers(_)
+        | Delta::RequestsOfOthers(_)
         | Delta::ListStarted(_) => Urgency::NextTick,
     }
 }

@@ -119,6 +119,8 @@ impl World {
             Delta::RequestDeleted(key) => {
                 self.requests.objects.remove(&key);
             }
+            Delta::RequestsOfOthers(keys) => self.requests.of_others = keys,
+            Delta::BuffersOfOthers(keys) => self.standby.of_others = keys,
             Delta::CapacityQuotaApplied(quota) => {
                 self.capacity_quotas.insert(quota.name.clone(), *quota);
             }

@@ -19,6 +19,7 @@ pub mod running_gangs;
 mod sent_away;
 pub mod template;
 mod twins;
+pub mod view;
 pub mod volume;
 pub mod workload;
 
@@ -36,7 +37,6 @@ use gang::{Gang, GangKind, Gangs};
 use headroom_values::known::Known;
 use headroom_values::labels::{Labels, ObjectKey};
 use headroom_values::resources::Resources;
-use headroom_values::time::{Seconds, UnixTime};
 use interner::{InternedId, Interner};
 use listing::{Listing, ProviderIds};
 use node::Node;
@@ -116,6 +116,8 @@ pub enum Delta {
     BufferApplied(Box<CapacityBuffer>),
     /// A CapacityBuffer is gone.
     BufferDeleted(ObjectKey),
+    /// The CapacityBuffers that another controller writes, all of them.
+    BuffersOfOthers(BTreeSet<ObjectKey>),
     /// A PodTemplate is new or has changed.
     PodTemplateApplied(Box<Template>),
     /// A PodTemplate is gone.
@@ -128,6 +130,8 @@ pub enum Delta {
     QuotaApplied(Box<Quota>),
     /// A ResourceQuota is gone.
     QuotaDeleted(ObjectKey),
+    /// The ProvisioningRequests that another controller writes, all of them.
+    RequestsOfOthers(BTreeSet<ObjectKey>),
     /// A ProvisioningRequest is new or has changed.
     RequestApplied(Box<ProvisioningRequest>),
     /// A ProvisioningRequest is gone.
@@ -273,9 +277,6 @@ pub struct World {
     twins: BTreeSet<NodeId>,
     sweeps: BTreeMap<Kind, Sweep>,
     revision: u64,
-    stale: bool,
-    nodes_silent_for: Seconds,
-    asking: BTreeSet<(Arc<str>, IntentId)>,
     sent_away: sent_away::SentAway,
 }
 
@@ -296,40 +297,6 @@ impl World {
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
-    }
-
-    /// Sets whether the watches have been silent or behind for too long to be trusted.
-    pub fn set_stale(&mut self, stale: bool) {
-        self.stale = stale;
-    }
-
-    /// True if nothing may be removed on the strength of this view (law 6).
-    #[must_use]
-    pub fn is_stale(&self) -> bool {
-        self.stale
-    }
-
-    /// Sets the time since the last news of nodes.
-    pub fn set_nodes_silent_for(&mut self, silence: Seconds) {
-        self.nodes_silent_for = silence;
-    }
-
-    /// The instant at which nodes were as they are here, at most `now`: later changes are not known.
-    /// A time that nodes are given is over when it was over by then.
-    #[must_use]
-    pub fn nodes_as_of(&self, now: UnixTime) -> UnixTime {
-        UnixTime(now.0.saturating_sub(self.nodes_silent_for.0.max(0)))
-    }
-
-    /// Sets the increases, by pool and intent, whose call is under way.
-    pub fn set_asking(&mut self, asking: BTreeSet<(Arc<str>, IntentId)>) {
-        self.asking = asking;
-    }
-
-    /// True if a call for this increase is under way: what it comes to is not known yet.
-    #[must_use]
-    pub fn is_asking(&self, pool: &Arc<str>, intent: &IntentId) -> bool {
-        !self.asking.is_empty() && self.asking.contains(&(pool.clone(), intent.clone()))
     }
 
     /// The pod of a live id.
@@ -520,16 +487,6 @@ impl World {
     #[must_use]
     pub fn devices(&self) -> &Devices {
         &self.devices
-    }
-
-    /// Names the requests that another controller writes.
-    pub fn set_requests_of_others(&mut self, keys: BTreeSet<ObjectKey>) {
-        self.requests.of_others = keys;
-    }
-
-    /// Names the buffers that another controller writes.
-    pub fn set_buffers_of_others(&mut self, keys: BTreeSet<ObjectKey>) {
-        self.standby.of_others = keys;
     }
 
     /// All pods, finished ones included, in no particular order.

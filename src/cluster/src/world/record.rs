@@ -13,6 +13,7 @@ use super::node::Node;
 use super::pod::{Owner, Pod, PodClass, PodPhase};
 use super::provider::ProviderState;
 use super::request::ProvisioningRequest;
+use super::view::{Freshness, View};
 use super::volume::{AttachLimits, PriorityClass, StorageCapacity, StorageClass, Volume, VolumeClaim};
 use super::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 use super::{Delta, Kind, World};
@@ -244,9 +245,10 @@ pub enum Error {
 }
 
 impl WorldRecord {
-    /// The record of `world`.
+    /// The record of a world, and of how far it is to be trusted.
     #[must_use]
-    pub fn of(world: &World) -> Self {
+    pub fn of<'w>(view: impl Into<View<'w>>) -> Self {
+        let View { world, freshness } = view.into();
         let mut pods: Vec<&Pod> = world.pods.iter().flatten().map(|entry| &entry.pod).collect();
         pods.sort_by(|a, b| a.key.cmp(&b.key));
         let (mut classes, mut owners) = (Places::default(), Places::default());
@@ -296,9 +298,9 @@ impl WorldRecord {
         let standby = world.standby.referred_to().map(|standby| StandbyRecord::of(standby, &mut classes));
         let storage = &world.storage;
         Self {
-            stale: world.stale,
-            nodes_silent_for: world.nodes_silent_for,
-            asking: world.asking.clone(),
+            stale: freshness.stale,
+            nodes_silent_for: freshness.nodes_silent_for,
+            asking: freshness.asking.clone(),
             nodes: world.nodes().map(|(_, node, _)| node.clone()).collect(),
             pods,
             controllers,
@@ -337,13 +339,13 @@ impl WorldRecord {
         for delta in self.deltas()? {
             world.apply(delta);
         }
-        world.set_stale(self.stale);
-        world.set_nodes_silent_for(self.nodes_silent_for);
-        world.set_asking(self.asking.clone());
-        world.set_requests_of_others(self.requests_of_others.clone());
-        let standby = self.standby.as_ref();
-        world.set_buffers_of_others(standby.map(|standby| standby.of_others.clone()).unwrap_or_default());
         Ok(world)
+    }
+
+    /// How far the world was to be trusted.
+    #[must_use]
+    pub fn freshness(&self) -> Freshness {
+        Freshness { stale: self.stale, nodes_silent_for: self.nodes_silent_for, asking: self.asking.clone() }
     }
 
     /// Every change that makes this world out of an empty one.
@@ -440,6 +442,7 @@ impl WorldRecord {
         deltas.extend(self.requests.iter().map(|request| Delta::RequestApplied(Box::new(request.clone()))));
         let quotas = self.capacity_quotas.iter();
         deltas.extend(quotas.map(|quota| Delta::CapacityQuotaApplied(Box::new(quota.clone()))));
+        deltas.push(Delta::RequestsOfOthers(self.requests_of_others.clone()));
         // A list that names nothing says that the kind is there.
         for kind in &self.gang_kinds {
             deltas.push(Delta::ListStarted(Kind::Gang(*kind)));
@@ -519,6 +522,7 @@ impl StandbyRecord {
         }
         deltas.extend(self.quotas.iter().map(|quota| Delta::QuotaApplied(Box::new(quota.clone()))));
         deltas.extend(self.buffers.iter().map(|buffer| Delta::BufferApplied(Box::new(buffer.clone()))));
+        deltas.push(Delta::BuffersOfOthers(self.of_others.clone()));
         Ok(())
     }
 }

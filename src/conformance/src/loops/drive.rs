@@ -118,7 +118,7 @@ impl Driver<'_> {
             self.shield.check(&steps, scene);
             for step in &steps {
                 let outcomes = self.world.carry_out(step, now);
-                absorb(&mut self.history, &outcomes, &self.world.world, &self.config, UnixTime(now));
+                absorb(&mut self.history, &outcomes, &self.config, UnixTime(now));
                 let failed = |outcome: &Outcome| matches!(outcome.result, StepResult::IncreaseFailed { .. });
                 for outcome in outcomes.iter().filter(|outcome| failed(outcome)) {
                     let scene = Scene { world: &self.world.world, config: &self.config, now };

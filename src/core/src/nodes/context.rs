@@ -23,6 +23,7 @@ use crate::time::{Seconds, UnixTime};
 use crate::world::node::GROUP_LABEL;
 use crate::world::pod::PodClass;
 use crate::world::quota_use::QuotaUse;
+use crate::world::view::View;
 use crate::world::{PodId, World};
 
 /// How long drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
@@ -167,23 +168,24 @@ impl<'w> Context<'w> {
     /// Reads the world: settles what has come to its end, counts nodes, and adds those that are on their way.
     #[must_use]
     pub fn new(
-        world: &'w World,
+        view: impl Into<View<'w>>,
         history: &'w History,
         config: &'w Config,
         now: UnixTime,
         quarantine: &'w Quarantine,
         part: &'w RefCell<Part>,
     ) -> Self {
+        let view = view.into();
         let mut next = history.clone();
         let mut wake = Wake::new(now);
-        let mut cluster = ClusterState::new(world, &next, config, now, &mut wake);
-        if increase::settle(&mut next, &cluster, world, config, now) {
+        let mut cluster = ClusterState::new(view, &next, config, now, &mut wake);
+        if increase::settle(&mut next, &cluster, view, config, now) {
             wake = Wake::new(now);
-            cluster = ClusterState::new(world, &next, config, now, &mut wake);
+            cluster = ClusterState::new(view, &next, config, now, &mut wake);
         }
-        let snapshot = Snapshot::new(world);
+        let snapshot = Snapshot::new(view.world);
         let mut ctx = Self {
-            world,
+            world: view.world,
             config,
             history,
             now,

@@ -23,7 +23,7 @@ use crate::plan::{Outcome, Plan, PoolReason, Step};
 use crate::reason::Reason;
 use crate::scheduling::Shares;
 use crate::time::UnixTime;
-use crate::world::World;
+use crate::world::view::View;
 
 /// Parts of the work of a plan of which looking for nodes that go may take one, and so may looking for others in their place.
 const SHRINK_PART: u64 = 2;
@@ -53,12 +53,13 @@ const QUARANTINED_MAX: usize = 16;
 /// assert!(!raised);
 /// ```
 #[must_use]
-pub fn plan(world: &World, history: &History, config: &Config, now: UnixTime) -> Plan {
+pub fn plan<'w>(view: impl Into<View<'w>>, history: &History, config: &Config, now: UnixTime) -> Plan {
+    let view = view.into();
     let mut quarantine = Quarantine::default();
     for _ in 0..QUARANTINED_MAX {
         let part = RefCell::new(Part::Whole);
         let attempt =
-            catch_unwind(AssertUnwindSafe(|| plan_once(world, history, config, now, &quarantine, &part)));
+            catch_unwind(AssertUnwindSafe(|| plan_once(view, history, config, now, &quarantine, &part)));
         match attempt {
             Ok(plan) => return plan,
             Err(_) => match part.take() {
@@ -74,7 +75,7 @@ pub fn plan(world: &World, history: &History, config: &Config, now: UnixTime) ->
 }
 
 /// Takes up what the world answered to earlier steps; the next plan goes on from there.
-pub fn absorb(history: &mut History, outcomes: &[Outcome], _world: &World, config: &Config, now: UnixTime) {
+pub fn absorb(history: &mut History, outcomes: &[Outcome], config: &Config, now: UnixTime) {
     increase::absorb(history, outcomes, config, now);
     for outcome in outcomes {
         if let Some(memory) = history.pools.get_mut(&outcome.pool) {
@@ -84,19 +85,20 @@ pub fn absorb(history: &mut History, outcomes: &[Outcome], _world: &World, confi
 }
 
 fn plan_once(
-    world: &World,
+    view: View<'_>,
     history: &History,
     config: &Config,
     now: UnixTime,
     quarantine: &Quarantine,
     part: &RefCell<Part>,
 ) -> Plan {
-    let mut ctx = Context::new(world, history, config, now, quarantine, part);
+    let mut ctx = Context::new(view, history, config, now, quarantine, part);
     ctx.next.pools.values_mut().for_each(|memory| memory.take_in_hand(config.epoch));
+    let View { world, freshness } = view;
     let members = Members::of(world, config);
     let health = Health::of(world, config, &members, now);
     let guard = Some((quarantine, part));
-    let scene = Scene { world, config, members: &members, health: &health, now, guard };
+    let scene = Scene { world, freshness, config, members: &members, health: &health, now, guard };
     let advanced = removal::advance(&mut ctx.next, &scene);
     learn::learn(&mut ctx);
     quotas::prepare(&mut ctx);

@@ -11,7 +11,7 @@ use headroom_core::nodes::wake::Wake;
 use headroom_core::plan::{PodVerdict, Reasons};
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
-use headroom_core::world::World;
+use headroom_core::world::view::View;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::config::Settings;
@@ -22,14 +22,14 @@ use headroom_api::{self as api, ClusterScalingPolicyStatus, NodeCounts, NodePool
 /// The status of every stored pool, as it should be written now.
 #[must_use]
 pub fn statuses(
-    world: &World,
+    view: View<'_>,
     history: &History,
     reasons: &Reasons,
     settings: &Settings,
     stored: &StoredPools,
     now: UnixTime,
 ) -> BTreeMap<Arc<str>, NodePoolStatus> {
-    let cluster = ClusterState::new(world, history, &settings.config, now, &mut Wake::new(now));
+    let cluster = ClusterState::new(view, history, &settings.config, now, &mut Wake::new(now));
     let nothing = PoolHistory::default();
     stored
         .iter()
@@ -234,7 +234,7 @@ mod tests {
             status: json!({}),
         };
         let stored = StoredPools::from([("a".into(), StoredPool::of(&object))]);
-        let shown = statuses(&world, &plan.next_history, &plan.reasons, &settings, &stored, NOW);
+        let shown = statuses((&world).into(), &plan.next_history, &plan.reasons, &settings, &stored, NOW);
         assert_eq!((shown["a"].decisions.len(), shown["a"].truncated), (DECISIONS_MAX, Some(3)));
     }
 }

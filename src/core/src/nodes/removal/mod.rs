@@ -27,6 +27,7 @@ use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::World;
 use crate::world::running_gangs::RunningGangs;
+use crate::world::view::Freshness;
 use phases::One;
 use sweep::{keep_within_min, take_orphans_off};
 
@@ -58,6 +59,8 @@ pub const NODES_MAX: usize = 20;
 pub struct Scene<'a> {
     /// The cluster.
     pub world: &'a World,
+    /// How far it may be trusted.
+    pub freshness: &'a Freshness,
     /// What users asked for.
     pub config: &'a Config,
     /// Whose each node is.
@@ -108,7 +111,7 @@ impl Advance {
 /// A stale view moves nothing. Resuming after a crash is the same path: all that is read is World and History.
 pub fn advance(history: &mut History, scene: &Scene<'_>) -> Advance {
     let mut advance = Advance::default();
-    if scene.world.is_stale() {
+    if scene.freshness.stale {
         return advance;
     }
     let mut disruptions = Disruptions::of(scene.world);

@@ -33,7 +33,7 @@ const LAST_PART: i64 = 4;
 /// Differs from upstream: there each node gets it as soon as it is unneeded; and its key is Cluster Autoscaler's own, which two
 /// autoscalers would take off each other's nodes.
 pub(in crate::nodes) fn of(scene: &Scene<'_>, history: &History) -> (CandidateTaints, Option<UnixTime>) {
-    if scene.world.is_stale() {
+    if scene.freshness.stale {
         return Default::default();
     }
     let removals = || history.pools.values().flat_map(|memory| memory.removals());

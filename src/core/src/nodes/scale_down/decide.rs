@@ -61,7 +61,7 @@ pub struct ScaleDown {
 #[must_use]
 pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut History) -> ScaleDown {
     let mut pass = Pass::new(scene, history);
-    if scene.world.is_stale() {
+    if scene.freshness.stale {
         pass.all_stay(Reason::StaleView);
     } else {
         pass.promised = Promised::of(scene, snapshot, history);

@@ -24,7 +24,7 @@ use crate::world::provider::{GroupState, InstanceState};
 #[must_use]
 pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<Step> {
     let mut steps = Vec::new();
-    if scene.world.is_stale() {
+    if scene.freshness.stale {
         return steps;
     }
     for pool in scene.config.pools.iter().filter(|pool| pool.mode == Mode::Apply && !pool.deleting) {
@@ -96,7 +96,7 @@ fn late_instances(
     let listing = scene.world.listing(&pool.name);
     let unseen = listing.map(Listing::unseen);
     let listed = |id| Some((id, state.instances.get(id)?));
-    let seen_at = scene.world.nodes_as_of(scene.now);
+    let seen_at = scene.freshness.nodes_as_of(scene.now);
     let late = unseen.into_iter().flatten().filter_map(listed).filter(|(id, instance)| {
         let is_node = instance.node.as_ref().is_some_and(|name| scene.world.node_named(name).is_some());
         // An instance whose node has left is given the same time once more.

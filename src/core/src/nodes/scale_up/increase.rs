@@ -14,9 +14,9 @@ use crate::plan::{Outcome, Step, StepResult};
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::IntentId;
-use crate::world::World;
 use crate::world::provider::BackoffKey;
 use crate::world::provider::{FailureClass, GroupState};
+use crate::world::view::View;
 
 /// So many purchases of a group that were overtaken one after the other hold it back.
 const OVERTAKEN_MAX: usize = 3;
@@ -52,7 +52,7 @@ enum IncreaseProgress {
 pub fn settle(
     next: &mut History,
     cluster: &ClusterState<'_>,
-    world: &World,
+    view: View<'_>,
     config: &Config,
     now: UnixTime,
 ) -> bool {
@@ -67,7 +67,7 @@ pub fn settle(
         memory.backoffs.retain(|_, entry| !backoff::forgotten(entry, now, &pool.scale_up));
         changed |= memory.backoffs.len() != backoffs_before;
         changed |= note_failures(memory, state, now);
-        changed |= settle_pool(memory, state, pool, world, now);
+        changed |= settle_pool(memory, state, pool, view, now);
     }
     changed
 }
@@ -104,13 +104,13 @@ fn settle_pool(
     memory: &mut PoolHistory,
     state: &PoolState<'_>,
     pool: &Pool,
-    world: &World,
+    view: View<'_>,
     now: UnixTime,
 ) -> bool {
     let mut ended: Vec<(IntentId, Arc<str>, IncreaseProgress)> = Vec::new();
     for intent in &memory.intents {
         if let Action::Increase(increase) = &intent.action {
-            let progress = progress(intent, increase, state, pool, world, now);
+            let progress = progress(intent, increase, state, pool, view, now);
             let waits = progress == IncreaseProgress::Done && {
                 let mut before =
                     memory.growing(&increase.group).filter(|(_, other)| other.to <= increase.from);
@@ -126,7 +126,7 @@ fn settle_pool(
     for (id, group, progress) in &ended {
         let leaves_a_wish = matches!(progress, IncreaseProgress::Failed(..)) && unfulfilled(state, group);
         if leaves_a_wish {
-            let timeout = GroupSettings::of(pool, group, world).provision_timeout();
+            let timeout = GroupSettings::of(pool, group, view.world).provision_timeout();
             withdraw(memory, id, now.plus(timeout));
         } else {
             memory.intents.retain(|intent| intent.id != *id);
@@ -189,10 +189,10 @@ fn progress(
     increase: &Increase,
     state: &PoolState<'_>,
     pool: &Pool,
-    world: &World,
+    view: View<'_>,
     now: UnixTime,
 ) -> IncreaseProgress {
-    if world.is_asking(&pool.name, &intent.id) {
+    if view.freshness.is_asking(&pool.name, &intent.id) {
         // Sizes and nodes say nothing of a call that may land yet: ended now, it would land without an intent.
         return IncreaseProgress::Open;
     }
@@ -201,8 +201,8 @@ fn progress(
     }
     let group = state.groups.get(&increase.group);
     let names = increase.node_names(&pool.name, &intent.id);
-    let named_here = names.iter().filter(|name| world.node_named(name).is_some()).count();
-    let read_at = world.provider(&pool.name).and_then(Known::read_at);
+    let named_here = names.iter().filter(|name| view.node_named(name).is_some()).count();
+    let read_at = view.provider(&pool.name).and_then(Known::read_at);
     let wanted = wanted(intent, increase, group.and_then(|group| group.state), read_at);
     // What the cloud has not answered is asked for once more, which changes nothing where it was done. By the size alone
     // it cannot be known: two increases of a group are asked for side by side, and the later one's nodes may come first.
@@ -226,7 +226,7 @@ fn progress(
     if let Some(failure) = failure {
         return IncreaseProgress::Failed(failure.class, failure.message.to_string());
     }
-    if world.nodes_as_of(now) <= intent.deadline {
+    if view.freshness.nodes_as_of(now) <= intent.deadline {
         return IncreaseProgress::Open;
     }
     match missing(wanted, group) {

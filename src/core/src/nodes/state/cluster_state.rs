@@ -24,6 +24,7 @@ use crate::world::node::{Node, Readiness};
 use crate::world::provider::BackoffKey;
 use crate::world::provider::{GroupState, InstanceState, ProviderState, TemplateTrust};
 use crate::world::template::NodeTemplate;
+use crate::world::view::View;
 use crate::world::{NodeId, World};
 
 /// Put on cordoned nodes by the node lifecycle controller; it does not go by itself.
@@ -159,15 +160,17 @@ impl PoolState<'_> {
 }
 
 impl<'w> ClusterState<'w> {
-    /// Counts the nodes of `world` as the pools of `config` see them at `now`.
+    /// Counts the nodes of a view as the pools of `config` see them at `now`.
     #[must_use]
     pub fn new(
-        world: &'w World,
+        view: impl Into<View<'w>>,
         history: &History,
         config: &'w Config,
         now: UnixTime,
         wake: &mut Wake,
     ) -> Self {
+        let view = view.into();
+        let world = view.world;
         let mut pools = BTreeMap::new();
         for pool in &config.pools {
             pools.insert(pool.name.clone(), empty_pool(pool, world, history, now, wake));
@@ -182,10 +185,10 @@ impl<'w> ClusterState<'w> {
             publishes_devices: !published::is_unused(world, config.pools.iter()),
             interrupted: interruption::of(world, history, config),
         };
-        state.count_nodes(world, history, now, wake);
+        state.count_nodes(view, history, now, wake);
         for pool_state in state.pools.values_mut() {
             let memory = history.pools.get(&pool_state.pool.name);
-            count_instances(pool_state, memory, world, now, wake);
+            count_instances(pool_state, memory, view, now, wake);
             for (id, group) in &mut pool_state.groups {
                 let asked = memory.map_or(0, |memory| asked_for(memory, id));
                 group.unhealthy = unhealthy(group, asked, config);
@@ -235,8 +238,9 @@ impl<'w> ClusterState<'w> {
         instance.is_some_and(|instance| instance.state == InstanceState::Deleting)
     }
 
-    fn count_nodes(&mut self, world: &'w World, history: &History, now: UnixTime, wake: &mut Wake) {
-        let (victims, seen_at) = (victims(history), world.nodes_as_of(now));
+    fn count_nodes(&mut self, view: View<'w>, history: &History, now: UnixTime, wake: &mut Wake) {
+        let world = view.world;
+        let (victims, seen_at) = (victims(history), view.freshness.nodes_as_of(now));
         // Mostly empty, and without it every node would be looked up in its group's instances, on each plan.
         let going = self.going();
         let mut owners = Owners::new(world, &self.pools);
@@ -540,12 +544,12 @@ fn keeps_pods_off(taint: &Taint, pool: &Pool) -> bool {
 fn count_instances(
     pool: &mut PoolState<'_>,
     memory: Option<&PoolHistory>,
-    world: &World,
+    view: View<'_>,
     now: UnixTime,
     wake: &mut Wake,
 ) {
     let removed = memory.map(removed_instances).unwrap_or_default();
-    let read_at = world.provider(&pool.pool.name).and_then(Known::read_at);
+    let read_at = view.provider(&pool.pool.name).and_then(Known::read_at);
     for (id, group) in &mut pool.groups {
         let wanted = |(intent, of): (&Intent, &Increase)| increase::wanted(intent, of, group.state, read_at);
         let open = memory.map_or(0, |memory| memory.growing(id).map(wanted).max().unwrap_or(0));
@@ -554,7 +558,7 @@ fn count_instances(
         if let Some(until) = group.backed_off_until {
             wake.note(UnixTime(until.0 + 1));
         }
-        let seen = instances_seen(group, pool.pool, &removed, world, read_at, now, wake);
+        let seen = instances_seen(group, pool.pool, &removed, view, read_at, now, wake);
         group.unregistered = seen.unregistered;
         group.long_unregistered = seen.long_unregistered;
         group.going = seen.going;
@@ -618,7 +622,7 @@ fn instances_seen(
     group: &GroupCounts<'_>,
     pool: &Pool,
     removed: &BTreeSet<Arc<str>>,
-    world: &World,
+    view: View<'_>,
     read_at: Option<UnixTime>,
     now: UnixTime,
     wake: &mut Wake,
@@ -629,17 +633,17 @@ fn instances_seen(
     let no_instances = BTreeMap::new();
     let instances = group.state.map_or(&no_instances, |state| &state.instances);
     for id in &group.nodes {
-        let digest = world.digest(*id);
+        let digest = view.digest(*id);
         let late = read_at.is_none_or(|read_at| read_at <= digest.created_at);
         if !late || digest.deleting || digest.deletion_taint {
             continue;
         }
-        let Some(node) = &world.node(*id).node else { continue };
+        let Some(node) = &view.node(*id).node else { continue };
         if !instances.contains_key(&node.provider_id) && !instances.contains_key(&node.name) {
             seen.accounted += 1;
         }
     }
-    let (nobody, listing) = (BTreeSet::new(), world.listing(&pool.name));
+    let (nobody, listing) = (BTreeSet::new(), view.listing(&pool.name));
     let unseen = listing.map_or(&nobody, Listing::unseen);
     for (id, instance) in instances {
         let named = |name: &Arc<str>| removed.contains(name);
@@ -650,7 +654,7 @@ fn instances_seen(
             continue;
         }
         seen.accounted += 1;
-        let is_node = |name: &Arc<str>| world.node_named(name).is_some();
+        let is_node = |name: &Arc<str>| view.node_named(name).is_some();
         if unseen.is_empty() || !unseen.contains(id) || instance.node.as_ref().is_some_and(is_node) {
             continue;
         }
@@ -661,7 +665,7 @@ fn instances_seen(
         if let Some(left_at) = listing.and_then(|listing| listing.left(id)) {
             // Its node was there and may come again, which nobody waits for; until then its machine is left alone.
             let due = left_at.map(|left_at| left_at.plus(timeout));
-            if due.is_some_and(|due| due < world.nodes_as_of(now)) {
+            if due.is_some_and(|due| due < view.freshness.nodes_as_of(now)) {
                 seen.long_unregistered.push(id.clone());
             } else if let Some(due) = due {
                 wake.note(UnixTime(due.0 + 1));
@@ -671,7 +675,7 @@ fn instances_seen(
         let due = instance.created_at.map(|created| created.plus(timeout));
         match due {
             // A machine that became a node while nothing was heard of nodes is not late.
-            Some(due) if due < world.nodes_as_of(now) => seen.long_unregistered.push(id.clone()),
+            Some(due) if due < view.freshness.nodes_as_of(now) => seen.long_unregistered.push(id.clone()),
             Some(due) => {
                 seen.unregistered += 1;
                 wake.note(UnixTime(due.0 + 1));

@@ -11,6 +11,7 @@ use headroom_core::nodes::buffers::status;
 use headroom_core::plan::Plan;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
+use headroom_core::world::Delta;
 use headroom_core::world::buffer::{BufferStatus, CapacityBuffer};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -53,7 +54,7 @@ impl NodeLoop {
         self.buffer_writes.tidy(&self.world.standby().buffers);
         let keys = self.buffer_writes.keys_of_others();
         if self.world.standby().of_others != keys {
-            self.world.set_buffers_of_others(keys);
+            self.world.apply(Delta::BuffersOfOthers(keys));
         }
     }
 

@@ -21,6 +21,7 @@ use headroom_core::plan::{Outcome, Plan};
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
+use headroom_core::world::view::{Freshness, View};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -114,6 +115,8 @@ struct Finished {
 pub struct NodeLoop {
     ports: Ports,
     world: World,
+    /// How far the world was to be trusted at the last plan.
+    freshness: Freshness,
     policies: Policies,
     settings: Settings,
     stored: StoredPools,
@@ -159,6 +162,7 @@ impl NodeLoop {
         Self {
             ports,
             world: World::new(),
+            freshness: Freshness::default(),
             policies: Policies::default(),
             settings,
             stored: StoredPools::new(),
@@ -218,14 +222,14 @@ impl NodeLoop {
         let news = !self.outcomes.is_empty();
         self.absorb(now);
         if !news && let Some(rest) = self.rest.filter(|rest| self.still_holds(rest, now)) {
-            self.ports.health.inspection.answer(|| Some(self.view(now)));
+            self.ports.health.inspection.answer(|| Some(self.snapshot(now)));
             self.measure_watches(now);
             return self.pause(rest.wake_at, None, now);
         }
         let began_at = self.ports.host.wall();
         let mut plan = self.plan(now);
         let planned_at = self.ports.host.wall();
-        self.ports.health.inspection.answer(|| Some(self.view(now)));
+        self.ports.health.inspection.answer(|| Some(self.snapshot(now)));
         let mut statuses = self.statuses(&plan, now);
         let journalled = self.journal(&plan, &statuses).await;
         if self.forget_unjournalled(&mut plan, &journalled) {
@@ -251,7 +255,7 @@ impl NodeLoop {
             revision: self.world.revision(),
             planned_at: self.ports.host.monotonic(),
             wake_at: plan.wake_at,
-            stale: self.world.is_stale(),
+            stale: self.freshness.stale,
         });
         self.pause(plan.wake_at, reported.due.into_iter().chain(status_due).min(), now)
     }
@@ -262,8 +266,8 @@ impl NodeLoop {
     }
 
     /// What a plan made now reads, and what the last decisions on replicas have read.
-    fn view(&self, now: UnixTime) -> Snapshot {
-        let snapshot = Snapshot::of(&self.world, &self.history, &self.settings.config, now);
+    fn snapshot(&self, now: UnixTime) -> Snapshot {
+        let snapshot = Snapshot::of(self.view(), &self.history, &self.settings.config, now);
         snapshot.watched(&self.blocked_since).with_replicas(self.ports.health.looks.record())
     }
 
@@ -312,21 +316,23 @@ impl NodeLoop {
         self.meet_pools();
         self.meet_buffers();
         self.meet_requests();
-        self.world.set_stale(self.is_view_stale(now));
-        self.world.set_nodes_silent_for(now.since(self.nodes_as_of(now)));
-        self.world.set_asking(self.in_flight.increases());
+        self.freshness = self.freshness_at(now);
         let started = self.ports.host.monotonic();
-        let plan = headroom_core::plan(&self.world, &self.history, &self.settings.config, now);
+        let plan = headroom_core::plan(self.view(), &self.history, &self.settings.config, now);
         let took = self.ports.host.monotonic() - started;
-        if !self.world.is_stale() {
+        if !self.freshness.stale {
             self.blocked_since.note(&plan.reasons.nodes, now);
         }
         self.ports.metrics.planned(took, &plan, &self.world, now);
         plan
     }
 
+    fn view(&self) -> View<'_> {
+        View::new(&self.world, &self.freshness)
+    }
+
     fn statuses(&self, plan: &Plan, now: UnixTime) -> Statuses {
-        view::statuses(&self.world, &plan.next_history, &plan.reasons, &self.settings, &self.stored, now)
+        view::statuses(self.view(), &plan.next_history, &plan.reasons, &self.settings, &self.stored, now)
     }
 
     /// How long nothing need be looked at, unless something rings.

@@ -10,6 +10,7 @@ use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::requests::status;
 use headroom_core::plan::Plan;
 use headroom_core::time::UnixTime;
+use headroom_core::world::Delta;
 use headroom_core::world::request::{ProvisioningRequest, RequestStatus};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -50,7 +51,7 @@ impl NodeLoop {
         self.request_writes.tidy(&self.world.requests().objects);
         let keys = self.request_writes.keys_of_others();
         if self.world.requests().of_others != keys {
-            self.world.set_requests_of_others(keys);
+            self.world.apply(Delta::RequestsOfOthers(keys));
         }
     }
 

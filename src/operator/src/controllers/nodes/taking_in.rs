@@ -9,6 +9,7 @@ use headroom_core::nodes::state::blocked_since::BlockedSince;
 use headroom_core::nodes::state::memory as clocks;
 use headroom_core::plan::StepResult;
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::view::Freshness;
 use headroom_core::world::{Delta, Kind};
 use tracing::{debug, info, warn};
 
@@ -120,7 +121,7 @@ impl NodeLoop {
         self.history.pools.insert(pool.clone(), memory);
         if !answers.is_empty() {
             let now = self.ports.host.now();
-            headroom_core::absorb(&mut self.history, &answers, &self.world, &self.settings.config, now);
+            headroom_core::absorb(&mut self.history, &answers, &self.settings.config, now);
         }
     }
 
@@ -286,7 +287,16 @@ impl NodeLoop {
                 stored.answered(outcome);
             }
         }
-        headroom_core::absorb(&mut self.history, &outcomes, &self.world, &self.settings.config, now);
+        headroom_core::absorb(&mut self.history, &outcomes, &self.settings.config, now);
+    }
+
+    /// How far the world is to be trusted.
+    pub(super) fn freshness_at(&self, now: UnixTime) -> Freshness {
+        Freshness {
+            stale: self.is_view_stale(now),
+            nodes_silent_for: now.since(self.nodes_as_of(now)),
+            asking: self.in_flight.increases(),
+        }
     }
 
     /// When nodes were last heard of; `now` when that is not known or, by a clock that was set, later.
