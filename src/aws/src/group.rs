@@ -159,6 +159,12 @@ impl Group {
         u32::try_from(counted.count()).unwrap_or(u32::MAX)
     }
 
+    /// Instances that its size asks for and that it does not have.
+    #[must_use]
+    pub fn shortage(&self) -> u32 {
+        self.desired.saturating_sub(self.counted())
+    }
+
     /// True if something is under way: instances missing, coming or going.
     #[must_use]
     pub fn in_flight(&self) -> bool {

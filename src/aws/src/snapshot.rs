@@ -61,6 +61,8 @@ pub struct Read {
     pub clock: Instant,
     /// Since when something has been under way.
     pub busy_since: Option<Instant>,
+    /// Since when it has had fewer instances than its size.
+    pub short_since: Option<UnixTime>,
     /// Somebody else's last change of its size.
     pub foreign: Option<ForeignEdit>,
 }
@@ -273,8 +275,10 @@ impl Snapshot {
                 .filter(|edit| at.since(edit.at) <= FOREIGN_EDIT_SHOWN),
         };
         let busy_since = group.in_flight().then(|| before.and_then(|read| read.busy_since).unwrap_or(clock));
+        let short_since =
+            (0 < group.shortage()).then(|| before.and_then(|read| read.short_since).unwrap_or(at));
         let name = group.name.clone();
-        self.groups.insert(name, Read { group, at, clock, busy_since, foreign });
+        self.groups.insert(name, Read { group, at, clock, busy_since, short_since, foreign });
     }
 
     /// Instances that were there a moment ago, are not in the list of this read, and that its size still asks for: reads
@@ -282,7 +286,7 @@ impl Snapshot {
     /// nobody's, and be bought once more. What AWS takes away it lists as leaving first, and its size asks for another.
     fn left_out(&self, group: &Group, clock: Instant) -> Vec<Machine> {
         let Some(before) = self.groups.get(&group.name) else { return Vec::new() };
-        let missing = group.desired.saturating_sub(group.counted());
+        let missing = group.shortage();
         let recent = |id: &Arc<str>| {
             let listed = self.births.get(id).map(|birth| clock.saturating_duration_since(birth.listed_at));
             listed.is_some_and(|age| age <= LIST_LAG)

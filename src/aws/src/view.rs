@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::time::UnixTime;
+use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{
     FailureClass, GroupState, Instance, InstanceState, LaunchFailure, Notice, NoticeKind, ProviderState,
@@ -20,6 +20,9 @@ use headroom_provider::aws::Settings;
 
 /// Most groups of one pool: what its status can hold.
 pub const GROUPS_MAX: usize = 64;
+/// A group that stays without its missing instances for so long is not waited for. Auto Scaling replaces an instance within a
+/// minute of finding it unhealthy.
+const LONG_SHORTAGE: Seconds = Seconds(120);
 /// Time for which a used-up quota holds back the other groups of its family.
 const QUOTA_SHOWN_SECONDS: i64 = 600;
 
@@ -119,6 +122,7 @@ fn group_state(
         notes.add(NoticeKind::TagUnreadable, Some(name), words);
     }
     state.interrupted = interrupted(group, snapshot);
+    state.replacements = replacements(&state, snapshot, read, now);
     hold_back(&mut state, group, snapshot, now, notes);
     remark(&state, read, notes);
     if let Some(shape) = snapshot.shapes.get(name) {
@@ -131,6 +135,17 @@ fn group_state(
         }
     }
     state
+}
+
+/// Instances that AWS launches of its own accord in place of those that it takes for unhealthy, or that somebody terminated: all
+/// that are missing, unless it launches none, says that it cannot, or has not done it for long.
+///
+/// An open increase counts what is missing already, and a victim of the operator lowers the size.
+fn replacements(state: &GroupState, snapshot: &Snapshot, read: &Read, now: UnixTime) -> u32 {
+    let group = &read.group;
+    let launches = !group.suspended.contains("Launch") && snapshot.holds.held(&group.name, now).is_none();
+    let is_long = read.short_since.is_some_and(|since| since.plus(LONG_SHORTAGE) <= now);
+    if launches && state.failures.is_empty() && !is_long { group.shortage() } else { 0 }
 }
 
 /// The group's own bounds, narrowed by the spec's. The spec's that lie outside are clamped, with a notice.

@@ -277,6 +277,54 @@ async fn every_lifecycle_state_counts_as_it_should() {
     assert_eq!(states, [Some(Creating), Some(Running), None, Some(Deleting), None, None]);
 }
 
+/// The replacements that the group is expected to get.
+async fn replacements(bench: &Bench) -> u32 {
+    bench.observe().await.expect("read").state.groups["a"].replacements
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_aws_takes_away_is_replaced_without_a_purchase() {
+    let bench = Bench::new(vec![group("a", 0, 3, 10)]);
+    assert_eq!(replacements(&bench).await, 0);
+    bench.fake.account().groups.get_mut("a").expect("there").instances[0].healthy = false;
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(replacements(&bench).await, 1);
+    bench.pass(60).await;
+    assert_eq!(replacements(&bench).await, 0, "the new instance is listed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn replacement_that_does_not_come_is_not_waited_for() {
+    let bench = Bench::new(vec![group("a", 0, 3, 10)]);
+    bench.fake.account().groups.get_mut("a").expect("there").instances[0].lifecycle =
+        "Terminating:Wait".into();
+    assert_eq!(replacements(&bench).await, 1);
+    tokio::time::advance(Duration::from_secs(119)).await;
+    assert_eq!(replacements(&bench).await, 1);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(replacements(&bench).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn group_that_launches_nothing_replaces_nothing() {
+    let frozen = Bench::new(vec![group("a", 0, 3, 10)]);
+    if let Some(group) = frozen.fake.account().groups.get_mut("a") {
+        group.suspended.insert("Launch".to_owned());
+        group.instances[0].lifecycle = "Terminating".into();
+    }
+    assert_eq!(replacements(&frozen).await, 0);
+    let failing = Bench::new(vec![group("a", 0, 3, 10)]);
+    failing.fake.account().groups.get_mut("a").expect("there").instances[0].healthy = false;
+    let words = "We currently do not have sufficient m5.large capacity";
+    failing.fake.account().note(
+        &"a".into(),
+        "Launching a new EC2 instance.  Status Reason: no",
+        "Failed",
+        words,
+    );
+    assert_eq!(replacements(&failing).await, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_odd_group_degrades_itself_only() {
     let mut weighted = group("w", 0, 2, 10);
