@@ -102,7 +102,7 @@ const WORDS: &[(&str, Class)] = &[
 
 /// The class of a failed launch whose code, if it has one, and words are these.
 #[must_use]
-pub fn class_of(code: &str, words: &str) -> Class {
+pub(crate) fn class_of(code: &str, words: &str) -> Class {
     let found_in = |text: &str| {
         let tokens = || text.split(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_'));
         let exact = CODES.iter().find(|(code, _)| tokens().any(|token| token.trim_end_matches('.') == *code));
@@ -173,7 +173,7 @@ pub struct Launches {
 /// Differs from upstream: a success clears the failures before it, a failed termination is no failed launch, and
 /// activities older than the request do not count, for they were not asked for.
 #[must_use]
-pub fn launches(activities: &[Activity]) -> Launches {
+pub(crate) fn launches(activities: &[Activity]) -> Launches {
     let mut launches = Launches::default();
     let mut succeeded: Vec<Option<Arc<str>>> = Vec::new();
     for activity in activities.iter().filter(|activity| is_launch(activity)) {
@@ -227,7 +227,7 @@ fn detail(activity: &Activity, key: &str) -> Option<Arc<str>> {
 
 /// The first characters of AWS's words; never cuts one in two.
 #[must_use]
-pub fn cut(words: &str) -> Arc<str> {
+pub(crate) fn cut(words: &str) -> Arc<str> {
     match words.char_indices().nth(WORDS_MAX) {
         Some((end, _)) => Arc::from(&words[..end]),
         None => Arc::from(words),

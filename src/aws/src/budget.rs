@@ -13,7 +13,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// A budget of calls to one service. Quotas are per account and region and shared with every other tool: ours is low.
 #[derive(Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     host: Arc<Host>,
     burst: f64,
     per_second: f64,
@@ -29,7 +29,7 @@ struct State {
 impl Budget {
     /// `burst` calls at once, and `per_second` in the long run.
     #[must_use]
-    pub fn new(host: Arc<Host>, burst: u32, per_second: f64) -> Self {
+    pub(crate) fn new(host: Arc<Host>, burst: u32, per_second: f64) -> Self {
         let (burst, at) = (f64::from(burst), host.monotonic());
         Self { host, burst, per_second, state: Mutex::new(State { tokens: burst, at }) }
     }
@@ -38,7 +38,7 @@ impl Budget {
     ///
     /// # Errors
     /// [`CallError`] of kind not sent when the wait would be longer than five seconds.
-    pub async fn take(&self, action: &'static str) -> Result<(), CallError> {
+    pub(crate) async fn take(&self, action: &'static str) -> Result<(), CallError> {
         let wait = self.reserve();
         if WAIT_MAX < wait {
             self.give_back();

@@ -19,7 +19,7 @@ const OPTION_PREFIX: &str = "autoscaling-options/";
 /// percentage is rounded down, so that no node goes that would have stayed; `maxnodeprovisiontime` is read too, up to a
 /// day.
 #[must_use]
-pub fn read(tags: &BTreeMap<String, String>) -> (Option<GroupOptions>, Vec<String>) {
+pub(crate) fn read(tags: &BTreeMap<String, String>) -> (Option<GroupOptions>, Vec<String>) {
     let (mut options, mut wrong) = (GroupOptions::default(), Vec::new());
     for (key, value) in tags {
         let Some(rest) = key.strip_prefix(TAG_PREFIX) else { continue };

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 const DELETIONS_MAX: usize = 50;
 
 /// Takes in what the queues say now. A queue that fails is left alone for up to a minute, and holds up nothing else.
-pub async fn refresh(cloud: &Cloud, wanted: &Wanted) {
+pub(crate) async fn refresh(cloud: &Cloud, wanted: &Wanted) {
     {
         let mut snapshot = cloud.snapshot();
         snapshot.queues.retain(|name, _| wanted.queues.contains(name));

@@ -5,7 +5,7 @@
 /// Source: the quotas that the documentation of EC2 lists: one for standard types (A, C, D, H, I, M, R, T, Z), one each
 /// for the others.
 #[must_use]
-pub fn quota_family(instance_type: &str, spot: bool) -> String {
+pub(crate) fn quota_family(instance_type: &str, spot: bool) -> String {
     let letters: String = instance_type.chars().take_while(char::is_ascii_lowercase).collect();
     let family = match letters.as_str() {
         // Families that only look like standard ones.
@@ -45,7 +45,7 @@ const QUOTAS: &[(&str, &str, &str)] = &[
 /// The message about a used-up quota: its name, and what to do. `family` is what [`quota_family`] says of
 /// the machines, `None` where they are of several types; `message` is AWS's own.
 #[must_use]
-pub fn advice(family: Option<&str>, message: &str) -> String {
+pub(crate) fn advice(family: Option<&str>, message: &str) -> String {
     let others = [
         ("MaxFleetCountExceeded", "of fleets in this region"),
         ("VolumeLimitExceeded", "of storage on EBS volumes in this region"),

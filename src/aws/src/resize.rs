@@ -38,7 +38,11 @@ const LAUNCH: &str = "autoscaling:LaunchInstances";
 ///
 /// # Errors
 /// [`Error`] when AWS refused, or when it is unknown what a write did.
-pub async fn increase(cloud: &Cloud, settings: &Settings, request: &Increase) -> Result<Increased, Error> {
+pub(crate) async fn increase(
+    cloud: &Cloud,
+    settings: &Settings,
+    request: &Increase,
+) -> Result<Increased, Error> {
     let _one_write = cloud.lock(&request.group).await;
     let group = match cloud.fresh(&request.group).await {
         Ok(Some(group)) => group,
@@ -230,7 +234,7 @@ fn unlisted(cloud: &Cloud, group: &Group, launches: &activities::Launches) -> u3
 ///
 /// # Errors
 /// [`Error`] when AWS refused, or when it is unknown what a write did.
-pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Error> {
+pub(crate) async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Error> {
     let _one_write = cloud.lock(&request.group).await;
     let Some(group) = cloud.fresh(&request.group).await.map_err(|error| unread(&error))? else {
         return Ok(Increased::Accepted);
@@ -294,7 +298,7 @@ pub async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increased, Erro
 ///
 /// # Errors
 /// [`Error`] when AWS refused, or when it is unknown what the call did.
-pub async fn delete(cloud: &Cloud, settings: &Settings, victim: &Victim) -> Result<(), Error> {
+pub(crate) async fn delete(cloud: &Cloud, settings: &Settings, victim: &Victim) -> Result<(), Error> {
     let id = &victim.id;
     let Some(name) = group_of(cloud, id) else { return gone_or_unknown(cloud, id) };
     let _one_write = cloud.lock(&name).await;

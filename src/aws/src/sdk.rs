@@ -38,7 +38,7 @@ const GROUP_PAGES_MAX: usize = 100;
 const PAGE: i32 = 100;
 
 /// The calls of one region through the SDK.
-pub struct Sdk {
+pub(crate) struct Sdk {
     client: Client,
     reader: Reader,
     budget: Budget,
@@ -50,7 +50,7 @@ pub struct Sdk {
 ///
 /// # Errors
 /// When no region is set anywhere.
-pub async fn load(region: Option<&str>) -> Result<SdkConfig, String> {
+pub(crate) async fn load(region: Option<&str>) -> Result<SdkConfig, String> {
     let http =
         aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
     let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
@@ -67,7 +67,7 @@ pub async fn load(region: Option<&str>) -> Result<SdkConfig, String> {
 impl Sdk {
     /// Calls by this configuration.
     #[must_use]
-    pub fn new(config: &SdkConfig, reader: Reader, host: Arc<Host>, gate: Arc<dyn Gate>) -> Self {
+    pub(crate) fn new(config: &SdkConfig, reader: Reader, host: Arc<Host>, gate: Arc<dyn Gate>) -> Self {
         let timeouts = TimeoutConfig::builder()
             .operation_attempt_timeout(ATTEMPT_TIMEOUT)
             .operation_timeout(OPERATION_TIMEOUT)

@@ -19,7 +19,7 @@ use headroom_provider::aws::{MixedTypes, Settings};
 /// Beginning of the tags that describe a group's nodes.
 ///
 /// Source: Cluster Autoscaler, cloudprovider/aws/README.md. Matched at the beginning only: upstream matches anywhere.
-pub const TAG_PREFIX: &str = "k8s.io/cluster-autoscaler/node-template/";
+pub(crate) const TAG_PREFIX: &str = "k8s.io/cluster-autoscaler/node-template/";
 /// Part of the memory that the hypervisor keeps, in thousandths: AWS sells more than the machine shows.
 const HYPERVISOR_PERMILLE: i64 = 75;
 const MIB: i64 = 1 << 20;
@@ -37,7 +37,7 @@ const GPU: &str = "nvidia.com/gpu";
 ///
 /// # Errors
 /// In words, when neither its types nor the pool give the amounts.
-pub fn template(
+pub(crate) fn template(
     group: &Group,
     pool: &PoolAtProvider,
     settings: &Settings,
@@ -162,7 +162,7 @@ fn open_labels(settings: &Settings, resolved: &Resolved) -> OpenLabels {
 /// Source: the documentation of EKS on reserved resources: memory 255 MiB + 11 MiB a pod, CPU 6 % of the first core, 1 % of
 /// the second, 0.5 % of the next two, 0.25 % of the rest; pods by the VPC plugin: interfaces x (addresses - 1) + 2.
 #[must_use]
-pub fn amounts(machine: &InstanceType) -> (Resources, Resources) {
+pub(crate) fn amounts(machine: &InstanceType) -> (Resources, Resources) {
     let pods = if machine.interfaces == 0 || machine.addresses == 0 {
         PODS_DEFAULT
     } else {
@@ -196,7 +196,7 @@ pub fn amounts(machine: &InstanceType) -> (Resources, Resources) {
 ///
 /// # Errors
 /// In words, when the requirements do not say the least of CPU and memory.
-pub fn least_machine(least: Requirements) -> Result<InstanceType, String> {
+pub(crate) fn least_machine(least: Requirements) -> Result<InstanceType, String> {
     let Requirements { cpus, memory_mib } = least;
     if cpus == 0 || memory_mib == 0 {
         return Err(
@@ -267,7 +267,7 @@ fn apply_tag(
 
 /// A taint's value and effect as a tag has them, `<value>:<effect>`; `None` when there is no such effect.
 #[must_use]
-pub fn taint_effect(tag: &str) -> Option<(&str, TaintEffect)> {
+pub(crate) fn taint_effect(tag: &str) -> Option<(&str, TaintEffect)> {
     let (value, effect) = tag.rsplit_once(':').unwrap_or(("", tag));
     let effect = match effect {
         "NoSchedule" => TaintEffect::NoSchedule,

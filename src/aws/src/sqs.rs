@@ -8,7 +8,7 @@ use super::calls::{CallError, Message};
 use super::ec2::{DELETE_MESSAGE, Reader};
 
 /// Messages in one answer; SQS gives no more.
-pub const MESSAGES_PER_CALL: usize = 10;
+pub(crate) const MESSAGES_PER_CALL: usize = 10;
 /// Seconds for which a message that was read is not given to anybody.
 const HIDDEN_SECONDS: u32 = 20;
 

@@ -51,7 +51,7 @@ struct Caches {
 
 /// What a group launches, resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resolved {
+pub(crate) struct Resolved {
     /// Its types, in the order in which it names them. Where it describes them, one without a name that has the least
     /// of what they must have.
     pub types: Vec<InstanceType>,
@@ -72,7 +72,12 @@ impl Templates {
 }
 
 /// Works out what the groups of a pool launch, reading what is not known yet. Trouble with one group stays with it.
-pub async fn refresh(cloud: &Cloud, pool: &PoolAtProvider, settings: &Settings, names: &BTreeSet<Arc<str>>) {
+pub(crate) async fn refresh(
+    cloud: &Cloud,
+    pool: &PoolAtProvider,
+    settings: &Settings,
+    names: &BTreeSet<Arc<str>>,
+) {
     let groups: Vec<Group> = {
         let snapshot = cloud.snapshot();
         names.iter().filter_map(|name| snapshot.groups.get(name)).map(|read| read.group.clone()).collect()

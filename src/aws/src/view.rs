@@ -19,7 +19,7 @@ use super::snapshot::{Read, Snapshot};
 use headroom_provider::aws::Settings;
 
 /// Most groups of one pool: what its status can hold.
-pub const GROUPS_MAX: usize = 64;
+pub(crate) const GROUPS_MAX: usize = 64;
 /// A group that stays without its missing instances for so long is not waited for. Auto Scaling replaces an instance within a
 /// minute of finding it unhealthy.
 const LONG_SHORTAGE: Seconds = Seconds(120);
@@ -28,7 +28,7 @@ const QUOTA_SHOWN_SECONDS: i64 = 600;
 
 /// Names of the groups that a pool claims, in order; those that do not exist among them.
 #[must_use]
-pub fn claimed(settings: &Settings, snapshot: &Snapshot) -> BTreeSet<Arc<str>> {
+pub(crate) fn claimed(settings: &Settings, snapshot: &Snapshot) -> BTreeSet<Arc<str>> {
     let named = settings.groups.iter().map(|group| group.name.clone());
     let tags = settings.tags();
     let selected = tags.and_then(|tags| snapshot.selected.get(&tags)).into_iter().flatten().cloned();
@@ -37,7 +37,7 @@ pub fn claimed(settings: &Settings, snapshot: &Snapshot) -> BTreeSet<Arc<str>> {
 
 /// What the pool has, and when the oldest part of it was read.
 #[must_use]
-pub fn state_of(
+pub(crate) fn state_of(
     settings: &Settings,
     snapshot: &Snapshot,
     now: UnixTime,

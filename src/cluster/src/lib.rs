@@ -1,6 +1,5 @@
 //! The cluster as the watches delivered it, what the operator remembers of it, and the scheduler's rules over it. Pure; it
 //! decides nothing.
-#![deny(missing_docs)]
 
 pub mod history;
 pub mod scale_in;

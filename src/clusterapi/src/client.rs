@@ -223,12 +223,12 @@ fn trouble(error: watcher::Error) -> Trouble {
 }
 
 /// Nodes of the workload cluster, by the operator's own client.
-pub struct WorkloadNodes(Api<Node>);
+pub(crate) struct WorkloadNodes(Api<Node>);
 
 impl WorkloadNodes {
     /// Nodes through `client`.
     #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self(Api::all(client))
     }
 }

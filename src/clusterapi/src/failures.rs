@@ -32,7 +32,7 @@ const PARTS: [&str; 6] = ["image", "network", "subnet", "flavor", "ami", "secret
 
 /// A launch that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// Its class.
     pub class: FailureClass,
     /// The provider's reason and message.
@@ -44,7 +44,7 @@ pub struct Failure {
 /// The failure of a machine that has not become a node: one that its words prove, or one that its controllers call
 /// terminal. A provider that only tries again has not failed.
 #[must_use]
-pub fn of(machine: &Machine) -> Option<Failure> {
+pub(crate) fn of(machine: &Machine) -> Option<Failure> {
     if machine.node().is_some() || machine.metadata.is_deleting() {
         return None;
     }
@@ -62,7 +62,7 @@ pub fn of(machine: &Machine) -> Option<Failure> {
 /// True if nobody waits for a machine any more: its launch failed, and a later attempt of its provider would come too late
 /// for whom it was bought. A provider that is asked for fewer calls only comes later.
 #[must_use]
-pub fn is_final(machine: &Machine) -> bool {
+pub(crate) fn is_final(machine: &Machine) -> bool {
     of(machine).is_some_and(|failure| failure.class != FailureClass::Throttled)
 }
 

@@ -22,7 +22,7 @@ const LONG_SHORTAGE: Seconds = Seconds(120);
 
 /// A group as one read, or the watches, gave it.
 #[derive(Clone, Debug, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// Its kind.
     pub kind: GroupKind,
     /// The object whose size is written.
@@ -37,7 +37,7 @@ pub struct Group {
 
 /// The id by which core knows a machine: as nodes carry it, or by its name before it has one.
 #[must_use]
-pub fn instance_id(namespace: &str, machine: &Machine) -> Arc<str> {
+pub(crate) fn instance_id(namespace: &str, machine: &Machine) -> Arc<str> {
     match machine.provider_id() {
         Some(id) => machine_id(id).into(),
         None => format!("capi://{namespace}/{}", machine.metadata.name).into(),
@@ -46,7 +46,7 @@ pub fn instance_id(namespace: &str, machine: &Machine) -> Arc<str> {
 
 /// Settledness of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub(crate) enum Settled {
     /// A lowering takes marked machines, whichever they are.
     All,
     /// A lowering takes marked machines of one MachineSet alone, by its unique id: the oldest under `OnDelete`.
@@ -56,7 +56,7 @@ pub enum Settled {
 impl Group {
     /// The parts of a group among everything that a place has.
     #[must_use]
-    pub fn of<'a>(
+    pub(crate) fn of<'a>(
         (kind, object): (GroupKind, &Scalable),
         sets: impl IntoIterator<Item = &'a Scalable>,
         machines: impl IntoIterator<Item = &'a Machine>,
@@ -76,26 +76,26 @@ impl Group {
     }
 
     /// Machines that are not being deleted.
-    pub fn live(&self) -> impl Iterator<Item = &Machine> {
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Machine> {
         self.machines.iter().filter(|machine| !machine.metadata.is_deleting())
     }
 
     /// Their number.
     #[must_use]
-    pub fn live_count(&self) -> u32 {
+    pub(crate) fn live_count(&self) -> u32 {
         u32::try_from(self.live().count()).unwrap_or(u32::MAX)
     }
 
     /// Machines that are missing though none that is being deleted takes their place: its MachineSets make them at once.
     #[must_use]
-    pub fn shortage(&self) -> u32 {
+    pub(crate) fn shortage(&self) -> u32 {
         let count = u32::try_from(self.machines.len()).unwrap_or(u32::MAX);
         self.object.replicas().saturating_sub(count)
     }
 
     /// Why its MachineSets make no machine, if they say so.
     #[must_use]
-    pub fn makes_nothing(&self) -> Option<&str> {
+    pub(crate) fn makes_nothing(&self) -> Option<&str> {
         self.object.news().filter(|news| news.contains("preflight") || news.contains("not exist"))
     }
 
@@ -103,7 +103,7 @@ impl Group {
     /// `short_since`, and the replacements of machines whose deletion has not. Victims of the operator are not replaced. 0
     /// where nothing is made, and for a MachinePool, whose cloud decides.
     #[must_use]
-    pub fn replacements(&self, short_since: Option<UnixTime>, now: UnixTime) -> u32 {
+    pub(crate) fn replacements(&self, short_since: Option<UnixTime>, now: UnixTime) -> u32 {
         if self.kind == GroupKind::Pool || self.stopped().is_some() || self.makes_nothing().is_some() {
             return 0;
         }
@@ -125,7 +125,7 @@ impl Group {
 
     /// Machines that two of them share an id with.
     #[must_use]
-    pub fn shared_id(&self) -> Option<&str> {
+    pub(crate) fn shared_id(&self) -> Option<&str> {
         let mut seen = BTreeMap::new();
         self.machines.iter().find_map(|machine| {
             let id = machine.provider_id()?;
@@ -135,7 +135,7 @@ impl Group {
 
     /// Why nothing of it is changed, not even its size.
     #[must_use]
-    pub fn stopped(&self) -> Option<Hold> {
+    pub(crate) fn stopped(&self) -> Option<Hold> {
         let hold =
             |reason, message: &str| Some(Hold { reason, message: message.into(), except: BTreeSet::new() });
         let Self { object, cluster, .. } = self;
@@ -163,7 +163,7 @@ impl Group {
 
     /// Who manages its size besides, if that is known: what we write would be undone.
     #[must_use]
-    pub fn managed_by(&self) -> Option<&str> {
+    pub(crate) fn managed_by(&self) -> Option<&str> {
         let by_label = self.object.metadata.annotations.get(REPLICAS_MANAGED_BY).map(String::as_str);
         by_label.filter(|by| *by != "false").or_else(|| self.object.metadata.size_applied_by())
     }
@@ -172,7 +172,7 @@ impl Group {
     ///
     /// # Errors
     /// [`Hold`] when it could take others, or nobody can say.
-    pub fn settled(&self) -> Result<Settled, Hold> {
+    pub(crate) fn settled(&self) -> Result<Settled, Hold> {
         if let Some(hold) = self.stopped() {
             return Err(hold);
         }
@@ -283,7 +283,7 @@ impl Group {
 
     /// What keeps its machines from being removed as the plan has to know it; marks of open removals do not.
     #[must_use]
-    pub fn removals_held(&self, namespace: &str, is_open: impl Fn(&Mark) -> bool) -> Option<Hold> {
+    pub(crate) fn removals_held(&self, namespace: &str, is_open: impl Fn(&Mark) -> bool) -> Option<Hold> {
         match self.settled() {
             Ok(settled) => {
                 let left = self.live().find(|machine| {

@@ -34,7 +34,7 @@ fn failure(trouble: Trouble) -> Error {
 ///
 /// # Errors
 /// In words, when the annotations make no sense.
-pub fn bounds(settings: &Settings, kind: GroupKind, group: &Group) -> Result<(u32, u32), String> {
+pub(crate) fn bounds(settings: &Settings, kind: GroupKind, group: &Group) -> Result<(u32, u32), String> {
     let (low, high) = options::bounds(&group.object.metadata.annotations)?;
     let named = settings.named(kind, &group.object.metadata.name);
     let (min, max) = (named.and_then(|named| named.min), named.and_then(|named| named.max));
@@ -46,7 +46,7 @@ pub fn bounds(settings: &Settings, kind: GroupKind, group: &Group) -> Result<(u3
 ///
 /// # Errors
 /// [`Error`] when the server refused, or when it is unknown what the write did.
-pub async fn increase(
+pub(crate) async fn increase(
     place: &Place,
     settings: &Settings,
     (kind, name): (GroupKind, &str),
@@ -85,7 +85,7 @@ pub async fn increase(
 ///
 /// # Errors
 /// [`Error`] when the server refused, or when it is unknown what a write did.
-pub async fn cancel(
+pub(crate) async fn cancel(
     place: &Place,
     settings: &Settings,
     (kind, name): (GroupKind, &Arc<str>),

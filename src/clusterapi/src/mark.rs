@@ -3,17 +3,17 @@
 use headroom_core::time::UnixTime;
 
 /// Annotation on a Machine that Cluster API copies to its Node, which proves that its controllers have seen the mark.
-pub const ACKNOWLEDGED: &str = "node.cluster.x-k8s.io/headroom-mark";
+pub(crate) const ACKNOWLEDGED: &str = "node.cluster.x-k8s.io/headroom-mark";
 /// Age from which no write of the mark's step can take effect any more: a step's deadline and the longest request of an
 /// API server.
-pub const FENCE_SECONDS: i64 = 70;
+pub(crate) const FENCE_SECONDS: i64 = 70;
 /// Longest time from a mark to the lowering.
-pub const STEP_SECONDS: i64 = 10;
+pub(crate) const STEP_SECONDS: i64 = 10;
 const PREFIX: &str = "headroom/";
 
 /// A mark of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub(crate) struct Mark {
     /// The pool.
     pub pool: String,
     /// The intent's id.
@@ -31,7 +31,7 @@ pub struct Mark {
 impl Mark {
     /// The value of the annotation.
     #[must_use]
-    pub fn written(&self) -> String {
+    pub(crate) fn written(&self) -> String {
         let Self { pool, intent, generation, replicas, count, at } = self;
         format!(
             "{PREFIX}{pool}/{intent} generation={generation} replicas={replicas} count={count} at={}",
@@ -41,7 +41,7 @@ impl Mark {
 
     /// The mark that a value is; `None` for a mark of somebody else.
     #[must_use]
-    pub fn parse(value: &str) -> Option<Self> {
+    pub(crate) fn parse(value: &str) -> Option<Self> {
         let mut words = value.strip_prefix(PREFIX)?.split(' ');
         let (pool, intent) = words.next()?.split_once('/')?;
         let fields: Vec<(&str, &str)> = words.filter_map(|word| word.split_once('=')).collect();
@@ -58,20 +58,20 @@ impl Mark {
 
     /// True if the group's size was written since, by the mark's step or by somebody else.
     #[must_use]
-    pub fn has_moved(&self, generation: i64) -> bool {
+    pub(crate) fn has_moved(&self, generation: i64) -> bool {
         self.generation != generation
     }
 
     /// True if no write of the mark's step can take effect any more.
     #[must_use]
-    pub fn is_old(&self, now: UnixTime) -> bool {
+    pub(crate) fn is_old(&self, now: UnixTime) -> bool {
         FENCE_SECONDS <= now.since(self.at).0
     }
 }
 
 /// True if a value has our form, readable or not.
 #[must_use]
-pub fn is_ours(value: &str) -> bool {
+pub(crate) fn is_ours(value: &str) -> bool {
     value.starts_with(PREFIX)
 }
 

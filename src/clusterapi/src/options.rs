@@ -16,7 +16,7 @@ type Annotations = BTreeMap<String, String>;
 ///
 /// # Errors
 /// In words, when an annotation is not a size, or the minimum is above the maximum.
-pub fn bounds(annotations: &Annotations) -> Result<(u32, u32), String> {
+pub(crate) fn bounds(annotations: &Annotations) -> Result<(u32, u32), String> {
     let size = |key: &str, default: u32| match annotations.get(key) {
         None => Ok(default),
         Some(written) => {
@@ -32,7 +32,7 @@ pub fn bounds(annotations: &Annotations) -> Result<(u32, u32), String> {
 
 /// The group's settings over those of its pool, and the annotations that cannot be read.
 #[must_use]
-pub fn read(annotations: &Annotations) -> (Option<GroupOptions>, Vec<String>) {
+pub(crate) fn read(annotations: &Annotations) -> (Option<GroupOptions>, Vec<String>) {
     let mut problems = Vec::new();
     let get = |name: &str| {
         let key = format!("{OPTIONS}{name}");

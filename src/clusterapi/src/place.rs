@@ -25,7 +25,7 @@ const RETRY: Duration = Duration::from_secs(10);
 const TEMPLATE_RETRY: i64 = 60;
 
 /// One place.
-pub struct Place {
+pub(crate) struct Place {
     /// Which one.
     pub address: Address,
     /// Time, tasks and randomness.
@@ -42,7 +42,7 @@ pub struct Place {
 impl Place {
     /// The place, whose watches begin at once.
     #[must_use]
-    pub fn open(
+    pub(crate) fn open(
         address: Address,
         calls: Arc<dyn Calls>,
         nodes: Arc<dyn Nodes>,
@@ -65,13 +65,13 @@ impl Place {
     }
 
     /// What the watches have shown.
-    pub fn store(&self) -> MutexGuard<'_, Store> {
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The turn of a group's writes, if nobody has it.
     #[must_use]
-    pub fn turn(&self, group: &Arc<str>) -> Option<OwnedMutexGuard<()>> {
+    pub(crate) fn turn(&self, group: &Arc<str>) -> Option<OwnedMutexGuard<()>> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         turns.entry(group.clone()).or_default().clone().try_lock_owned().ok()
     }
@@ -180,7 +180,7 @@ impl Place {
     ///
     /// # Errors
     /// When anything of it cannot be read.
-    pub async fn read_group(
+    pub(crate) async fn read_group(
         &self,
         kind: GroupKind,
         name: &str,
@@ -199,7 +199,7 @@ impl Place {
     ///
     /// # Errors
     /// When one of them cannot be read.
-    pub async fn read_size(&self, kind: GroupKind, name: &str) -> Result<Option<Group>, Trouble> {
+    pub(crate) async fn read_size(&self, kind: GroupKind, name: &str) -> Result<Option<Group>, Trouble> {
         let Some(object) = self.object::<Scalable>(Kind::Group(kind), name).await? else { return Ok(None) };
         let cluster: Option<Cluster> = self.object(Kind::Cluster, &self.address.cluster).await?;
         Ok(Some(Group::of((kind, &object), &[], &[], cluster.as_ref())))
@@ -233,7 +233,12 @@ impl Place {
     ///
     /// # Errors
     /// [`Trouble`]; 409 if it has changed.
-    pub async fn write_size(&self, kind: GroupKind, object: &Scalable, size: u32) -> Result<(), Trouble> {
+    pub(crate) async fn write_size(
+        &self,
+        kind: GroupKind,
+        object: &Scalable,
+        size: u32,
+    ) -> Result<(), Trouble> {
         let name = &object.metadata.name;
         let path = format!("{}/{name}/scale", self.path(Kind::Group(kind).plural()).await?);
         let body = json!({
@@ -267,7 +272,7 @@ impl Place {
     ///
     /// # Errors
     /// [`Trouble`]; 409 if it has changed.
-    pub async fn mark(&self, machine: &Machine, mark: &Mark, proof: &str) -> Result<(), Trouble> {
+    pub(crate) async fn mark(&self, machine: &Machine, mark: &Mark, proof: &str) -> Result<(), Trouble> {
         self.patch(machine, json!({DELETE_MACHINE: mark.written(), ACKNOWLEDGED: proof})).await
     }
 
@@ -275,7 +280,7 @@ impl Place {
     ///
     /// # Errors
     /// [`Trouble`]; 409 if the Machine has changed.
-    pub async fn unmark(&self, machine: &Machine) -> Result<(), Trouble> {
+    pub(crate) async fn unmark(&self, machine: &Machine) -> Result<(), Trouble> {
         self.patch(machine, json!({DELETE_MACHINE: null, ACKNOWLEDGED: null})).await
     }
 
@@ -283,7 +288,7 @@ impl Place {
     ///
     /// # Errors
     /// [`Trouble`]; 409 if it has changed.
-    pub async fn delete_machine(&self, machine: &Machine) -> Result<(), Trouble> {
+    pub(crate) async fn delete_machine(&self, machine: &Machine) -> Result<(), Trouble> {
         let path = format!("{}/{}", self.path(Kind::Machine.plural()).await?, machine.metadata.name);
         let preconditions =
             json!({"uid": machine.metadata.uid, "resourceVersion": machine.metadata.resource_version});
@@ -293,7 +298,7 @@ impl Place {
     }
 
     /// Reads the templates of groups whose references have changed; those that could not be read again after a while.
-    pub async fn read_templates(&self, groups: &BTreeMap<Arc<str>, Group>) {
+    pub(crate) async fn read_templates(&self, groups: &BTreeMap<Arc<str>, Group>) {
         for (id, group) in groups {
             let spec = &group.object.template().spec;
             let refs = format!("{:?} {:?}", spec.infrastructure_ref, spec.bootstrap.config_ref);

@@ -24,11 +24,11 @@ const LEAVING_WAIT: Duration = Duration::from_secs(5);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Attempts to write a size that somebody else writes too.
-pub const ATTEMPTS: usize = 3;
+pub(crate) const ATTEMPTS: usize = 3;
 
 /// Machines of one group that are to leave.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub(crate) struct Order {
     /// The pool.
     pub pool: Arc<str>,
     /// The intent's id.
@@ -45,7 +45,7 @@ pub struct Order {
 
 /// A machine that is to leave.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Its id as core knows it.
     pub id: Arc<str>,
     /// True if it was a node when it was chosen.
@@ -78,7 +78,7 @@ struct Victim {
 }
 
 /// Removes the machines: one answer each, in their order.
-pub async fn remove(place: &Place, order: &Order) -> Vec<Result<(), Error>> {
+pub(crate) async fn remove(place: &Place, order: &Order) -> Vec<Result<(), Error>> {
     let mut removal = Removal { place, order, ends: Ends::new(), is_doubtful: false };
     let rest = match place.turn(&order.group_id()) {
         Some(_turn) => match removal.run().await {
@@ -428,7 +428,7 @@ impl Removal<'_> {
 /// True if a left mark can be taken off without harm. Where a size was written since, it may have been for this machine: as
 /// long as the controllers have not done with it, another machine would go in its place. Where none was, a write of the
 /// mark's step may yet come for a while.
-pub fn is_over(group: &Group, mark: Option<&Mark>, now: UnixTime) -> bool {
+pub(crate) fn is_over(group: &Group, mark: Option<&Mark>, now: UnixTime) -> bool {
     match mark {
         Some(mark) if !mark.has_moved(group.object.metadata.generation) => mark.is_old(now),
         Some(_) | None => group.settled().is_ok(),
@@ -436,7 +436,7 @@ pub fn is_over(group: &Group, mark: Option<&Mark>, now: UnixTime) -> bool {
 }
 
 /// Takes off the marks of removals that are not open any more, once they are over.
-pub async fn sweep(place: &Place, group: &Group, id: &Arc<str>, is_open: impl Fn(&Mark) -> bool) {
+pub(crate) async fn sweep(place: &Place, group: &Group, id: &Arc<str>, is_open: impl Fn(&Mark) -> bool) {
     let Some(_turn) = place.turn(id) else { return };
     // Read past the cache: an old state may look settled.
     let Ok(Some((group, _))) = place.read_group(group.kind, &group.object.metadata.name).await else {

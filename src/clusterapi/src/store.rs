@@ -15,7 +15,7 @@ use super::wire::{Cluster, Machine, Scalable, read};
 
 /// The kinds that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Groups.
     Group(GroupKind),
     /// Machines.
@@ -26,7 +26,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Group(GroupKind::Deployment),
         Self::Group(GroupKind::Set),
         Self::Group(GroupKind::Pool),
@@ -36,7 +36,7 @@ impl Kind {
 
     /// The plural, as paths and permissions name it.
     #[must_use]
-    pub fn plural(self) -> &'static str {
+    pub(crate) fn plural(self) -> &'static str {
         match self {
             Self::Group(GroupKind::Deployment) => "machinedeployments",
             Self::Group(GroupKind::Set) => "machinesets",
@@ -48,7 +48,7 @@ impl Kind {
 
     /// The kind as Cluster API spells it.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Group(kind) => kind.as_str(),
             Self::Machine => "Machine",
@@ -59,7 +59,7 @@ impl Kind {
 
 /// Objects of one kind.
 #[derive(Debug)]
-pub struct Shelf<T> {
+pub(crate) struct Shelf<T> {
     /// Objects by name.
     pub objects: BTreeMap<String, T>,
     incoming: Option<BTreeMap<String, T>>,
@@ -135,7 +135,7 @@ impl<T: DeserializeOwned> Shelf<T> {
 
 /// What the operator remembers of a group's size, in this process only.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sizes {
+pub(crate) struct Sizes {
     last: Option<u32>,
     /// The last size that was written here: from, to.
     wrote: Option<(u32, u32)>,
@@ -155,12 +155,12 @@ impl Sizes {
     const UNDONE_MAX: usize = 3;
 
     /// A size was written here.
-    pub fn wrote(&mut self, from: u32, to: u32) {
+    pub(crate) fn wrote(&mut self, from: u32, to: u32) {
         self.wrote = Some((from, to));
     }
 
     /// A size was seen.
-    pub fn see(&mut self, size: u32, now: UnixTime) {
+    pub(crate) fn see(&mut self, size: u32, now: UnixTime) {
         let before = self.last.replace(size);
         self.undone.retain(|at| now.since(*at) < Self::UNDONE_WITHIN);
         self.foreign = self.foreign.filter(|(_, _, at)| now.since(*at) < Self::REPORTED);
@@ -178,20 +178,20 @@ impl Sizes {
     }
 
     /// So many machines were missing.
-    pub fn see_shortage(&mut self, count: u32, now: UnixTime) {
+    pub(crate) fn see_shortage(&mut self, count: u32, now: UnixTime) {
         self.short_since = (0 < count).then(|| self.short_since.unwrap_or(now));
     }
 
     /// True if what is written here is undone again and again.
     #[must_use]
-    pub fn is_contested(&self) -> bool {
+    pub(crate) fn is_contested(&self) -> bool {
         Self::UNDONE_MAX <= self.undone.len()
     }
 }
 
 /// A group's templates as they were read.
 #[derive(Clone, Debug)]
-pub struct TemplatesRead {
+pub(crate) struct TemplatesRead {
     /// What they were read by: the references in the group.
     pub refs: String,
     /// The templates, or why they cannot be read.
@@ -202,7 +202,7 @@ pub struct TemplatesRead {
 
 /// What the watches of one place have shown.
 #[derive(Debug, Default)]
-pub struct Store {
+pub(crate) struct Store {
     /// MachineDeployments.
     pub deployments: Shelf<Scalable>,
     /// MachineSets.
@@ -225,7 +225,7 @@ pub struct Store {
 
 impl Store {
     /// Takes in one change.
-    pub fn take(&mut self, kind: Kind, event: Event, now: UnixTime) {
+    pub(crate) fn take(&mut self, kind: Kind, event: Event, now: UnixTime) {
         match kind {
             Kind::Group(kind) => self.shelf_mut(kind).take(event, now),
             Kind::Machine => self.machines.take(event, now),
@@ -243,7 +243,7 @@ impl Store {
 
     /// Groups of a kind.
     #[must_use]
-    pub fn shelf(&self, kind: GroupKind) -> &Shelf<Scalable> {
+    pub(crate) fn shelf(&self, kind: GroupKind) -> &Shelf<Scalable> {
         match kind {
             GroupKind::Deployment => &self.deployments,
             GroupKind::Set => &self.sets,
@@ -253,7 +253,7 @@ impl Store {
 
     /// Troubles of the watches, with the kind and the time of their beginning.
     #[must_use]
-    pub fn troubles(&self) -> Vec<(Kind, &Trouble, UnixTime)> {
+    pub(crate) fn troubles(&self) -> Vec<(Kind, &Trouble, UnixTime)> {
         let of = |kind| {
             let trouble = match kind {
                 Kind::Group(kind) => &self.shelf(kind).trouble,
@@ -267,7 +267,7 @@ impl Store {
 
     /// Kinds that have not been listed yet.
     #[must_use]
-    pub fn unlisted(&self) -> Vec<Kind> {
+    pub(crate) fn unlisted(&self) -> Vec<Kind> {
         let listed = |kind: &Kind| match *kind {
             Kind::Group(kind) => self.shelf(kind).listed,
             Kind::Machine => self.machines.listed,
@@ -278,7 +278,7 @@ impl Store {
 
     /// A group with its parts.
     #[must_use]
-    pub fn group(&self, kind: GroupKind, name: &str, cluster: &str) -> Option<Group> {
+    pub(crate) fn group(&self, kind: GroupKind, name: &str, cluster: &str) -> Option<Group> {
         let object = self.shelf(kind).objects.get(name)?;
         let (sets, machines) = (self.sets.objects.values(), self.machines.objects.values());
         Some(Group::of((kind, object), sets, machines, self.clusters.objects.get(cluster)))

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::wire::Scalable;
 
 /// Prefix of Cluster Autoscaler's annotations with the capacity of a group that has no node.
-pub const CAPACITY: &str = "capacity.cluster-autoscaler.kubernetes.io/";
+pub(crate) const CAPACITY: &str = "capacity.cluster-autoscaler.kubernetes.io/";
 /// Pods of a node whose templates do not say.
 const PODS_DEFAULT: i64 = 110;
 /// Domains of the labels and taints that Cluster API copies from a Machine to its Node.
@@ -24,7 +24,7 @@ const COPIED_PREFIX: &str = "node-role.kubernetes.io/";
 
 /// What was read of a group's templates.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Templates {
+pub(crate) struct Templates {
     /// The infrastructure template.
     pub infrastructure: Value,
     /// The bootstrap template.
@@ -44,7 +44,7 @@ struct Parts {
 ///
 /// # Errors
 /// In words, when a source cannot be read, or none gives cpu and memory.
-pub fn read(
+pub(crate) fn read(
     pool: &PoolAtProvider,
     object: &Scalable,
     templates: &Templates,

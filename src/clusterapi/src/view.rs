@@ -23,7 +23,7 @@ use super::store::Store;
 use super::template;
 
 /// Most groups of one pool: what its status can hold.
-pub const GROUPS_MAX: usize = 64;
+pub(crate) const GROUPS_MAX: usize = 64;
 /// A machine of this age has long been a node of this cluster, if it ever will be.
 const OLD: Seconds = Seconds(600);
 /// After so long without any node of this cluster, younger machines are those of another one too.
@@ -33,7 +33,7 @@ const LONG_DELETION: Seconds = Seconds(900);
 
 /// A group of a pool, found or not.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub(crate) struct Own {
     /// Its kind.
     pub kind: GroupKind,
     /// Its name.
@@ -45,13 +45,13 @@ pub struct Own {
 impl Own {
     /// The id by which core knows it.
     #[must_use]
-    pub fn id(&self) -> Arc<str> {
+    pub(crate) fn id(&self) -> Arc<str> {
         format!("{}/{}", self.kind, self.name).into()
     }
 }
 
 /// Surroundings of a view.
-pub struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     /// The pool.
     pub pool: &'a PoolAtProvider,
     /// Its settings.
@@ -74,7 +74,7 @@ impl Notices {
 }
 
 /// The pool's state.
-pub fn state_of(scene: &Scene<'_>, store: &mut Store, own: &[Own]) -> ProviderState {
+pub(crate) fn state_of(scene: &Scene<'_>, store: &mut Store, own: &[Own]) -> ProviderState {
     let (mut state, mut notices) = (ProviderState::default(), Notices::default());
     let wrong = wrong_cluster(scene, store, own);
     if wrong.is_some() {
@@ -314,7 +314,7 @@ fn launch_failures(id: &Arc<str>, group: &Group) -> Vec<LaunchFailure> {
 
 /// True if the group is on its way to another state, so that it is looked at again soon.
 #[must_use]
-pub fn is_moving(state: &GroupState) -> bool {
+pub(crate) fn is_moving(state: &GroupState) -> bool {
     let waits = |instance: &Instance| instance.state != InstanceState::Running;
     let changing = state.hold.as_ref().is_some_and(|hold| hold.reason == Reason::GroupChanging);
     changing || state.instances.values().any(waits)
@@ -322,7 +322,7 @@ pub fn is_moving(state: &GroupState) -> bool {
 
 /// The class of a place that cannot be read.
 #[must_use]
-pub fn class_of(trouble: &Trouble) -> FailureClass {
+pub(crate) fn class_of(trouble: &Trouble) -> FailureClass {
     match trouble {
         Trouble::Status(401 | 403, _) => FailureClass::PermissionDenied,
         Trouble::Status(429, _) => FailureClass::Throttled,

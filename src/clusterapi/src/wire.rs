@@ -8,15 +8,15 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The API group of Cluster API's own kinds.
-pub const GROUP: &str = "cluster.x-k8s.io";
+pub(crate) const GROUP: &str = "cluster.x-k8s.io";
 /// Versions that are read, the preferred one first.
-pub const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
+pub(crate) const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 /// Label with the name of an object's Cluster.
-pub const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
+pub(crate) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 /// Annotation that stops the reconciliation of an object.
-pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+pub(crate) const PAUSED: &str = "cluster.x-k8s.io/paused";
 /// Annotation on a Machine that goes first when its MachineSet shrinks; only the key counts.
-pub const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
+pub(crate) const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
 /// Annotation with the revision of a MachineSet.
 const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
 /// Annotation with the size that a MachineDeployment wanted when its controller last scaled a MachineSet.
@@ -24,12 +24,12 @@ const DESIRED_REPLICAS: &str = "machinedeployment.clusters.x-k8s.io/desired-repl
 /// Domain of annotations of machines that are updated in place.
 const IN_PLACE: &str = "in-place-updates.internal.cluster.x-k8s.io/";
 /// Annotation of a MachinePool whose size somebody else manages.
-pub const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
+pub(crate) const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
 
 /// Metadata.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Meta {
+pub(crate) struct Meta {
     /// Name.
     pub name: String,
     /// Unique id.
@@ -67,49 +67,49 @@ struct Managed {
 impl Meta {
     /// True once its deletion has begun.
     #[must_use]
-    pub fn is_deleting(&self) -> bool {
+    pub(crate) fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
     /// When its deletion began.
     #[must_use]
-    pub fn deleted_at(&self) -> Option<UnixTime> {
+    pub(crate) fn deleted_at(&self) -> Option<UnixTime> {
         self.deletion_timestamp.as_deref().and_then(UnixTime::parse)
     }
 
     /// When it was created.
     #[must_use]
-    pub fn created_at(&self) -> Option<UnixTime> {
+    pub(crate) fn created_at(&self) -> Option<UnixTime> {
         self.creation_timestamp.as_deref().and_then(UnixTime::parse)
     }
 
     /// The unique id of the object that controls it.
     #[must_use]
-    pub fn controller(&self) -> Option<&str> {
+    pub(crate) fn controller(&self) -> Option<&str> {
         self.owner_references.iter().find(|owner| owner.controller).map(|owner| owner.uid.as_str())
     }
 
     /// True if a MachineDeployment controls it.
     #[must_use]
-    pub fn is_of_deployment(&self) -> bool {
+    pub(crate) fn is_of_deployment(&self) -> bool {
         self.owner_references.iter().any(|owner| owner.kind == "MachineDeployment")
     }
 
     /// True if its reconciliation is paused by annotation.
     #[must_use]
-    pub fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         self.annotations.contains_key(PAUSED)
     }
 
     /// True if something is updated in place.
     #[must_use]
-    pub fn updates_in_place(&self) -> bool {
+    pub(crate) fn updates_in_place(&self) -> bool {
         self.annotations.keys().any(|key| key.starts_with(IN_PLACE))
     }
 
     /// Who applies its size server-side, and so would set it again.
     #[must_use]
-    pub fn size_applied_by(&self) -> Option<&str> {
+    pub(crate) fn size_applied_by(&self) -> Option<&str> {
         let applied = |field: &&Managed| {
             field.operation == "Apply" && !field.fields_v1["f:spec"]["f:replicas"].is_null()
         };
@@ -120,7 +120,7 @@ impl Meta {
 /// A condition.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Condition {
+pub(crate) struct Condition {
     #[serde(rename = "type")]
     type_: String,
     /// True, False or Unknown.
@@ -135,21 +135,21 @@ pub struct Condition {
 impl Condition {
     /// When its status last changed.
     #[must_use]
-    pub fn changed_at(&self) -> Option<UnixTime> {
+    pub(crate) fn changed_at(&self) -> Option<UnixTime> {
         self.last_transition_time.as_deref().and_then(UnixTime::parse)
     }
 }
 
 /// The condition of a type.
 #[must_use]
-pub fn condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+pub(crate) fn condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
 /// A Machine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Metadata.
     pub metadata: Meta,
     spec: MachineSpec,
@@ -196,19 +196,19 @@ struct Echo {
 impl Machine {
     /// The machine's id at its cloud, once it has one.
     #[must_use]
-    pub fn provider_id(&self) -> Option<&str> {
+    pub(crate) fn provider_id(&self) -> Option<&str> {
         self.spec.provider_id.as_deref().filter(|id| !id.is_empty())
     }
 
     /// The Node that it became.
     #[must_use]
-    pub fn node(&self) -> Option<&str> {
+    pub(crate) fn node(&self) -> Option<&str> {
         self.status.node_ref.as_ref().map(|node| node.name.as_str()).filter(|name| !name.is_empty())
     }
 
     /// A failure that its controllers call terminal: reason and message.
     #[must_use]
-    pub fn terminal_failure(&self) -> Option<(&str, &str)> {
+    pub(crate) fn terminal_failure(&self) -> Option<(&str, &str)> {
         let MachineStatus { failure_reason, failure_message, deprecated, .. } = &self.status;
         let reason = failure_reason.as_deref().or(deprecated.v1beta1.failure_reason.as_deref());
         let message = failure_message.as_deref().or(deprecated.v1beta1.failure_message.as_deref());
@@ -218,19 +218,19 @@ impl Machine {
 
     /// What its infrastructure provider reports.
     #[must_use]
-    pub fn infrastructure(&self) -> Option<&Condition> {
+    pub(crate) fn infrastructure(&self) -> Option<&Condition> {
         condition(&self.status.conditions, "InfrastructureReady")
     }
 
     /// What its deletion waits for.
     #[must_use]
-    pub fn deleting(&self) -> Option<&Condition> {
+    pub(crate) fn deleting(&self) -> Option<&Condition> {
         condition(&self.status.conditions, "Deleting")
     }
 
     /// The value of the mark by which it goes first.
     #[must_use]
-    pub fn mark(&self) -> Option<&str> {
+    pub(crate) fn mark(&self) -> Option<&str> {
         self.metadata.annotations.get(DELETE_MACHINE).map(String::as_str)
     }
 }
@@ -238,7 +238,7 @@ impl Machine {
 /// A MachineDeployment, a MachineSet or a MachinePool.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Scalable {
+pub(crate) struct Scalable {
     /// Metadata.
     pub metadata: Meta,
     spec: ScalableSpec,
@@ -272,7 +272,7 @@ struct Strategy {
 /// The template of a group's machines.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Template {
+pub(crate) struct Template {
     /// Metadata of its machines.
     pub metadata: Meta,
     /// Spec of its machines.
@@ -282,7 +282,7 @@ pub struct Template {
 /// The spec of a group's machines.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct TemplateSpec {
+pub(crate) struct TemplateSpec {
     /// Zone.
     pub failure_domain: Option<String>,
     /// Template of the infrastructure.
@@ -296,7 +296,7 @@ pub struct TemplateSpec {
 /// How machines become nodes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Bootstrap {
+pub(crate) struct Bootstrap {
     /// Template of the bootstrap configuration.
     pub config_ref: Option<Ref>,
 }
@@ -304,7 +304,7 @@ pub struct Bootstrap {
 /// A taint that Cluster API puts on nodes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct MachineTaint {
+pub(crate) struct MachineTaint {
     /// Key.
     pub key: String,
     /// Value.
@@ -316,7 +316,7 @@ pub struct MachineTaint {
 /// A reference to a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Ref {
+pub(crate) struct Ref {
     api_group: String,
     api_version: String,
     /// Kind.
@@ -328,7 +328,7 @@ pub struct Ref {
 impl Ref {
     /// API group; empty if it names none.
     #[must_use]
-    pub fn group(&self) -> &str {
+    pub(crate) fn group(&self) -> &str {
         match self.api_version.split_once('/') {
             Some((group, _)) => group,
             None => &self.api_group,
@@ -337,7 +337,7 @@ impl Ref {
 
     /// Version, which only v1beta1 names.
     #[must_use]
-    pub fn version(&self) -> Option<&str> {
+    pub(crate) fn version(&self) -> Option<&str> {
         self.api_version.split_once('/').map(|(_, version)| version)
     }
 }
@@ -354,19 +354,19 @@ struct ScalableStatus {
 impl Scalable {
     /// Wanted machines.
     #[must_use]
-    pub fn replicas(&self) -> u32 {
+    pub(crate) fn replicas(&self) -> u32 {
         self.spec.replicas.unwrap_or(0)
     }
 
     /// Machines that its controller counted last.
     #[must_use]
-    pub fn counted(&self) -> u32 {
+    pub(crate) fn counted(&self) -> u32 {
         self.status.replicas
     }
 
     /// The Cluster that it belongs to.
     #[must_use]
-    pub fn cluster(&self) -> &str {
+    pub(crate) fn cluster(&self) -> &str {
         if self.spec.cluster_name.is_empty() {
             self.metadata.labels.get(CLUSTER_LABEL).map(String::as_str).unwrap_or_default()
         } else {
@@ -376,37 +376,37 @@ impl Scalable {
 
     /// True if its controller has seen its spec.
     #[must_use]
-    pub fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.status.observed_generation == self.metadata.generation
     }
 
     /// True if it is paused, by annotation or by its spec.
     #[must_use]
-    pub fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         self.spec.paused || self.metadata.is_paused()
     }
 
     /// True if machines are replaced only once somebody deletes the old ones.
     #[must_use]
-    pub fn replaces_on_delete(&self) -> bool {
+    pub(crate) fn replaces_on_delete(&self) -> bool {
         self.spec.rollout.strategy.type_ == "OnDelete" || self.spec.strategy.type_ == "OnDelete"
     }
 
     /// The template of its machines.
     #[must_use]
-    pub fn template(&self) -> &Template {
+    pub(crate) fn template(&self) -> &Template {
         &self.spec.template
     }
 
     /// The newest revision of a MachineSet's MachineDeployment that it had.
     #[must_use]
-    pub fn revision(&self) -> i64 {
+    pub(crate) fn revision(&self) -> i64 {
         self.number(REVISION).unwrap_or(0)
     }
 
     /// The size of its MachineDeployment that a MachineSet was scaled for.
     #[must_use]
-    pub fn desired(&self) -> Option<u32> {
+    pub(crate) fn desired(&self) -> Option<u32> {
         self.number(DESIRED_REPLICAS).and_then(|number| u32::try_from(number).ok())
     }
 
@@ -416,13 +416,13 @@ impl Scalable {
 
     /// True if a MachinePool has Machines.
     #[must_use]
-    pub fn has_machines(&self) -> bool {
+    pub(crate) fn has_machines(&self) -> bool {
         self.status.infrastructure_machine_kind.as_deref().is_some_and(|kind| !kind.is_empty())
     }
 
     /// What its controller says of its work, in the order of urgency.
     #[must_use]
-    pub fn news(&self) -> Option<&str> {
+    pub(crate) fn news(&self) -> Option<&str> {
         let of = |type_| {
             condition(&self.status.conditions, type_)
                 .filter(|found| found.status == "True" && !found.message.is_empty())
@@ -435,7 +435,7 @@ impl Scalable {
 /// A Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// Metadata.
     pub metadata: Meta,
     spec: ClusterSpec,
@@ -450,7 +450,7 @@ struct ClusterSpec {
 impl Cluster {
     /// True if nothing of it is reconciled.
     #[must_use]
-    pub fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         self.spec.paused || self.metadata.is_paused()
     }
 }
@@ -459,7 +459,7 @@ impl Cluster {
 ///
 /// # Errors
 /// In words, if it is not of the form that Cluster API gives it.
-pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
     T::deserialize(value).map_err(|error| {
         let name = value["metadata"]["name"].as_str().unwrap_or("an object");
         format!("{name} cannot be read: {error}")

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use headroom_core::config::Expander;
 
 /// The map of the priority expander.
-pub type Priorities = BTreeMap<String, Option<Vec<String>>>;
+pub(crate) type Priorities = BTreeMap<String, Option<Vec<String>>>;
 
 /// The expander of a word; random for any other.
-pub fn expander_named(word: &str) -> Expander {
+pub(crate) fn expander_named(word: &str) -> Expander {
     match word {
         "least-waste" => Expander::LeastWaste,
         "least-nodes" => Expander::LeastNodes,
@@ -20,7 +20,7 @@ pub fn expander_named(word: &str) -> Expander {
 }
 
 /// The highest number whose patterns match, by group; negative numbers and an invalid map count for nothing.
-pub fn priorities<'a>(
+pub(crate) fn priorities<'a>(
     written: Option<&Priorities>,
     ids: impl Iterator<Item = &'a str>,
 ) -> BTreeMap<String, i32> {

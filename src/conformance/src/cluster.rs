@@ -80,7 +80,7 @@ struct Overrides {
 }
 
 /// Follows the steps and compares what the product decides by.
-pub fn compare(input: &Value, out: &Value) -> Outcome {
+pub(crate) fn compare(input: &Value, out: &Value) -> Outcome {
     let input = match Input::deserialize(input) {
         Ok(input) => input,
         Err(error) => return Outcome::Failed(error.to_string()),

@@ -21,9 +21,9 @@ const MOST_FILLS: u32 = 12;
 
 /// One case of either kind.
 #[derive(Deserialize)]
-pub struct Case {
+pub(crate) struct Case {
     /// Its name.
-    pub id: String,
+    pub(crate) id: String,
     #[serde(flatten)]
     what: What,
     expect: Expected,
@@ -114,7 +114,7 @@ struct ExpectedDevice {
 impl Case {
     /// The name of its family in the table.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self.what {
             What::Allocation { .. } => "dra",
             What::Selector { .. } => "dra_cel",
@@ -124,7 +124,7 @@ impl Case {
 
 /// Runs a case and compares its outcome.
 #[must_use]
-pub fn compare(case: &Case) -> Outcome {
+pub(crate) fn compare(case: &Case) -> Outcome {
     let expected = case.later.as_ref().unwrap_or(&case.expect);
     let found = match &case.what {
         What::Allocation { input } => compare_allocation(input, expected),

@@ -55,7 +55,7 @@ impl Packed {
 }
 
 /// Packs as the product does and compares pods and nodes.
-pub fn compare(input: &Value, outs: &[&Value]) -> Outcome {
+pub(crate) fn compare(input: &Value, outs: &[&Value]) -> Outcome {
     let input = match Input::deserialize(input) {
         Ok(input) => input,
         Err(error) => return Outcome::Failed(error.to_string()),

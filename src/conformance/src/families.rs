@@ -23,10 +23,10 @@ use crate::outcome::{Outcome, Rule};
 use crate::{cluster, estimator, likeness, loops, removals};
 
 /// How much more idle part of cpu and memory together still counts as equal; as in the product.
-pub const TIE: f64 = 0.04 + 1e-9;
+pub(crate) const TIE: f64 = 0.04 + 1e-9;
 
 /// Runs one case of the family that its id names; `None` where no family of this name is known.
-pub fn run(line: &Line) -> Option<Outcome> {
+pub(crate) fn run(line: &Line) -> Option<Outcome> {
     let outs: Vec<&Value> = std::iter::once(&line.out).chain(&line.alternatives).collect();
     Some(match family(&line.id) {
         "backoff" => exact(backoff(&line.input), &outs),
@@ -43,7 +43,7 @@ pub fn run(line: &Line) -> Option<Outcome> {
 }
 
 /// The family of a case.
-pub fn family(id: &str) -> &str {
+pub(crate) fn family(id: &str) -> &str {
     id.rsplit_once('-').map_or(id, |(family, _)| family)
 }
 

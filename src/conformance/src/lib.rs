@@ -1,16 +1,16 @@
 //! Golden vectors of the reference against the decisions of Headroom. For development only.
 
-pub mod choice;
-pub mod cluster;
-pub mod dra;
-pub mod estimator;
-pub mod families;
+mod choice;
+mod cluster;
+mod dra;
+mod estimator;
+mod families;
 pub mod files;
-pub mod hpa;
-pub mod likeness;
+mod hpa;
+mod likeness;
 pub mod lines;
-pub mod loops;
-pub mod model;
+mod loops;
+mod model;
 pub mod outcome;
-pub mod removals;
+mod removals;
 pub mod table;

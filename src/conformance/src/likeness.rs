@@ -30,7 +30,7 @@ struct Input {
 }
 
 /// True if the templates are alike, asked both ways round.
-pub fn similar_groups(input: &Value) -> Result<Value, serde_json::Error> {
+pub(crate) fn similar_groups(input: &Value) -> Result<Value, serde_json::Error> {
     let input: Input = serde_json::from_value(input.clone())?;
     let words = |all: &Option<Vec<String>>| all.iter().flatten().map(|word| word.as_str().into()).collect();
     let rule = Similarity {

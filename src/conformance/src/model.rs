@@ -14,221 +14,221 @@ use serde::Deserialize;
 /// One line of a file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Line {
-    pub id: String,
+pub(crate) struct Line {
+    pub(crate) id: String,
     #[allow(dead_code)]
-    pub origin: String,
+    pub(crate) origin: String,
     #[serde(default)]
     #[allow(dead_code)]
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
     #[serde(default)]
     #[allow(dead_code)]
-    pub free_choice: bool,
+    pub(crate) free_choice: bool,
     #[serde(rename = "in")]
-    pub input: serde_json::Value,
-    pub out: serde_json::Value,
+    pub(crate) input: serde_json::Value,
+    pub(crate) out: serde_json::Value,
     #[serde(default)]
-    pub alternatives: Vec<serde_json::Value>,
+    pub(crate) alternatives: Vec<serde_json::Value>,
 }
 
 /// A node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Node {
-    pub name: String,
-    pub group: String,
-    pub cpu_m: i64,
-    pub mem: i64,
-    pub pods: Option<i64>,
-    pub eph: i64,
-    pub ext: BTreeMap<String, i64>,
-    pub cap_cpu_m: Option<i64>,
-    pub cap_mem: Option<i64>,
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
-    pub taints: Vec<Taint>,
-    pub unschedulable: bool,
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) cpu_m: i64,
+    pub(crate) mem: i64,
+    pub(crate) pods: Option<i64>,
+    pub(crate) eph: i64,
+    pub(crate) ext: BTreeMap<String, i64>,
+    pub(crate) cap_cpu_m: Option<i64>,
+    pub(crate) cap_mem: Option<i64>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) taints: Vec<Taint>,
+    pub(crate) unschedulable: bool,
     #[serde(deserialize_with = "whole")]
-    pub created_s: i64,
-    pub ready: Option<String>,
+    pub(crate) created_s: i64,
+    pub(crate) ready: Option<String>,
     #[serde(deserialize_with = "maybe_whole")]
-    pub ready_since_s: Option<i64>,
-    pub suspended: bool,
+    pub(crate) ready_since_s: Option<i64>,
+    pub(crate) suspended: bool,
 }
 
 /// A taint.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Taint {
-    pub key: String,
-    pub value: String,
-    pub effect: String,
+pub(crate) struct Taint {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) effect: String,
 }
 
 /// A pod, or `count` of them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Pod {
-    pub name: String,
-    pub ns: Option<String>,
-    pub cpu_m: i64,
-    pub mem: i64,
-    pub eph: i64,
-    pub ext: BTreeMap<String, i64>,
-    pub containers: Vec<(i64, i64)>,
-    pub init_containers: Vec<(i64, i64)>,
-    pub overhead: Option<(i64, i64)>,
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
-    pub node: Option<String>,
-    pub nominated: Option<String>,
-    pub owner: Option<Owner>,
-    pub priority: Option<i32>,
-    pub priority_class: Option<String>,
-    pub node_selector: BTreeMap<String, String>,
-    pub affinity: Option<Affinity>,
-    pub tolerations: Vec<Toleration>,
-    pub topology_spread: Vec<Spread>,
-    pub host_ports: Vec<u16>,
-    pub volumes: Vec<Volume>,
-    pub phase: Option<String>,
-    pub restart_policy: Option<String>,
+pub(crate) struct Pod {
+    pub(crate) name: String,
+    pub(crate) ns: Option<String>,
+    pub(crate) cpu_m: i64,
+    pub(crate) mem: i64,
+    pub(crate) eph: i64,
+    pub(crate) ext: BTreeMap<String, i64>,
+    pub(crate) containers: Vec<(i64, i64)>,
+    pub(crate) init_containers: Vec<(i64, i64)>,
+    pub(crate) overhead: Option<(i64, i64)>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) node: Option<String>,
+    pub(crate) nominated: Option<String>,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) priority: Option<i32>,
+    pub(crate) priority_class: Option<String>,
+    pub(crate) node_selector: BTreeMap<String, String>,
+    pub(crate) affinity: Option<Affinity>,
+    pub(crate) tolerations: Vec<Toleration>,
+    pub(crate) topology_spread: Vec<Spread>,
+    pub(crate) host_ports: Vec<u16>,
+    pub(crate) volumes: Vec<Volume>,
+    pub(crate) phase: Option<String>,
+    pub(crate) restart_policy: Option<String>,
     #[serde(deserialize_with = "second")]
-    pub created_s: i64,
-    pub deleted_s: Option<i64>,
-    pub grace_s: Option<i64>,
-    pub scheduler: Option<String>,
-    pub gated: bool,
-    pub unprocessed: bool,
-    pub count: Option<u32>,
+    pub(crate) created_s: i64,
+    pub(crate) deleted_s: Option<i64>,
+    pub(crate) grace_s: Option<i64>,
+    pub(crate) scheduler: Option<String>,
+    pub(crate) gated: bool,
+    pub(crate) unprocessed: bool,
+    pub(crate) count: Option<u32>,
 }
 
 /// A controller reference.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Owner {
-    pub kind: String,
-    pub name: String,
-    pub api: Option<String>,
+pub(crate) struct Owner {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) api: Option<String>,
 }
 
 /// A volume.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Volume {
-    pub name: String,
+pub(crate) struct Volume {
+    pub(crate) name: String,
     #[serde(rename = "type")]
-    pub kind: String,
+    pub(crate) kind: String,
 }
 
 /// core/v1 Affinity.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct Affinity {
-    pub node_affinity: Option<NodeAffinity>,
-    pub pod_affinity: Option<PodAffinity>,
-    pub pod_anti_affinity: Option<PodAffinity>,
+pub(crate) struct Affinity {
+    pub(crate) node_affinity: Option<NodeAffinity>,
+    pub(crate) pod_affinity: Option<PodAffinity>,
+    pub(crate) pod_anti_affinity: Option<PodAffinity>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct NodeAffinity {
-    pub required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
+pub(crate) struct NodeAffinity {
+    pub(crate) required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
     #[allow(dead_code)]
-    pub preferred_during_scheduling_ignored_during_execution: serde_json::Value,
+    pub(crate) preferred_during_scheduling_ignored_during_execution: serde_json::Value,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct NodeSelector {
-    pub node_selector_terms: Vec<NodeSelectorTerm>,
+pub(crate) struct NodeSelector {
+    pub(crate) node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct NodeSelectorTerm {
-    pub match_expressions: Vec<Requirement>,
-    pub match_fields: Vec<Requirement>,
+pub(crate) struct NodeSelectorTerm {
+    pub(crate) match_expressions: Vec<Requirement>,
+    pub(crate) match_fields: Vec<Requirement>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Requirement {
-    pub key: String,
-    pub operator: String,
-    pub values: Vec<String>,
+pub(crate) struct Requirement {
+    pub(crate) key: String,
+    pub(crate) operator: String,
+    pub(crate) values: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct PodAffinity {
-    pub required_during_scheduling_ignored_during_execution: Vec<PodAffinityTerm>,
+pub(crate) struct PodAffinity {
+    pub(crate) required_during_scheduling_ignored_during_execution: Vec<PodAffinityTerm>,
     #[allow(dead_code)]
-    pub preferred_during_scheduling_ignored_during_execution: serde_json::Value,
+    pub(crate) preferred_during_scheduling_ignored_during_execution: serde_json::Value,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct PodAffinityTerm {
-    pub label_selector: Option<LabelSelector>,
-    pub namespaces: Vec<String>,
-    pub namespace_selector: Option<LabelSelector>,
-    pub topology_key: String,
-    pub match_label_keys: Vec<String>,
-    pub mismatch_label_keys: Vec<String>,
+pub(crate) struct PodAffinityTerm {
+    pub(crate) label_selector: Option<LabelSelector>,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) namespace_selector: Option<LabelSelector>,
+    pub(crate) topology_key: String,
+    pub(crate) match_label_keys: Vec<String>,
+    pub(crate) mismatch_label_keys: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct LabelSelector {
-    pub match_labels: BTreeMap<String, String>,
-    pub match_expressions: Vec<Requirement>,
+pub(crate) struct LabelSelector {
+    pub(crate) match_labels: BTreeMap<String, String>,
+    pub(crate) match_expressions: Vec<Requirement>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct Spread {
-    pub max_skew: i32,
-    pub topology_key: String,
-    pub when_unsatisfiable: String,
-    pub label_selector: Option<LabelSelector>,
-    pub min_domains: Option<i32>,
-    pub node_affinity_policy: Option<String>,
-    pub node_taints_policy: Option<String>,
-    pub match_label_keys: Vec<String>,
+pub(crate) struct Spread {
+    pub(crate) max_skew: i32,
+    pub(crate) topology_key: String,
+    pub(crate) when_unsatisfiable: String,
+    pub(crate) label_selector: Option<LabelSelector>,
+    pub(crate) min_domains: Option<i32>,
+    pub(crate) node_affinity_policy: Option<String>,
+    pub(crate) node_taints_policy: Option<String>,
+    pub(crate) match_label_keys: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct Toleration {
-    pub key: String,
-    pub operator: String,
-    pub value: String,
-    pub effect: String,
-    pub toleration_seconds: Option<i64>,
+pub(crate) struct Toleration {
+    pub(crate) key: String,
+    pub(crate) operator: String,
+    pub(crate) value: String,
+    pub(crate) effect: String,
+    pub(crate) toleration_seconds: Option<i64>,
 }
 
 /// A node group.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Group {
-    pub id: String,
-    pub min: i64,
-    pub max: i64,
-    pub target: i64,
-    pub template: Option<Node>,
-    pub price: Option<f64>,
-    pub options: serde_json::Value,
-    pub instances: serde_json::Value,
+pub(crate) struct Group {
+    pub(crate) id: String,
+    pub(crate) min: i64,
+    pub(crate) max: i64,
+    pub(crate) target: i64,
+    pub(crate) template: Option<Node>,
+    pub(crate) price: Option<f64>,
+    pub(crate) options: serde_json::Value,
+    pub(crate) instances: serde_json::Value,
     #[allow(dead_code)]
-    pub fail_increase: serde_json::Value,
-    pub fail_delete: serde_json::Value,
-    pub node_start_s: Option<i64>,
+    pub(crate) fail_increase: serde_json::Value,
+    pub(crate) fail_delete: serde_json::Value,
+    pub(crate) node_start_s: Option<i64>,
 }
 
 impl Node {
     /// The core's node.
-    pub fn to_core(&self) -> CoreNode {
+    pub(crate) fn to_core(&self) -> CoreNode {
         let mut labels: Labels =
             self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         labels.insert(HOSTNAME_LABEL, self.name.as_str());
@@ -286,7 +286,7 @@ fn effect(word: &str) -> Option<core::TaintEffect> {
 
 impl Pod {
     /// The core's pods: one, or `count` of them named `<name>-<index>`.
-    pub fn to_core(&self) -> Vec<CorePod> {
+    pub(crate) fn to_core(&self) -> Vec<CorePod> {
         let class = Arc::new(self.class());
         let namespace = class.namespace.clone();
         let names = match self.count {

@@ -30,7 +30,7 @@ struct UtilizationInput {
 }
 
 /// True if node and pods give the reference's quotients, and the resource that decides.
-pub fn utilization(input: &Value, out: &Value) -> Result<(), String> {
+pub(crate) fn utilization(input: &Value, out: &Value) -> Result<(), String> {
     let input = UtilizationInput::deserialize(input).map_err(|error| error.to_string())?;
     let pods: Vec<_> = input.pods.unwrap_or_default().iter().flat_map(Pod::to_core).collect();
     let measure = Measure {
@@ -86,7 +86,7 @@ struct DrainabilityInput {
 
 /// A workload object that exists.
 #[derive(Clone, Deserialize)]
-pub struct ControllerInput {
+pub(crate) struct ControllerInput {
     kind: String,
     ns: Option<String>,
     name: String,
@@ -102,7 +102,7 @@ struct NamedInput {
 
 /// A PodDisruptionBudget.
 #[derive(Clone, Deserialize)]
-pub struct BudgetInput {
+pub(crate) struct BudgetInput {
     name: String,
     ns: Option<String>,
     #[serde(default)]
@@ -122,7 +122,7 @@ struct OptionsInput {
 }
 
 /// True if the pod gets the reference's class and, if it blocks, its reason.
-pub fn drainability(input: &Value, out: &Value) -> Result<(), String> {
+pub(crate) fn drainability(input: &Value, out: &Value) -> Result<(), String> {
     let input = DrainabilityInput::deserialize(input).map_err(|error| error.to_string())?;
     let rules = Rules {
         system_pods_block: input.options.skip_nodes_with_system_pods,
@@ -172,7 +172,7 @@ fn namespace(given: Option<&str>, default: &str) -> String {
 }
 
 /// Adds workload objects to the world.
-pub fn add_controllers(world: &mut World, controllers: &[ControllerInput]) -> Result<(), String> {
+pub(crate) fn add_controllers(world: &mut World, controllers: &[ControllerInput]) -> Result<(), String> {
     for made in controllers {
         let kind = match made.kind.as_str() {
             "ReplicaSet" => ControllerKind::ReplicaSet,
@@ -196,7 +196,7 @@ pub fn add_controllers(world: &mut World, controllers: &[ControllerInput]) -> Re
 }
 
 /// Adds PodDisruptionBudgets to the world, or replaces those of the same name.
-pub fn add_budgets(world: &mut World, budgets: &[BudgetInput]) {
+pub(crate) fn add_budgets(world: &mut World, budgets: &[BudgetInput]) {
     for made in budgets {
         let pairs = made.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         world.apply(Delta::BudgetApplied(Box::new(DisruptionBudget {

@@ -3,7 +3,6 @@
 //! Its parts that know nothing of pools are packages of their own and appear here under their own names: the values
 //! (`headroom-values`), the cluster, its memory and the scheduler's rules (`headroom-cluster`) and the replicas of workloads
 //! (`headroom-pods`).
-#![deny(missing_docs)]
 
 pub mod config;
 pub mod nodes;

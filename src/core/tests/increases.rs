@@ -38,11 +38,11 @@ fn with_nodes_made(mut world: World, history: &History, config: &Config) -> Worl
     world
 }
 
-pub fn increased(pool: &str, intent: &str) -> Outcome {
+pub(crate) fn increased(pool: &str, intent: &str) -> Outcome {
     Outcome { pool: pool.into(), intent: intent.into(), result: StepResult::Increased }
 }
 
-pub fn failed(pool: &str, intent: &str) -> Outcome {
+pub(crate) fn failed(pool: &str, intent: &str) -> Outcome {
     let result =
         StepResult::IncreaseFailed { class: FailureClass::QuotaExceeded, message: "no".into(), created: 0 };
     Outcome { pool: pool.into(), intent: intent.into(), result }
@@ -296,7 +296,7 @@ fn shown(at: UnixTime, state: GroupState) -> World {
 }
 
 /// The memory after an increase that `start` asks for, which the cloud accepted at `at`.
-pub fn accepted_from(start: &World, config: &Config, at: UnixTime) -> History {
+pub(crate) fn accepted_from(start: &World, config: &Config, at: UnixTime) -> History {
     let mut history = plan_fresh(start, config).next_history;
     absorb(&mut history, &[increased("general", "1-1")], config, at);
     history

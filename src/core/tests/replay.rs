@@ -23,15 +23,15 @@ use headroom_core::{absorb, plan};
 use crate::replay_replicas::drawn_replicas;
 
 /// Draws numbers: the multiplier of Knuth's MMIX, whose high bits are good enough for test data.
-pub struct Draw(pub u64);
+pub(crate) struct Draw(pub u64);
 
 impl Draw {
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 
-    pub fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
@@ -246,7 +246,7 @@ fn a_record_that_names_what_is_not_there_is_refused() {
     assert!(error.to_string().contains("names class 0, and there are only 0"), "{error}");
 }
 
-pub fn fingerprint(name: &str) -> u64 {
+pub(crate) fn fingerprint(name: &str) -> u64 {
     Arc::<str>::from(name)
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -306,7 +306,7 @@ fn input(draw: &mut Draw, name: &str) -> DecisionInput {
 }
 
 /// Some workloads, and one that is not decided on.
-pub fn drawn_replicas(seed: u64) -> ReplicaRecord {
+pub(crate) fn drawn_replicas(seed: u64) -> ReplicaRecord {
     let mut draw = Draw(seed.wrapping_mul(2).wrapping_add(77));
     let inputs = (0..1 + draw.below(4)).map(|index| input(&mut draw, &format!("acme-{index}"))).collect();
     let undecided = Undecided {

@@ -24,7 +24,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::window::Window;
 use proptest::prelude::*;
 
-pub const START: UnixTime = UnixTime(1_794_830_400);
+pub(crate) const START: UnixTime = UnixTime(1_794_830_400);
 
 fn external(target: MetricTarget) -> MetricSpec {
     let metric = MetricIdentifier { name: "queue".into(), selector: None };
@@ -33,19 +33,19 @@ fn external(target: MetricTarget) -> MetricSpec {
 }
 
 /// So many of the metric for each replica.
-pub fn per_replica(milli: i64) -> MetricSpec {
+pub(crate) fn per_replica(milli: i64) -> MetricSpec {
     let average_value = Some(Amount::from_milli(milli));
     external(MetricTarget { type_: "AverageValue".into(), average_value, ..MetricTarget::default() })
 }
 
 /// So many of the metric for the whole workload.
-pub fn in_all(milli: i64) -> MetricSpec {
+pub(crate) fn in_all(milli: i64) -> MetricSpec {
     let value = Some(Amount::from_milli(milli));
     external(MetricTarget { type_: "Value".into(), value, ..MetricTarget::default() })
 }
 
 /// A workload and what is known of it; decisions follow one another.
-pub struct Workload {
+pub(crate) struct Workload {
     pub spec: HpaSpec,
     pub options: Options,
     pub scale: Scale,
@@ -56,7 +56,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    pub fn new(replicas: i32, metrics: Vec<MetricSpec>) -> Self {
+    pub(crate) fn new(replicas: i32, metrics: Vec<MetricSpec>) -> Self {
         let scale_target_ref =
             ScaleTargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: "web".into() };
         let spec = HpaSpec { scale_target_ref, max_replicas: 100, metrics, ..HpaSpec::default() };
@@ -72,14 +72,14 @@ impl Workload {
     }
 
     /// No stabilization window holds a decrease.
-    pub fn at_once(mut self) -> Self {
+    pub(crate) fn at_once(mut self) -> Self {
         self.options.downscale_stabilization = Seconds(0);
         self.spec.behavior = Some(Behavior::default());
         self.spec = defaulted(&self.spec);
         self
     }
 
-    pub fn decide(&self, second: i64, answers: &[Answer<'_>]) -> Decision {
+    pub(crate) fn decide(&self, second: i64, answers: &[Answer<'_>]) -> Decision {
         let pod = ready_pod();
         let pods: Vec<&PodSeen> = (0..self.scale.spec_replicas.clamp(0, 50)).map(|_| &pod).collect();
         decide(&Input {
@@ -99,7 +99,7 @@ impl Workload {
     }
 
     /// Decides and writes the size; gives it.
-    pub fn tick(&mut self, second: i64, answers: &[Answer<'_>]) -> i32 {
+    pub(crate) fn tick(&mut self, second: i64, answers: &[Answer<'_>]) -> i32 {
         let decision = self.decide(second, answers);
         if let Some(change) = &decision.rescale {
             self.scale.spec_replicas = change.to;
@@ -128,7 +128,7 @@ fn ready_pod() -> PodSeen {
     }
 }
 
-pub fn value(milli: i64) -> Answer<'static> {
+pub(crate) fn value(milli: i64) -> Answer<'static> {
     Answer::External(vec![Sample::of(Quantity::from_milli(milli))])
 }
 

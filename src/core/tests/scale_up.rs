@@ -18,12 +18,12 @@ use headroom_core::{absorb, plan};
 
 use crate::increases::{failed, increased};
 
-pub fn plan_fresh(world: &World, config: &Config) -> Plan {
+pub(crate) fn plan_fresh(world: &World, config: &Config) -> Plan {
     plan(world, &History::default(), config, NOW)
 }
 
 /// `(pool, group) -> (from, to)` of every step.
-pub fn increases(plan: &Plan) -> BTreeMap<(String, String), (u32, u32)> {
+pub(crate) fn increases(plan: &Plan) -> BTreeMap<(String, String), (u32, u32)> {
     plan.steps
         .iter()
         .filter_map(|step| match step {
@@ -35,7 +35,7 @@ pub fn increases(plan: &Plan) -> BTreeMap<(String, String), (u32, u32)> {
         .collect()
 }
 
-pub fn check(plan: &Plan, expected: &[(&str, &str, u32, u32)]) {
+pub(crate) fn check(plan: &Plan, expected: &[(&str, &str, u32, u32)]) {
     let expected: BTreeMap<_, _> = expected
         .iter()
         .map(|(pool, group, from, to)| ((pool.to_string(), group.to_string()), (*from, *to)))
@@ -44,18 +44,18 @@ pub fn check(plan: &Plan, expected: &[(&str, &str, u32, u32)]) {
 }
 
 /// So many nodes of a group of pool `general`, each with a pod that takes all of its cpu.
-pub fn busy(world: WorldBuilder, group: &str, count: u32) -> WorldBuilder {
+pub(crate) fn busy(world: WorldBuilder, group: &str, count: u32) -> WorldBuilder {
     (0..count).map(|index| format!("{group}-{index}")).fold(world, |world, name| {
         world.node(node(&name).of("general", group)).pod(pod(&format!("busy-{name}")).cpu("4").on(&name))
     })
 }
 
-pub fn verdict<'p>(plan: &'p Plan, owner: &str) -> &'p PodVerdict {
+pub(crate) fn verdict<'p>(plan: &'p Plan, owner: &str) -> &'p PodVerdict {
     plan.reasons.pods.iter().find(|verdict| &*verdict.owner == owner).expect("a verdict on this owner")
 }
 
 /// The reason and message by which `pool` answered to the pods of `owner`.
-pub fn answer(plan: &Plan, owner: &str, pool: &str) -> (Reason, String) {
+pub(crate) fn answer(plan: &Plan, owner: &str, pool: &str) -> (Reason, String) {
     let verdict = verdict(plan, owner);
     let answer = verdict.pools.iter().find(|answer| &*answer.pool == pool).expect("an answer of this pool");
     (answer.reason, answer.message.to_string())

@@ -17,7 +17,7 @@ use super::pod::verdict_in;
 const TRIALS_MAX: usize = 8;
 
 /// Advice on each pool that refuses the pod, in the order of the verdict.
-pub fn advice(opened: &Opened<'_>, pod: &Pod, verdict: &PodVerdict) -> Vec<String> {
+pub(crate) fn advice(opened: &Opened<'_>, pod: &Pod, verdict: &PodVerdict) -> Vec<String> {
     let mut trials = Trials { opened, pod, left: TRIALS_MAX, tolerant: None };
     verdict.pools.iter().filter_map(|refused| trials.change(&refused.pool, refused.reason)).collect()
 }

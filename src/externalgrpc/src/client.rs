@@ -35,7 +35,7 @@ const REQUEST_BYTES_MAX: usize = 4 << 20;
 const FILES_TTL: Duration = Duration::from_secs(60);
 
 /// The connection to one server.
-pub struct Client {
+pub(crate) struct Client {
     address: Address,
     host: Arc<Host>,
     state: Mutex<State>,
@@ -66,7 +66,7 @@ struct Files {
 impl Client {
     /// A client that connects at its first call.
     #[must_use]
-    pub fn new(address: Address, host: Arc<Host>) -> Self {
+    pub(crate) fn new(address: Address, host: Arc<Host>) -> Self {
         Self { address, host, state: Mutex::default(), connecting: tokio::sync::Mutex::default() }
     }
 

@@ -21,7 +21,7 @@ const FOREIGN_FOR: Duration = Duration::from_secs(600);
 
 /// What is known of a group.
 #[derive(Clone, Debug, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// The server's bounds.
     pub bounds: (i32, i32),
     /// Instances wanted; never negative.
@@ -59,7 +59,7 @@ pub struct Group {
 
 /// Sizes of a group at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// Instances wanted.
     pub target: u32,
     /// Instances that neither leave nor failed.
@@ -75,13 +75,13 @@ pub struct Reading {
 impl Group {
     /// True if the server has not listed the group for long enough.
     #[must_use]
-    pub fn is_gone(&self, now: Instant) -> bool {
+    pub(crate) fn is_gone(&self, now: Instant) -> bool {
         self.missing.is_some_and(|(since, rounds)| MISSING_ROUNDS <= rounds && since + MISSING_FOR <= now)
     }
 
     /// Sizes as last read.
     #[must_use]
-    pub fn reading(&self) -> Reading {
+    pub(crate) fn reading(&self) -> Reading {
         let of = |bound: i32| u32::try_from(bound).unwrap_or(0);
         let stays = |instance: &&Instance| !is_leaving(instance) && !is_failed(instance);
         let live = self.instances.values().filter(stays).filter(|one| !self.gone.contains(&*one.id)).count();
@@ -98,14 +98,14 @@ impl Group {
 
     /// True if something is under way.
     #[must_use]
-    pub fn is_open(&self, registered: &BTreeSet<Arc<str>>) -> bool {
+    pub(crate) fn is_open(&self, registered: &BTreeSet<Arc<str>>) -> bool {
         let unseen =
             |(id, instance): (&Arc<str>, &Instance)| is_leaving(instance) || !registered.contains(id);
         self.target != self.reading().live || self.instances.iter().any(unseen) || self.missing.is_some()
     }
 
     /// Takes in a read of the group that began before `at`.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         read: (i32, Vec<Instance>),
         at: UnixTime,
@@ -161,13 +161,13 @@ impl Group {
 
 /// True if the instance is leaving.
 #[must_use]
-pub fn is_leaving(instance: &Instance) -> bool {
+pub(crate) fn is_leaving(instance: &Instance) -> bool {
     instance.status.as_ref().is_some_and(|status| status.state() == State::Deleting)
 }
 
 /// True if the launch of the instance failed.
 #[must_use]
-pub fn is_failed(instance: &Instance) -> bool {
+pub(crate) fn is_failed(instance: &Instance) -> bool {
     let Some(status) = &instance.status else { return false };
     status.state() == State::Creating && status.error.as_ref().is_some_and(|error| !error.code.is_empty())
 }

@@ -12,7 +12,7 @@ use super::calls::{Answer, CallError, End, Status};
 use super::group::Reading;
 
 /// Two reads that confirm each other are so far apart.
-pub const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
+pub(crate) const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 /// Shortest doubt.
 const DOUBT_MIN: Duration = Duration::from_secs(60);
 /// So many calls of an increase without an answer and without an effect refuse it.
@@ -24,7 +24,7 @@ const REST: Duration = Duration::from_secs(600);
 
 /// What is remembered of a group's writes. A restart forgets it; an increase of an earlier term starts in doubt.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// The last write on the size, until its end was taken in.
     ended: Option<Ended>,
     doubt: Option<Doubt>,
@@ -59,7 +59,7 @@ type Sighting = (Instant, u32);
 
 /// An increase, as far as its group's sizes go.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub(crate) struct Wish {
     /// The intent's id.
     pub intent: Arc<str>,
     /// Size it was decided on.
@@ -72,7 +72,7 @@ pub struct Wish {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Next {
+pub(crate) enum Next {
     /// Nothing more.
     Finish(Result<Increased, Error>),
     /// Ask again after this long.
@@ -83,19 +83,19 @@ pub enum Next {
 
 impl Memory {
     /// Begins a doubt of a write that last may have run at `now`.
-    pub fn doubt(&mut self, now: Instant, write_timeout: Duration) {
+    pub(crate) fn doubt(&mut self, now: Instant, write_timeout: Duration) {
         self.doubt = Some(Doubt { until: now + doubt_of(write_timeout), sighting: None });
     }
 
     /// Notes an increase that an earlier term began: it may have been asked for until that term ended.
-    pub fn take_over(&mut self, intent: &Arc<str>, now: Instant, write_timeout: Duration) {
+    pub(crate) fn take_over(&mut self, intent: &Arc<str>, now: Instant, write_timeout: Duration) {
         if self.taken_over.insert(intent.clone()) {
             self.doubt(now, write_timeout);
         }
     }
 
     /// Takes in the end of a write on the size.
-    pub fn end(
+    pub(crate) fn end(
         &mut self,
         write: &Arc<str>,
         size_before: u32,
@@ -116,13 +116,13 @@ impl Memory {
     }
 
     /// The end of the last write on the size if it was this one, once.
-    pub fn take_end(&mut self, write: &str) -> Option<Answer<()>> {
+    pub(crate) fn take_end(&mut self, write: &str) -> Option<Answer<()>> {
         self.ended.take_if(|ended| *ended.write == *write).map(|ended| ended.answer)
     }
 
     /// How long to wait until a write on the size may follow; `None` for at once. In doubt, two reads that agree and are
     /// [`CONFIRMED_AFTER`] apart must follow it.
-    pub fn waits(&mut self, size: u32, now: Instant) -> Option<Duration> {
+    pub(crate) fn waits(&mut self, size: u32, now: Instant) -> Option<Duration> {
         let doubt = self.doubt.as_mut()?;
         if now < doubt.until {
             return Some((doubt.until - now).min(CONFIRMED_AFTER));
@@ -135,7 +135,7 @@ impl Memory {
     }
 
     /// What follows for an increase from a fresh read.
-    pub fn next(&mut self, wish: &Wish, reading: &Reading, now: Instant) -> Next {
+    pub(crate) fn next(&mut self, wish: &Wish, reading: &Reading, now: Instant) -> Next {
         let evidence = reading.target.max(reading.live);
         if wish.to <= evidence {
             self.ended.take_if(|ended| ended.write == wish.intent);
@@ -187,12 +187,12 @@ impl Memory {
 
     /// True while a write of this name that was not answered may yet take effect.
     #[must_use]
-    pub fn is_lost(&self, write: &str, now: Instant) -> bool {
+    pub(crate) fn is_lost(&self, write: &str, now: Instant) -> bool {
         self.lost.get(write).is_some_and(|until| now < *until)
     }
 
     /// Notes a deletion that did not lower the size.
-    pub fn replaced(&mut self, now: Instant) {
+    pub(crate) fn replaced(&mut self, now: Instant) {
         self.replaced_at.retain(|at| now < *at + REPLACED_WITHIN);
         self.replaced_at.push(now);
         if REPLACED_MAX <= self.replaced_at.len() {
@@ -203,7 +203,7 @@ impl Memory {
 
     /// True while the group's removals rest.
     #[must_use]
-    pub fn rests(&self, now: Instant) -> bool {
+    pub(crate) fn rests(&self, now: Instant) -> bool {
         self.rests_until.is_some_and(|until| now < until)
     }
 }
@@ -225,7 +225,7 @@ fn confirmed(sighting: &mut Option<Sighting>, size: u32, now: Instant) -> bool {
 
 /// The class of a refused write.
 #[must_use]
-pub fn class_of(error: &CallError) -> FailureClass {
+pub(crate) fn class_of(error: &CallError) -> FailureClass {
     match error.end {
         End::Status(Status::Denied) => FailureClass::PermissionDenied,
         End::Status(Status::Exhausted) => FailureClass::QuotaExceeded,

@@ -7,7 +7,7 @@ use super::wire::{Length, Nanoseconds, Options};
 
 /// The pool's settings as servers of every generation read them: upstream's wrapper to 1.34.1 ends without fields 3 and 5.
 #[must_use]
-pub fn written(defaults: &GroupOptions) -> Options {
+pub(crate) fn written(defaults: &GroupOptions) -> Options {
     let fraction = |percent: Option<u32>| f64::from(percent.unwrap_or(50)) / 100.0;
     let seconds = |length: Option<Seconds>| length.map_or(0, |length| length.0);
     let old = |length| Some(Nanoseconds { duration: seconds(length).saturating_mul(1_000_000_000) });
@@ -31,7 +31,7 @@ pub fn written(defaults: &GroupOptions) -> Options {
 /// Absent and 0 are the pool's own. So are two echoes of upstream's wrapper, which mixes up its fields: the GPU threshold as
 /// the other one, and the unneeded time as the unready one.
 #[must_use]
-pub fn read(sent: &GroupOptions, answer: &Options) -> Option<GroupOptions> {
+pub(crate) fn read(sent: &GroupOptions, answer: &Options) -> Option<GroupOptions> {
     let unneeded = length(answer.unneeded, answer.unneeded_time);
     let unready = length(answer.unready, answer.unready_time);
     let provision = length(answer.provision, answer.provision_time);

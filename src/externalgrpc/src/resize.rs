@@ -61,7 +61,7 @@ fn unread(error: &CallError) -> Error {
 ///
 /// # Errors
 /// [`Error`] when the server refused, or when it is unknown what a call did.
-pub async fn increase(
+pub(crate) async fn increase(
     server: &Arc<Server>,
     settings: &Settings,
     request: &Increase,
@@ -166,7 +166,7 @@ async fn send(server: &Arc<Server>, mut memory: Held, write: Write) -> Result<Se
 ///
 /// # Errors
 /// [`Error`] when the server refused, or when it is unknown what a call did.
-pub async fn cancel(
+pub(crate) async fn cancel(
     server: &Arc<Server>,
     settings: &Settings,
     request: &Increase,
@@ -233,7 +233,7 @@ fn after_decrease(
 ///
 /// # Errors
 /// [`Error`] when the server refused, or when it is unknown what the call did.
-pub async fn delete(
+pub(crate) async fn delete(
     server: &Arc<Server>,
     settings: &Settings,
     victim: &Victim,

@@ -38,7 +38,7 @@ const TEMPLATE_RETRY: Duration = Duration::from_secs(60);
 const ID_MAX: usize = 253;
 
 /// One server.
-pub struct Server {
+pub(crate) struct Server {
     /// Its calls.
     pub calls: Arc<dyn Calls>,
     /// The guard of writes.
@@ -53,7 +53,7 @@ pub struct Server {
 
 /// Groups that pools ask for.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// By id.
     pub ids: BTreeSet<Arc<str>>,
     /// By expressions for whole ids.
@@ -63,14 +63,14 @@ pub struct Wanted {
 impl Wanted {
     /// True if a pool asks for the group.
     #[must_use]
-    pub fn has(&self, id: &str) -> bool {
+    pub(crate) fn has(&self, id: &str) -> bool {
         self.ids.contains(id) || self.expressions.iter().any(|expression| expression.is_match(id))
     }
 }
 
 /// What is known of a server.
 #[derive(Default)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// Groups that a pool asks for.
     pub groups: BTreeMap<Arc<str>, Group>,
     /// Ids of groups that cannot be managed, as text without control characters.
@@ -88,7 +88,7 @@ pub struct Snapshot {
 impl Server {
     /// A server of which nothing has been read.
     #[must_use]
-    pub fn new(calls: Arc<dyn Calls>, host: Arc<Host>, gate: Arc<dyn Gate>) -> Self {
+    pub(crate) fn new(calls: Arc<dyn Calls>, host: Arc<Host>, gate: Arc<dyn Gate>) -> Self {
         Self {
             calls,
             gate,
@@ -100,19 +100,19 @@ impl Server {
     }
 
     /// What is known; never held over an await.
-    pub fn snapshot(&self) -> MutexGuard<'_, Snapshot> {
+    pub(crate) fn snapshot(&self) -> MutexGuard<'_, Snapshot> {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The memory of a group's writes; locked while one is under way.
     #[must_use]
-    pub fn memory(&self, group: &Arc<str>) -> Arc<tokio::sync::Mutex<Memory>> {
+    pub(crate) fn memory(&self, group: &Arc<str>) -> Arc<tokio::sync::Mutex<Memory>> {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         memories.entry(group.clone()).or_default().clone()
     }
 
     /// Notes the begin or the end of a write: reads that began before it do not count, and the next round is due.
-    pub fn note_write(&self, group: &Arc<str>) {
+    pub(crate) fn note_write(&self, group: &Arc<str>) {
         let now = self.host.monotonic();
         let mut snapshot = self.snapshot();
         snapshot.due = None;
@@ -123,7 +123,7 @@ impl Server {
     }
 
     /// Notes the end of a write from a task that outlives its step.
-    pub fn noted(self: &Arc<Self>) -> impl Fn(&Arc<str>) + Send + use<> {
+    pub(crate) fn noted(self: &Arc<Self>) -> impl Fn(&Arc<str>) + Send + use<> {
         let server = Arc::downgrade(self);
         move |group| {
             if let Some(server) = server.upgrade() {
@@ -134,13 +134,13 @@ impl Server {
 
     /// How long until the next round.
     #[must_use]
-    pub fn next_in(&self) -> Duration {
+    pub(crate) fn next_in(&self) -> Duration {
         let due = self.snapshot().due;
         due.map_or(PAUSE_AFTER_WRITE, |due| due.saturating_duration_since(self.host.monotonic()))
     }
 
     /// Reads everything if it is due. A failed round leaves what was known, with its age.
-    pub async fn round(&self, wanted: &Wanted, registered: &BTreeSet<Arc<str>>, deadline: Duration) {
+    pub(crate) async fn round(&self, wanted: &Wanted, registered: &BTreeSet<Arc<str>>, deadline: Duration) {
         let _one_at_a_time = self.reading.lock().await;
         let began_at = self.host.monotonic();
         {
@@ -253,7 +253,7 @@ impl Server {
     ///
     /// # Errors
     /// [`CallError`] when the server did not answer or refused: then nothing is written.
-    pub async fn fresh(&self, id: &Arc<str>, deadline: Duration) -> Answer<Option<Reading>> {
+    pub(crate) async fn fresh(&self, id: &Arc<str>, deadline: Duration) -> Answer<Option<Reading>> {
         self.calls.refresh(deadline).await?;
         let listed = self.calls.node_groups(deadline).await?;
         let Some(found) = listed.into_iter().find(|group| group.id == **id) else { return Ok(None) };
@@ -274,7 +274,7 @@ impl Server {
     }
 
     /// Reads templates and settings of groups where it is time. Trouble with one stays with it.
-    pub async fn read_extras(
+    pub(crate) async fn read_extras(
         &self,
         ids: &BTreeSet<Arc<str>>,
         defaults: Option<&GroupOptions>,

@@ -20,7 +20,7 @@ const PODS_DEFAULT: i64 = 110;
 ///
 /// # Errors
 /// In words, when the bytes are not a Node, or neither the server nor the pool gives cpu and memory.
-pub fn read(pool: &PoolAtProvider, answer: &Result<Vec<u8>, String>) -> Result<GroupTemplate, String> {
+pub(crate) fn read(pool: &PoolAtProvider, answer: &Result<Vec<u8>, String>) -> Result<GroupTemplate, String> {
     let declared = 0 < pool.node.capacity.cpu_milli;
     let node = match answer {
         Ok(bytes) if bytes.is_empty() => Err("the server's answer has no template".to_owned()),

@@ -7,4 +7,4 @@ mod vectors;
 mod views;
 mod writes;
 
-pub use server::{Bench, Fault};
+pub(crate) use server::{Bench, Fault};

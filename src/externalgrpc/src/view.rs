@@ -20,7 +20,7 @@ use super::template;
 use super::wire::{CLASS_OUT_OF_RESOURCES, Instance, State};
 
 /// Most groups of one pool: what its status can hold.
-pub const GROUPS_MAX: usize = 64;
+pub(crate) const GROUPS_MAX: usize = 64;
 /// Words of an error that mean a quota.
 const QUOTA_WORDS: [&str; 2] = ["quota", "limit"];
 
@@ -38,7 +38,7 @@ impl Notices {
 ///
 /// # Errors
 /// [`Error`] when one of its groups could not be read: unknown is not zero.
-pub fn state_of(
+pub(crate) fn state_of(
     pool: &PoolAtProvider,
     settings: &Settings,
     snapshot: &Snapshot,

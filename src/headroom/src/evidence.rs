@@ -37,7 +37,7 @@ const KINDS: [&str; 8] = [
 ];
 
 /// An object that explanations read and decisions do not, or otherwise.
-pub trait EvidenceSource:
+pub(crate) trait EvidenceSource:
     Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static
 {
     /// Adds the data of the object.
@@ -70,7 +70,7 @@ macro_rules! served_as {
 
 /// One object of a list, read in two ways: as decisions see it, and as explanations do.
 #[derive(Clone, Debug)]
-pub struct Both<A, B>(pub A, pub B);
+pub(crate) struct Both<A, B>(pub A, pub B);
 
 impl<'de, A: DeserializeOwned, B: DeserializeOwned> Deserialize<'de> for Both<A, B> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -95,7 +95,7 @@ impl<A: Resource<DynamicType = ()>, B> Resource for Both<A, B> {
 /// A Deployment, ReplicaSet, StatefulSet, Job or DaemonSet as far as its size goes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound = "")]
-pub struct Scaled<K> {
+pub(crate) struct Scaled<K> {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: ScaledSpec,
@@ -198,7 +198,7 @@ impl EvidenceSource for TimedPod {
 /// A pod with the times of its conditions, and nothing else.
 #[derive(kube::Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = Pod)]
-pub struct TimedPod {
+pub(crate) struct TimedPod {
     metadata: ObjectMeta,
     #[serde(default)]
     status: TimedStatus,
@@ -223,7 +223,7 @@ struct TimedCondition {
 /// Adds to `evidence` what nothing else reads; what cannot be read is noted by the reader.
 ///
 /// What decisions on replicas read of the same lists goes into `feed`.
-pub async fn gather(reader: &mut Reader, feed: &KubeFeed, evidence: &mut Evidence) {
+pub(crate) async fn gather(reader: &mut Reader, feed: &KubeFeed, evidence: &mut Evidence) {
     // What may be read and cannot is noted, and no error.
     let _ = reader.feed_seen::<SlimDeployment, Scaled<Deployment>>(feed, Need::May, evidence).await;
     let hpas = reader.list::<SlimHpa>(Need::May, "").await.unwrap_or_default();

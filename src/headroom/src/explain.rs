@@ -68,9 +68,11 @@ pub struct ExplainOptions {
     #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
 
+    /// Source of the case: a cluster, an operator or a snapshot.
     #[command(flatten)]
     pub source: Source,
 
+    /// Format of the output.
     #[command(flatten)]
     pub output: Output,
 }
@@ -78,9 +80,11 @@ pub struct ExplainOptions {
 /// Options of `headroom status` and `headroom top`.
 #[derive(Args, Clone, Debug)]
 pub struct ViewOptions {
+    /// Source of the case: a cluster, an operator or a snapshot.
     #[command(flatten)]
     pub source: Source,
 
+    /// Format of the output.
     #[command(flatten)]
     pub output: Output,
 }
@@ -92,6 +96,7 @@ pub struct HistoryOptions {
     #[arg(long = "for", value_name = "KIND/NAME")]
     pub object: Option<String>,
 
+    /// Source of the case and format of the output.
     #[command(flatten)]
     pub view: ViewOptions,
 }

@@ -59,7 +59,7 @@ const OPERATOR_DEADLINE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When none of them can be read, or has no such context.
-pub async fn config(context: Option<&str>) -> anyhow::Result<Config> {
+pub(crate) async fn config(context: Option<&str>) -> anyhow::Result<Config> {
     match context {
         None => Config::infer().await.map_err(|error| no_cluster(&error)),
         Some(context) => {
@@ -95,7 +95,7 @@ fn no_cluster(error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
 ///
 /// # Errors
 /// When pods, nodes or NodePools cannot be read; of the rest it is noted that it could not be.
-pub async fn case(live: &Live) -> anyhow::Result<Case> {
+pub(crate) async fn case(live: &Live) -> anyhow::Result<Case> {
     read(live, &Host::machine()).await.map(|(case, _)| case)
 }
 
@@ -103,7 +103,7 @@ pub async fn case(live: &Live) -> anyhow::Result<Case> {
 ///
 /// # Errors
 /// As [`case`].
-pub async fn whole_case(live: &Live) -> anyhow::Result<Case> {
+pub(crate) async fn whole_case(live: &Live) -> anyhow::Result<Case> {
     let host = Host::machine();
     let (mut case, Left { client, feed }) = read(live, &host).await?;
     if live.operator.is_none() {
@@ -189,7 +189,7 @@ async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
 }
 
 /// Reads lists and notes what could not be read.
-pub struct Reader {
+pub(crate) struct Reader {
     client: Client,
     host: Arc<Host>,
     /// What could not be read, in words.
@@ -202,7 +202,7 @@ pub struct Reader {
 
 /// What a list that failed means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub(crate) enum Need {
     /// Nothing can be said without it.
     Must,
     /// It is noted, and the rest goes on.
@@ -225,7 +225,7 @@ impl Reader {
     ///
     /// # Errors
     /// When a kind that must be read cannot be; with what to do about it.
-    pub async fn list<K>(&mut self, need: Need, fields: &str) -> anyhow::Result<Vec<K>>
+    pub(crate) async fn list<K>(&mut self, need: Need, fields: &str) -> anyhow::Result<Vec<K>>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static,
     {
@@ -336,7 +336,7 @@ impl Reader {
     }
 
     /// The same, and the evidence of each object, from one list.
-    pub async fn feed_seen<K: Watched, T: EvidenceSource>(
+    pub(crate) async fn feed_seen<K: Watched, T: EvidenceSource>(
         &mut self,
         feed: &KubeFeed,
         need: Need,
@@ -359,7 +359,7 @@ impl Reader {
     }
 
     /// The evidence of the objects of a kind; what cannot be read is noted.
-    pub async fn read_one<T: EvidenceSource>(&mut self, evidence: &mut Evidence) {
+    pub(crate) async fn read_one<T: EvidenceSource>(&mut self, evidence: &mut Evidence) {
         let objects = self.list::<T>(Need::May, "").await.unwrap_or_default();
         objects.iter().for_each(|object| object.add_to(evidence));
     }
@@ -507,7 +507,7 @@ fn explained(error: kube::Error, plural: &str) -> anyhow::Error {
 }
 
 /// Says what is being read once that takes long, on a terminal only.
-pub struct Progress {
+pub(crate) struct Progress {
     since: Instant,
     shown: bool,
 }

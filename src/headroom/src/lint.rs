@@ -47,6 +47,7 @@ pub struct LintOptions {
     #[arg(long)]
     pub strict: bool,
 
+    /// Format of the output.
     #[command(flatten)]
     pub output: Output,
 }

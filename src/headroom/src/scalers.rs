@@ -22,7 +22,7 @@ use headroom_simulator::store::{Kind, ObjectKey, at, number, text};
 
 /// The HPAs and ScalingPolicies of a cluster as they can be simulated.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Scalers {
+pub(crate) struct Scalers {
     /// HorizontalPodAutoscalers and ScalingPolicies, to be applied as anybody's manifests.
     pub manifests: Vec<(Kind, Value)>,
     /// The workloads that they scale, each with what its pods have of a metric together, in thousandths of its unit.
@@ -41,7 +41,7 @@ struct One {
 
 /// The HPAs and ScalingPolicies of `evidence`, on the workloads of `world`.
 #[must_use]
-pub fn of(evidence: &Evidence, world: &WorldRecord) -> Scalers {
+pub(crate) fn of(evidence: &Evidence, world: &WorldRecord) -> Scalers {
     let mut scalers = Scalers::default();
     for hpa in &evidence.hpas {
         scalers.add(Kind::HorizontalPodAutoscaler, "HPA", &hpa.key, one(hpa, evidence));

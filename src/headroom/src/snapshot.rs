@@ -49,6 +49,7 @@ pub struct SnapshotOptions {
     #[arg(long, value_name = "TEXT", requires = "hash_names")]
     pub salt: Option<String>,
 
+    /// Cluster to read.
     #[command(flatten)]
     pub live: Live,
 }
@@ -60,6 +61,7 @@ pub struct ReplayOptions {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
+    /// Format of the output.
     #[command(flatten)]
     pub output: Output,
 }

@@ -26,6 +26,7 @@ pub struct Source {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["context", "operator"])]
     pub snapshot: Option<PathBuf>,
 
+    /// Cluster to read.
     #[command(flatten)]
     pub live: Live,
 }

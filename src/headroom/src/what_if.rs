@@ -26,7 +26,7 @@ const NODE_READY: SignedDuration = SignedDuration::from_secs(15);
 
 /// What is to be otherwise.
 #[derive(Args, Clone, Debug, Default)]
-pub struct WhatIf {
+pub(crate) struct WhatIf {
     /// Put the objects of this file or folder in the place of those of the same name, or beside them; repeatable
     #[arg(long = "with", value_name = "PATH")]
     with: Vec<PathBuf>,
@@ -46,7 +46,7 @@ pub struct WhatIf {
 
 /// How a start that is no scenario is run.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct Length {
+pub(crate) struct Length {
     /// How long it runs; 1h by default, or what the scenario says
     #[arg(long = "for", value_name = "TIME", value_parser = length)]
     duration: Option<SignedDuration>,
@@ -59,7 +59,7 @@ pub struct Length {
 impl WhatIf {
     /// The changes.
     #[must_use]
-    pub fn changes(&self) -> Changes {
+    pub(crate) fn changes(&self) -> Changes {
         Changes {
             with: self.with.clone(),
             prices: self.prices.clone(),
@@ -73,7 +73,7 @@ impl WhatIf {
 ///
 /// # Errors
 /// When it is none of them, or cannot be used; the words name the file, the field and the fix.
-pub fn start(path: &Path, length: &Length) -> anyhow::Result<Start> {
+pub(crate) fn start(path: &Path, length: &Length) -> anyhow::Result<Start> {
     let mut start = read(path, length)?;
     start.run_hpas();
     Ok(start)

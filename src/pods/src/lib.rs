@@ -24,7 +24,6 @@
 //! adds the time during which nobody watched (law 9). A workload that was never seen has [`memory::Memory::default`].
 //!
 //! Source: kubernetes pkg/controller/podautoscaler, release 1.35.
-#![deny(missing_docs)]
 
 pub mod admission;
 pub mod after_write;

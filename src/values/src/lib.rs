@@ -1,5 +1,4 @@
 //! Plain values that every part of Headroom shares: quantities, labels, resources, times, reasons.
-#![deny(missing_docs)]
 
 pub mod deletion_cost;
 pub mod go_values;

@@ -22,7 +22,7 @@ use headroom_provider::{
 
 /// A fault to play on one action.
 #[derive(Clone, Debug)]
-pub struct Fault {
+pub(super) struct Fault {
     pub action: &'static str,
     pub status: u16,
     pub code: &'static str,
@@ -32,7 +32,7 @@ pub struct Fault {
 }
 
 #[derive(Default)]
-pub struct Account {
+pub(super) struct Account {
     pub groups: BTreeMap<Arc<str>, Group>,
     pub activities: Vec<(Arc<str>, Activity)>,
     pub faults: Vec<Fault>,
@@ -61,7 +61,7 @@ pub struct Account {
 
 impl Account {
     /// Lets AWS work for a moment: instances come, start and go. Launches in progress end, well or not.
-    pub fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         let names: Vec<Arc<str>> = self.groups.keys().cloned().collect();
         for name in names {
             self.move_on(&name);
@@ -127,7 +127,7 @@ impl Account {
         id
     }
 
-    pub fn note(&mut self, name: &Arc<str>, description: &str, status: &str, message: &str) {
+    pub(super) fn note(&mut self, name: &Arc<str>, description: &str, status: &str, message: &str) {
         let zone = self.groups[name].zones.first().cloned().unwrap_or_default();
         let activity = Activity {
             id: format!("{}", self.activities.len()),
@@ -151,10 +151,10 @@ impl Account {
 
 /// The account behind the trait, and behind a lock that is never held over an await.
 #[derive(Clone, Default)]
-pub struct Fake(pub Arc<Mutex<Account>>);
+pub(super) struct Fake(pub Arc<Mutex<Account>>);
 
 impl Fake {
-    pub fn account(&self) -> MutexGuard<'_, Account> {
+    pub(super) fn account(&self) -> MutexGuard<'_, Account> {
         self.0.lock().expect("no panic inside")
     }
 
@@ -380,7 +380,7 @@ impl Connect for To {
 }
 
 /// A provider over an account in memory.
-pub struct Bench {
+pub(super) struct Bench {
     pub aws: Aws,
     pub fake: Fake,
     pub host: Arc<Host>,
@@ -389,7 +389,7 @@ pub struct Bench {
 }
 
 /// A group of one zone with a launch template.
-pub fn group(name: &str, min: u32, desired: u32, max: u32) -> Group {
+pub(super) fn group(name: &str, min: u32, desired: u32, max: u32) -> Group {
     let template = TemplateRef { id: Some("lt-1".into()), name: None, version: "1".into() };
     Group {
         name: name.into(),
@@ -404,11 +404,11 @@ pub fn group(name: &str, min: u32, desired: u32, max: u32) -> Group {
 
 impl Bench {
     /// One pool that names these groups; their instances run.
-    pub fn new(groups: Vec<Group>) -> Self {
+    pub(super) fn new(groups: Vec<Group>) -> Self {
         Self::seeded(groups, 1)
     }
 
-    pub fn seeded(groups: Vec<Group>, seed: u64) -> Self {
+    pub(super) fn seeded(groups: Vec<Group>, seed: u64) -> Self {
         let fake = Fake::default();
         let host = Host::simulated(jiff::Timestamp::from_second(1_000_000).expect("in range"), seed);
         let named = groups.iter().map(|group| NamedGroup { name: group.name.clone(), min: None, max: None });
@@ -433,25 +433,25 @@ impl Bench {
     }
 
     /// Another process with the same account, which knows nothing of this one's calls.
-    pub fn restarted(self) -> Self {
+    pub(super) fn restarted(self) -> Self {
         let aws = Aws::new(Box::new(To(self.fake.clone())), self.host.clone(), Arc::new(Open));
         Self { aws, ..self }
     }
 
-    pub async fn observe(&self) -> Result<Observation, Error> {
+    pub(super) async fn observe(&self) -> Result<Observation, Error> {
         let asked = [Asked { pool: &self.pool, nodes: &[], registered: &self.registered }];
         self.aws.observe(&asked).await.remove(0)
     }
 
     /// Lets time go by, for AWS and for the operator.
-    pub async fn pass(&self, seconds: u64) {
+    pub(super) async fn pass(&self, seconds: u64) {
         tokio::time::advance(Duration::from_secs(seconds)).await;
         let mut account = self.fake.account();
         account.now = self.host.now();
         account.step();
     }
 
-    pub fn request(&self, group: &str, from: u32, to: u32, intent: &str) -> Increase {
+    pub(super) fn request(&self, group: &str, from: u32, to: u32, intent: &str) -> Increase {
         Increase {
             pool: self.pool.clone(),
             intent: intent.into(),
@@ -465,34 +465,34 @@ impl Bench {
         }
     }
 
-    pub async fn increase(&self, group: &str, from: u32, to: u32) -> Result<Increased, Error> {
+    pub(super) async fn increase(&self, group: &str, from: u32, to: u32) -> Result<Increased, Error> {
         self.aws.increase(&self.request(group, from, to, "1-1")).await
     }
 
-    pub async fn delete(&self, id: &str) -> Result<(), Error> {
+    pub(super) async fn delete(&self, id: &str) -> Result<(), Error> {
         let victim = Victim { node: "n".into(), id: id.into() };
         self.aws.delete(&self.pool, &victim, None).await
     }
 
-    pub fn ids(&self, group: &str) -> Vec<Arc<str>> {
+    pub(super) fn ids(&self, group: &str) -> Vec<Arc<str>> {
         self.fake.account().groups[group].instances.iter().map(|one| one.id.clone()).collect()
     }
 
-    pub fn desired(&self, group: &str) -> u32 {
+    pub(super) fn desired(&self, group: &str) -> u32 {
         self.fake.account().groups[group].desired
     }
 
-    pub fn calls(&self, action: &str) -> u32 {
+    pub(super) fn calls(&self, action: &str) -> u32 {
         self.fake.account().calls.get(action).copied().unwrap_or(0)
     }
 
-    pub fn fault(&self, action: &'static str, status: u16, code: &'static str, commits: bool) {
+    pub(super) fn fault(&self, action: &'static str, status: u16, code: &'static str, commits: bool) {
         self.fake.account().faults.push(Fault { action, status, code, commits, times: 1 });
     }
 }
 
 /// True if a call failed in a way that says nothing of its effect.
-pub fn is_unknown(error: &Error) -> bool {
+pub(super) fn is_unknown(error: &Error) -> bool {
     error.unknown
 }
 

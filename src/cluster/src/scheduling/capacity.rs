@@ -32,7 +32,12 @@ impl ReportedCapacity {
     /// or one that does not report its capacity. Nor is anything asked of a claim without a size.
     ///
     /// Source: kube-scheduler, volumebinding/binder.go, hasEnoughCapacity.
-    pub fn of(claim: &PodClaim, spec: &ClaimSpec, class: &StorageClass, storage: &Storage) -> Option<Self> {
+    pub(super) fn of(
+        claim: &PodClaim,
+        spec: &ClaimSpec,
+        class: &StorageClass,
+        storage: &Storage,
+    ) -> Option<Self> {
         if !storage.reporting_drivers.contains(&class.provisioner) || spec.request_bytes <= 0 {
             return None;
         }
@@ -53,7 +58,7 @@ impl ReportedCapacity {
     ///
     /// # Errors
     /// [`Refusal::StorageCapacity`], with the largest capacity that was reported for the node.
-    pub fn check(&self, node: &impl LabelledNode, is_new: bool) -> Result<(), Refusal> {
+    pub(super) fn check(&self, node: &impl LabelledNode, is_new: bool) -> Result<(), Refusal> {
         let largest_bytes = match node.open(ZONE_LABEL) {
             // It may come in any of these zones: there must be room in each.
             Some(zones) if !zones.is_empty() => {
@@ -74,7 +79,7 @@ impl ReportedCapacity {
     }
 
     /// How many parts are looked at for a node.
-    pub fn parts_count(&self) -> usize {
+    pub(super) fn parts_count(&self) -> usize {
         self.parts.len()
     }
 

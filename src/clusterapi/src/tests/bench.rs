@@ -37,17 +37,17 @@ impl Gate for Open {
     fn read(&self, _: &str, _: &str) {}
 }
 
-pub struct Bench {
+pub(super) struct Bench {
     pub provider: ClusterApi,
     pub server: Server,
     pub host: Arc<Host>,
     pub pool: PoolAtProvider,
 }
 
-pub const GROUP: &str = "MachineDeployment/a";
+pub(super) const GROUP: &str = "MachineDeployment/a";
 
 impl Bench {
-    pub async fn new(world: World) -> Self {
+    pub(super) async fn new(world: World) -> Self {
         let server = Server::new(world);
         let host = Host::simulated("2026-11-24T02:00:00Z".parse().expect("a time"), 1);
         server.run(&host);
@@ -58,7 +58,7 @@ impl Bench {
     }
 
     /// Another process on the same server: everything that the old one held in memory is gone.
-    pub async fn restarted(self) -> Self {
+    pub(super) async fn restarted(self) -> Self {
         let provider = provider(&self.server, &self.host);
         let bench = Self { provider, ..self };
         bench.settle().await;
@@ -66,52 +66,52 @@ impl Bench {
     }
 
     /// Lets watches and controllers come to rest.
-    pub async fn settle(&self) {
+    pub(super) async fn settle(&self) {
         let _ = self.observe().await;
         self.pass(3).await;
     }
 
-    pub async fn pass(&self, seconds: u64) {
+    pub(super) async fn pass(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    pub fn world(&self) -> std::sync::MutexGuard<'_, World> {
+    pub(super) fn world(&self) -> std::sync::MutexGuard<'_, World> {
         self.server.world()
     }
 
-    pub fn settings(&mut self) -> &mut Settings {
+    pub(super) fn settings(&mut self) -> &mut Settings {
         let ProviderSettings::ClusterApi(settings) = &mut self.pool.settings else {
             panic!("of this provider")
         };
         settings
     }
 
-    pub async fn observe(&self) -> Result<Observation, Error> {
+    pub(super) async fn observe(&self) -> Result<Observation, Error> {
         let registered = self.world().registered();
         let asked = [Asked { pool: &self.pool, nodes: &[], registered: &registered }];
         self.provider.observe(&asked).await.remove(0)
     }
 
-    pub async fn state(&self) -> ProviderState {
+    pub(super) async fn state(&self) -> ProviderState {
         self.observe().await.expect("it is read").state
     }
 
-    pub async fn group(&self) -> GroupState {
+    pub(super) async fn group(&self) -> GroupState {
         self.state().await.groups[GROUP].clone()
     }
 
     /// Notices as words.
-    pub async fn notices(&self) -> Vec<String> {
+    pub(super) async fn notices(&self) -> Vec<String> {
         let notices = self.state().await.notices;
         notices.iter().map(|notice| format!("{}: {}", notice.kind.as_str(), notice.message)).collect()
     }
 
-    pub fn note_open(&self, intents: &[&str]) {
+    pub(super) fn note_open(&self, intents: &[&str]) {
         let open: BTreeSet<Arc<str>> = intents.iter().map(|intent| Arc::from(*intent)).collect();
         self.provider.note_open(&BTreeMap::from([("general".into(), open)]));
     }
 
-    pub fn request(&self, from: u32, to: u32) -> Increase {
+    pub(super) fn request(&self, from: u32, to: u32) -> Increase {
         Increase {
             pool: self.pool.clone(),
             intent: "1-1".into(),
@@ -125,17 +125,17 @@ impl Bench {
         }
     }
 
-    pub async fn increase(&self, from: u32, to: u32) -> Result<Increased, Error> {
+    pub(super) async fn increase(&self, from: u32, to: u32) -> Result<Increased, Error> {
         self.provider.increase(&self.request(from, to)).await
     }
 
-    pub async fn cancel(&self, from: u32, to: u32) -> Result<Increased, Error> {
+    pub(super) async fn cancel(&self, from: u32, to: u32) -> Result<Increased, Error> {
         let _ = self.observe().await;
         self.provider.cancel(&self.request(from, to)).await
     }
 
     /// A deletion of these machines, by name.
-    pub fn deletion(&self, intent: &str, group: &str, machines: &[&str]) -> Deletion {
+    pub(super) fn deletion(&self, intent: &str, group: &str, machines: &[&str]) -> Deletion {
         let victim = |name: &&str| {
             let (node, id) = (format!("node-{name}").into(), format!("lab://{name}").into());
             (Victim { node, id }, Some(NodeMetadata::default()))
@@ -148,12 +148,12 @@ impl Bench {
         }
     }
 
-    pub async fn delete(&self, machines: &[&str]) -> Vec<Result<(), Error>> {
+    pub(super) async fn delete(&self, machines: &[&str]) -> Vec<Result<(), Error>> {
         self.provider.delete_together(&self.deletion("1-7", GROUP, machines)).await
     }
 
     /// Asks as core does, until each victim has an end that is not unknown.
-    pub async fn deleted(&self, machines: &[&str]) -> Vec<Result<(), Error>> {
+    pub(super) async fn deleted(&self, machines: &[&str]) -> Vec<Result<(), Error>> {
         let mut last = Vec::new();
         for _ in 0..90 {
             last = self.delete(machines).await;
@@ -166,14 +166,14 @@ impl Bench {
     }
 
     /// The process is killed while a deletion waits.
-    pub async fn killed_in_deletion(self, machines: &[&str]) -> Self {
+    pub(super) async fn killed_in_deletion(self, machines: &[&str]) -> Self {
         let killed = tokio::time::timeout(Duration::from_secs(8), self.delete(machines)).await;
         assert!(killed.is_err(), "it ended: {killed:?}");
         self.restarted().await
     }
 
     /// Machines that are not nodes.
-    pub fn nodeless(&self) -> Vec<String> {
+    pub(super) fn nodeless(&self) -> Vec<String> {
         let world = self.world();
         let mut live = world.live();
         live.retain(|name| !world.nodes.contains_key(&format!("node-{name}")));
@@ -181,7 +181,7 @@ impl Bench {
     }
 
     /// The machine of the group that any choice but the mark's would take last.
-    pub fn healthy_last(&self) -> String {
+    pub(super) fn healthy_last(&self) -> String {
         self.world().live().last().expect("there is one").clone()
     }
 }
@@ -192,7 +192,7 @@ fn provider(server: &Server, host: &Arc<Host>) -> ClusterApi {
     ClusterApi::through(connect, Arc::new(server.clone()), host.clone(), Arc::new(Open))
 }
 
-pub fn pool(name: &str, groups: &[(GroupKind, &str)]) -> PoolAtProvider {
+pub(super) fn pool(name: &str, groups: &[(GroupKind, &str)]) -> PoolAtProvider {
     let place = Place { kubeconfig: None, namespace: NAMESPACE.into(), cluster: CLUSTER.into() };
     let named = |(kind, name): &(GroupKind, &str)| NamedGroup {
         kind: *kind,

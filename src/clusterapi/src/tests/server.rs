@@ -13,19 +13,19 @@ use crate::calls::{Answer, Calls, Event, Nodes, Request, Trouble, Watched};
 
 /// The world as processes share it.
 #[derive(Clone)]
-pub struct Server(pub Arc<Mutex<World>>);
+pub(super) struct Server(pub Arc<Mutex<World>>);
 
 impl Server {
-    pub fn new(world: World) -> Self {
+    pub(super) fn new(world: World) -> Self {
         Self(Arc::new(Mutex::new(world)))
     }
 
-    pub fn world(&self) -> MutexGuard<'_, World> {
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
         self.0.lock().expect("no panic inside")
     }
 
     /// Lets the controllers work every 200 ms.
-    pub fn run(&self, host: &Arc<Host>) {
+    pub(super) fn run(&self, host: &Arc<Host>) {
         let (server, own) = (self.clone(), host.clone());
         host.spawn(async move {
             loop {

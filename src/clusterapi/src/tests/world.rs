@@ -11,12 +11,12 @@ use crate::calls::{Answer, Event, Request, Trouble, Verb};
 use crate::mark::ACKNOWLEDGED;
 use crate::wire::DELETE_MACHINE;
 
-pub const NAMESPACE: &str = "capi";
-pub const CLUSTER: &str = "prod";
+pub(super) const NAMESPACE: &str = "capi";
+pub(super) const CLUSTER: &str = "prod";
 
 /// What happens to a request.
 #[derive(Clone)]
-pub enum Fault {
+pub(super) enum Fault {
     /// It never arrives.
     LoseCall,
     /// It takes effect, and the answer is lost.
@@ -35,7 +35,7 @@ pub enum Fault {
 
 /// The server, and the controllers' state.
 #[derive(Default)]
-pub struct World {
+pub(super) struct World {
     pub version: String,
     version_of_all: u64,
     serial: u64,
@@ -88,7 +88,7 @@ pub struct World {
 
 /// What others than the operator have done.
 #[derive(Default)]
-pub struct Hands {
+pub(super) struct Hands {
     /// Machines by which they have lowered sizes.
     pub lowered: i64,
     /// Machines by which they have raised sizes.
@@ -112,26 +112,26 @@ fn owner(kind: &str, uid: &str) -> Value {
 }
 
 /// Conditions of a Machine whose provider reports a failed launch.
-pub fn not_launched(words: &str, at: &str) -> Value {
+pub(super) fn not_launched(words: &str, at: &str) -> Value {
     json!([{
         "type": "InfrastructureReady", "status": "False", "reason": "InstanceProvisionFailed", "message": words,
         "lastTransitionTime": at,
     }])
 }
 
-pub fn int(value: &Value) -> i64 {
+pub(super) fn int(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }
 
 impl World {
-    pub fn new(size: u32) -> Self {
+    pub(super) fn new(size: u32) -> Self {
         let mut world = Self { version: "v1beta2".to_owned(), ..Self::default() };
         world.put("clusters", "prod", json!({"metadata": {}, "spec": {}}));
         world.add_deployment("a", size);
         world
     }
 
-    pub fn add_deployment(&mut self, name: &str, size: u32) {
+    pub(super) fn add_deployment(&mut self, name: &str, size: u32) {
         let labels = json!({"cluster.x-k8s.io/cluster-name": CLUSTER});
         let spec =
             json!({"clusterName": CLUSTER, "replicas": size, "template": {"spec": {"failureDomain": "z1"}}});
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// Creates an object.
-    pub fn put(&mut self, plural: &str, name: &str, mut object: Value) {
+    pub(super) fn put(&mut self, plural: &str, name: &str, mut object: Value) {
         self.serial += 1;
         let metadata = &mut object["metadata"];
         metadata["name"] = name.into();
@@ -175,7 +175,7 @@ impl World {
     }
 
     /// All watches fail, and show nothing until they are mended.
-    pub fn break_watches(&mut self) {
+    pub(super) fn break_watches(&mut self) {
         for (_, watcher) in &self.watchers {
             let _ = watcher.send(Event::Failed(Trouble::NoAnswer("connection reset".to_owned())));
         }
@@ -183,7 +183,7 @@ impl World {
     }
 
     /// All watches list anew and go on.
-    pub fn mend_watches(&mut self) {
+    pub(super) fn mend_watches(&mut self) {
         self.watch_is_held = false;
         for (plural, watcher) in &self.watchers {
             let _ = watcher.send(Event::ListBegan);
@@ -196,7 +196,7 @@ impl World {
     }
 
     /// Changes an object; its generation too if its spec changes.
-    pub fn edit(&mut self, plural: &str, name: &str, change: impl FnOnce(&mut Value)) {
+    pub(super) fn edit(&mut self, plural: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let Some(object) = self.objects.get_mut(&key(plural, name)) else { return };
         let before = object["spec"].clone();
         change(object);
@@ -213,37 +213,37 @@ impl World {
         }
     }
 
-    pub fn get(&self, plural: &str, name: &str) -> Option<&Value> {
+    pub(super) fn get(&self, plural: &str, name: &str) -> Option<&Value> {
         self.objects.get(&key(plural, name))
     }
 
-    pub fn size(&self, name: &str) -> i64 {
+    pub(super) fn size(&self, name: &str) -> i64 {
         self.get("machinedeployments", name).map_or(0, |object| int(&object["spec"]["replicas"]))
     }
 
-    pub fn scale(&mut self, name: &str, size: i64) {
+    pub(super) fn scale(&mut self, name: &str, size: i64) {
         self.edit("machinedeployments", name, |object| object["spec"]["replicas"] = size.into());
     }
 
-    pub fn annotate(&mut self, plural: &str, name: &str, annotation: &str, value: Value) {
+    pub(super) fn annotate(&mut self, plural: &str, name: &str, annotation: &str, value: Value) {
         self.edit(plural, name, |object| object["metadata"]["annotations"][annotation] = value);
     }
 
     /// Somebody deletes a machine.
-    pub fn delete_machine(&mut self, name: &str) {
+    pub(super) fn delete_machine(&mut self, name: &str) {
         let at = self.clock.to_rfc3339();
         self.edit("machines", name, |object| object["metadata"]["deletionTimestamp"] = at.into());
     }
 
     /// A new template: a rollout begins.
-    pub fn roll_out(&mut self, name: &str) {
+    pub(super) fn roll_out(&mut self, name: &str) {
         self.edit("machinedeployments", name, |object| {
             object["revision"] = (int(&object["revision"]) + 1).into();
             object["spec"]["template"]["changed"] = object["revision"].clone();
         });
     }
 
-    pub fn names(&self, plural: &str, keep: impl Fn(&Value) -> bool) -> Vec<String> {
+    pub(super) fn names(&self, plural: &str, keep: impl Fn(&Value) -> bool) -> Vec<String> {
         let fits = |((kind, _), object): &(&(String, String), &Value)| kind == plural && keep(object);
         self.objects.iter().filter(fits).map(|((_, name), _)| name.clone()).collect()
     }
@@ -253,12 +253,12 @@ impl World {
     }
 
     /// Names of machines that are there and not going.
-    pub fn live(&self) -> Vec<String> {
+    pub(super) fn live(&self) -> Vec<String> {
         self.names("machines", |object| object["metadata"]["deletionTimestamp"].is_null())
     }
 
     /// Names of machines with a mark.
-    pub fn marked(&self) -> Vec<String> {
+    pub(super) fn marked(&self) -> Vec<String> {
         self.names("machines", |object| {
             let annotations = &object["metadata"]["annotations"];
             object["metadata"]["deletionTimestamp"].is_null() && !annotations[DELETE_MACHINE].is_null()
@@ -270,7 +270,7 @@ impl World {
     }
 
     /// Every controller works once.
-    pub fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.ticks += 1;
         let before = (self.version_of_all, self.switches());
         if self.quiet == Some(before) {
@@ -311,7 +311,7 @@ impl World {
         self.machines();
     }
 
-    pub fn informer(&mut self) {
+    pub(super) fn informer(&mut self) {
         if self.informer_is_held {
             return;
         }
@@ -320,7 +320,7 @@ impl World {
     }
 
     /// Cluster API copies annotations of Machines to their Nodes, as its informer shows them.
-    pub fn acknowledge(&mut self) {
+    pub(super) fn acknowledge(&mut self) {
         for machine in self.cache.values() {
             let node = machine["status"]["nodeRef"]["name"].as_str().unwrap_or_default();
             let Some(annotations) = self.nodes.get_mut(node) else { continue };
@@ -331,7 +331,7 @@ impl World {
         }
     }
 
-    pub fn deployment(&mut self, name: &str) {
+    pub(super) fn deployment(&mut self, name: &str) {
         let Some(object) = self.get("machinedeployments", name).cloned() else { return };
         let (uid, revision, size) =
             (&object["metadata"]["uid"], int(&object["revision"]), int(&object["spec"]["replicas"]));
@@ -406,7 +406,7 @@ impl World {
     }
 
     /// The arithmetic of deletion, on the machines that the informer shows.
-    pub fn set(&mut self, plural: &str, name: &str) {
+    pub(super) fn set(&mut self, plural: &str, name: &str) {
         let Some(object) = self.get(plural, name).cloned() else { return };
         let (uid, size) = (object["metadata"]["uid"].clone(), int(&object["spec"]["replicas"]));
         let mut machines: Vec<Value> = self
@@ -498,7 +498,7 @@ impl World {
         }
     }
 
-    pub fn join(&mut self, machine: &str) {
+    pub(super) fn join(&mut self, machine: &str) {
         self.nodes.insert(format!("node-{machine}"), BTreeMap::new());
         self.edit("machines", machine, |object| {
             if let Some(status) = object["status"].as_object_mut() {
@@ -510,11 +510,11 @@ impl World {
     }
 
     /// Provider ids of all nodes.
-    pub fn registered(&self) -> BTreeSet<Arc<str>> {
+    pub(super) fn registered(&self) -> BTreeSet<Arc<str>> {
         self.nodes.keys().map(|node| node.replacen("node-", "lab://", 1).into()).collect()
     }
 
-    pub fn serve(&mut self, request: &Request) -> Answer {
+    pub(super) fn serve(&mut self, request: &Request) -> Answer {
         let parts: Vec<&str> = request.path.trim_start_matches("/apis/").split('/').collect();
         let refuse = |status, words: &str| Answer { status, body: json!({"message": words}) };
         let (plural, name, scale) = match parts.as_slice() {
@@ -563,12 +563,12 @@ impl World {
         Answer { status: 200, body: self.get(plural, name).cloned().unwrap_or_default() }
     }
 
-    pub fn delay(&mut self, request: Request) {
+    pub(super) fn delay(&mut self, request: Request) {
         self.delayed.push((self.ticks, request));
     }
 
     /// Requests that were on their way arrive; an API server gives them up after a minute.
-    pub fn let_arrive(&mut self) {
+    pub(super) fn let_arrive(&mut self) {
         for (sent, request) in std::mem::take(&mut self.delayed) {
             if self.ticks - sent < 300 {
                 self.serve(&request);
@@ -576,13 +576,13 @@ impl World {
         }
     }
 
-    pub fn fault(&mut self, operation: &str) -> Option<Fault> {
+    pub(super) fn fault(&mut self, operation: &str) -> Option<Fault> {
         let at = self.faults.iter().position(|(prefix, _)| operation.starts_with(prefix.as_str()))?;
         self.faults.remove(at).map(|(_, fault)| fault)
     }
 
     /// Requests of a verb to paths that contain `part`.
-    pub fn sent(&self, verb: &str, part: &str) -> usize {
+    pub(super) fn sent(&self, verb: &str, part: &str) -> usize {
         self.log.iter().filter(|line| line.starts_with(verb) && line.contains(part)).count()
     }
 }

@@ -8,17 +8,17 @@ use super::format::{ExpectedEvent, Step};
 use super::world::offset;
 
 /// What a tick came to.
-pub struct Got<'a> {
-    pub written: Option<i32>,
-    pub status: &'a HpaStatus,
-    pub status_written: bool,
-    pub events: Vec<Event>,
-    pub action: &'static str,
-    pub error: &'static str,
+pub(super) struct Got<'a> {
+    pub(crate) written: Option<i32>,
+    pub(crate) status: &'a HpaStatus,
+    pub(crate) status_written: bool,
+    pub(crate) events: Vec<Event>,
+    pub(crate) action: &'static str,
+    pub(crate) error: &'static str,
 }
 
 /// That everything in `given` is also in `understood`: nothing was skipped silently.
-pub fn covered(given: &Value, understood: &Value, path: &str) -> Result<(), String> {
+pub(super) fn covered(given: &Value, understood: &Value, path: &str) -> Result<(), String> {
     match (given, understood) {
         (Value::Object(given), Value::Object(understood)) => {
             for (key, value) in given {
@@ -48,7 +48,7 @@ pub fn covered(given: &Value, understood: &Value, path: &str) -> Result<(), Stri
 }
 
 /// The differences of one tick.
-pub fn step(step: &Step, got: &Got<'_>) -> Vec<String> {
+pub(super) fn step(step: &Step, got: &Got<'_>) -> Vec<String> {
     let want = &step.expect;
     let mut found = Differences(Vec::new());
     found.check("desiredReplicas", &want.desired_replicas, &got.written);
@@ -76,7 +76,7 @@ pub fn step(step: &Step, got: &Got<'_>) -> Vec<String> {
 }
 
 /// What must hold where the reference's numbers ran over: nothing is lowered, nothing wraps below zero.
-pub fn saturated(step: &Step, current: i32, got: &Got<'_>) -> Vec<String> {
+pub(super) fn saturated(step: &Step, current: i32, got: &Got<'_>) -> Vec<String> {
     let mut found = Vec::new();
     if step.unportable.is_empty() {
         return found;

@@ -8,261 +8,261 @@ use serde_json::Value;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Scenario {
-    pub name: String,
+pub(crate) struct Scenario {
+    pub(crate) name: String,
     #[serde(default, rename = "desc")]
-    pub _desc: String,
-    pub options: Options,
-    pub admitted: bool,
+    pub(crate) _desc: String,
+    pub(crate) options: Options,
+    pub(crate) admitted: bool,
     #[serde(default)]
-    pub admission_errors: Vec<AdmissionError>,
-    pub hpa_submitted: Option<Hpa>,
-    pub hpa: Hpa,
+    pub(crate) admission_errors: Vec<AdmissionError>,
+    pub(crate) hpa_submitted: Option<Hpa>,
+    pub(crate) hpa: Hpa,
     #[serde(default)]
-    pub other_hpas: Vec<OtherHpa>,
+    pub(crate) other_hpas: Vec<OtherHpa>,
     #[serde(default)]
-    pub default_containers: Vec<Container>,
-    pub steps: Vec<Step>,
+    pub(crate) default_containers: Vec<Container>,
+    pub(crate) steps: Vec<Step>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Options {
-    pub downscale_stabilization_seconds: i64,
-    pub tolerance: f64,
-    pub cpu_initialization_period_seconds: i64,
-    pub delay_of_initial_readiness_status_seconds: i64,
-    pub sync_period_seconds: i64,
-    pub feature_gates: Gates,
+pub(crate) struct Options {
+    pub(crate) downscale_stabilization_seconds: i64,
+    pub(crate) tolerance: f64,
+    pub(crate) cpu_initialization_period_seconds: i64,
+    pub(crate) delay_of_initial_readiness_status_seconds: i64,
+    pub(crate) sync_period_seconds: i64,
+    pub(crate) feature_gates: Gates,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Gates {
+pub(crate) struct Gates {
     #[serde(rename = "HPAConfigurableTolerance")]
-    pub configurable_tolerance: bool,
+    pub(crate) configurable_tolerance: bool,
     #[serde(rename = "HPAScaleToZero")]
-    pub scale_to_zero: bool,
+    pub(crate) scale_to_zero: bool,
     #[serde(rename = "PodLevelResources")]
-    pub pod_level_resources: bool,
+    pub(crate) pod_level_resources: bool,
 }
 
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct AdmissionError {
-    pub field: String,
+pub(crate) struct AdmissionError {
+    pub(crate) field: String,
     #[serde(rename = "type")]
-    pub type_: String,
+    pub(crate) type_: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Hpa {
+pub(crate) struct Hpa {
     #[serde(rename = "apiVersion")]
-    pub _api_version: String,
+    pub(crate) _api_version: String,
     #[serde(rename = "kind")]
-    pub _kind: String,
-    pub metadata: Metadata,
-    pub spec: Value,
-    pub status: Option<Value>,
+    pub(crate) _kind: String,
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: Value,
+    pub(crate) status: Option<Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Metadata {
-    pub name: String,
-    pub namespace: String,
+pub(crate) struct Metadata {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OtherHpa {
-    pub name: String,
-    pub selector: String,
+pub(crate) struct OtherHpa {
+    pub(crate) name: String,
+    pub(crate) selector: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Step {
-    pub at: f64,
-    pub before: Option<String>,
-    pub hpa_spec: Option<Value>,
-    pub scale: Option<Scale>,
-    pub pods: Option<Vec<Pod>>,
-    pub metrics: Option<Metrics>,
+pub(crate) struct Step {
+    pub(crate) at: f64,
+    pub(crate) before: Option<String>,
+    pub(crate) hpa_spec: Option<Value>,
+    pub(crate) scale: Option<Scale>,
+    pub(crate) pods: Option<Vec<Pod>>,
+    pub(crate) metrics: Option<Metrics>,
     #[serde(default)]
-    pub faults: Faults,
+    pub(crate) faults: Faults,
     #[serde(default)]
-    pub unportable: Vec<String>,
-    pub expect: Expect,
+    pub(crate) unportable: Vec<String>,
+    pub(crate) expect: Expect,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Scale {
-    pub spec_replicas: i32,
-    pub status_replicas: i32,
+pub(crate) struct Scale {
+    pub(crate) spec_replicas: i32,
+    pub(crate) status_replicas: i32,
     #[serde(default)]
-    pub selector: String,
+    pub(crate) selector: String,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Pod {
-    pub name: String,
-    pub labels: Option<BTreeMap<String, String>>,
-    pub phase: Option<String>,
-    pub deletion_timestamp: Option<f64>,
-    pub start_time_offset: Option<f64>,
-    pub ready: Option<String>,
-    pub ready_transition_offset: Option<f64>,
-    pub containers: Option<Vec<Container>>,
+pub(crate) struct Pod {
+    pub(crate) name: String,
+    pub(crate) labels: Option<BTreeMap<String, String>>,
+    pub(crate) phase: Option<String>,
+    pub(crate) deletion_timestamp: Option<f64>,
+    pub(crate) start_time_offset: Option<f64>,
+    pub(crate) ready: Option<String>,
+    pub(crate) ready_transition_offset: Option<f64>,
+    pub(crate) containers: Option<Vec<Container>>,
     #[serde(default)]
-    pub sidecars: Vec<Container>,
+    pub(crate) sidecars: Vec<Container>,
     #[serde(default)]
-    pub init_containers: Vec<Container>,
-    pub pod_requests: Option<Container>,
-    pub overhead: Option<Container>,
+    pub(crate) init_containers: Vec<Container>,
+    pub(crate) pod_requests: Option<Container>,
+    pub(crate) overhead: Option<Container>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Container {
-    pub name: String,
-    pub cpu_request_milli: Option<i64>,
-    pub mem_request_bytes: Option<i64>,
+pub(crate) struct Container {
+    pub(crate) name: String,
+    pub(crate) cpu_request_milli: Option<i64>,
+    pub(crate) mem_request_bytes: Option<i64>,
 }
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     #[serde(default)]
-    pub resource: ResourceMetrics,
+    pub(crate) resource: ResourceMetrics,
     #[serde(default)]
-    pub custom: CustomMetrics,
+    pub(crate) custom: CustomMetrics,
     #[serde(default)]
-    pub external: BTreeMap<String, ExternalMetric>,
+    pub(crate) external: BTreeMap<String, ExternalMetric>,
 }
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ResourceMetrics {
+pub(crate) struct ResourceMetrics {
     #[serde(default)]
-    pub pods: BTreeMap<String, PodMetrics>,
-    pub error: Option<String>,
+    pub(crate) pods: BTreeMap<String, PodMetrics>,
+    pub(crate) error: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct PodMetrics {
+pub(crate) struct PodMetrics {
     #[serde(default)]
-    pub containers: BTreeMap<String, Usage>,
-    pub timestamp_offset: Option<f64>,
-    pub window: Option<i64>,
-    pub labels: Option<BTreeMap<String, String>>,
+    pub(crate) containers: BTreeMap<String, Usage>,
+    pub(crate) timestamp_offset: Option<f64>,
+    pub(crate) window: Option<i64>,
+    pub(crate) labels: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Usage {
-    pub cpu: Option<i64>,
-    pub memory: Option<i64>,
+pub(crate) struct Usage {
+    pub(crate) cpu: Option<i64>,
+    pub(crate) memory: Option<i64>,
 }
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CustomMetrics {
+pub(crate) struct CustomMetrics {
     #[serde(default)]
-    pub pods: BTreeMap<String, PodsMetric>,
+    pub(crate) pods: BTreeMap<String, PodsMetric>,
     #[serde(default)]
-    pub objects: Vec<ObjectMetric>,
+    pub(crate) objects: Vec<ObjectMetric>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct PodsMetric {
+pub(crate) struct PodsMetric {
     #[serde(default)]
-    pub values: BTreeMap<String, MetricValue>,
+    pub(crate) values: BTreeMap<String, MetricValue>,
     #[serde(default)]
-    pub metric_labels: BTreeMap<String, String>,
-    pub error: Option<String>,
+    pub(crate) metric_labels: BTreeMap<String, String>,
+    pub(crate) error: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ObjectMetric {
-    pub kind: String,
-    pub name: String,
-    pub metric: String,
+pub(crate) struct ObjectMetric {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) metric: String,
     #[serde(default)]
-    pub metric_labels: BTreeMap<String, String>,
-    pub value: Option<MetricValue>,
-    pub error: Option<String>,
+    pub(crate) metric_labels: BTreeMap<String, String>,
+    pub(crate) value: Option<MetricValue>,
+    pub(crate) error: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ExternalMetric {
+pub(crate) struct ExternalMetric {
     #[serde(default)]
-    pub values: Vec<ExternalValue>,
-    pub error: Option<String>,
+    pub(crate) values: Vec<ExternalValue>,
+    pub(crate) error: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ExternalValue {
-    pub value: MetricValue,
+pub(crate) struct ExternalValue {
+    pub(crate) value: MetricValue,
     #[serde(default)]
-    pub labels: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
 }
 
 /// Thousandths, or a quantity.
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
-pub enum MetricValue {
+pub(crate) enum MetricValue {
     Milli(i64),
     Quantity(Amount),
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Faults {
-    pub get_scale: Option<String>,
-    pub update_scale: Option<String>,
-    pub update_status: Option<String>,
+pub(crate) struct Faults {
+    pub(crate) get_scale: Option<String>,
+    pub(crate) update_scale: Option<String>,
+    pub(crate) update_status: Option<String>,
     #[serde(default)]
-    pub update_scale_conflicts: i64,
+    pub(crate) update_scale_conflicts: i64,
     /// The read after a conflict is ignored when it fails.
     #[serde(rename = "getScaleOnRetry")]
-    pub _get_scale_on_retry: Option<String>,
+    pub(crate) _get_scale_on_retry: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Expect {
-    pub desired_replicas: Option<i32>,
-    pub status: ExpectedStatus,
-    pub status_written: bool,
-    pub events: Vec<ExpectedEvent>,
-    pub action: String,
-    pub error: String,
+pub(crate) struct Expect {
+    pub(crate) desired_replicas: Option<i32>,
+    pub(crate) status: ExpectedStatus,
+    pub(crate) status_written: bool,
+    pub(crate) events: Vec<ExpectedEvent>,
+    pub(crate) action: String,
+    pub(crate) error: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ExpectedStatus {
-    pub current_replicas: i32,
-    pub desired_replicas: i32,
-    pub current_metrics: Vec<Value>,
-    pub last_scale_time: Option<i64>,
-    pub conditions: Vec<Value>,
+pub(crate) struct ExpectedStatus {
+    pub(crate) current_replicas: i32,
+    pub(crate) desired_replicas: i32,
+    pub(crate) current_metrics: Vec<Value>,
+    pub(crate) last_scale_time: Option<i64>,
+    pub(crate) conditions: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct ExpectedEvent {
+pub(crate) struct ExpectedEvent {
     #[serde(rename = "type")]
-    pub type_: String,
-    pub reason: String,
-    pub message: Option<String>,
+    pub(crate) type_: String,
+    pub(crate) reason: String,
+    pub(crate) message: Option<String>,
 }

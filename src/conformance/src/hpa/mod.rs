@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use self::format::Scenario;
+pub(crate) use self::format::Scenario;
 use self::format::{AdmissionError, Faults, Metrics, Pod, Step};
 
 /// Tries before a conflicting write of the scale is given up, and how long each further one waits.
@@ -27,15 +27,15 @@ const TRIES: i64 = 5;
 const RETRY_SECONDS: f64 = 0.01;
 
 /// How a scenario went.
-pub struct Report {
+pub(crate) struct Report {
     /// Differences; none if it passed.
-    pub differences: Vec<String>,
+    pub(crate) differences: Vec<String>,
     /// What was not compared, or compared otherwise, and why.
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 /// Runs one scenario.
-pub fn run(scenario: &Scenario) -> Report {
+pub(crate) fn run(scenario: &Scenario) -> Report {
     let mut differences = Vec::new();
     let note = match Runner::new(scenario) {
         Ok(mut runner) => {

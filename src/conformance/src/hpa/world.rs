@@ -22,12 +22,12 @@ const EPOCH_SECONDS: i64 = 946_684_800;
 
 /// The instant of an offset in seconds.
 #[allow(clippy::cast_possible_truncation)]
-pub fn at(offset: f64) -> Moment {
+pub(super) fn at(offset: f64) -> Moment {
     Moment::from_nanos(EPOCH_SECONDS * 1_000_000_000 + (offset * 1e9).round() as i64)
 }
 
 /// The offset of whole seconds.
-pub fn offset(second: headroom_core::time::UnixTime) -> i64 {
+pub(super) fn offset(second: headroom_core::time::UnixTime) -> i64 {
     second.0 - EPOCH_SECONDS
 }
 
@@ -40,7 +40,7 @@ fn default_labels() -> Labels {
 }
 
 /// The labels of a pod.
-pub fn pod_labels(pod: &Pod) -> Labels {
+pub(super) fn pod_labels(pod: &Pod) -> Labels {
     pod.labels.as_ref().map_or_else(default_labels, labels)
 }
 
@@ -55,7 +55,7 @@ fn requests(container: &Container) -> ContainerRequests {
 }
 
 /// A pod as the core sees it.
-pub fn pod(pod: &Pod, default_containers: &[Container]) -> PodSeen {
+pub(super) fn pod(pod: &Pod, default_containers: &[Container]) -> PodSeen {
     let init = |restartable: bool| {
         move |container: &Container| InitContainerRequests { container: requests(container), restartable }
     };
@@ -94,7 +94,7 @@ pub fn pod(pod: &Pod, default_containers: &[Container]) -> PodSeen {
 }
 
 /// The usage that the metrics API returns for a selector.
-pub fn usage(metrics: &Metrics, pods: &[Pod], selector: &Selector, now: f64) -> Vec<PodUsage> {
+pub(super) fn usage(metrics: &Metrics, pods: &[Pod], selector: &Selector, now: f64) -> Vec<PodUsage> {
     let mut found = Vec::new();
     for (name, sample) in &metrics.resource.pods {
         let own = sample.labels.as_ref().map(labels);
@@ -139,7 +139,7 @@ fn chosen(metric: &MetricIdentifier, pairs: &BTreeMap<String, String>) -> bool {
 }
 
 /// The answer for one metric.
-pub fn answer<'a>(
+pub(super) fn answer<'a>(
     spec: &MetricSpec,
     metrics: &Metrics,
     usage: &'a [PodUsage],

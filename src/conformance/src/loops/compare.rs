@@ -13,23 +13,23 @@ use crate::model::Pod;
 use crate::outcome::{Measure, Outcome};
 
 /// One case with one outcome of the reference beside the product's.
-pub struct Case<'c> {
+pub(crate) struct Case<'c> {
     /// The input.
-    pub input: &'c Input,
+    pub(crate) input: &'c Input,
     /// How the product ran.
-    pub run: &'c Run,
+    pub(crate) run: &'c Run,
     /// What the product did.
-    pub ours: &'c Actions,
+    pub(crate) ours: &'c Actions,
     /// What that is worth.
-    pub our_worth: &'c Worth,
+    pub(crate) our_worth: &'c Worth,
     /// What the reference did.
-    pub theirs: Actions,
+    pub(crate) theirs: Actions,
     /// What that is worth.
-    pub their_worth: Worth,
+    pub(crate) their_worth: Worth,
 }
 
 /// Runs a case and compares it with each outcome that the reference may have.
-pub fn compare(input: &Value, outs: &[&Value]) -> Outcome {
+pub(crate) fn compare(input: &Value, outs: &[&Value]) -> Outcome {
     match compared(input, outs) {
         Ok(outcome) => outcome,
         Err(error) => Outcome::Failed(error),
@@ -151,7 +151,7 @@ fn helps_more_at_a_limit(case: &Case<'_>) -> Result<bool, String> {
 }
 
 /// Whether, asked for nothing but the pods that the reference helps, the product pays no more than the reference.
-pub fn serves_at_once(case: &Case<'_>) -> Result<bool, String> {
+pub(crate) fn serves_at_once(case: &Case<'_>) -> Result<bool, String> {
     let restricted = restricted(case.input, &case.their_worth.helped)?;
     let run = drive::run(&restricted)?;
     let ours = Actions::of_product(&run);

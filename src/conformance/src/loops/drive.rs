@@ -22,23 +22,21 @@ const ROUNDS_MAX: usize = 100;
 const REST_TICKS_MAX: i64 = 200;
 
 /// How a case went.
-pub struct Run {
+pub(crate) struct Run {
     /// What was done, the time of rest included.
-    pub trace: Trace,
-    /// The sizes when the ticks of the case were over.
-    pub targets: BTreeMap<String, i64>,
+    pub(crate) trace: Trace,
     /// The sizes at rest.
-    pub targets_at_rest: BTreeMap<String, i64>,
+    pub(crate) targets_at_rest: BTreeMap<String, i64>,
     /// The instant at which the ticks of the case were over.
-    pub horizon: i64,
+    pub(crate) horizon: i64,
     /// The plan of the first tick.
-    pub first: Plan,
+    pub(crate) first: Plan,
     /// Why each node stayed, or went, in order of time; only what changed.
-    pub verdicts: BTreeMap<Arc<str>, Vec<(i64, Reason)>>,
+    pub(crate) verdicts: BTreeMap<Arc<str>, Vec<(i64, Reason)>>,
     /// Rules of the reference that were broken on the way.
-    pub violations: Vec<String>,
+    pub(crate) violations: Vec<String>,
     /// Unready nodes that left although their pods have no other place.
-    pub unplaced: BTreeSet<Arc<str>>,
+    pub(crate) unplaced: BTreeSet<Arc<str>>,
 }
 
 struct Driver<'i> {
@@ -52,7 +50,7 @@ struct Driver<'i> {
 }
 
 /// Runs the case.
-pub fn run(input: &Input) -> Result<Run, String> {
+pub(crate) fn run(input: &Input) -> Result<Run, String> {
     let config = settings::config(&input.options, &input.groups, input.priorities.as_ref())?;
     let mut driver = Driver {
         world: VectorWorld::new(input)?,
@@ -66,7 +64,6 @@ pub fn run(input: &Input) -> Result<Run, String> {
     for tick in 0..input.ticks {
         driver.tick(tick, input.tick_s)?;
     }
-    let targets = driver.world.targets.clone();
     let mut tick = input.ticks;
     while driver.removes() && tick < input.ticks + REST_TICKS_MAX {
         driver.tick(tick, input.tick_s)?;
@@ -74,7 +71,6 @@ pub fn run(input: &Input) -> Result<Run, String> {
     }
     Ok(Run {
         trace: driver.world.trace,
-        targets,
         targets_at_rest: driver.world.targets,
         horizon: input.ticks * input.tick_s,
         first: driver.first.unwrap_or_default(),

@@ -22,46 +22,46 @@ use crate::model::Group;
 
 /// What was done in a case, by the reference or by the product.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Actions {
+pub(crate) struct Actions {
     /// Nodes (or ids of instances that never became nodes) that were deleted, with the instant.
-    pub deleted: BTreeMap<String, i64>,
+    pub(crate) deleted: BTreeMap<String, i64>,
     /// Pods that were evicted, as `namespace/name`.
-    pub evicted: BTreeSet<String>,
+    pub(crate) evicted: BTreeSet<String>,
     /// The sizes at the end.
-    pub targets: BTreeMap<String, i64>,
+    pub(crate) targets: BTreeMap<String, i64>,
     /// Nodes that each group grew by.
-    pub grown: BTreeMap<String, i64>,
+    pub(crate) grown: BTreeMap<String, i64>,
     /// Groups that the reference could have grown, at any time.
-    pub offered: BTreeSet<String>,
+    pub(crate) offered: BTreeSet<String>,
 }
 
 /// The end of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct End {
+pub(crate) struct End {
     /// Names of the nodes that are left.
-    pub nodes: BTreeSet<String>,
+    pub(crate) nodes: BTreeSet<String>,
     /// Bound pods that are left, but those of DaemonSets, as `namespace/name`.
-    pub pods: BTreeSet<String>,
+    pub(crate) pods: BTreeSet<String>,
     /// The sizes of the groups.
-    pub targets: BTreeMap<String, i64>,
+    pub(crate) targets: BTreeMap<String, i64>,
 }
 
 /// What an end is worth.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Worth {
+pub(crate) struct Worth {
     /// For each kind of pending pods, by its first pod: how many have a place.
-    pub helped: BTreeMap<String, u32>,
+    pub(crate) helped: BTreeMap<String, u32>,
     /// Nodes that are paid for.
-    pub nodes: i64,
+    pub(crate) nodes: i64,
     /// Their cpu and memory.
-    pub capacity: (i64, i64),
+    pub(crate) capacity: (i64, i64),
     /// Their price, where every group has one.
-    pub price: Option<i64>,
+    pub(crate) price: Option<i64>,
 }
 
 impl Actions {
     /// Those of one outcome of the reference.
-    pub fn of_reference(out: &Value) -> Self {
+    pub(crate) fn of_reference(out: &Value) -> Self {
         let mut actions = Self::default();
         let word = |action: &Value, key: &str| action[key].as_str().unwrap_or_default().to_owned();
         let ticks = out["ticks"].as_array().into_iter().flatten();
@@ -92,7 +92,7 @@ impl Actions {
     }
 
     /// Those of the product. What it began after the ticks of the case were over does not count.
-    pub fn of_product(run: &Run) -> Self {
+    pub(crate) fn of_product(run: &Run) -> Self {
         let mut actions = Self { targets: run.targets_at_rest.clone(), ..Self::default() };
         let begun = |node: &Arc<str>, at: i64| {
             let marks = run.trace.marks.iter().filter(|(_, marked)| marked == node);
@@ -125,7 +125,7 @@ impl Actions {
     }
 
     /// Names of the deleted, whether they were nodes or instances.
-    pub fn gone(&self) -> BTreeSet<String> {
+    pub(crate) fn gone(&self) -> BTreeSet<String> {
         self.deleted.keys().map(|name| name.trim_start_matches("fake://").to_owned()).collect()
     }
 }
@@ -157,7 +157,7 @@ fn bound(world: &World) -> impl Iterator<Item = &CorePod> {
 
 impl End {
     /// The end that these actions lead to.
-    pub fn of(input: &Input, actions: &Actions) -> Result<Self, String> {
+    pub(crate) fn of(input: &Input, actions: &Actions) -> Result<Self, String> {
         let after = world_after(input, actions)?;
         let own = bound(&after.world).filter(|pod| !pod.class.daemon_set);
         Ok(Self {
@@ -170,7 +170,7 @@ impl End {
 
 impl Worth {
     /// What the end of these actions is worth: all nodes that are asked for are there, with their DaemonSets.
-    pub fn of(input: &Input, actions: &Actions) -> Result<Self, String> {
+    pub(crate) fn of(input: &Input, actions: &Actions) -> Result<Self, String> {
         let mut after = world_after(input, actions)?;
         let mut worth = Self { price: Some(0), ..Self::default() };
         for group in &input.groups {
@@ -202,18 +202,18 @@ impl Worth {
     }
 
     /// How many pods are helped.
-    pub fn pods(&self) -> u32 {
+    pub(crate) fn pods(&self) -> u32 {
         self.helped.values().sum()
     }
 
     /// True if every kind of pods is helped at least as much as there.
-    pub fn helps_all_of(&self, other: &Self) -> bool {
+    pub(crate) fn helps_all_of(&self, other: &Self) -> bool {
         let here = |first: &String| self.helped.get(first).copied().unwrap_or(0);
         other.helped.iter().all(|(first, count)| *count <= here(first))
     }
 
     /// True if it has fewer nodes, or cheaper ones.
-    pub fn costs_less_than(&self, other: &Self) -> bool {
+    pub(crate) fn costs_less_than(&self, other: &Self) -> bool {
         if let (Some(own), Some(theirs)) = (self.price, other.price) {
             return own < theirs;
         }
@@ -222,7 +222,7 @@ impl Worth {
     }
 
     /// True if it costs the same.
-    pub fn costs_as(&self, other: &Self) -> bool {
+    pub(crate) fn costs_as(&self, other: &Self) -> bool {
         (self.nodes, self.capacity, self.price) == (other.nodes, other.capacity, other.price)
     }
 }
@@ -317,17 +317,17 @@ fn helped(world: &World, config: &Config, now: i64) -> BTreeMap<String, u32> {
 
 /// Pending pods of one kind.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub(crate) struct Kind {
     /// Their keys, as `namespace/name`.
-    pub keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
     /// What each asks for: cpu and memory.
-    pub requests: (i64, i64),
+    pub(crate) requests: (i64, i64),
     /// The priority of each.
-    pub priority: i32,
+    pub(crate) priority: i32,
 }
 
 /// The pending pods by kind, by the first pod of the kind.
-pub fn kinds(input: &Input) -> Result<BTreeMap<String, Kind>, String> {
+pub(crate) fn kinds(input: &Input) -> Result<BTreeMap<String, Kind>, String> {
     let after = world_after(input, &Actions::default())?;
     let mut by_class: BTreeMap<u32, Kind> = BTreeMap::new();
     for (_, entry) in after.world.unbound() {

@@ -12,57 +12,57 @@ use crate::removals::{BudgetInput, ControllerInput};
 /// One case.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
-    pub options: Options,
-    pub groups: Vec<Group>,
+pub(crate) struct Input {
+    pub(crate) options: Options,
+    pub(crate) groups: Vec<Group>,
     #[serde(default)]
-    pub nodes: Option<Vec<Node>>,
+    pub(crate) nodes: Option<Vec<Node>>,
     #[serde(default)]
-    pub pods: Option<Vec<Pod>>,
+    pub(crate) pods: Option<Vec<Pod>>,
     #[serde(default)]
-    pub daemonsets: Option<Vec<Set>>,
+    pub(crate) daemonsets: Option<Vec<Set>>,
     #[serde(default)]
-    pub controllers: Option<Vec<ControllerInput>>,
+    pub(crate) controllers: Option<Vec<ControllerInput>>,
     #[serde(default)]
-    pub pdbs: Option<Vec<BudgetInput>>,
+    pub(crate) pdbs: Option<Vec<BudgetInput>>,
     #[serde(default)]
-    pub events: Option<Vec<Event>>,
+    pub(crate) events: Option<Vec<Event>>,
     #[serde(default)]
-    pub priorities: Option<Priorities>,
-    pub ticks: i64,
-    pub tick_s: i64,
+    pub(crate) priorities: Option<Priorities>,
+    pub(crate) ticks: i64,
+    pub(crate) tick_s: i64,
 }
 
 /// A DaemonSet.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Set {
-    pub name: String,
+pub(crate) struct Set {
+    pub(crate) name: String,
     #[serde(default)]
-    pub ns: Option<String>,
+    pub(crate) ns: Option<String>,
     #[serde(default)]
-    pub cpu_m: i64,
+    pub(crate) cpu_m: i64,
     #[serde(default)]
-    pub mem: i64,
+    pub(crate) mem: i64,
     #[serde(default)]
-    pub node_selector: BTreeMap<String, String>,
+    pub(crate) node_selector: BTreeMap<String, String>,
     #[serde(default)]
-    pub tolerations: Vec<Toleration>,
+    pub(crate) tolerations: Vec<Toleration>,
 }
 
 /// What happens just before a tick.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Event {
-    pub tick: i64,
+pub(crate) struct Event {
+    pub(crate) tick: i64,
     #[serde(default)]
-    pub add_pods: Option<Vec<Pod>>,
+    pub(crate) add_pods: Option<Vec<Pod>>,
     #[serde(default)]
-    pub delete_pods: Option<Vec<String>>,
+    pub(crate) delete_pods: Option<Vec<String>>,
     #[serde(default)]
-    pub update_nodes: Option<Vec<Node>>,
+    pub(crate) update_nodes: Option<Vec<Node>>,
     #[serde(default)]
-    pub set_pdbs: Option<Vec<BudgetInput>>,
+    pub(crate) set_pdbs: Option<Vec<BudgetInput>>,
     #[serde(default)]
-    pub fail_delete: BTreeMap<String, String>,
+    pub(crate) fail_delete: BTreeMap<String, String>,
 }

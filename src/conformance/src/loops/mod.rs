@@ -1,11 +1,11 @@
 //! The families that run whole loops: the product in the vectors' small world, compared with the reference at the end.
 
-pub mod compare;
-pub mod drive;
-pub mod end;
-pub mod input;
-pub mod parts;
-pub mod rules;
-pub mod settings;
-pub mod shield;
-pub mod world;
+pub(crate) mod compare;
+pub(crate) mod drive;
+pub(crate) mod end;
+pub(crate) mod input;
+pub(crate) mod parts;
+pub(crate) mod rules;
+pub(crate) mod settings;
+pub(crate) mod shield;
+pub(crate) mod world;

@@ -12,43 +12,43 @@ use crate::model::Pod;
 
 /// What was done, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Trace {
+pub(crate) struct Trace {
     /// Evicted pods, with the node.
-    pub evictions: Vec<(i64, Arc<str>, ObjectKey)>,
+    pub(crate) evictions: Vec<(i64, Arc<str>, ObjectKey)>,
     /// Refused evictions likewise.
-    pub refusals: Vec<(i64, Arc<str>, ObjectKey)>,
+    pub(crate) refusals: Vec<(i64, Arc<str>, ObjectKey)>,
     /// Deleted nodes (or ids of instances that never became nodes), with the group.
-    pub deletions: Vec<(i64, Arc<str>, Arc<str>)>,
+    pub(crate) deletions: Vec<(i64, Arc<str>, Arc<str>)>,
     /// Refused deletions likewise.
-    pub failed_deletions: Vec<(i64, Arc<str>, Arc<str>)>,
+    pub(crate) failed_deletions: Vec<(i64, Arc<str>, Arc<str>)>,
     /// Nodes that got our mark.
-    pub marks: Vec<(i64, Arc<str>)>,
+    pub(crate) marks: Vec<(i64, Arc<str>)>,
     /// Nodes that lost it again.
-    pub unmarks: Vec<(i64, Arc<str>)>,
+    pub(crate) unmarks: Vec<(i64, Arc<str>)>,
     /// Sizes that were raised, with the number of nodes.
-    pub increases: Vec<(i64, Arc<str>, i64)>,
+    pub(crate) increases: Vec<(i64, Arc<str>, i64)>,
     /// Increases that the cloud refused.
-    pub failed_increases: Vec<(i64, Arc<str>)>,
+    pub(crate) failed_increases: Vec<(i64, Arc<str>)>,
     /// Sizes that were lowered without a deletion.
-    pub decreases: Vec<(i64, Arc<str>, i64)>,
+    pub(crate) decreases: Vec<(i64, Arc<str>, i64)>,
 }
 
 /// One instance of the cloud.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// When it becomes a node, where it will.
-    pub due: Option<i64>,
+    pub(crate) due: Option<i64>,
     /// When it was asked for.
-    pub created_at: i64,
+    pub(crate) created_at: i64,
     /// Its state.
-    pub state: InstanceState,
+    pub(crate) state: InstanceState,
     /// Why it was not made, if the cloud says so.
-    pub error: Option<FailureClass>,
+    pub(crate) error: Option<FailureClass>,
 }
 
 /// How a pod answers an eviction that does not end it at once.
 #[derive(Clone, Copy)]
-pub enum Manner {
+pub(crate) enum Manner {
     /// The API refuses each time.
     Refuses,
     /// It stops so many seconds later.
@@ -56,7 +56,7 @@ pub enum Manner {
 }
 
 /// Puts the mark of an intent on a node: taint, annotation and cordon.
-pub fn put_on(node: &mut CoreNode, intent: &str) {
+pub(crate) fn put_on(node: &mut CoreNode, intent: &str) {
     node.taints.retain(|taint| &*taint.key != DELETION_TAINT);
     let (key, effect) = (Arc::from(DELETION_TAINT), TaintEffect::NoSchedule);
     node.taints.push(Taint { key, value: "".into(), effect });
@@ -68,7 +68,7 @@ pub fn put_on(node: &mut CoreNode, intent: &str) {
 }
 
 /// An instance of the input.
-pub fn machine(given: &Value) -> Machine {
+pub(crate) fn machine(given: &Value) -> Machine {
     let state = match given["state"].as_str() {
         Some("creating") => InstanceState::Creating,
         Some("deleting") => InstanceState::Deleting,
@@ -82,7 +82,7 @@ pub fn machine(given: &Value) -> Machine {
 }
 
 /// How the pods of an entry answer evictions, where it is not at once.
-pub fn manner(pod: &Pod) -> Option<Manner> {
+pub(crate) fn manner(pod: &Pod) -> Option<Manner> {
     if pod.annotations.get("oracle/evict").is_some_and(|word| word == "refuse") {
         return Some(Manner::Refuses);
     }

@@ -17,7 +17,7 @@ use crate::model::{Group, Node, Owner, Pod};
 use crate::outcome::Rule;
 
 /// The rule that explains the difference, if one does.
-pub fn explained(case: &Case<'_>) -> Result<Option<Rule>, String> {
+pub(crate) fn explained(case: &Case<'_>) -> Result<Option<Rule>, String> {
     let (own_gone, their_gone) = (case.ours.gone(), case.theirs.gone());
     let kept: BTreeSet<String> = their_gone.difference(&own_gone).cloned().collect();
     if kept.is_empty() && removed_by_rule(case, &own_gone) {
@@ -52,7 +52,7 @@ fn keeps_sizes_of_others(case: &Case<'_>) -> bool {
 }
 
 /// True if the pods of an unready node that only the product removes have no other place: there the reference keeps it.
-pub fn removed_by_rule(case: &Case<'_>, own_gone: &BTreeSet<String>) -> bool {
+pub(crate) fn removed_by_rule(case: &Case<'_>, own_gone: &BTreeSet<String>) -> bool {
     own_gone.difference(&case.theirs.gone()).any(|node| case.run.unplaced.contains(node.as_str()))
 }
 

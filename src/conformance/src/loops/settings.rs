@@ -20,92 +20,92 @@ const MEMORY_GIB_MAX: i64 = 6_400_000;
 
 #[derive(Clone, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-pub struct Options {
-    pub scale_down_enabled: Option<bool>,
-    pub scale_down_unready_enabled: Option<bool>,
-    pub scale_down_utilization_threshold: Option<f64>,
-    pub scale_down_gpu_utilization_threshold: Option<f64>,
-    pub scale_down_unneeded_s: Option<i64>,
-    pub scale_down_unready_s: Option<i64>,
-    pub scale_down_delay_after_add_s: Option<i64>,
-    pub scale_down_delay_after_delete_s: Option<i64>,
-    pub scale_down_delay_after_failure_s: Option<i64>,
-    pub scale_down_delay_type_local: bool,
-    pub max_scale_down_parallelism: Option<u32>,
-    pub max_drain_parallelism: Option<u32>,
-    pub unremovable_node_recheck_timeout_s: Option<i64>,
-    pub max_graceful_termination_s: Option<i64>,
-    pub max_pod_eviction_time_s: Option<i64>,
-    pub node_delete_delay_after_taint_s: Option<i64>,
-    pub node_deletion_batcher_interval_s: i64,
-    pub ignore_daemonsets_utilization: bool,
-    pub ignore_mirror_pods_utilization: bool,
-    pub daemonset_eviction_for_empty_nodes: bool,
-    pub daemonset_eviction_for_occupied_nodes: Option<bool>,
-    pub cordon_node_before_terminating: bool,
-    pub max_bulk_soft_taint_count: Option<usize>,
-    pub skip_nodes_with_system_pods: Option<bool>,
-    pub skip_nodes_with_local_storage: Option<bool>,
-    pub skip_nodes_with_custom_controller_pods: Option<bool>,
-    pub min_replica_count: u32,
-    pub bsp_disruption_timeout_s: Option<i64>,
+pub(crate) struct Options {
+    pub(crate) scale_down_enabled: Option<bool>,
+    pub(crate) scale_down_unready_enabled: Option<bool>,
+    pub(crate) scale_down_utilization_threshold: Option<f64>,
+    pub(crate) scale_down_gpu_utilization_threshold: Option<f64>,
+    pub(crate) scale_down_unneeded_s: Option<i64>,
+    pub(crate) scale_down_unready_s: Option<i64>,
+    pub(crate) scale_down_delay_after_add_s: Option<i64>,
+    pub(crate) scale_down_delay_after_delete_s: Option<i64>,
+    pub(crate) scale_down_delay_after_failure_s: Option<i64>,
+    pub(crate) scale_down_delay_type_local: bool,
+    pub(crate) max_scale_down_parallelism: Option<u32>,
+    pub(crate) max_drain_parallelism: Option<u32>,
+    pub(crate) unremovable_node_recheck_timeout_s: Option<i64>,
+    pub(crate) max_graceful_termination_s: Option<i64>,
+    pub(crate) max_pod_eviction_time_s: Option<i64>,
+    pub(crate) node_delete_delay_after_taint_s: Option<i64>,
+    pub(crate) node_deletion_batcher_interval_s: i64,
+    pub(crate) ignore_daemonsets_utilization: bool,
+    pub(crate) ignore_mirror_pods_utilization: bool,
+    pub(crate) daemonset_eviction_for_empty_nodes: bool,
+    pub(crate) daemonset_eviction_for_occupied_nodes: Option<bool>,
+    pub(crate) cordon_node_before_terminating: bool,
+    pub(crate) max_bulk_soft_taint_count: Option<usize>,
+    pub(crate) skip_nodes_with_system_pods: Option<bool>,
+    pub(crate) skip_nodes_with_local_storage: Option<bool>,
+    pub(crate) skip_nodes_with_custom_controller_pods: Option<bool>,
+    pub(crate) min_replica_count: u32,
+    pub(crate) bsp_disruption_timeout_s: Option<i64>,
     /// Parsed and never read by the reference.
     #[allow(dead_code)]
-    pub scale_down_non_empty_candidates_count: Option<i64>,
+    pub(crate) scale_down_non_empty_candidates_count: Option<i64>,
     #[allow(dead_code)]
-    pub scale_down_candidates_pool_ratio: Option<f64>,
+    pub(crate) scale_down_candidates_pool_ratio: Option<f64>,
     #[allow(dead_code)]
-    pub scale_down_candidates_pool_min_count: Option<i64>,
+    pub(crate) scale_down_candidates_pool_min_count: Option<i64>,
     /// Real time, of which these worlds have none.
     #[allow(dead_code)]
-    pub max_bulk_soft_taint_time_s: Option<i64>,
-    pub expander: Option<String>,
-    pub max_nodes_total: u32,
-    pub max_cores_total: Option<i64>,
-    pub max_memory_total_gib: Option<i64>,
-    pub min_cores_total: i64,
-    pub min_memory_total_gib: i64,
-    pub balance_similar_node_groups: bool,
-    pub balancing_ignore_labels: Vec<String>,
-    pub scale_up_from_zero: Option<bool>,
-    pub enforce_node_group_min_size: bool,
-    pub expendable_pods_priority_cutoff: Option<i32>,
-    pub new_pod_scale_up_delay_s: i64,
-    pub max_nodes_per_scaleup: Option<u32>,
-    pub max_total_unready_percentage: Option<u32>,
-    pub ok_total_unready_count: Option<u32>,
-    pub max_node_provision_s: Option<i64>,
-    pub max_node_startup_s: Option<i64>,
-    pub initial_node_group_backoff_s: Option<i64>,
-    pub max_node_group_backoff_s: Option<i64>,
-    pub node_group_backoff_reset_s: Option<i64>,
-    pub bypassed_scheduler_names: Vec<String>,
-    pub startup_taints: Vec<String>,
-    pub status_taints: Vec<String>,
-    pub force_ds: bool,
-    pub scale_up_simulation_for_skipped_node_groups: bool,
+    pub(crate) max_bulk_soft_taint_time_s: Option<i64>,
+    pub(crate) expander: Option<String>,
+    pub(crate) max_nodes_total: u32,
+    pub(crate) max_cores_total: Option<i64>,
+    pub(crate) max_memory_total_gib: Option<i64>,
+    pub(crate) min_cores_total: i64,
+    pub(crate) min_memory_total_gib: i64,
+    pub(crate) balance_similar_node_groups: bool,
+    pub(crate) balancing_ignore_labels: Vec<String>,
+    pub(crate) scale_up_from_zero: Option<bool>,
+    pub(crate) enforce_node_group_min_size: bool,
+    pub(crate) expendable_pods_priority_cutoff: Option<i32>,
+    pub(crate) new_pod_scale_up_delay_s: i64,
+    pub(crate) max_nodes_per_scaleup: Option<u32>,
+    pub(crate) max_total_unready_percentage: Option<u32>,
+    pub(crate) ok_total_unready_count: Option<u32>,
+    pub(crate) max_node_provision_s: Option<i64>,
+    pub(crate) max_node_startup_s: Option<i64>,
+    pub(crate) initial_node_group_backoff_s: Option<i64>,
+    pub(crate) max_node_group_backoff_s: Option<i64>,
+    pub(crate) node_group_backoff_reset_s: Option<i64>,
+    pub(crate) bypassed_scheduler_names: Vec<String>,
+    pub(crate) startup_taints: Vec<String>,
+    pub(crate) status_taints: Vec<String>,
+    pub(crate) force_ds: bool,
+    pub(crate) scale_up_simulation_for_skipped_node_groups: bool,
     /// Chooses between two ways that the reference has to the same numbers.
     #[allow(dead_code)]
-    pub fastpath_binpacking: bool,
+    pub(crate) fastpath_binpacking: bool,
 }
 
 #[derive(Clone, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-pub struct GroupOptions {
-    pub zero_or_max: bool,
+pub(crate) struct GroupOptions {
+    pub(crate) zero_or_max: bool,
     #[allow(dead_code)]
-    pub allow_non_atomic_scale_up_to_max: bool,
-    pub max_node_provision_s: Option<i64>,
-    pub max_node_startup_s: Option<i64>,
-    pub scale_down_utilization_threshold: Option<f64>,
-    pub scale_down_gpu_utilization_threshold: Option<f64>,
-    pub scale_down_unneeded_s: Option<i64>,
-    pub scale_down_unready_s: Option<i64>,
-    pub ignore_daemonsets_utilization: Option<bool>,
+    pub(crate) allow_non_atomic_scale_up_to_max: bool,
+    pub(crate) max_node_provision_s: Option<i64>,
+    pub(crate) max_node_startup_s: Option<i64>,
+    pub(crate) scale_down_utilization_threshold: Option<f64>,
+    pub(crate) scale_down_gpu_utilization_threshold: Option<f64>,
+    pub(crate) scale_down_unneeded_s: Option<i64>,
+    pub(crate) scale_down_unready_s: Option<i64>,
+    pub(crate) ignore_daemonsets_utilization: Option<bool>,
 }
 
 /// The documented options of a group; all absent where it has none.
-pub fn group_options(group: &Group) -> Result<GroupOptions, String> {
+pub(crate) fn group_options(group: &Group) -> Result<GroupOptions, String> {
     let own: Option<GroupOptions> =
         serde_json::from_value(group.options.clone()).map_err(|error| error.to_string())?;
     Ok(own.unwrap_or_default())
@@ -113,7 +113,7 @@ pub fn group_options(group: &Group) -> Result<GroupOptions, String> {
 
 /// The same as the provider of the group would report them.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub fn reported(own: &GroupOptions) -> CoreOptions {
+pub(crate) fn reported(own: &GroupOptions) -> CoreOptions {
     let percent = |fraction: Option<f64>| fraction.map(|fraction| (fraction * 100.0).round() as u32);
     CoreOptions {
         utilization_threshold_percent: percent(own.scale_down_utilization_threshold),
@@ -126,7 +126,11 @@ pub fn reported(own: &GroupOptions) -> CoreOptions {
 }
 
 /// Each group as a pool of its own, with the settings that say the same.
-pub fn config(options: &Options, groups: &[Group], written: Option<&Priorities>) -> Result<Config, String> {
+pub(crate) fn config(
+    options: &Options,
+    groups: &[Group],
+    written: Option<&Priorities>,
+) -> Result<Config, String> {
     let ids = groups.iter().map(|group| group.id.as_str());
     let by_priority = priorities(written, ids);
     let mut pools: Vec<Pool> = Vec::new();

@@ -23,32 +23,32 @@ use headroom_core::world::{PodEntry, PodId, World};
 
 /// The checker of one run.
 #[derive(Debug, Default)]
-pub struct Shield {
+pub(crate) struct Shield {
     /// What was broken, in words.
-    pub violations: Vec<String>,
+    pub(crate) violations: Vec<String>,
     /// Since when each node has had nothing that keeps it.
     clocks: BTreeMap<Arc<str>, i64>,
     backoffs: BTreeMap<Arc<str>, Backoff>,
     /// Nodes that were marked and are there.
     leaving: BTreeSet<Arc<str>>,
     /// Unready nodes that were marked although their pods have no other place: they do not run there either.
-    pub unplaced: BTreeSet<Arc<str>>,
+    pub(crate) unplaced: BTreeSet<Arc<str>>,
 }
 
 /// What is checked against.
 #[derive(Clone, Copy)]
-pub struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     /// The world before the step.
-    pub world: &'a World,
+    pub(crate) world: &'a World,
     /// The settings.
-    pub config: &'a Config,
+    pub(crate) config: &'a Config,
     /// The instant.
-    pub now: i64,
+    pub(crate) now: i64,
 }
 
 impl Shield {
     /// Moves the clocks on.
-    pub fn observe(&mut self, scene: Scene<'_>) {
+    pub(crate) fn observe(&mut self, scene: Scene<'_>) {
         let mut seen = BTreeSet::new();
         for (_, node, entry) in scene.world.nodes() {
             seen.insert(node.name.clone());
@@ -70,7 +70,7 @@ impl Shield {
     }
 
     /// Checks the steps of one plan.
-    pub fn check(&mut self, steps: &[Step], scene: Scene<'_>) {
+    pub(crate) fn check(&mut self, steps: &[Step], scene: Scene<'_>) {
         for step in steps {
             match step {
                 Step::Mark { nodes, .. } => {
@@ -90,7 +90,7 @@ impl Shield {
     }
 
     /// Notes that the cloud refused an increase.
-    pub fn failed(&mut self, group: &Arc<str>, scene: Scene<'_>) {
+    pub(crate) fn failed(&mut self, group: &Arc<str>, scene: Scene<'_>) {
         let Some(pool) = scene.config.pool(group) else { return };
         let before = self.backoffs.get(group);
         let now = UnixTime(scene.now);

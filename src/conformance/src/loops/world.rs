@@ -30,11 +30,11 @@ use crate::removals::{add_budgets, add_controllers};
 const SYSTEM_PRIORITY: i32 = 2_000_000_000;
 
 /// The world around the plan.
-pub struct VectorWorld<'i> {
+pub(crate) struct VectorWorld<'i> {
     input: &'i Input,
-    pub world: World,
-    pub targets: BTreeMap<String, i64>,
-    pub trace: Trace,
+    pub(crate) world: World,
+    pub(crate) targets: BTreeMap<String, i64>,
+    pub(crate) trace: Trace,
     machines: BTreeMap<String, BTreeMap<Arc<str>, Machine>>,
     made: BTreeMap<String, usize>,
     manners: BTreeMap<ObjectKey, Manner>,
@@ -44,7 +44,7 @@ pub struct VectorWorld<'i> {
 
 impl<'i> VectorWorld<'i> {
     /// The world at the beginning.
-    pub fn new(input: &'i Input) -> Result<Self, String> {
+    pub(crate) fn new(input: &'i Input) -> Result<Self, String> {
         let mut made = Self {
             input,
             world: World::new(),
@@ -138,7 +138,7 @@ impl<'i> VectorWorld<'i> {
     }
 
     /// The events of a tick, and instances that become nodes.
-    pub fn advance(&mut self, tick: i64, now: i64) {
+    pub(crate) fn advance(&mut self, tick: i64, now: i64) {
         let input = self.input;
         for event in input.events.iter().flatten().filter(|event| event.tick == tick) {
             self.happen(event);
@@ -183,7 +183,7 @@ impl<'i> VectorWorld<'i> {
     }
 
     /// What the provider of each pool reports: one group.
-    pub fn observe(&mut self, now: i64) -> Result<(), String> {
+    pub(crate) fn observe(&mut self, now: i64) -> Result<(), String> {
         for group in &self.input.groups {
             let state = self.group_state(group)?;
             let id: Arc<str> = group.id.as_str().into();
@@ -236,12 +236,12 @@ impl<'i> VectorWorld<'i> {
     }
 
     /// When the next stopping pod ends.
-    pub fn next_end(&self) -> Option<i64> {
+    pub(crate) fn next_end(&self) -> Option<i64> {
         self.ends.values().min().copied()
     }
 
     /// Takes away the pods that have ended.
-    pub fn end_pods(&mut self, now: i64) {
+    pub(crate) fn end_pods(&mut self, now: i64) {
         let ended: Vec<ObjectKey> =
             self.ends.iter().filter(|(_, at)| **at <= now).map(|(pod, _)| pod.clone()).collect();
         for pod in ended {
@@ -251,7 +251,7 @@ impl<'i> VectorWorld<'i> {
     }
 
     /// Carries a step out and answers what became of it.
-    pub fn carry_out(&mut self, step: &Step, now: i64) -> Vec<Outcome> {
+    pub(crate) fn carry_out(&mut self, step: &Step, now: i64) -> Vec<Outcome> {
         let (Some(pool), Some(intent)) = step.address() else {
             if let Step::Unmark { node, .. } = step {
                 self.unmark(node, now);

@@ -21,7 +21,7 @@ use headroom_core::world::workload::{Controller, ControllerKind, PrioritySource}
 use headroom_core::world::{Delta, World};
 
 /// The instant of all plans, 2000-01-01T00:00:00Z: T0 of the golden vectors.
-pub const T0: UnixTime = UnixTime(946_684_800);
+pub(crate) const T0: UnixTime = UnixTime(946_684_800);
 
 /// A node group of a pool; the groups of one pool are of one shape, each in a zone of its own.
 #[derive(Clone, Debug)]

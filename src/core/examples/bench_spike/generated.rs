@@ -8,7 +8,7 @@ use crate::cluster::{ClassSpec, Cluster, Group, NodeSpec, PodSpec};
 
 /// How large the cluster is.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub(crate) struct Size {
     pub nodes: u32,
     /// Bound pods, spread evenly over the nodes.
     pub pods: u32,
@@ -29,7 +29,7 @@ const CORES: [i64; 5] = [8, 16, 16, 32, 32];
 const GIB: i64 = 1 << 30;
 
 /// Nodes of ten groups, filled to four fifths with pods of 500 ReplicaSets in three sizes.
-pub fn generate(size: Size) -> Cluster {
+pub(crate) fn generate(size: Size) -> Cluster {
     let mut cluster = Cluster::default();
     let mut random = Random(size.seed);
     let per_group = size.nodes.div_ceil(GROUPS);

@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use crate::cluster::{ClassSpec, Cluster, Group, NodeSpec, PodSpec};
 
 /// Fills a cluster from a `.json.gz` file, object by object, so that the figures show the world and not the file.
-pub fn read(path: &str) -> Result<Cluster, Box<dyn std::error::Error>> {
+pub(crate) fn read(path: &str) -> Result<Cluster, Box<dyn std::error::Error>> {
     let mut cluster = Cluster::default();
     let file = BufReader::new(GzDecoder::new(File::open(path)?));
     serde_json::Deserializer::from_reader(file).deserialize_map(&mut cluster)?;

@@ -22,7 +22,7 @@ use crate::wire::{Instance, InstanceError, InstanceStatus, Node, NodeGroup, Opti
 
 /// What happens to the next call of an RPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// It never arrives.
     LoseCall,
     /// It takes effect, and the answer is lost.
@@ -43,7 +43,7 @@ pub enum Fault {
 
 /// The server's state.
 #[derive(Default)]
-pub struct Cloud {
+pub(crate) struct Cloud {
     pub groups: BTreeMap<String, FakeGroup>,
     pub faults: BTreeMap<&'static str, VecDeque<Fault>>,
     /// Calls that were sent, such as `IncreaseSize a 5`.
@@ -63,14 +63,14 @@ pub struct Cloud {
 }
 
 #[derive(Default)]
-pub struct FakeGroup {
+pub(crate) struct FakeGroup {
     pub bounds: (i32, i32),
     pub target: i32,
     pub instances: Vec<Instance>,
 }
 
 impl Cloud {
-    pub fn grow(&mut self, group: &str, delta: i32) {
+    pub(crate) fn grow(&mut self, group: &str, delta: i32) {
         for _ in 0..delta {
             self.bought += 1;
             let id = format!("fake://{group}-{}", self.bought);
@@ -92,7 +92,7 @@ impl Cloud {
 }
 
 /// An instance in this state, with an error code.
-pub fn instance(id: &str, state: State, error: Option<(&str, i32)>) -> Instance {
+pub(super) fn instance(id: &str, state: State, error: Option<(&str, i32)>) -> Instance {
     let error = error.map(|(code, class)| InstanceError {
         code: code.to_owned(),
         message: format!("{code} in words"),
@@ -103,10 +103,10 @@ pub fn instance(id: &str, state: State, error: Option<(&str, i32)>) -> Instance 
 
 /// The server's calls.
 #[derive(Clone, Default)]
-pub struct Fake(Arc<Mutex<Cloud>>);
+pub(crate) struct Fake(Arc<Mutex<Cloud>>);
 
 impl Fake {
-    pub fn cloud(&self) -> MutexGuard<'_, Cloud> {
+    pub(crate) fn cloud(&self) -> MutexGuard<'_, Cloud> {
         self.0.lock().expect("no panic inside")
     }
 
@@ -272,7 +272,7 @@ impl Gate for TenSeconds {
 }
 
 /// A provider on a scripted server, with one pool of group `a`.
-pub struct Bench {
+pub(crate) struct Bench {
     pub provider: ExternalGrpc,
     pub fake: Fake,
     pub host: Arc<Host>,
@@ -281,11 +281,11 @@ pub struct Bench {
 }
 
 /// The pool's write timeout, in seconds.
-pub const WRITE_TIMEOUT: u64 = 40;
+pub(super) const WRITE_TIMEOUT: u64 = 40;
 
 impl Bench {
     /// Group `a` of `target` running instances between these bounds.
-    pub fn new(target: i32, bounds: (i32, i32)) -> Self {
+    pub(crate) fn new(target: i32, bounds: (i32, i32)) -> Self {
         let fake = Fake::default();
         {
             let mut cloud = fake.cloud();
@@ -310,49 +310,49 @@ impl Bench {
     }
 
     /// Another process on the same server, which knows nothing of this one's calls.
-    pub fn taken_over(self) -> Self {
+    pub(crate) fn taken_over(self) -> Self {
         Self { provider: provider(&self.fake, &self.host), ..self }
     }
 
-    pub fn settings(&mut self) -> &mut Settings {
+    pub(crate) fn settings(&mut self) -> &mut Settings {
         let ProviderSettings::ExternalGrpc(settings) = &mut self.pool.settings else {
             panic!("of this provider")
         };
         settings
     }
 
-    pub fn fault(&self, rpc: &'static str, faults: &[Fault]) {
+    pub(crate) fn fault(&self, rpc: &'static str, faults: &[Fault]) {
         self.fake.cloud().faults.insert(rpc, faults.iter().copied().collect());
     }
 
     /// How often an RPC was sent.
-    pub fn sent(&self, rpc: &str) -> usize {
+    pub(crate) fn sent(&self, rpc: &str) -> usize {
         self.fake.cloud().log.iter().filter(|line| line.split(' ').next() == Some(rpc)).count()
     }
 
-    pub fn bought(&self) -> u32 {
+    pub(crate) fn bought(&self) -> u32 {
         self.fake.cloud().bought
     }
 
-    pub fn target(&self) -> i32 {
+    pub(crate) fn target(&self) -> i32 {
         self.fake.cloud().groups["a"].target
     }
 
-    pub async fn pass(&self, seconds: u64) {
+    pub(crate) async fn pass(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    pub async fn observe(&self) -> Result<Observation, Error> {
+    pub(crate) async fn observe(&self) -> Result<Observation, Error> {
         let asked = [Asked { pool: &self.pool, nodes: &[], registered: &self.registered }];
         self.provider.observe(&asked).await.remove(0)
     }
 
     /// Group `a` as core reads it.
-    pub async fn group(&self) -> GroupState {
+    pub(crate) async fn group(&self) -> GroupState {
         self.observe().await.expect("it is read").state.groups["a"].clone()
     }
 
-    pub fn request(&self, from: u32, to: u32) -> Increase {
+    pub(crate) fn request(&self, from: u32, to: u32) -> Increase {
         Increase {
             pool: self.pool.clone(),
             intent: "1-1".into(),
@@ -366,12 +366,12 @@ impl Bench {
         }
     }
 
-    pub async fn increase(&self, from: u32, to: u32) -> Result<Increased, Error> {
+    pub(crate) async fn increase(&self, from: u32, to: u32) -> Result<Increased, Error> {
         self.provider.increase(&self.request(from, to)).await
     }
 
     /// Asks as core does until there is an answer; the answer and the seconds it took.
-    pub async fn increased(&self, mut request: Increase) -> (Result<Increased, Error>, i64) {
+    pub(crate) async fn increased(&self, mut request: Increase) -> (Result<Increased, Error>, i64) {
         let began = self.host.now();
         loop {
             request.now = self.host.now();
@@ -387,7 +387,7 @@ impl Bench {
         }
     }
 
-    pub async fn cancelled(&self, from: u32, to: u32) -> Result<Increased, Error> {
+    pub(crate) async fn cancelled(&self, from: u32, to: u32) -> Result<Increased, Error> {
         for _ in 0..100 {
             match self.provider.cancel(&self.request(from, to)).await {
                 Ok(Increased::Pending(_)) => self.pass(5).await,
@@ -397,7 +397,7 @@ impl Bench {
         panic!("it never ends");
     }
 
-    pub async fn delete(&self, id: &str) -> Result<(), Error> {
+    pub(crate) async fn delete(&self, id: &str) -> Result<(), Error> {
         let victim = Victim { node: "n".into(), id: id.into() };
         let metadata = NodeMetadata {
             labels: [("zone", "z")].into_iter().collect(),
@@ -414,7 +414,7 @@ fn provider(fake: &Fake, host: &Arc<Host>) -> ExternalGrpc {
 }
 
 /// Settings of a pool of these groups.
-pub fn settings(groups: &[&str]) -> Settings {
+pub(super) fn settings(groups: &[&str]) -> Settings {
     Settings {
         server: Address { address: "server:1".into(), tls: None },
         read_timeout: Duration::from_secs(5),

@@ -58,7 +58,7 @@ pub(super) enum Knowledge {
 
 impl Change {
     /// A change that has just been made, or is about to be.
-    pub fn new(at: Timestamp, from: i64, to: i64) -> Change {
+    pub(super) fn new(at: Timestamp, from: i64, to: i64) -> Change {
         Change { at, from, to, known: Knowledge::BySize }
     }
 }
@@ -69,7 +69,7 @@ pub(super) const CLOCKS: SignedDuration = SignedDuration::from_secs(6);
 
 impl Terms {
     /// Of the spec of a policy with a target of type Scale, or of an HPA.
-    pub fn of(spec: &Value) -> Terms {
+    pub(super) fn of(spec: &Value) -> Terms {
         let behavior = at(spec, &["behavior"]);
         let none = Value::Null;
         let rules = |field: &str, defaults: (&[_], i64)| {
@@ -89,7 +89,7 @@ impl Terms {
     }
 
     /// The largest size to which the rates let `from` grow at `now`, given all changes so far.
-    pub fn highest(&self, from: i64, changes: &[Change], now: Timestamp) -> i64 {
+    pub(super) fn highest(&self, from: i64, changes: &[Change], now: Timestamp) -> i64 {
         let Some(rates) = &self.up.rates else { return (from * 2).max(4) };
         let reach = |(percent, value, period): &(bool, i64, SignedDuration)| {
             // What was added counts while it certainly does, what was taken away while it may.
@@ -102,7 +102,7 @@ impl Terms {
     }
 
     /// The smallest size to which the rates let `from` shrink at `now`.
-    pub fn lowest(&self, from: i64, changes: &[Change], now: Timestamp) -> i64 {
+    pub(super) fn lowest(&self, from: i64, changes: &[Change], now: Timestamp) -> i64 {
         let Some(rates) = &self.down.rates else { return 0 };
         let reach = |(percent, value, period): &(bool, i64, SignedDuration)| {
             let base =

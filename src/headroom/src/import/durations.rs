@@ -1,10 +1,10 @@
 //! Durations as Go, Karpenter and KEDA write them, and as our objects do.
 
-pub use headroom_core::go_values::go_seconds;
+pub(super) use headroom_core::go_values::go_seconds;
 
 /// Seconds as our durations are written: `1h30m`, `90s` as `1m30s`, `0s`.
 #[must_use]
-pub fn written(seconds: u64) -> String {
+pub(super) fn written(seconds: u64) -> String {
     let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
     let text: String = parts.iter().filter(|(n, _)| 0 < *n).map(|(n, unit)| format!("{n}{unit}")).collect();
     if text.is_empty() { "0s".to_owned() } else { text }

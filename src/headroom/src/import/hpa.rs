@@ -7,7 +7,7 @@ use super::input::{Kind, Source};
 use super::output::Draft;
 
 /// Kinds that are read from a live cluster.
-pub const KINDS: &[Kind] = &[Kind {
+pub(super) const KINDS: &[Kind] = &[Kind {
     group: "autoscaling",
     version: "v2",
     kind: "HorizontalPodAutoscaler",
@@ -23,7 +23,7 @@ const OLD_BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 ///
 /// # Errors
 /// When there is no HPA.
-pub fn convert(sources: &[Source]) -> anyhow::Result<Made> {
+pub(super) fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     let hpas: Vec<&Source> =
         sources.iter().filter(|source| source.kind() == "HorizontalPodAutoscaler").collect();
     anyhow::ensure!(

@@ -15,7 +15,7 @@ use headroom_observe::host::files::{self, Bounded};
 const ALL_BYTES_MAX: usize = 512 << 20;
 
 /// Where objects of a live cluster come from.
-pub const CLUSTER: &str = "the cluster";
+pub(super) const CLUSTER: &str = "the cluster";
 
 /// An object, and where it stands, for messages.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +55,7 @@ impl Source {
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Read {
+pub(super) struct Read {
     /// The objects.
     pub sources: Vec<Source>,
     /// Documents that cannot be read, each with the cause.
@@ -66,7 +66,7 @@ pub struct Read {
 ///
 /// # Errors
 /// When a file cannot be read.
-pub fn read_files(files: &[PathBuf]) -> anyhow::Result<Read> {
+pub(super) fn read_files(files: &[PathBuf]) -> anyhow::Result<Read> {
     let mut all = Read::default();
     let mut left = ALL_BYTES_MAX;
     for file in files {
@@ -83,7 +83,7 @@ pub fn read_files(files: &[PathBuf]) -> anyhow::Result<Read> {
 
 /// All objects of a text. A document that cannot be read hides no other.
 #[must_use]
-pub fn parse(from: &str, text: &str) -> Read {
+pub(super) fn parse(from: &str, text: &str) -> Read {
     let (documents, errors) = lint::read_documents(text);
     let mut read = Read::default();
     for object in documents.into_iter().filter(|document| !document.is_null()) {
@@ -139,7 +139,7 @@ pub struct Kind {
 ///
 /// # Errors
 /// When the cluster cannot be reached, or does not let itself be read.
-pub async fn read_live(kinds: &[Kind], namespace: Option<&str>) -> anyhow::Result<Vec<Source>> {
+pub(super) async fn read_live(kinds: &[Kind], namespace: Option<&str>) -> anyhow::Result<Vec<Source>> {
     let client = kube::Client::try_from(run::cluster_config().await?)?;
     let mut sources = Vec::new();
     for Kind { group, version, kind, plural } in kinds {

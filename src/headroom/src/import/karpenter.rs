@@ -16,7 +16,7 @@ use super::output::Draft;
 use super::requirements::{self, Markets};
 
 /// Kinds that are read from a live cluster.
-pub const KINDS: &[Kind] = &[
+pub(super) const KINDS: &[Kind] = &[
     Kind { group: "karpenter.sh", version: "v1", kind: "NodePool", plural: "nodepools" },
     Kind { group: "karpenter.k8s.aws", version: "v1", kind: "EC2NodeClass", plural: "ec2nodeclasses" },
 ];
@@ -32,7 +32,7 @@ const OWN_LABELS: &str = "karpenter.";
 ///
 /// # Errors
 /// When there is no NodePool of Karpenter.
-pub fn convert(sources: &[Source]) -> anyhow::Result<Made> {
+pub(super) fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     let is_pool = |source: &Source| source.kind() == "NodePool" && source.group() == "karpenter.sh";
     let is_class = |source: &Source| source.kind() == "EC2NodeClass";
     let pools: Vec<&Source> = sources.iter().filter(|source| is_pool(source)).collect();

@@ -14,7 +14,7 @@ use super::names;
 use super::output::Draft;
 
 /// Kinds that are read from a live cluster.
-pub const KINDS: &[Kind] =
+pub(super) const KINDS: &[Kind] =
     &[Kind { group: "keda.sh", version: "v1alpha1", kind: "ScaledObject", plural: "scaledobjects" }];
 
 /// KEDA's default.
@@ -29,7 +29,7 @@ const WINDOW_SECONDS_MAX: i64 = 168 * 3600;
 ///
 /// # Errors
 /// When there is no ScaledObject.
-pub fn convert(sources: &[Source]) -> anyhow::Result<Made> {
+pub(super) fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     let scaled: Vec<&Source> = sources.iter().filter(|source| source.kind() == "ScaledObject").collect();
     anyhow::ensure!(
         !scaled.is_empty(),

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 const POOL_MAX: usize = 40;
 
 /// A name for a NodePool: lower case letters, digits and `-`, at most 40, and none of those `taken`.
-pub fn pool(wish: &str, taken: &mut BTreeSet<String>) -> String {
+pub(super) fn pool(wish: &str, taken: &mut BTreeSet<String>) -> String {
     unique(wish, POOL_MAX, "pool", taken)
 }
 
 /// A name of at most `max` characters that Kubernetes takes as a label, and none of those `taken`.
-pub fn unique(wish: &str, max: usize, fallback: &str, taken: &mut BTreeSet<String>) -> String {
+pub(super) fn unique(wish: &str, max: usize, fallback: &str, taken: &mut BTreeSet<String>) -> String {
     let lower = wish.to_ascii_lowercase();
     let dashed: String = lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let mut base: String = dashed.trim_matches('-').chars().take(max).collect();
@@ -34,7 +34,7 @@ pub fn unique(wish: &str, max: usize, fallback: &str, taken: &mut BTreeSet<Strin
 
 /// What names have in common at their beginning, without a part of a word; the first name where that is nothing.
 #[must_use]
-pub fn common(names: &[&str]) -> String {
+pub(super) fn common(names: &[&str]) -> String {
     let Some((first, others)) = names.split_first() else { return String::new() };
     if others.is_empty() {
         return (*first).to_owned();

@@ -17,7 +17,7 @@ const WIDTH: usize = 110;
 
 /// An object about to be printed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Draft {
+pub(super) struct Draft {
     /// The object so far.
     object: Value,
     /// Comments above it.
@@ -29,7 +29,7 @@ pub struct Draft {
 impl Draft {
     /// An object of ours without a spec.
     #[must_use]
-    pub fn new(kind: &str, namespace: Option<&str>, name: &str) -> Self {
+    pub(super) fn new(kind: &str, namespace: Option<&str>, name: &str) -> Self {
         let mut metadata = json!({ "name": name });
         if let Some(namespace) = namespace {
             metadata["namespace"] = namespace.into();
@@ -42,7 +42,7 @@ impl Draft {
 
     /// Its kind and name, for messages.
     #[must_use]
-    pub fn title(&self) -> String {
+    pub(super) fn title(&self) -> String {
         let kind = self.object["kind"].as_str().unwrap_or_default();
         match self.object["metadata"]["namespace"].as_str() {
             Some(namespace) => format!("{kind} {namespace}/{}", self.name()),
@@ -52,12 +52,12 @@ impl Draft {
 
     /// The object's name.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.object["metadata"]["name"].as_str().unwrap_or_default()
     }
 
     /// Puts a value at a path of dots under `spec`, and a comment behind it.
-    pub fn set(&mut self, field: &str, value: impl Into<Value>, note: &str) {
+    pub(super) fn set(&mut self, field: &str, value: impl Into<Value>, note: &str) {
         let mut at = &mut self.object["spec"];
         for part in field.split('.') {
             if !at.is_object() {
@@ -70,7 +70,7 @@ impl Draft {
     }
 
     /// Appends a value to the list at a path of dots under `spec`.
-    pub fn push(&mut self, field: &str, value: impl Into<Value>, note: &str) {
+    pub(super) fn push(&mut self, field: &str, value: impl Into<Value>, note: &str) {
         let mut list = self.get(field).as_array().cloned().unwrap_or_default();
         let field_of_item = format!("{field}.{}", list.len());
         list.push(value.into());
@@ -84,13 +84,13 @@ impl Draft {
 
     /// The value at a path of dots under `spec`; null when there is none.
     #[must_use]
-    pub fn get(&self, field: &str) -> Value {
+    pub(super) fn get(&self, field: &str) -> Value {
         let pointer = format!("/spec/{}", field.replace('.', "/"));
         self.object.pointer(&pointer).cloned().unwrap_or(Value::Null)
     }
 
     /// A comment behind the value at a path of dots under `spec`, added to the one that is there.
-    pub fn note(&mut self, field: &str, note: &str) {
+    pub(super) fn note(&mut self, field: &str, note: &str) {
         if note.is_empty() {
             return;
         }
@@ -103,7 +103,7 @@ impl Draft {
     }
 
     /// Makes a pool or a workload's policy one that changes nothing, for something that it would do otherwise than before.
-    pub fn only_preview(&mut self, reason: &str) {
+    pub(super) fn only_preview(&mut self, reason: &str) {
         if self.get("mode").is_null() {
             self.set("mode", "Preview", "");
         }
@@ -111,19 +111,19 @@ impl Draft {
     }
 
     /// Makes a pool or a workload's policy one that changes nothing.
-    pub fn preview(&mut self) {
+    pub(super) fn preview(&mut self) {
         if self.object["kind"] != "ClusterScalingPolicy" {
             self.set("mode", "Preview", "--preview; Apply once what it says is right");
         }
     }
 
     /// Takes away the comment behind a value.
-    pub fn forget_note(&mut self, field: &str) {
+    pub(super) fn forget_note(&mut self, field: &str) {
         self.notes.remove(&format!("/spec/{}", field.replace('.', "/")));
     }
 
     /// A comment above the object.
-    pub fn say(&mut self, comment: impl Into<String>) {
+    pub(super) fn say(&mut self, comment: impl Into<String>) {
         self.head.push(comment.into());
     }
 
@@ -131,7 +131,7 @@ impl Draft {
     ///
     /// # Errors
     /// When our own validation refuses the object; the words name the field, the fix and the comment behind the value.
-    pub fn render(&self) -> anyhow::Result<String> {
+    pub(super) fn render(&self) -> anyhow::Result<String> {
         let errors = validate(&self.object)?;
         if !errors.is_empty() {
             let words: Vec<String> = errors.iter().map(|error| self.blame(error)).collect();
@@ -211,7 +211,7 @@ fn bidirectional(value: &Value, path: &str) -> Option<String> {
 }
 
 /// A comment in lines of at most [`WIDTH`] characters where its words allow; what follows the first is indented.
-pub fn wrap(comment: &str, text: &mut String) {
+pub(super) fn wrap(comment: &str, text: &mut String) {
     let mut line = "#".to_owned();
     for word in comment.split_whitespace() {
         let word = printable::line(word);

@@ -14,7 +14,7 @@ const ZONE_ID: &str = "topology.k8s.aws/zone-id";
 const MARKET: &str = "karpenter.sh/capacity-type";
 
 /// The requirements of a pool.
-pub fn all(pool: &Source) -> Vec<Value> {
+pub(super) fn all(pool: &Source) -> Vec<Value> {
     let list = pool.object.pointer("/spec/template/spec/requirements").and_then(Value::as_array);
     list.cloned().unwrap_or_default()
 }
@@ -62,7 +62,7 @@ impl Allowed {
 }
 
 /// The zones of a pool, none where it names none; with a comment on what is not a list of zones.
-pub fn zones(draft: &mut Draft, pool: &Source) -> Vec<String> {
+pub(super) fn zones(draft: &mut Draft, pool: &Source) -> Vec<String> {
     let Allowed { values, without, exists, odd } = Allowed::of(pool, ZONE);
     let without_text = without.iter().cloned().collect::<Vec<_>>().join(", ");
     if !without.is_empty() && values.is_none() {
@@ -93,7 +93,7 @@ pub fn zones(draft: &mut Draft, pool: &Source) -> Vec<String> {
 
 /// The markets of a pool.
 #[derive(Debug, Default)]
-pub struct Markets {
+pub(super) struct Markets {
     /// `spot` and `on-demand`, in the order in which they are tried; at least one.
     pub names: Vec<&'static str>,
     /// What is not kept, with the consequence.
@@ -103,7 +103,7 @@ pub struct Markets {
 }
 
 /// The markets that a pool allows; on demand where it does not say, as Karpenter takes it.
-pub fn markets(pool: &Source) -> Markets {
+pub(super) fn markets(pool: &Source) -> Markets {
     let Allowed { values, without, exists, odd } = Allowed::of(pool, MARKET);
     let mut markets = Markets::default();
     let any = exists || !without.is_empty();
@@ -142,7 +142,7 @@ pub fn markets(pool: &Source) -> Markets {
 }
 
 /// Comments on what is not kept of the markets.
-pub fn say_markets(draft: &mut Draft, markets: &Markets) {
+pub(super) fn say_markets(draft: &mut Draft, markets: &Markets) {
     for remark in &markets.remarks {
         draft.say(remark.clone());
     }
@@ -153,7 +153,7 @@ pub fn say_markets(draft: &mut Draft, markets: &Markets) {
 }
 
 /// Comments on a requirement, and a label in `labels` where Karpenter labels its nodes by it.
-pub fn convert(draft: &mut Draft, requirement: &Value, labels: &mut Map<String, Value>) {
+pub(super) fn convert(draft: &mut Draft, requirement: &Value, labels: &mut Map<String, Value>) {
     let (key, operator) = (text(&requirement["key"]), text(&requirement["operator"]));
     super::say_unknown(
         draft,

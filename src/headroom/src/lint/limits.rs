@@ -7,7 +7,7 @@ use super::{Finding, Manifest, Severity};
 
 /// A warning for each amount of a declared template that is above the pool's limit.
 #[must_use]
-pub fn check(manifests: &[Manifest]) -> Vec<Finding> {
+pub(super) fn check(manifests: &[Manifest]) -> Vec<Finding> {
     let pools = manifests.iter().filter(|one| one.ours() && one.kind() == "NodePool");
     pools.flat_map(|pool| ["cpu", "memory"].into_iter().filter_map(|name| too_small(pool, name))).collect()
 }

@@ -21,7 +21,7 @@ const MOVED: [(&str, &str); 2] = [
 
 /// What is wrong with an object of ours, each with its field.
 #[must_use]
-pub fn check(object: &Value) -> Vec<String> {
+pub(super) fn check(object: &Value) -> Vec<String> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let Some(definition) = DEFINITIONS.iter().find(|one| one.spec.names.kind == kind) else {
@@ -56,7 +56,7 @@ pub fn check(object: &Value) -> Vec<String> {
 
 /// Names of an object that YAML does not take for text: y and no are booleans, 12 is a number.
 #[must_use]
-pub fn names(object: &Value) -> Vec<String> {
+pub(super) fn names(object: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     for field in ["name", "namespace"] {
         let what = match &object["metadata"][field] {

@@ -30,7 +30,7 @@ const WORKLOADS: [&str; 3] = ["Deployment", "ReplicaSet", "StatefulSet"];
 
 /// What is wrong between these manifests.
 #[must_use]
-pub fn check(manifests: &[Manifest]) -> Vec<Finding> {
+pub(super) fn check(manifests: &[Manifest]) -> Vec<Finding> {
     let mut findings = meetings(manifests);
     findings.extend(manifests.iter().flat_map(flapping));
     findings.extend(manifests.iter().filter(|one| one.ours()).flat_map(windows::never_open));

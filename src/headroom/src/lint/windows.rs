@@ -11,7 +11,7 @@ use super::{Finding, Manifest, Severity};
 const FROM_SECONDS: i64 = 1_767_225_600;
 
 /// Windows of an object of ours whose start never comes, such as 30 February.
-pub fn never_open(manifest: &Manifest) -> Vec<Finding> {
+pub(super) fn never_open(manifest: &Manifest) -> Vec<Finding> {
     let mut starts = Vec::new();
     collect(&manifest.object["spec"], "spec", &mut starts);
     let mut findings = Vec::new();
@@ -53,7 +53,7 @@ fn collect<'a>(value: &'a Value, path: &str, starts: &mut Vec<(String, &'a str)>
 }
 
 /// Sizes of schedules and of the fallback above the maximum of a policy, or of the HPA that it adopts: the maximum holds.
-pub fn above_the_maximum(manifest: &Manifest, manifests: &[Manifest]) -> Vec<Finding> {
+pub(super) fn above_the_maximum(manifest: &Manifest, manifests: &[Manifest]) -> Vec<Finding> {
     if !manifest.ours() || manifest.kind() != "ScalingPolicy" {
         return Vec::new();
     }

@@ -4,14 +4,14 @@
 const PROMPT: &str = "$ ";
 
 /// The text between `<!-- name:start -->` and `<!-- name:end -->`, with the line breaks at both ends left out.
-pub fn section<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn section<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = page.split_once(&start(name))?;
     let (inside, _) = rest.split_once(&end(name))?;
     Some(inside.trim_matches('\n'))
 }
 
 /// The page with another text between the marks; `None` when it has none of this name.
-pub fn with_section(page: &str, name: &str, text: &str) -> Option<String> {
+pub(crate) fn with_section(page: &str, name: &str, text: &str) -> Option<String> {
     let (before, rest) = page.split_once(&start(name))?;
     let (_, after) = rest.split_once(&end(name))?;
     Some(format!("{before}{}\n{}\n{}{after}", start(name), text.trim_matches('\n'), end(name)))
@@ -27,7 +27,7 @@ fn end(name: &str) -> String {
 
 /// One command of a ```` ```console ```` block with what the page says it prints, or a block of another language.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// `line` is the index of the line with the prompt; the output takes the `n_output` lines after it.
     Command { line: usize, command: String, output: String, n_output: usize },
     /// A ```` ```sh ```` block: what the reader does in a terminal of their own.
@@ -35,7 +35,7 @@ pub enum Step {
 }
 
 /// The commands and terminals of a page in the order of reading.
-pub fn steps(page: &str) -> Vec<Step> {
+pub(crate) fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut language: Option<&str> = None;
     for (ix, line) in page.lines().enumerate() {
@@ -67,7 +67,7 @@ pub fn steps(page: &str) -> Vec<Step> {
 }
 
 /// The page with each command's output replaced by the one given for it, in order.
-pub fn with_outputs(page: &str, outputs: &[String]) -> String {
+pub(crate) fn with_outputs(page: &str, outputs: &[String]) -> String {
     let commands = steps(page).into_iter().filter_map(|step| match step {
         Step::Command { line, n_output, .. } => Some((line, n_output)),
         Step::Terminal { .. } => None,

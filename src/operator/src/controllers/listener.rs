@@ -28,7 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Limits of a listener.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub(super) struct Bounds {
     /// Most connections at once. A further one ends one of the peer that has most of them, the oldest that has not asked yet:
     /// whoever asks at once is answered, however many connect.
     pub connections_max: usize,
@@ -42,21 +42,21 @@ pub struct Bounds {
 
 impl Bounds {
     /// Probes and metrics: answered from memory in milliseconds.
-    pub const METRICS: Self = Self {
+    pub(super) const METRICS: Self = Self {
         connections_max: 128,
         head: Duration::from_secs(5),
         exchange: Duration::from_secs(30),
         private: false,
     };
     /// The live page.
-    pub const PAGE: Self = Self { private: true, ..Self::METRICS };
+    pub(super) const PAGE: Self = Self { private: true, ..Self::METRICS };
     /// Snapshots: half a minute's wait for the loop, then tens of megabytes through a forwarded port.
-    pub const SNAPSHOTS: Self =
+    pub(super) const SNAPSHOTS: Self =
         Self { connections_max: 8, exchange: Duration::from_secs(300), private: true, ..Self::METRICS };
 }
 
 /// Answers connections, one request each, until the task is ended.
-pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds) {
+pub(super) async fn serve(listener: TcpListener, router: Router, bounds: Bounds) {
     let on_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     let bounds = Bounds { private: bounds.private && on_loopback, ..bounds };
     let mut exchanges = JoinSet::new();

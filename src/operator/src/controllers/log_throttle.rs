@@ -9,7 +9,7 @@ const PAUSE_MAX: Seconds = Seconds(600);
 
 /// The message that was logged last, and when.
 #[derive(Clone, Debug, Default)]
-pub struct LogThrottle {
+pub(super) struct LogThrottle {
     last: Option<Logged>,
 }
 
@@ -24,7 +24,7 @@ struct Logged {
 impl LogThrottle {
     /// True if `message` is to be logged `now`: at once when it is another than the last, then after half a minute, one
     /// minute, two, and so on up to ten. A clock that was set back counts as no time passed.
-    pub fn due(&mut self, message: &str, now: UnixTime) -> bool {
+    pub(super) fn due(&mut self, message: &str, now: UnixTime) -> bool {
         let pause = match &self.last {
             Some(last) if last.message == message => {
                 if now.since(last.at) < last.pause {
@@ -39,7 +39,7 @@ impl LogThrottle {
     }
 
     /// The last message no longer holds: should it come again, it is news.
-    pub fn over(&mut self) {
+    pub(super) fn over(&mut self) {
         self.last = None;
     }
 }

@@ -10,7 +10,7 @@ use headroom_api::NodePoolStatus;
 
 /// The tables in the order of reading.
 #[must_use]
-pub fn tables(statuses: &BTreeMap<Arc<str>, NodePoolStatus>, verdicts: &[PodVerdict]) -> Vec<Table> {
+pub(super) fn tables(statuses: &BTreeMap<Arc<str>, NodePoolStatus>, verdicts: &[PodVerdict]) -> Vec<Table> {
     vec![
         waiting(verdicts),
         pools(statuses),

@@ -16,7 +16,7 @@ use headroom_core::world::IntentId;
 ///
 /// `deleting` are pools and intents of the deletions whose call is under way.
 #[must_use]
-pub fn waits(step: &Step, memory: &PoolHistory, deleting: &BTreeSet<(Arc<str>, IntentId)>) -> bool {
+pub(super) fn waits(step: &Step, memory: &PoolHistory, deleting: &BTreeSet<(Arc<str>, IntentId)>) -> bool {
     let unanswered = |group: &str| {
         let growing = memory.growing(group);
         growing

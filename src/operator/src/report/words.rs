@@ -3,14 +3,14 @@
 use headroom_core::history::{DecisionAction, DecisionOutcome, IncreasePhase, RemovalPhase};
 
 /// What an intent is, in status.
-pub const INCREASE: &str = "Increase";
+pub(super) const INCREASE: &str = "Increase";
 /// What an intent is, in status.
-pub const REMOVE: &str = "Remove";
+pub(super) const REMOVE: &str = "Remove";
 /// The source of a template that a live node taught.
-pub const LEARNED: &str = "Learned";
+pub(super) const LEARNED: &str = "Learned";
 
 /// A closed set whose members status writes as words.
-pub trait Word: Copy + PartialEq + 'static {
+pub(super) trait Word: Copy + PartialEq + 'static {
     /// All members with their words.
     const WORDS: &'static [(Self, &'static str)];
 

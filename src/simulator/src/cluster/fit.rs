@@ -373,7 +373,7 @@ pub struct NodeShape {
 }
 
 /// Why a pod does not go onto a node, in the scheduler's words.
-pub type Misfit = &'static str;
+pub(super) type Misfit = &'static str;
 
 impl NodeShape {
     /// Reads a node.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::inspector::{End, Inspector};
 
 /// A run as it was seen.
-pub struct ExampleRun {
+pub(crate) struct ExampleRun {
     pub outcome: Outcome,
     pub end: End,
     pub inspector: Inspector,
@@ -23,7 +23,7 @@ fn play(name: &str) -> ExampleRun {
 }
 
 /// Runs an example under the inspector, before the eyes of another spectator too; what must never happen did not.
-pub fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> ExampleRun {
+pub(crate) fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> ExampleRun {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("examples").join(name);
     let scenario = Scenario::load(&folder).expect("examples are valid");
     let options = Options { keep_trace: true, ..Options::of(&scenario) };
@@ -45,7 +45,7 @@ pub fn play_with(name: &str, spectate: &mut dyn FnMut(&Scene<'_>)) -> ExampleRun
 }
 
 /// The nodes of a pool at the end.
-pub fn nodes(seen: &ExampleRun, pool: &str) -> usize {
+pub(crate) fn nodes(seen: &ExampleRun, pool: &str) -> usize {
     seen.end.nodes.get(pool).copied().unwrap_or(0)
 }
 

@@ -12,7 +12,7 @@ const MARK: &str = "ToBeDeletedByClusterAutoscaler";
 
 /// What was seen so far. The run must keep its trace.
 #[derive(Default)]
-pub struct Inspector {
+pub(crate) struct Inspector {
     lines_read: usize,
     /// Nodes that the cloud took: their pods are lost, and nobody of ours did it.
     taken_back: BTreeSet<String>,
@@ -27,7 +27,7 @@ pub struct Inspector {
 
 /// How the cluster stands at the end.
 #[derive(Debug, Default, PartialEq)]
-pub struct End {
+pub(crate) struct End {
     /// Pods without a node.
     pub pending: Vec<String>,
     /// Nodes by pool.
@@ -38,7 +38,7 @@ pub struct End {
 
 impl Inspector {
     /// Looks at one step.
-    pub fn look(&mut self, scene: &Scene<'_>) {
+    pub(crate) fn look(&mut self, scene: &Scene<'_>) {
         scene.cluster.store().with(|store| {
             self.read_trace(store);
             self.read_log(store, scene.now);
@@ -90,7 +90,7 @@ impl Inspector {
 
 impl End {
     /// The cluster as it stands.
-    pub fn of(cluster: &SimCluster) -> End {
+    pub(crate) fn of(cluster: &SimCluster) -> End {
         cluster.store().with(|store| {
             let mut end = End::default();
             let pods = store.all(Kind::Pod);

@@ -114,7 +114,7 @@ fn watch(scenario: &Scenario, options: &Options) -> (Overseer, Outcome) {
 }
 
 /// What goes wrong while the metrics are away for some minutes of a busy lunch.
-pub fn violations_at_lunch() -> Vec<String> {
+pub(crate) fn violations_at_lunch() -> Vec<String> {
     let events = vec![Event { after: minutes(8), action: Action::MetricsOutage(minutes(8)) }];
     let scenario = part("2026-03-28T11:00:00Z", minutes(16), 7000, events);
     watch(&scenario, &Options::of(&scenario)).0.violations

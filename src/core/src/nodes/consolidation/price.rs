@@ -13,7 +13,7 @@ const GIB_HOUR_MICRO: i128 = 4_446;
 /// `declared` says that all pools in the comparison declare one; without that every node is valued by its capacity, as
 /// the reference's price model values cpu and memory, because prices of two kinds cannot be compared. Rounds down.
 #[must_use]
-pub fn of_node(pool: &Pool, capacity: &Resources, declared: bool) -> i64 {
+pub(super) fn of_node(pool: &Pool, capacity: &Resources, declared: bool) -> i64 {
     match pool.price_per_hour_micro {
         Some(price) if declared => price,
         _ => of_amounts(capacity),
@@ -22,7 +22,7 @@ pub fn of_node(pool: &Pool, capacity: &Resources, declared: bool) -> i64 {
 
 /// What these amounts are worth in an hour, in millionths.
 #[must_use]
-pub fn of_amounts(amounts: &Resources) -> i64 {
+pub(super) fn of_amounts(amounts: &Resources) -> i64 {
     let cpu = i128::from(amounts.cpu_milli) * CORE_HOUR_MICRO / 1000;
     let memory = i128::from(amounts.memory_bytes) * GIB_HOUR_MICRO / (1 << 30);
     i64::try_from(cpu + memory).unwrap_or(i64::MAX)
@@ -30,7 +30,7 @@ pub fn of_amounts(amounts: &Resources) -> i64 {
 
 /// True if `after` is cheaper than `before` by at least `percent` of `before`, and by something at all.
 #[must_use]
-pub fn worth_it(before: i64, after: i64, percent: u32) -> bool {
+pub(super) fn worth_it(before: i64, after: i64, percent: u32) -> bool {
     let saving = i128::from(before) - i128::from(after);
     0 < saving && i128::from(before) * i128::from(percent) <= saving * 100
 }

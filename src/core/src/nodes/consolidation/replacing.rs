@@ -272,7 +272,7 @@ fn started_late(node: &Node) -> bool {
 
 /// When replacements must be looked at again although nothing happens.
 #[must_use]
-pub fn wake_at(history: &History, now: UnixTime) -> Option<UnixTime> {
+pub(super) fn wake_at(history: &History, now: UnixTime) -> Option<UnixTime> {
     let open = history.pools.values().filter_map(|memory| memory.replacement.as_ref());
     let held = history.pools.values().filter_map(|memory| memory.consolidation_backoff);
     let ready_by = |replacement: &Replacement| {

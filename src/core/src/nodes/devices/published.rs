@@ -8,18 +8,18 @@ use crate::scheduling::devices::{PoolId, Slice};
 use crate::world::World;
 
 /// Pools of devices by driver.
-pub type PoolCounts = BTreeMap<Arc<str>, usize>;
+pub(crate) type PoolCounts = BTreeMap<Arc<str>, usize>;
 
 /// True if no node is expected to publish devices: neither does a pool declare any, nor does a node have any.
 #[must_use]
-pub fn is_unused<'p>(world: &World, mut pools: impl Iterator<Item = &'p Pool>) -> bool {
+pub(crate) fn is_unused<'p>(world: &World, mut pools: impl Iterator<Item = &'p Pool>) -> bool {
     world.devices().has_no_local_slices() && pools.all(|pool| pool.devices.is_none())
 }
 
 /// How many pools a node of the group has once its drivers are there: as declared, or as the first of these nodes has that
 /// has published any.
 #[must_use]
-pub fn expected<'n>(pool: &Pool, nodes: impl Iterator<Item = &'n str>, world: &World) -> PoolCounts {
+pub(crate) fn expected<'n>(pool: &Pool, nodes: impl Iterator<Item = &'n str>, world: &World) -> PoolCounts {
     match &pool.devices {
         Some(declared) => counts_of(declared),
         None => {
@@ -30,14 +30,14 @@ pub fn expected<'n>(pool: &Pool, nodes: impl Iterator<Item = &'n str>, world: &W
 
 /// How many pools these slices are of.
 #[must_use]
-pub fn counts_of(slices: &[Slice]) -> PoolCounts {
+pub(crate) fn counts_of(slices: &[Slice]) -> PoolCounts {
     let id = |slice: &Slice| PoolId { driver: slice.spec.driver.clone(), name: slice.spec.pool.name.clone() };
     counted(slices.iter().map(id).collect::<std::collections::BTreeSet<_>>())
 }
 
 /// How many pools a node has published as a whole.
 #[must_use]
-pub fn published(node: &str, world: &World) -> PoolCounts {
+pub(crate) fn published(node: &str, world: &World) -> PoolCounts {
     counted(world.devices().whole_pools_of(node))
 }
 
@@ -51,7 +51,7 @@ fn counted(pools: impl IntoIterator<Item = PoolId>) -> PoolCounts {
 
 /// The drivers that have published fewer pools than expected.
 #[must_use]
-pub fn missing<'e>(expected: &'e PoolCounts, found: &PoolCounts) -> Vec<&'e Arc<str>> {
+pub(crate) fn missing<'e>(expected: &'e PoolCounts, found: &PoolCounts) -> Vec<&'e Arc<str>> {
     let lacks = |(driver, count): &(&Arc<str>, &usize)| found.get(*driver).copied().unwrap_or(0) < **count;
     expected.iter().filter(lacks).map(|(driver, _)| driver).collect()
 }

@@ -16,7 +16,7 @@ type DeviceKey<'a> = (&'a str, String, &'a str);
 
 /// The slices that a new node of the group will have, for a node named [`COMING`]; `None` if none are known.
 #[must_use]
-pub fn devices(
+pub(crate) fn devices(
     state: &PoolState<'_>,
     group_id: &Arc<str>,
     cluster: &ClusterState<'_>,

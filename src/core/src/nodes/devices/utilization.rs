@@ -20,7 +20,7 @@ const WHOLE: i64 = 1_000_000;
 
 /// The share of a node's devices that claims hold: that of its fullest pool. `None` if it has no devices of its own.
 #[must_use]
-pub fn share(node: &str, devices: &Devices, held: &Held) -> Option<Share> {
+pub(crate) fn share(node: &str, devices: &Devices, held: &Held) -> Option<Share> {
     let mut pools: BTreeMap<(&Arc<str>, &Arc<str>), Vec<&Slice>> = BTreeMap::new();
     for slice in devices.slices_of(node).filter(|slice| &*slice.spec.driver != BOOKKEEPING_DRIVER) {
         pools.entry((&slice.spec.driver, &slice.spec.pool.name)).or_default().push(slice);
@@ -31,7 +31,7 @@ pub fn share(node: &str, devices: &Devices, held: &Held) -> Option<Share> {
 
 /// True if all pools of a node are all there: else how much of it is in use cannot be said.
 #[must_use]
-pub fn is_measurable(node: &str, devices: &Devices) -> bool {
+pub(crate) fn is_measurable(node: &str, devices: &Devices) -> bool {
     if !devices.has_slices_of(node) {
         return true;
     }

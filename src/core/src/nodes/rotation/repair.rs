@@ -13,7 +13,7 @@ use crate::world::node::Node;
 const AT_ONCE_PERCENT: usize = 20;
 
 /// When the first rule of the pool calls for the node's replacement; `None` while no condition matches a rule.
-pub fn due_at(node: &Node, rotation: &Rotation) -> Option<UnixTime> {
+pub(super) fn due_at(node: &Node, rotation: &Rotation) -> Option<UnixTime> {
     let due = rotation.repair.iter().filter_map(|rule| {
         let wrong =
             node.conditions.iter().find(|one| one.kind == rule.condition && one.status == rule.status);
@@ -23,12 +23,12 @@ pub fn due_at(node: &Node, rotation: &Rotation) -> Option<UnixTime> {
 }
 
 /// Most nodes of a pool with `ready` nodes that are repaired at once.
-pub fn most_at_once(ready: u32) -> usize {
+pub(super) fn most_at_once(ready: u32) -> usize {
     (ready as usize * AT_ONCE_PERCENT / 100).max(1)
 }
 
 /// Nodes of the pool that are leaving to be repaired.
-pub fn under_way(memory: &PoolHistory) -> usize {
+pub(super) fn under_way(memory: &PoolHistory) -> usize {
     let repairs = memory.removals().filter(|(intent, _)| intent.reason == Reason::Unhealthy);
     repairs.map(|(_, removal)| removal.victims.len()).sum()
 }

@@ -17,7 +17,7 @@ type Zone<'a> = (usize, &'a str, &'a str);
 ///
 /// Source: EC2 Auto Scaling, AZRebalance: it acts on a group whose zones differ, without draining.
 #[must_use]
-pub fn turns(
+pub(crate) fn turns(
     found: &[Candidate],
     scene: &Scene<'_>,
     leaving: &BTreeMap<Arc<str>, Reason>,

@@ -27,7 +27,7 @@ const ROUNDS_MAX: usize = 4;
 /// there, as long as they are not bound. Pods that are left without a node by it are bought for once those others run.
 ///
 /// Differs from upstream, which buys in one group a loop and meets this in the next one.
-pub fn hold_back(ctx: &mut Context<'_>, wanted: &Demand, base: &Purchases) -> bool {
+pub(crate) fn hold_back(ctx: &mut Context<'_>, wanted: &Demand, base: &Purchases) -> bool {
     if ctx.snapshot.shares.any_cut() {
         return false;
     }

@@ -21,7 +21,7 @@ const PLACING: usize = 20;
 /// without this a node is bought that gets no pod. Differs from upstream, which does not look again.
 ///
 /// The snapshot ends with the placements of what is bought.
-pub fn give_up_unneeded(ctx: &mut Context<'_>, wanted: &Demand) {
+pub(crate) fn give_up_unneeded(ctx: &mut Context<'_>, wanted: &Demand) {
     let unused = unused(ctx);
     if !unused.is_empty() {
         try_without(ctx, wanted, &unused);

@@ -26,7 +26,7 @@ pub(super) enum Mode {
 
 impl Mode {
     /// Of the spec of a policy.
-    pub fn of(spec: &Value) -> Mode {
+    pub(super) fn of(spec: &Value) -> Mode {
         match text(spec, &["mode"]) {
             Some("Preview") => Mode::Preview,
             Some("Suspend") => Mode::Suspend,

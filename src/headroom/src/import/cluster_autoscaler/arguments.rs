@@ -9,7 +9,7 @@ use crate::import::input::Source;
 
 /// A flag as given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub(super) struct Given {
     /// Its name, `_` read as `-`.
     pub name: String,
     /// Its value; `true` for a bare switch.
@@ -21,14 +21,14 @@ pub struct Given {
 impl Given {
     /// As on a command line.
     #[must_use]
-    pub fn written(&self) -> String {
+    pub(super) fn written(&self) -> String {
         format!("--{}={}", self.name, self.value)
     }
 }
 
 /// A Deployment's command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CommandLine {
+pub(super) struct CommandLine {
     /// Its flags, in order.
     pub flags: Vec<Given>,
     /// Words that are no flags, such as a file name.
@@ -40,20 +40,20 @@ pub struct CommandLine {
 impl CommandLine {
     /// The last value of a flag, which is the one that counts.
     #[must_use]
-    pub fn last(&self, name: &str) -> Option<&str> {
+    pub(super) fn last(&self, name: &str) -> Option<&str> {
         self.flags.iter().rev().find(|given| given.name == name).map(|given| given.value.as_str())
     }
 
     /// All values of a flag, in order.
     #[must_use]
-    pub fn all(&self, name: &str) -> Vec<&str> {
+    pub(super) fn all(&self, name: &str) -> Vec<&str> {
         self.flags.iter().filter(|given| given.name == name).map(|given| given.value.as_str()).collect()
     }
 }
 
 /// The container of a Deployment that runs Cluster Autoscaler; `None` when there is none.
 #[must_use]
-pub fn container_of(source: &Source) -> Option<&Value> {
+pub(super) fn container_of(source: &Source) -> Option<&Value> {
     if source.kind() != "Deployment" {
         return None;
     }
@@ -69,7 +69,7 @@ pub fn container_of(source: &Source) -> Option<&Value> {
 
 /// Takes a container's command line apart.
 #[must_use]
-pub fn read(container: &Value) -> CommandLine {
+pub(super) fn read(container: &Value) -> CommandLine {
     let variables = container["env"].as_array().into_iter().flatten();
     let environment: BTreeMap<String, String> = variables
         .filter_map(|one| Some((one["name"].as_str()?.to_owned(), one["value"].as_str()?.to_owned())))

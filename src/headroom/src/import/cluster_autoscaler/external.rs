@@ -13,7 +13,7 @@ use crate::import::names;
 use crate::import::output::Draft;
 
 /// The word of `--cloud-provider`.
-pub const WORD: &str = "externalgrpc";
+pub(super) const WORD: &str = "externalgrpc";
 /// Where the operator's certificates lie.
 const FOLDER: &str = "/etc/headroom/external-grpc/cluster-autoscaler";
 /// Flags that Cluster Autoscaler does not pass to a server.
@@ -37,7 +37,7 @@ fn config<'a>(line: &CommandLine, sources: &'a [Source]) -> Option<(Value, &'a S
 }
 
 /// True if the source is the configuration of the server.
-pub fn is_config(line: &CommandLine, sources: &[Source], source: &Source) -> bool {
+pub(super) fn is_config(line: &CommandLine, sources: &[Source], source: &Source) -> bool {
     config(line, sources).is_some_and(|(_, found)| found == source)
 }
 
@@ -45,7 +45,7 @@ pub fn is_config(line: &CommandLine, sources: &[Source], source: &Source) -> boo
 ///
 /// # Errors
 /// When the configuration of the server is not among what was given.
-pub fn pool(line: &CommandLine, sources: &[Source], settings: &mut Settings) -> anyhow::Result<Draft> {
+pub(super) fn pool(line: &CommandLine, sources: &[Source], settings: &mut Settings) -> anyhow::Result<Draft> {
     let path = line.last("cloud-config").unwrap_or_default();
     let (config, _) = config(line, sources).ok_or_else(|| {
         anyhow::anyhow!(

@@ -5,7 +5,7 @@
 
 /// How a flag's value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// `true` or `false`; the bare flag is `true`.
     Switch,
     /// A whole number.
@@ -24,7 +24,7 @@ pub enum Kind {
 
 /// What becomes of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub(super) enum Use {
     /// This field of every NodePool.
     Pool(&'static str),
     /// This field of the ClusterScalingPolicy.
@@ -39,7 +39,7 @@ pub enum Use {
 
 /// A flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flag {
+pub(super) struct Flag {
     /// Its name, without dashes before it.
     pub name: &'static str,
     /// How its value is written.
@@ -50,7 +50,7 @@ pub struct Flag {
 
 /// The flag of this name, with `_` read as `-`.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Flag> {
+pub(super) fn find(name: &str) -> Option<&'static Flag> {
     let name = name.replace('_', "-");
     FLAGS.iter().find(|flag| flag.name == name)
 }
@@ -78,7 +78,7 @@ const IN_BOUNDS: Use = NoEffect("plans are bounded by work, not by time, and tak
 const GONE: Use = NoEffect("Cluster Autoscaler itself reads it no more");
 
 /// All of them, by topic.
-pub const FLAGS: &[Flag] = &[
+pub(super) const FLAGS: &[Flag] = &[
     // Groups.
     flag("nodes", Text, Shapes("provider.aws.nodeGroups, with bounds that narrow the group's own")),
     flag(

@@ -9,11 +9,11 @@ use serde_json::Value;
 mod live;
 
 #[cfg(feature = "aws")]
-pub use live::read_live;
+pub(super) use live::read_live;
 
 /// A group, as far as an import looks at it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub(super) struct Found {
     /// Its name.
     pub name: String,
     /// MinSize and MaxSize.
@@ -30,7 +30,7 @@ pub struct Found {
 
 /// The groups of a JSON answer of the AWS command line; `None` when it is none.
 #[must_use]
-pub fn of_json(object: &Value) -> Option<Vec<Found>> {
+pub(super) fn of_json(object: &Value) -> Option<Vec<Found>> {
     Some(object["AutoScalingGroups"].as_array()?.iter().map(of_json_group).collect())
 }
 

@@ -44,7 +44,7 @@ impl From<&Group> for Found {
 ///
 /// # Errors
 /// When no region is set, or AWS does not answer.
-pub async fn read_live(
+pub(crate) async fn read_live(
     region: Option<&str>,
     names: &[String],
     tags: &BTreeMap<String, String>,

@@ -12,7 +12,7 @@ use crate::import::names;
 use crate::import::output::Draft;
 
 /// The word of `--cloud-provider`.
-pub const WORD: &str = "clusterapi";
+pub(super) const WORD: &str = "clusterapi";
 const FLAG: &str = "node-group-auto-discovery";
 const BOUNDS: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group";
 const KINDS: [&str; 3] = ["MachineDeployment", "MachineSet", "MachinePool"];
@@ -88,7 +88,7 @@ impl<'a> Group<'a> {
 }
 
 /// True if pools were made of the source.
-pub fn is_group(source: &Source) -> bool {
+pub(super) fn is_group(source: &Source) -> bool {
     Group::of(&source.object).is_some()
 }
 
@@ -96,7 +96,11 @@ pub fn is_group(source: &Source) -> bool {
 ///
 /// # Errors
 /// When neither the groups nor the flags say which Cluster they belong to.
-pub fn pools(line: &CommandLine, sources: &[Source], settings: &Settings) -> anyhow::Result<Vec<Draft>> {
+pub(super) fn pools(
+    line: &CommandLine,
+    sources: &[Source],
+    settings: &Settings,
+) -> anyhow::Result<Vec<Draft>> {
     let flags: Vec<Discovery> = line.all(FLAG).into_iter().filter_map(Discovery::read).collect();
     let given: Vec<Group<'_>> = sources.iter().filter_map(|source| Group::of(&source.object)).collect();
     let found: Vec<&Group<'_>> =

@@ -20,13 +20,13 @@ const CLUSTER_TAG: &str = "k8s.io/cluster-autoscaler/";
 /// The tag that all clusters share.
 const ENABLED_TAG: &str = "k8s.io/cluster-autoscaler/enabled";
 /// Most nodes of a pool of which nothing else is known: the field is required, and the groups' own bounds hold anyway.
-pub const MAX_NODES_UNKNOWN: u32 = 1_000;
+pub(super) const MAX_NODES_UNKNOWN: u32 = 1_000;
 /// Most groups of one pool.
 const GROUPS_MAX: usize = 64;
 
 /// What the flags say of groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub(super) struct Wanted {
     /// Groups by name, with bounds and the flag.
     pub named: Vec<(String, (u32, u32), String)>,
     /// Tags that found groups must have, all of them, and the flags.
@@ -37,7 +37,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// Reads `--nodes` and `--node-group-auto-discovery`; those that cannot be read are left out, with the reason.
-    pub fn read(line: &CommandLine, left_out: &mut Vec<String>) -> Self {
+    pub(super) fn read(line: &CommandLine, left_out: &mut Vec<String>) -> Self {
         let mut wanted = Self::default();
         for text in line.all("nodes") {
             if let Err(error) = wanted.read_nodes(text) {
@@ -95,7 +95,7 @@ struct Member<'a> {
 }
 
 /// The pools; `groups` is none when no groups were given. Comments about all of them go above the policy.
-pub fn make(
+pub(super) fn make(
     settings: &mut Settings,
     wanted: &Wanted,
     groups: Option<&[Found]>,
@@ -280,7 +280,7 @@ fn common_fields(draft: &mut Draft, settings: &Settings, region: Option<&str>) {
 }
 
 /// What the flags say of every pool, whatever its cloud.
-pub fn pool_fields(draft: &mut Draft, settings: &Settings) {
+pub(super) fn pool_fields(draft: &mut Draft, settings: &Settings) {
     for (field, value, flag) in &settings.pool_fields {
         draft.set(field, value.clone(), flag);
     }

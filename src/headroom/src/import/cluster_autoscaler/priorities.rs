@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::import::input::Source;
 
 /// Name of the ConfigMap.
-pub const CONFIG_MAP: &str = "cluster-autoscaler-priority-expander";
+pub(super) const CONFIG_MAP: &str = "cluster-autoscaler-priority-expander";
 /// Its key.
 const KEY: &str = "priorities";
 /// The largest rank of a pool.
@@ -16,14 +16,14 @@ const PRIORITY_MAX: i64 = 1_000_000;
 
 /// Ranks, each with its regexes, as written.
 #[derive(Clone, Debug, Default)]
-pub struct Priorities(BTreeMap<i64, Vec<(String, Option<Regex>)>>);
+pub(super) struct Priorities(BTreeMap<i64, Vec<(String, Option<Regex>)>>);
 
 impl Priorities {
     /// Reads the ConfigMap.
     ///
     /// # Errors
     /// When it holds no priorities. A regex that is none matches nothing, as there.
-    pub fn read(source: &Source) -> anyhow::Result<Self> {
+    pub(super) fn read(source: &Source) -> anyhow::Result<Self> {
         let text = source.object["data"][KEY].as_str();
         let text = text.with_context(|| format!("{} has no key {KEY}", source.title()))?;
         let ranks: BTreeMap<i64, Vec<String>> = serde_saphyr::from_str(text).with_context(|| {
@@ -43,7 +43,7 @@ impl Priorities {
     ///
     /// Source: Cluster Autoscaler, expander/priority/priority.go, BestOptions.
     #[must_use]
-    pub fn of(&self, group: &str) -> Option<(i64, &str)> {
+    pub(super) fn of(&self, group: &str) -> Option<(i64, &str)> {
         self.0.iter().rev().filter(|(rank, _)| 0 <= **rank).find_map(|(rank, rules)| {
             let hit = |(_, regex): &&(String, Option<Regex>)| {
                 regex.as_ref().is_some_and(|regex| regex.is_match(group))
@@ -54,7 +54,7 @@ impl Priorities {
 
     /// Rules that match none of these names or cannot be used, in words.
     #[must_use]
-    pub fn unused(&self, groups: &[&str]) -> Vec<String> {
+    pub(super) fn unused(&self, groups: &[&str]) -> Vec<String> {
         let mut words = Vec::new();
         for (rank, rules) in &self.0 {
             for (rule, regex) in rules {

@@ -9,7 +9,7 @@ use crate::import::output::Draft;
 
 /// What flags say of all pools and of the cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub(super) struct Settings {
     /// The ClusterScalingPolicy.
     pub policy: Draft,
     /// Fields of every NodePool, each with its flag.
@@ -29,7 +29,7 @@ const NO_LIMIT_CORES: u64 = 320_000;
 const NO_LIMIT_GIB: u64 = 6_400_000;
 
 /// Goes through all flags; those whose values cannot be read are left out, with the reason.
-pub fn read(line: &CommandLine, left_out: &mut Vec<String>) -> Settings {
+pub(super) fn read(line: &CommandLine, left_out: &mut Vec<String>) -> Settings {
     let mut settings = Settings {
         policy: Draft::new("ClusterScalingPolicy", None, "default"),
         pool_fields: Vec::new(),

@@ -13,7 +13,7 @@ const SHARE: usize = 3;
 
 /// Workloads by the time they are due, and the looks in flight.
 #[derive(Debug)]
-pub struct Due {
+pub(super) struct Due {
     in_flight_max: usize,
     in_flight: BTreeMap<Arc<str>, usize>,
     in_flight_count: usize,
@@ -25,7 +25,7 @@ pub struct Due {
 impl Due {
     /// Nothing is due; at most `in_flight_max` looks at once.
     #[must_use]
-    pub fn new(in_flight_max: usize) -> Self {
+    pub(super) fn new(in_flight_max: usize) -> Self {
         Self {
             in_flight_max,
             in_flight: BTreeMap::new(),
@@ -36,27 +36,27 @@ impl Due {
     }
 
     /// Puts a workload in line.
-    pub fn insert(&mut self, at: Instant, key: ObjectKey) {
+    pub(super) fn insert(&mut self, at: Instant, key: ObjectKey) {
         self.edit(&key.namespace.clone(), |waiting| {
             waiting.insert((at, key));
         });
     }
 
     /// Takes a workload out of the line.
-    pub fn remove(&mut self, at: Instant, key: &ObjectKey) {
+    pub(super) fn remove(&mut self, at: Instant, key: &ObjectKey) {
         self.edit(&key.namespace, |waiting| {
             waiting.remove(&(at, key.clone()));
         });
     }
 
     /// Takes every workload out of the line; looks in flight stay.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.heads.clear();
     }
 
     /// The workload to look at now, with the time it was due at; none while all who are due have their share in flight.
-    pub fn next(&mut self, now: Instant) -> Option<(Instant, ObjectKey)> {
+    pub(super) fn next(&mut self, now: Instant) -> Option<(Instant, ObjectKey)> {
         let (_, namespace) = self
             .heads
             .iter()
@@ -70,18 +70,18 @@ impl Due {
 
     /// When the first workload is due whose namespace has a share left.
     #[must_use]
-    pub fn first_at(&self) -> Option<Instant> {
+    pub(super) fn first_at(&self) -> Option<Instant> {
         self.heads.iter().find(|(_, namespace)| self.has_share(namespace)).map(|(at, _)| *at)
     }
 
     /// A look has begun.
-    pub fn begin(&mut self, namespace: &Arc<str>) {
+    pub(super) fn begin(&mut self, namespace: &Arc<str>) {
         *self.in_flight.entry(namespace.clone()).or_default() += 1;
         self.in_flight_count += 1;
     }
 
     /// A look has ended.
-    pub fn end(&mut self, namespace: &Arc<str>) {
+    pub(super) fn end(&mut self, namespace: &Arc<str>) {
         self.in_flight_count = self.in_flight_count.saturating_sub(1);
         if let Some(count) = self.in_flight.get_mut(namespace) {
             *count = count.saturating_sub(1);
@@ -93,7 +93,7 @@ impl Due {
 
     /// Looks in flight.
     #[must_use]
-    pub fn in_flight_count(&self) -> usize {
+    pub(super) fn in_flight_count(&self) -> usize {
         self.in_flight_count
     }
 

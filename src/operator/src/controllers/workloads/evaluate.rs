@@ -36,7 +36,7 @@ use headroom_observe::metrics::MetricsSource;
 use headroom_observe::{HpaObject, KubeFeed};
 
 /// Everything outside that a look at a workload touches.
-pub struct Dependencies {
+pub(super) struct Dependencies {
     /// Time and tasks.
     pub host: Arc<Host>,
     /// What is observed.
@@ -62,7 +62,7 @@ pub struct Dependencies {
 }
 
 /// What holds for all workloads.
-pub struct Rules {
+pub(super) struct Rules {
     /// What the load is.
     pub metrics: Arc<dyn MetricsSource>,
     /// What decisions are made with.
@@ -75,7 +75,7 @@ pub struct Rules {
 
 /// How a look ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub(super) enum Ended {
     /// As it should: the next one is due in a period.
     Well,
     /// Something was in the way that is likely gone soon: memory was read back, or could not be stored.
@@ -84,7 +84,7 @@ pub enum Ended {
 
 impl Dependencies {
     /// Looks at a workload once. What is remembered comes back in the state.
-    pub async fn evaluate(&self, workload: &Arc<Workload>, rules: &Rules, state: &mut State) -> Ended {
+    pub(super) async fn evaluate(&self, workload: &Arc<Workload>, rules: &Rules, state: &mut State) -> Ended {
         self.adopt_version(workload, state);
         self.report_left_out(workload, state);
         let phase = phase_of(workload);
@@ -312,7 +312,7 @@ impl Dependencies {
     }
 
     /// After a panic of a look at this workload: its policy says so. What it remembers stays as it is stored.
-    pub async fn report_panic(&self, workload: &Workload, pause: Duration) {
+    pub(super) async fn report_panic(&self, workload: &Workload, pause: Duration) {
         let stored = self.feed.workloads(|known| known.policies().get(&workload.key).cloned()).flatten();
         let Some(stored) = stored.filter(|stored| stored.uid == workload.uid) else { return };
         let mut state = State::restore(&stored, self.host.now(), Duration::ZERO);

@@ -27,7 +27,7 @@ pub enum Gathered {
 
 /// All answers, in the order of the spec, and what the sources complained of.
 #[derive(Clone, Debug, Default)]
-pub struct Load {
+pub(super) struct Load {
     /// One a metric.
     pub gathered: Vec<Gathered>,
     /// Why a metric cannot be used.
@@ -36,7 +36,7 @@ pub struct Load {
 
 /// The answers as the decision takes them: of the usage of a namespace only that of the workload's own pods.
 #[must_use]
-pub fn answers<'a>(gathered: &'a [Gathered], pods: &[Arc<PodSeen>]) -> Vec<Answer<'a>> {
+pub(super) fn answers<'a>(gathered: &'a [Gathered], pods: &[Arc<PodSeen>]) -> Vec<Answer<'a>> {
     let answer = |gathered: &'a Gathered| match gathered {
         Gathered::Usage(list) => {
             let of = |pod: &Arc<PodSeen>| {
@@ -53,7 +53,7 @@ pub fn answers<'a>(gathered: &'a [Gathered], pods: &[Arc<PodSeen>]) -> Vec<Answe
 }
 
 /// Asks for every metric of a workload, all at once. `selector` is the scale's, as text.
-pub async fn ask(source: &dyn MetricsSource, workload: &Workload, selector: &str) -> Load {
+pub(super) async fn ask(source: &dyn MetricsSource, workload: &Workload, selector: &str) -> Load {
     let none = None;
     let questions = workload.spec.metrics.iter().enumerate().map(|(index, metric)| {
         let query = workload.queries.get(index).unwrap_or(&none).as_ref();

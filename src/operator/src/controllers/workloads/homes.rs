@@ -128,7 +128,7 @@ fn spec_for(hpa: &HpaObject) -> ScalingPolicySpec {
 /// Name of the operator's own policy for an HPA: neither the HPA's, which `headroom import` prints and users choose, nor that
 /// of an earlier HPA of the same name.
 #[must_use]
-pub fn own_name(hpa: &HpaObject) -> String {
+pub(super) fn own_name(hpa: &HpaObject) -> String {
     let id = hpa.uid.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
     let suffix: String = "-hpa-".chars().chain(id.take(ID_LENGTH)).collect();
     let stem = headroom_core::text::cut(&hpa.key.name, NAME_MAX - suffix.len());
@@ -137,7 +137,7 @@ pub fn own_name(hpa: &HpaObject) -> String {
 
 /// The operator's own policy for an HPA. It is deleted with the HPA.
 #[must_use]
-pub fn own_policy(hpa: &HpaObject) -> Value {
+pub(super) fn own_policy(hpa: &HpaObject) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
         "kind": StoredScalingPolicy::kind(&()),

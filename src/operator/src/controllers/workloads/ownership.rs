@@ -26,7 +26,7 @@ const STANDS_MAX: Seconds = Seconds(300);
 
 /// How far the question whether anybody else runs the HPA has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stage {
+pub(super) enum Stage {
     /// Not asked yet, or answered.
     #[default]
     Open,
@@ -40,7 +40,7 @@ pub enum Stage {
 
 /// The question of one HPA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Question {
+pub(super) struct Question {
     /// How far it is.
     pub stage: Stage,
     /// How often somebody took the field away since the process started, and when they did last.
@@ -50,7 +50,7 @@ pub struct Question {
 impl Question {
     /// As it stood before a restart: what the policy's status says of who ran the HPA.
     #[must_use]
-    pub fn restored(owned: bool) -> Self {
+    pub(super) fn restored(owned: bool) -> Self {
         Self { stage: if owned { Stage::Alone } else { Stage::Open }, answers: None }
     }
 
@@ -65,7 +65,7 @@ impl Question {
 impl Stage {
     /// True if the operator begins to run an HPA by what it was shown, `before` being the stage of the look before.
     #[must_use]
-    pub fn begins(self, before: Self) -> bool {
+    pub(super) fn begins(self, before: Self) -> bool {
         match before {
             Self::Open | Self::Asked(_) => self == Self::Alone,
             // Its own write has the field, or it runs the HPA already.
@@ -76,7 +76,7 @@ impl Stage {
 
 /// What an HPA shows of its writers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sight<'a> {
+pub(super) struct Sight<'a> {
     /// True if `status.observedGeneration` is there, our own last write included.
     pub field: bool,
     /// When we last wrote its status.
@@ -88,7 +88,7 @@ pub struct Sight<'a> {
 impl<'a> Sight<'a> {
     /// What `hpa` shows; `ahead` if our own last write has not been seen yet.
     #[must_use]
-    pub fn of(hpa: &'a HpaObject, ahead: bool) -> Self {
+    pub(super) fn of(hpa: &'a HpaObject, ahead: bool) -> Self {
         let ours = |writer: &&Writer| &*writer.manager == FIELD_MANAGER;
         let writers = || hpa.status_writers.iter();
         Self {
@@ -101,7 +101,7 @@ impl<'a> Sight<'a> {
 
 /// What holds for all HPAs.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances {
+pub(super) struct Circumstances {
     /// Who is to run HPAs.
     pub configured: HpaOwnership,
     /// How often each workload is looked at.
@@ -116,7 +116,7 @@ pub struct Circumstances {
 
 /// The answer of one look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged {
+pub(super) struct Judged {
     /// Who runs the HPA, for the policy's condition.
     pub owned: HpaOwned,
     /// True if the field is to be set now.
@@ -127,7 +127,7 @@ pub struct Judged {
 ///
 /// An HPA whose status somebody else has written within two sync periods is left to them.
 #[must_use]
-pub fn judge(question: &mut Question, sight: &Sight<'_>, around: &Circumstances) -> Judged {
+pub(super) fn judge(question: &mut Question, sight: &Sight<'_>, around: &Circumstances) -> Judged {
     if around.configured == HpaOwnership::Observe {
         *question = Question::default();
         let message = "workloads.hpaOwnership is Observe: the controller-manager runs the HPA; this status shows what \
@@ -223,14 +223,14 @@ fn pending(until: UnixTime) -> String {
 
 /// The field stands by what was shown, and the API server has not said so too.
 #[must_use]
-pub fn unconfirmed() -> HpaOwned {
+pub(super) fn unconfirmed() -> HpaOwned {
     let message = "the operator runs the HPA once the API server has confirmed that nobody has written its status meanwhile";
     left(reasons::TAKEOVER_PENDING, message.to_owned()).owned
 }
 
 /// The operator may not write the status of HPAs.
 #[must_use]
-pub fn not_permitted(answer: &str) -> HpaOwned {
+pub(super) fn not_permitted(answer: &str) -> HpaOwned {
     let message = format!("{answer}: {RUN_HPAS}");
     left(reasons::PERMISSION_MISSING, message).owned
 }

@@ -24,7 +24,7 @@ use headroom_observe::Writer;
 
 /// What the loop holds of one workload.
 #[derive(Clone, Debug)]
-pub struct State {
+pub(super) struct State {
     /// The policy it belongs to.
     pub uid: Arc<str>,
     /// What is remembered: exactly what status holds.
@@ -55,7 +55,7 @@ pub struct State {
 
 /// The status that was last written to an HPA.
 #[derive(Clone, Debug)]
-pub struct HpaWritten {
+pub(super) struct HpaWritten {
     /// What it says.
     pub status: HpaStatus,
     /// The generation of the spec that it was made from.
@@ -68,7 +68,7 @@ pub struct HpaWritten {
 
 /// A size that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SizeWritten {
+pub(super) struct SizeWritten {
     /// The version that the write gave the workload.
     pub resource_version: String,
     /// How many replicas.
@@ -81,7 +81,7 @@ impl State {
     /// While the newest proposal stays the same it is not stored again, so it is taken as repeated until now: a window
     /// may hold longer after a restart, never shorter.
     #[must_use]
-    pub fn restore(policy: &PolicyObject<ScalingPolicySpec>, now: UnixTime, gap: Duration) -> Self {
+    pub(super) fn restore(policy: &PolicyObject<ScalingPolicySpec>, now: UnixTime, gap: Duration) -> Self {
         let mut remembered = rendering::parse(&policy.status);
         let gap = Seconds(i64::try_from(gap.as_secs()).unwrap_or(i64::MAX));
         let watched_until = UnixTime(now.0.saturating_sub(gap.0));
@@ -124,7 +124,7 @@ impl State {
 
     /// Takes up a later version of the policy: an edit of its spec leaves the status as it is; a status that is not the one
     /// last written is somebody else's, a leader's before us that the first look did not show, and is what is remembered.
-    pub fn adopt(&mut self, seen: &PolicyObject<ScalingPolicySpec>, now: UnixTime) {
+    pub(super) fn adopt(&mut self, seen: &PolicyObject<ScalingPolicySpec>, now: UnixTime) {
         if !newer(&seen.resource_version, &self.resource_version) {
             return;
         }
@@ -137,7 +137,7 @@ impl State {
     }
 
     /// Remembers what the policy's status says. What this process has seen and done besides stays.
-    pub fn read_back(&mut self, live: &PolicyObject<ScalingPolicySpec>, now: UnixTime) {
+    pub(super) fn read_back(&mut self, live: &PolicyObject<ScalingPolicySpec>, now: UnixTime) {
         let fresh = Self::restore(live, now, Duration::ZERO);
         *self = Self {
             written_at: self.written_at,
@@ -154,7 +154,7 @@ impl State {
 
     /// Puts a decision before the others. Returns true if it is news: one that only repeats what was not to be done is
     /// reported once.
-    pub fn decided(&mut self, decision: ScalingDecision) -> bool {
+    pub(super) fn decided(&mut self, decision: ScalingDecision) -> bool {
         let decisions = &mut self.memory.decisions;
         let repeated = decisions.first().is_some_and(|last| {
             let same = (last.from, last.to, &last.outcome) == (decision.from, decision.to, &decision.outcome);
@@ -169,7 +169,7 @@ impl State {
 
     /// True if nobody knows if the last change was made.
     #[must_use]
-    pub fn is_unsettled(&self) -> bool {
+    pub(super) fn is_unsettled(&self) -> bool {
         self.memory.decisions.first().is_some_and(|last| last.outcome == UNKNOWN)
     }
 
@@ -177,7 +177,7 @@ impl State {
     /// not made counts against no rate: upwards it would let the size fall further, and downwards rise.
     ///
     /// As long as a change that is not there may still be on its way, it stays unknown.
-    pub fn settle(&mut self, live: i32, version: &str, now: UnixTime) {
+    pub(super) fn settle(&mut self, live: i32, version: &str, now: UnixTime) {
         let Some(last) = self.memory.decisions.first_mut().filter(|last| last.outcome == UNKNOWN) else {
             return;
         };
@@ -209,7 +209,7 @@ impl State {
     ///
     /// Once is no contest: a person may scale by hand. From the second time within `window` on nothing is written for
     /// that long, so that there is at most one write a window.
-    pub fn contested(&mut self, by: Option<&Writer>, window: Seconds, now: UnixTime) {
+    pub(super) fn contested(&mut self, by: Option<&Writer>, window: Seconds, now: UnixTime) {
         let recent = |contest: &&ContestStatus| {
             now.since(UnixTime::from_jiff(contest.last_time.0)) <= Seconds(window.0.saturating_mul(2))
         };
@@ -227,7 +227,7 @@ impl State {
 
     /// Until when nothing is written because of a contest, if that is later than `now`.
     #[must_use]
-    pub fn held_until(&self, now: UnixTime) -> Option<UnixTime> {
+    pub(super) fn held_until(&self, now: UnixTime) -> Option<UnixTime> {
         let until = self.memory.contest.as_ref().map(|contest| UnixTime::from_jiff(contest.hold_until.0));
         until.filter(|until| now < *until)
     }
@@ -242,19 +242,19 @@ const HOLD_MAX: Seconds = Seconds(3600);
 const EVENT_APART_MAX: i64 = 2;
 
 /// A change that has been journalled and not yet made.
-pub const IN_PROGRESS: &str = "InProgress";
+pub(super) const IN_PROGRESS: &str = "InProgress";
 /// A change that was made.
-pub const DONE: &str = "Done";
+pub(super) const DONE: &str = "Done";
 /// A change that could not be made.
-pub const FAILED: &str = "Failed";
+pub(super) const FAILED: &str = "Failed";
 /// A change of which nobody knows whether it was made: the process ended meanwhile, or the answer was lost.
-pub const UNKNOWN: &str = "Unknown";
+pub(super) const UNKNOWN: &str = "Unknown";
 /// A change that mode Preview keeps from being made.
-pub const PREVIEW: &str = "Preview";
+pub(super) const PREVIEW: &str = "Preview";
 /// A change that is another's to make.
-pub const OBSERVED: &str = "Observed";
+pub(super) const OBSERVED: &str = "Observed";
 /// A change that a contest keeps from being made.
-pub const HELD: &str = "Held";
+pub(super) const HELD: &str = "Held";
 
 /// The stored status, and what of it cannot be read: then it differs from every one that is written, so that the next one is.
 fn stored_of(policy: &PolicyObject<ScalingPolicySpec>) -> (ScalingPolicyStatus, Vec<String>) {
@@ -295,7 +295,7 @@ fn reported(stored: &ScalingPolicyStatus, remembered: &WorkloadMemory) -> HpaSta
 
 /// True if version `a` of an object is newer than `b`. Versions that are no numbers are not compared.
 #[must_use]
-pub fn newer(a: &str, b: &str) -> bool {
+pub(super) fn newer(a: &str, b: &str) -> bool {
     matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if b < a)
 }
 
@@ -307,7 +307,7 @@ pub fn hpa_status(status: &Value) -> HpaStatus {
 
 /// The same without members that are null: the API server writes `currentMetrics: null` for an empty list.
 #[must_use]
-pub fn without_nulls(value: &Value) -> Value {
+pub(super) fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let kept = members.iter().filter(|(_, member)| !member.is_null());
