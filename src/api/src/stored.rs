@@ -23,7 +23,7 @@ pub struct PolicyObject<S> {
     pub namespace: Arc<str>,
     /// Unique id.
     pub uid: Arc<str>,
-    /// The version that a write of its status must name (law 3).
+    /// The version that a write of its status must name (design rule 3).
     pub resource_version: String,
     /// Counts edits of the spec.
     pub generation: i64,

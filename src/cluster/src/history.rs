@@ -1,4 +1,4 @@
-//! What the operator remembers: exactly what status holds, in whole seconds (law 2). Nothing here decides.
+//! What the operator remembers: exactly what status holds, in whole seconds (design rule 2). Nothing here decides.
 
 pub mod fit;
 mod pairs;
@@ -16,16 +16,16 @@ use crate::world::provider::{BackoffKey, FailureClass};
 
 /// Most decisions kept per pool; the oldest go first.
 pub const DECISIONS_MAX: usize = 20;
-/// Most intents per pool. Never trimmed: a full journal means no new action, reason JournalFull (law 9).
+/// Most intents per pool. Never trimmed: a full journal means no new action, reason JournalFull (design rule 9).
 pub const INTENTS_MAX: usize = 50;
 /// Most backoffs per pool; likewise never trimmed.
 pub const BACKOFFS_MAX: usize = 50;
 /// Most victims named by one Remove intent.
 pub const VICTIMS_MAX: usize = 100;
 /// Most bytes that the victims of all open removals of a pool take in status, so that it stays under 32 KB without clocks
-/// (law 9): some 200 nodes at once with long names, some 290 with short ones. Those that are beyond it come next.
+/// (design rule 9): some 200 nodes at once with long names, some 290 with short ones. Those that are beyond it come next.
 pub const VICTIM_BYTES_MAX: usize = 16 * 1024;
-/// Most unneeded clocks per pool; beyond it the youngest are dropped (law 9).
+/// Most unneeded clocks per pool; beyond it the youngest are dropped (design rule 9).
 pub const UNNEEDED_MAX: usize = 2000;
 /// Most nodes that are replaced at once.
 pub const REPLACED_MAX: usize = 10;
@@ -138,7 +138,7 @@ pub struct ConsolidationBackoff {
     pub until: UnixTime,
 }
 
-/// An action that was journalled before its first effect (laws 3 to 5).
+/// An action that was journalled before its first effect (design rules 3 to 5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Intent {

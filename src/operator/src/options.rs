@@ -21,7 +21,7 @@ pub const CANDIDATE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 pub const CANDIDATE_DEADLINE: Duration = Duration::from_secs(3);
 /// Pause after a batch of soft taints that was refused or took too long: they are a courtesy.
 pub const CANDIDATE_RETRY: Duration = Duration::from_secs(60);
-/// Providers are asked again after this long, even if nothing has changed: their answer ages (law 6).
+/// Providers are asked again after this long, even if nothing has changed: their answer ages (design rule 6).
 pub const PROVIDER_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// Providers are asked no more often than this for their own sake.
 pub const PROVIDER_INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -38,5 +38,5 @@ pub const STEPS_MAX: usize = 64;
 pub const WORKLOADS_IN_FLIGHT_MAX: usize = 128;
 /// A loop that has not come round for this long ends the process.
 pub const STUCK_AFTER: Duration = Duration::from_secs(60);
-/// After this long without a renewed lease, the silence is added to every clock (law 9).
+/// After this long without a renewed lease, the silence is added to every clock (design rule 9).
 pub const TAKEOVER_GAP: Duration = Duration::from_secs(120);

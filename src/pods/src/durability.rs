@@ -48,7 +48,7 @@ pub fn urgency(stored: &StoredMemory, live: &Memory, spec: &HpaSpec, options: &O
 
 /// Memory after a restart at `now`, from what was stored at `stored_at`.
 ///
-/// The time between is added to all clocks but those of scale events, since nobody watched (law 9): windows hold longer,
+/// The time between is added to all clocks but those of scale events, since nobody watched (design rule 9): windows hold longer,
 /// never shorter. Scale events keep their times: those are facts, and none can be missing, since each is stored before
 /// its write. The newest proposal counts as repeated at `now`. A `stored_at` in the future changes nothing.
 ///

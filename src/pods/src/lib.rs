@@ -21,7 +21,7 @@
 //! [`record`] holds the input of a decision as a file does, so that it can be made again from there.
 //!
 //! After a restart the memory is what [`memory::parse`] makes of status, handed through [`durability::resumed`], which
-//! adds the time during which nobody watched (law 9). A workload that was never seen has [`memory::Memory::default`].
+//! adds the time during which nobody watched (design rule 9). A workload that was never seen has [`memory::Memory::default`].
 //!
 //! Source: kubernetes pkg/controller/podautoscaler, release 1.35.
 

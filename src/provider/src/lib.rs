@@ -30,7 +30,7 @@ pub trait CloudProvider: Send + Sync {
     /// one call can serve several and two claims on one group are seen.
     ///
     /// An answer is an [`Error`] when the cloud did not answer or its answer makes no sense: then nothing is known
-    /// (law 6).
+    /// (design rule 6).
     fn observe<'a>(&'a self, pools: &'a [Asked<'a>]) -> BoxFuture<'a, Vec<Result<Observation, Error>>>;
 
     /// Raises a group's target to `request.to`; idempotent per intent.

@@ -1,4 +1,4 @@
-//! The closed set of reasons: every "no" and every "yes" of the operator has a variant here (law 7).
+//! The closed set of reasons: every "no" and every "yes" of the operator has a variant here (design rule 7).
 
 mod actor;
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// An instant in whole seconds since the Unix epoch.
 ///
-/// Law 2 (History in whole seconds) is why nothing finer exists here: what status cannot hold, a decision
+/// Design rule 2 (History in whole seconds) is why nothing finer exists here: what status cannot hold, a decision
 /// may not depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UnixTime(pub i64);

@@ -1,7 +1,7 @@
 //! The bounds of a pool's memory: what status can hold. Every plan ends with it, so that what is decided on is what a
 //! restarted process would read.
 //!
-//! Intents and backoffs are never cut (law 9): where they are full, the plan begins nothing new.
+//! Intents and backoffs are never cut (design rule 9): where they are full, the plan begins nothing new.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub const GROUPS_MAX: usize = 64;
 /// Most anticipations; the schema says the same.
 pub const ANTICIPATIONS_MAX: usize = 256;
 /// Most bytes of text that decisions, refusals and blocked rows take together. With a full list of conditions and
-/// groups beside them status stays under 32 KB without clocks (law 9).
+/// groups beside them status stays under 32 KB without clocks (design rule 9).
 pub const REPORTED_BYTES_MAX: usize = 16 * 1024;
 /// Most bytes of that and of intents together.
 const RECORD_BYTES_MAX: usize = 26 * 1024;

@@ -14,7 +14,7 @@ use headroom_values::time::UnixTime;
 pub const POOL_LABEL: &str = "headroom.dev/pool";
 /// Label that names the node group inside the pool.
 pub const GROUP_LABEL: &str = "headroom.dev/group";
-/// Annotation by which our mark names the intent it belongs to (law 8).
+/// Annotation by which our mark names the intent it belongs to (design rule 8).
 pub const INTENT_ANNOTATION: &str = "headroom.dev/intent";
 /// Annotation that says the cordon came with our mark and goes with it.
 pub const CORDONED_ANNOTATION: &str = "headroom.dev/cordoned";

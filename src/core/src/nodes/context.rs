@@ -31,7 +31,7 @@ const DRIVERS_START: Seconds = Seconds::minutes(3);
 /// Pods whose grace is over within this time have ended when a new node could be there.
 const ENDS_SOON: Seconds = Seconds(5);
 
-/// The part of the work that is being done: what is set aside when it panics (law 7).
+/// The part of the work that is being done: what is set aside when it panics (design rule 7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Part {
     /// Nothing in particular.
@@ -349,7 +349,7 @@ impl<'w> Context<'w> {
         self.next.pools.retain(|name, memory| {
             known.contains_key(name) || *memory != crate::history::PoolHistory::default()
         });
-        // What status cannot hold may not be remembered either (law 2).
+        // What status cannot hold may not be remembered either (design rule 2).
         for (name, memory) in &mut self.next.pools {
             let left_out = memory.fit();
             if 0 < left_out {

@@ -1,4 +1,4 @@
-//! The plan for nodes, straight line: settle, count, place, buy, explain, shrink. Pure, total and deterministic (law 1).
+//! The plan for nodes, straight line: settle, count, place, buy, explain, shrink. Pure, total and deterministic (design rule 1).
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ const QUARANTINED_MAX: usize = 16;
 /// The next steps for `world` as it is, with every reason why not more.
 ///
 /// Replanning with the `next_history` of a plan buys nothing twice. A panic in the part of one pool or pod class sets
-/// that part aside and the rest is planned again (law 7).
+/// that part aside and the rest is planned again (design rule 7).
 ///
 /// ```
 /// use headroom_core::history::History;

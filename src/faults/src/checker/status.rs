@@ -10,7 +10,7 @@ use super::{BELIEF, Checker};
 use headroom_simulator::store::{Store, at, number, text, timestamp};
 use headroom_simulator::wire::Call;
 
-/// Largest status without the unneeded clocks (law 9).
+/// Largest status without the unneeded clocks (design rule 9).
 const STATUS_BYTES_MAX: usize = 32 * 1024;
 const DECISIONS_MAX: usize = 20;
 /// Removals at once in all pools, and drains among them: the operator's defaults, which simulations leave alone.

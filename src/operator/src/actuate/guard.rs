@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use headroom_observe::host::Host;
 
-/// Longest time one bounded step may take (law 4).
+/// Longest time one bounded step may take (design rule 4).
 pub const STEP_DEADLINE: Duration = Duration::from_secs(10);
 /// Longest time a read may take, its body included.
 pub const READ_DEADLINE: Duration = Duration::from_secs(60);

@@ -32,7 +32,7 @@ const CARRIERS_AGE_MAX: Duration = Duration::from_secs(2);
 /// Pause before an increase is tried to be taken back again.
 const CANCEL_PAUSE: Seconds = Seconds(10);
 
-/// What is true now of the pool a step belongs to: the guard's second look (law 5).
+/// What is true now of the pool a step belongs to: the guard's second look (design rule 5).
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The pool as its provider knows it; `None` when it is no longer managed.

@@ -5,7 +5,7 @@ use std::io;
 use headroom_api::ScalingPolicyStatus;
 use headroom_core::text::cut;
 
-/// Most bytes of a status as JSON, as law 9 bounds it.
+/// Most bytes of a status as JSON, as design rule 9 bounds it.
 pub const STATUS_BYTES_MAX: usize = 32 * 1024;
 /// Characters of a text that had to become short.
 const SHORT_MESSAGE: usize = 96;

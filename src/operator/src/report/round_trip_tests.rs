@@ -1,4 +1,4 @@
-//! Law 2: `parse(render(h)) == h`, for any memory that status can hold; and what happens to one that it cannot.
+//! Design rule 2: `parse(render(h)) == h`, for any memory that status can hold; and what happens to one that it cannot.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,7 +26,7 @@ use headroom_core::world::workload::ControllerKind;
 use super::render::{PoolView, render};
 use super::{parse, status_of};
 
-/// Status may be large, but not larger than this without clocks (law 9).
+/// Status may be large, but not larger than this without clocks (design rule 9).
 const STATUS_BYTES_MAX: usize = 32 * 1024;
 
 fn at() -> impl Strategy<Value = UnixTime> {

@@ -69,7 +69,7 @@ pub struct Scene<'a> {
     pub health: &'a Health,
     /// The present.
     pub now: UnixTime,
-    /// What a panic has set aside, and where the part being worked on is noted (law 7).
+    /// What a panic has set aside, and where the part being worked on is noted (design rule 7).
     pub guard: Option<(&'a Quarantine, &'a RefCell<Part>)>,
 }
 

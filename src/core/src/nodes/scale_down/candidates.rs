@@ -23,7 +23,7 @@ use crate::world::node::{Node, REMOVE_ANNOTATION, Readiness, SCALE_DOWN_DISABLED
 use crate::world::pod::{PROTECTED_FOREVER, Pod};
 use crate::world::{NodeEntry, NodeId, PodId};
 
-/// A provider view older than this says nothing about sizes (law 6).
+/// A provider view older than this says nothing about sizes (design rule 6).
 pub const PROVIDER_AGE_MAX: Seconds = Seconds(300);
 
 /// Rounds of evictions for which pods of nodes that leave together may wait, where nodes get full: each round takes what

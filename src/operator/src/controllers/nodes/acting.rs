@@ -20,7 +20,7 @@ use headroom_api::NodePoolStatus;
 use headroom_provider::CloudSettings;
 
 impl NodeLoop {
-    /// Writes the journal of each pool that is about to act, before it acts (law 3).
+    /// Writes the journal of each pool that is about to act, before it acts (design rule 3).
     ///
     /// Returns the pools whose intents are stored; the others keep the memory they had and plan again.
     pub(super) async fn journal(&mut self, plan: &Plan, statuses: &Statuses) -> BTreeSet<Arc<str>> {
