@@ -19,7 +19,7 @@ use headroom_operator::page::{self, Document, Run};
 use headroom_simulator::changes::Start;
 use headroom_simulator::cluster::SimCluster;
 use headroom_simulator::compare;
-use headroom_simulator::narrate::{Narrator, Style, summary};
+use headroom_simulator::render::{Narrator, Style, summary};
 use headroom_simulator::replica::PortKind;
 use headroom_simulator::run::{Options, Outcome, Scene, run};
 use headroom_simulator::run_record::{RunRecord, document};

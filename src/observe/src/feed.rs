@@ -17,9 +17,9 @@ use super::decoder::{Decoder, Error};
 use super::optional::{
     BUFFERS, QUOTAS, REQUESTS, TEMPLATES, follow_optional, follow_quotas, follow_templates,
 };
+use super::partial_object::Remains;
 use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
-use super::remains::Remains;
 use super::watch::follow;
 use super::watched::{Change, Watch, Watched};
 use super::wire::Wire;

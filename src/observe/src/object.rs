@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::feed::Port;
-use super::remains::Remains;
+use super::partial_object::Remains;
 use super::watched::{OfKind, Watch, Watched};
 
 tokio::task_local! {

@@ -17,8 +17,8 @@ use super::convert::{
     buffer, capacity_quota, device, gang, key_of, name_of, node, pod, request, scale, volume, workload,
 };
 use super::decoder::{Decoder, Error};
+use super::partial_object::Remains;
 use super::policies::PolicyChange;
-use super::remains::Remains;
 use super::slim::{
     GANG_WIRES, SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate, SlimCsiDriver,
     SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa,

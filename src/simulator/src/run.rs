@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use super::cluster::SimCluster;
 use super::environment::Environment;
-use super::ledger::Summary;
 use super::replica::{Ended, Life, PortKind, Surroundings};
 use super::scenario::{Happening, Scenario, Timeline};
 use super::simulated_cloud::SharedCluster;
+use super::statistics::Summary;
 use super::store::{Author, Kind, SharedStore};
 use super::trace::{Line, StableHash};
 use super::wire::{ApiServer, FaultRates, Faults};

@@ -9,9 +9,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::cluster::Amounts;
-use super::ledger::asks_for_pods;
 use super::run::{Outcome, Scene};
 use super::scenario::{Happening, Scenario};
+use super::statistics::asks_for_pods;
 use super::store::{Entry, Kind, ObjectKey, at, is_leaving, is_ready, labels, number, text, timestamp};
 use headroom_api as api;
 use headroom_operator::page::{

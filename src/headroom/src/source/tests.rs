@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{explain, snapshot};
 use headroom_explain::{compare, journal, overview, top};
-use headroom_simulator::narrate::{Narrator, Style};
+use headroom_simulator::render::{Narrator, Style};
 use headroom_simulator::run::{Options, run};
 use headroom_simulator::scenario::Scenario;
 

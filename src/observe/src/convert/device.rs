@@ -9,7 +9,7 @@ use headroom_core::world::devices::{
 
 use super::{key_of, name_of};
 use crate::decoder::{Decoder, Error};
-use crate::remains::Remains;
+use crate::partial_object::Remains;
 use crate::slim::{
     AllocationStatus, ClaimStatus, Consumer, DeviceResult, PodSpec, SlimClaimTemplate, SlimDeviceClass,
     SlimResourceClaim, SlimResourceSlice,

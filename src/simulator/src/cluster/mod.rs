@@ -46,7 +46,7 @@ use self::pods::{Pods, owner};
 use self::queue::WorkQueue;
 use self::scheduler::Scheduler;
 use self::volumes::Volumes;
-use super::ledger::Ledger;
+use super::statistics::Ledger;
 use super::store::{Entry, Kind, ObjectKey, SharedStore, Store};
 
 /// On a pod (or a Job, for its pods): how long it runs before it succeeds, for example `90s`.

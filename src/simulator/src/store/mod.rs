@@ -2,10 +2,10 @@
 
 mod admission;
 mod apply;
-mod bell;
 mod error;
 mod kind;
 mod log;
+mod notifier;
 mod object;
 mod patch;
 mod selector;
@@ -21,10 +21,10 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
-pub use self::bell::Ear;
 pub use self::error::ApiError;
 pub use self::kind::{Kind, KindInfo};
 pub use self::log::{Change, Entry};
+pub use self::notifier::Ear;
 pub(crate) use self::object::seconds;
 pub use self::object::{
     ObjectKey, at, condition, is_leaving, is_ready, labels, number, object_at, set_condition, text, timestamp,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 
 use super::Store;
-use super::bell::{Bell, Ear};
+use super::notifier::{Bell, Ear};
 
 /// The store behind a lock that is never held over an await.
 #[derive(Debug, Clone)]

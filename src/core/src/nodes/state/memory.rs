@@ -124,7 +124,8 @@ pub fn recheck_deletions(memory: &mut PoolHistory, world: &World, now: UnixTime)
 }
 
 /// Caps what no plan of ours could have written: instants in the future become `now`, a backoff ends at most its
-/// pool's longest backoff from now, a deadline is no farther away than the longest phase, and the youngest clocks beyond [`UNNEEDED_MAX`] go (design rule 9).
+/// pool's longest backoff from now, a deadline is no farther away than the longest phase, and the youngest clocks beyond
+/// [`UNNEEDED_MAX`] go (design rule 9).
 pub fn sanitize(history: &mut History, config: &Config, now: UnixTime) {
     for (name, memory) in &mut history.pools {
         sanitize_pool(memory, &Longest::of(config.pool(name)), now);

@@ -17,12 +17,12 @@ use tracing::{debug, info};
 
 use super::gather::{Load, ask};
 use super::last::{Last, Look};
+use super::observation::{Sight, notice_contest};
 use super::ownership::{self, Circumstances, Judged, Stage};
 use super::reporting::{View, hpa_version, last_hpa_status};
+use super::resolve::{Workload, WorkloadPhase};
 use super::scale_in;
-use super::sight::{Sight, notice_contest};
 use super::state::{DONE, FAILED, HELD, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, UNKNOWN};
-use super::survey::{Workload, WorkloadPhase};
 use crate::actuate::deletion_costs::DeletionCosts;
 use crate::actuate::scale::{ScaleError, Scales};
 use crate::controllers::health::Health;

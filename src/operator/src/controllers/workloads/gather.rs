@@ -6,7 +6,7 @@ use headroom_core::labels::ObjectKey;
 use headroom_core::pods::input::{Answer, PodSeen, PodUsage, PodValue, Sample, Unknown};
 use headroom_core::pods::spec::MetricSpec;
 
-use super::survey::{Query, Workload};
+use super::resolve::{Query, Workload};
 use crate::report::MetricTrouble;
 use headroom_observe::metrics::{self, Failure, MetricsSource};
 

@@ -13,7 +13,7 @@ use headroom_core::pods::record::{DecisionInput, Leave, Reading, ReplicaRecord, 
 use headroom_core::pods::status::HpaStatus;
 
 use super::gather::{Gathered, answers};
-use super::survey::Workload;
+use super::resolve::Workload;
 
 /// Everything that one decision reads. What is shared with others is held, not copied: one is kept for each workload.
 #[derive(Clone, Debug)]

@@ -6,14 +6,14 @@ mod gather;
 mod homes;
 mod housekeeping;
 pub mod last;
+mod observation;
 pub mod outside;
 mod ownership;
 mod refused;
 mod reporting;
+mod resolve;
 mod scale_in;
-mod sight;
 mod state;
-mod survey;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -36,8 +36,8 @@ use self::due::Due;
 use self::evaluate::{Dependencies, Ended, Rules};
 use self::last::LastLooks;
 use self::refused::Refused;
+use self::resolve::{Survey, Workload};
 use self::state::State;
-use self::survey::{Survey, Workload};
 use super::health::Health;
 use super::leader::Leadership;
 use crate::actuate::deletion_costs::DeletionCosts;
@@ -52,8 +52,8 @@ use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::MetricsSource;
 
+pub use self::resolve::{WorkloadPhase, survey};
 pub use self::state::hpa_status;
-pub use self::survey::{WorkloadPhase, survey};
 
 /// The pause after something was in the way.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -260,7 +260,7 @@ impl WorkloadLoop {
         self.take_settings();
         let settings = &self.settings;
         let surveyed =
-            dependencies.feed.workloads(|known| survey::survey(known.policies(), known.hpas(), settings));
+            dependencies.feed.workloads(|known| resolve::survey(known.policies(), known.hpas(), settings));
         let mut fresh = surveyed.unwrap_or_default();
         if self.preview {
             fresh.preview();

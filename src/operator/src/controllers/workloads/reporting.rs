@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tracing::{debug, warn};
 
 use super::evaluate::{Dependencies, Ended};
+use super::resolve::Workload;
 use super::state::{HpaWritten, State, hpa_status, newer};
-use super::survey::Workload;
 use crate::report::events::{EventNote, Regarding, RegardingKind, on_workload, scaling_status_left_out};
 use crate::report::workload::{render, without_numbers, without_repetitions};
 use crate::report::{

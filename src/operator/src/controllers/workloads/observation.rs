@@ -8,8 +8,8 @@ use headroom_core::scale_in::ScaleIn;
 use headroom_core::time::{Seconds, UnixTime};
 
 use super::evaluate::{Dependencies, Rules};
+use super::resolve::Workload;
 use super::state::{State, newer};
-use super::survey::Workload;
 use crate::actuate::scale::FIELD_MANAGER;
 use headroom_observe::{ScaleKind, Writer};
 

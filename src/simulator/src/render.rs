@@ -9,9 +9,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::cluster::SimCluster;
-use super::ledger::asks_for_pods;
 use super::run::{Outcome, Scene};
 use super::scenario::{Happening, Scenario};
+use super::statistics::asks_for_pods;
 use super::store::{Kind, Store, at, is_leaving, is_ready, number, text};
 
 /// Most columns of a line.
